@@ -1,0 +1,132 @@
+"""Read the YAML files of `params/` and collect every mistake in them before saying anything."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from vsepp.errors import VseppError
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Mistakes:
+    """Gathers mistakes, so that a user sees all of them at once."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def add(self, where: str, what: str) -> None:
+        """Note one mistake: the file (or `--config`) and key, and what is wrong with it."""
+        self.found.append(f"{where}: {what}")
+
+    def raise_if_any(self) -> None:
+        """Stop here when something was wrong.
+
+        Raises
+        ------
+        VseppError
+            With one line for each mistake.
+        """
+        if self.found:
+            count = f"{len(self.found)} mistake{'s' if len(self.found) > 1 else ''} in the parameters"
+            raise VseppError("\n  - ".join([f"{count}:", *self.found]))
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """YAML in which a key that stands twice is an error: PyYAML keeps the last and says nothing."""
+
+
+def _unique_mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: dict[Any, int] = {}
+    for key_node, _ in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        line = key_node.start_mark.line + 1
+        if key in seen:
+            raise VseppError(f"{loader.name}: `{key}` stands twice, in lines {seen[key]} and {line}; keep one")
+        seen[key] = line
+    loader.flatten_mapping(node)
+    return loader.construct_mapping(node, deep=True)
+
+
+_UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
+
+
+def read_yaml(path: Path, mistakes: Mistakes) -> dict[str, Any]:
+    """Read a YAML mapping; on a mistake note it and return nothing."""
+    if not path.is_file():
+        known = ", ".join(sorted(other.stem for other in path.parent.glob("*.yaml")))
+        mistakes.add(str(path), f"no such file; there are {known}")
+        return {}
+    try:
+        with path.open(encoding="utf-8") as stream:
+            content = yaml.load(stream, Loader=_UniqueKeyLoader)
+    except VseppError as error:
+        mistakes.found.append(str(error))
+        return {}
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mistakes.add(str(path), f"not valid YAML: {error}")
+        return {}
+    if not isinstance(content, dict):
+        mistakes.add(str(path), f"expected keys and values, got {type(content).__name__}")
+        return {}
+    return content
+
+
+def validate(model: type[M], content: Mapping[str, Any], where: str, mistakes: Mistakes) -> M | None:
+    """Hold `content` against a model; note each mistake with its key, value and what is accepted."""
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        for detail in error.errors():
+            mistakes.add(f"{where}: {_dotted(detail['loc'])}", _explain(detail, model))
+        return None
+
+
+def _dotted(location: tuple[Any, ...]) -> str:
+    parts = [str(part) for part in location if not str(part).startswith(("constrained-", "function-"))]
+    return ".".join(parts) or "(the whole)"
+
+
+def _explain(detail: Mapping[str, Any], model: type[BaseModel]) -> str:
+    if detail["type"] == "extra_forbidden":
+        return f"unknown key; known here are {', '.join(_known_keys(model, detail['loc']))}"
+    if detail["type"] == "missing":
+        return "missing"
+    message = detail["msg"][0].lower() + detail["msg"][1:]
+    return f"got {detail['input']!r}; {message}"
+
+
+def _known_keys(model: Any, location: tuple[Any, ...]) -> list[str]:
+    """Keys that the model around the last part of `location` accepts."""
+    import typing
+
+    def fields_of(annotation: Any, rest: tuple[Any, ...]) -> list[str] | None:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            if len(rest) == 1:
+                return sorted(annotation.model_fields)
+            field = annotation.model_fields.get(str(rest[0]))
+            return fields_of(field.annotation, rest[1:]) if field else None
+        arguments = typing.get_args(annotation)
+        if typing.get_origin(annotation) is dict:
+            return fields_of(arguments[1], rest[1:])
+        for argument in arguments:
+            if (found := fields_of(argument, rest)) is not None:
+                return found
+        return None
+
+    return fields_of(model, location) or []
+
+
+def read_published(path: Path, mistakes: Mistakes) -> dict[str, str]:
+    """Rows of the paper's tables: number → `trained` or `quoted`."""
+    if not path.is_file():
+        mistakes.add(str(path), "no such file; it holds the paper's numbers")
+        return {}
+    with path.open(encoding="utf-8", newline="") as stream:
+        return {row["row"]: row["kind"] for row in csv.DictReader(stream)}

@@ -1,0 +1,335 @@
+"""Inheritance and layers: from the files of `params/` and `--config` to one set of values for each run.
+
+Order of precedence: base → run → fidelity → preset → `--config`. In every layer, an entry that a run inherits from
+is applied before the entry of the run itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from vsepp.config.files import Mistakes, read_published, read_yaml, validate
+from vsepp.config.schema import (
+    CorpusKeys,
+    DatasetKeys,
+    DatasetsFile,
+    FidelityFile,
+    PresetFile,
+    RunKeys,
+    RunsFile,
+    Settings,
+    TablesFile,
+)
+from vsepp.errors import VseppError
+
+# These belong to the entry that names them; inheriting them would train or print a row twice.
+_NOT_INHERITED = ("base", "abstract", "feeds")
+# Overriding these changes no result, so they need no label.
+_HARMLESS = ("preset", "fidelity", "seeds", "label", "only", "archives", "resources")
+_OPTIONAL = {"base": None, "abstract": False, "feeds": {}, "protocols": []}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A resolved value and where it was set."""
+
+    value: Any
+    origin: str
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """All parameters of one invocation, resolved and checked."""
+
+    settings: Settings
+    preset: PresetFile
+    datasets: dict[str, DatasetKeys]
+    corpora: dict[str, CorpusKeys]
+    runs: dict[str, dict[str, Value]]
+    """Selected runs: id → key → value."""
+    all_runs: dict[str, dict[str, Value]]
+    """Every run that `runs.yaml` declares."""
+    tables: TablesFile
+    variant: str
+    published: Path
+    overrides: dict[str, Any] = field(default_factory=dict)
+
+    def get(self, run: str, key: str) -> Any:
+        """Value of one key of one run."""
+        return self.all_runs[run][key].value
+
+
+@dataclass(frozen=True)
+class _Layer:
+    label: str
+    runs: Mapping[str, RunKeys]
+
+
+def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters:
+    """Read and resolve `params/`.
+
+    Parameters
+    ----------
+    folder
+        The folder `params`.
+    overrides
+        What the command line gave: keys of `config.yaml`, or sections to change (`runs`, `corpora`, `encoders`,
+        `evaluation`, `scenes`, `pretraining`, `resources`, `datasets`, `tables`).
+
+    Raises
+    ------
+    VseppError
+        Listing all mistakes: file, run, key, value and what is accepted.
+    """
+    mistakes = Mistakes()
+    overrides = dict(overrides or {})
+    settings = _settings(folder, overrides, mistakes)
+    sections = {key: value for key, value in overrides.items() if key not in Settings.model_fields}
+    _check_sections(sections, mistakes)
+    mistakes.raise_if_any()
+
+    runs_path = folder / "runs.yaml"
+    entries = validate(RunsFile, {"runs": read_yaml(runs_path, mistakes)}, str(runs_path), mistakes)
+    fidelity_path = folder / "fidelity" / f"{settings.fidelity}.yaml"
+    fidelity = validate(FidelityFile, read_yaml(fidelity_path, mistakes), str(fidelity_path), mistakes)
+    preset_path = folder / "presets" / f"{settings.preset}.yaml"
+    preset = _preset(preset_path, sections, mistakes)
+    datasets = _datasets(folder / "datasets.yaml", sections, mistakes)
+    tables_path = folder / "tables.yaml"
+    tables = validate(TablesFile, read_yaml(tables_path, mistakes), str(tables_path), mistakes)
+    published = folder / "published.csv"
+    rows = read_published(published, mistakes)
+    override_runs = validate(RunsFile, {"runs": sections.get("runs", {})}, "--config", mistakes)
+    mistakes.raise_if_any()
+    assert entries and fidelity and preset and datasets and tables and override_runs  # else there were mistakes
+
+    layers = [
+        _Layer(str(runs_path), entries.runs),
+        _Layer(str(fidelity_path), fidelity.runs),
+        _Layer(str(preset_path), preset.runs),
+        _Layer("--config", override_runs.runs),
+    ]
+    all_runs = _resolve_runs(layers, mistakes)
+    corpora = _resolve_corpora(fidelity, preset, datasets.datasets, mistakes)
+    mistakes.raise_if_any()
+    check_runs(all_runs, str(runs_path), mistakes)
+    check_tables(all_runs, rows, tables, preset, str(tables_path), mistakes)
+    mistakes.raise_if_any()
+    return Parameters(
+        settings=settings,
+        preset=preset,
+        datasets=datasets.datasets,
+        corpora=corpora,
+        runs=_select(all_runs, corpora, preset, settings),
+        all_runs=all_runs,
+        tables=tables,
+        variant=settings.label or settings.fidelity,
+        published=published,
+        overrides=sections,
+    )
+
+
+def _settings(folder: Path, overrides: dict[str, Any], mistakes: Mistakes) -> Settings:
+    path = folder / "config.yaml"
+    values = read_yaml(path, mistakes)
+    validate(Settings, values, str(path), mistakes)
+    given = {key: value for key, value in overrides.items() if key in Settings.model_fields}
+    for key in ("only", "seeds"):  # `only=*-1c` and `seeds=3` on a command line are one-element lists
+        if key in given and given[key] is not None and not isinstance(given[key], list):
+            given[key] = [given[key]]
+    settings = validate(Settings, {**values, **given}, "--config", mistakes)
+    mistakes.raise_if_any()
+    assert settings is not None
+    changed = sorted(set(overrides) - set(_HARMLESS))
+    if changed and settings.label is None:
+        mistakes.add(
+            "--config",
+            f"{', '.join(changed)} overridden without a label: add label=<name>, so that the results get a folder of "
+            "their own and overwrite nothing",
+        )
+    if settings.label in ("paper", "code"):
+        mistakes.add("--config: label", f"got {settings.label!r}, which names a fidelity; choose another")
+    return settings
+
+
+def _check_sections(sections: Mapping[str, Any], mistakes: Mistakes) -> None:
+    known = {*PresetFile.model_fields, "datasets"} - {"title", "data_note"}
+    for key, value in sections.items():
+        if key not in known:
+            mistakes.add(f"--config: {key}", f"unknown key; known are {', '.join(sorted(known | set(Settings.model_fields)))}")
+        elif key != "tables" and not isinstance(value, dict):
+            mistakes.add(f"--config: {key}", f"got {value!r}; expected keys and values, such as {key}='{{name: {{key: value}}}}'")
+
+
+def _preset(path: Path, sections: Mapping[str, Any], mistakes: Mistakes) -> PresetFile | None:
+    content = read_yaml(path, mistakes)
+    if not content:
+        return None
+    preset = validate(PresetFile, content, str(path), mistakes)
+    changes = {key: value for key, value in sections.items() if key in PresetFile.model_fields and key != "runs"}
+    if preset is None or not changes:
+        return preset
+    return validate(PresetFile, _merge(content, changes), "--config", mistakes)
+
+
+def _datasets(path: Path, sections: Mapping[str, Any], mistakes: Mistakes) -> DatasetsFile | None:
+    content = {"datasets": read_yaml(path, mistakes)}
+    datasets = validate(DatasetsFile, content, str(path), mistakes)
+    if datasets is None or "datasets" not in sections:
+        return datasets
+    return validate(DatasetsFile, _merge(content, {"datasets": sections["datasets"]}), "--config", mistakes)
+
+
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`below` with the values of `above` on top, mapping by mapping."""
+    merged = dict(below)
+    for key, value in above.items():
+        nested = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge(merged[key], value) if nested else value
+    return merged
+
+
+def _given(keys: BaseModel) -> dict[str, Any]:
+    return {name: getattr(keys, name) for name in keys.model_fields_set}
+
+
+def _chain(run: str, entries: Mapping[str, RunKeys], seen: tuple[str, ...] = ()) -> list[str]:
+    """The entries that make up a run, from the most general to its own."""
+    if run in seen:
+        raise VseppError(f"inherits from itself: {' → '.join([*seen, run])}")
+    base = entries[run].base if "base" in entries[run].model_fields_set else None
+    bases = [base] if isinstance(base, str) else list(base or ([] if run == "default" else ["default"]))
+    chain: list[str] = []
+    for name in bases:
+        if name not in entries:
+            raise VseppError(f"base: got {name!r}, which is no entry")
+        chain += [entry for entry in _chain(name, entries, (*seen, run)) if entry not in chain]
+    return [*chain, run]
+
+
+def _resolve_runs(layers: list[_Layer], mistakes: Mistakes) -> dict[str, dict[str, Value]]:
+    entries = layers[0].runs
+    for layer in layers[1:]:
+        for name in layer.runs:
+            if name not in entries:
+                mistakes.add(f"{layer.label}: runs.{name}", f"no such entry in {layers[0].label}")
+    resolved = {}
+    for run, entry in entries.items():
+        try:
+            chain = _chain(run, entries)
+        except VseppError as error:
+            mistakes.add(f"{layers[0].label}: runs.{run}", str(error))
+            continue
+        if entry.abstract:
+            continue
+        values = {key: Value(value, "default of the schema") for key, value in _OPTIONAL.items()}
+        for layer in layers:
+            for name in chain:
+                for key, value in _given(layer.runs.get(name, RunKeys())).items():
+                    if name == run or key not in _NOT_INHERITED:
+                        values[key] = Value(value, f"{layer.label}: {name}")
+        resolved[run] = values
+        if missing := sorted(set(RunKeys.model_fields) - set(values)):
+            mistakes.add(f"{layers[0].label}: runs.{run}", f"no layer gives {', '.join(missing)}")
+    return resolved
+
+
+def _resolve_corpora(
+    fidelity: FidelityFile, preset: PresetFile, datasets: Mapping[str, DatasetKeys], mistakes: Mistakes
+) -> dict[str, CorpusKeys]:
+    corpora = {}
+    for role, keys in preset.corpora.items():
+        layers = [fidelity.corpora.get(role, CorpusKeys()), keys]
+        merged = CorpusKeys.model_validate({key: value for layer in layers for key, value in _given(layer).items()})
+        if merged.dataset not in datasets:
+            known = ", ".join(sorted(datasets))
+            mistakes.add(f"preset: corpora.{role}.dataset", f"got {merged.dataset!r}; datasets.yaml has {known}")
+        corpora[role] = merged
+    for name, keys in preset.encoders.items():
+        if keys.weights == "scenes" and preset.pretraining is None:
+            mistakes.add(f"preset: encoders.{name}.weights", "got 'scenes', but the preset has no section `pretraining`")
+    for role, keys in corpora.items():
+        if keys.dataset in datasets and datasets[keys.dataset].generator and preset.scenes is None:
+            mistakes.add(f"preset: corpora.{role}", f"{keys.dataset} is generated, but the preset has no section `scenes`")
+    return corpora
+
+
+def check_runs(runs: Mapping[str, Mapping[str, Value]], where: str, mistakes: Mistakes) -> None:
+    """Note what no single key can tell: starting points, dimensions, rows that are fed twice."""
+    feeders: dict[str, str] = {}
+    for run, values in runs.items():
+        place = f"{where}: runs.{run}"
+        start = values["finetune_from"].value
+        if start is not None:
+            if start not in runs or start == run:
+                mistakes.add(f"{place}.finetune_from", f"got {start!r}; expected the id of another run")
+            elif runs[start]["finetune_from"].value is not None:
+                mistakes.add(f"{place}.finetune_from", f"{start} is fine-tuned itself; expected a frozen run")
+            else:
+                for key in ("dataset", "encoder", "text_encoder", "word_dim", "text_dim", "joint_dim", "vocabulary"):
+                    if runs[start][key].value != values[key].value:
+                        mistakes.add(f"{place}.{key}", f"got {values[key].value!r}, but {start}, which it starts from, has {runs[start][key].value!r}")
+            if not values["trainset"].value.startswith("RC"):
+                mistakes.add(f"{place}.trainset", f"got {values['trainset'].value!r}; a fine-tuned run needs images: RC or RC+rV")
+        if values["text_dim"].value != values["joint_dim"].value and not values["caption_projection"].value:
+            mistakes.add(f"{place}.joint_dim", f"got {values['joint_dim'].value} with text_dim {values['text_dim'].value}; they must be equal without caption_projection")
+        if "+rV" in values["trainset"].value and values["dataset"].value != "coco":
+            mistakes.add(f"{place}.trainset", f"got {values['trainset'].value!r}; only COCO has restval images (rV)")
+        for row in values["feeds"].value:
+            if row in feeders:
+                mistakes.add(f"{place}.feeds", f"row {row} is fed by {feeders[row]} already")
+            feeders[row] = run
+
+
+def check_tables(
+    runs: Mapping[str, Mapping[str, Value]],
+    rows: Mapping[str, str],
+    tables: TablesFile,
+    preset: PresetFile,
+    where: str,
+    mistakes: Mistakes,
+) -> None:
+    """Note rows and runs that the tables name and nobody has, and trained rows that no run feeds."""
+    fed = {row for values in runs.values() for row in values["feeds"].value}
+    for row in sorted(fed - set(rows)):
+        mistakes.add("params/runs.yaml: feeds", f"row {row} is not in published.csv")
+    for name, table in tables.tables.items():
+        for row in (row for group in table.groups for row in group.rows):
+            if row not in rows:
+                mistakes.add(f"{where}: tables.{name}", f"row {row} is not in published.csv")
+            elif rows[row] == "trained" and row not in fed:
+                mistakes.add(f"{where}: tables.{name}", f"row {row} is trained here, but no run feeds it")
+    for name, figure in tables.figures.items():
+        named = list(figure.runs.values() if isinstance(figure.runs, dict) else figure.runs)
+        for run in [*named, *([figure.baseline] if figure.baseline else [])]:
+            if run not in runs:
+                mistakes.add(f"{where}: figures.{name}", f"{run} is no run")
+    for name in preset.tables:
+        if name not in tables.tables and name not in tables.figures:
+            known = ", ".join([*tables.tables, *tables.figures])
+            mistakes.add("preset: tables", f"got {name!r}; tables.yaml has {known}")
+
+
+def _select(
+    runs: dict[str, dict[str, Value]], corpora: Mapping[str, CorpusKeys], preset: PresetFile, settings: Settings
+) -> dict[str, dict[str, Value]]:
+    """Runs whose corpus and encoder the preset has and that `only` names, with the runs they start from."""
+    possible = {
+        run: values
+        for run, values in runs.items()
+        if values["dataset"].value in corpora and values["encoder"].value in preset.encoders
+    }
+    if settings.only is None:
+        return possible
+    wanted = {run for run in possible if any(fnmatch(run, pattern) for pattern in settings.only)}
+    for pattern in settings.only:
+        if not any(fnmatch(run, pattern) for run in possible):
+            raise VseppError(f"only: {pattern!r} matches no run of preset {settings.preset}; there are {', '.join(possible)}")
+    wanted |= {start for run in wanted if (start := possible[run]["finetune_from"].value)}
+    return {run: values for run, values in possible.items() if run in wanted}

@@ -1,0 +1,1 @@
+"""Digests, manifests and the refusal of artefacts that do not belong together."""

@@ -1,0 +1,119 @@
+"""SHA-256 digests of files, folders, specs and code."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_BLOCK = 1 << 22
+
+# Declarations and plumbing: no number depends on them, so a change in them must not retrain anything.
+_NOT_COMPUTATION = ("vsepp.spec", "vsepp.errors", "vsepp.progress", "vsepp.provenance", "vsepp.cli", "vsepp.config")
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as stream:
+        sha = hashlib.sha256()
+        while block := stream.read(_BLOCK):
+            sha.update(block)
+    return sha.hexdigest()
+
+
+def path_digest(path: Path) -> str:
+    """Digest of a file, or of a folder's relative names and contents (manifests left out)."""
+    if path.is_file():
+        return file_digest(path)
+    entries = sorted(p for p in path.rglob("*") if p.is_file() and p.name != "manifest.json")
+    return value_digest([[p.relative_to(path).as_posix(), file_digest(p)] for p in entries])
+
+
+def value_digest(value: Any) -> str:
+    """Digest of anything that JSON can write; the order of keys does not matter."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def code_digest(*modules: str) -> str:
+    """Digest of what these modules compute, with all modules of the package that they import.
+
+    Syntax trees are compared, without docstrings, comments and layout: a comment changes nothing. Modules that
+    are looked up by name at run time (a loss, a similarity, an encoder) are not found by following imports:
+    pass the ones that a run names.
+
+    Parameters
+    ----------
+    modules
+        Dotted names below `vsepp`.
+    """
+    return value_digest({name: _tree_digest(name) for name in sorted(_closure(modules))})
+
+
+def _closure(modules: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    queue = list(modules)
+    while queue:
+        name = queue.pop()
+        if name in found or name.startswith(_NOT_COMPUTATION):
+            continue
+        found.add(name)
+        queue.extend(_imports(name))
+    return found
+
+
+@cache
+def _source(name: str) -> tuple[ast.Module, bool]:
+    """Syntax tree of a module and whether it is a package, found without importing it."""
+    package_root = Path(__file__).resolve().parent.parent
+    path = package_root.joinpath(*name.split(".")[1:])
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if not file.is_file():
+        raise ModuleNotFoundError(f"{name}: no module at {file}")
+    return ast.parse(file.read_text(encoding="utf-8")), path.is_dir()
+
+
+@cache
+def _imports(name: str) -> tuple[str, ...]:
+    tree, _ = _source(name)
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                found.append(whole if _is_module(whole) else node.module)
+    return tuple(target for target in found if target.split(".")[0] == "vsepp")
+
+
+def _is_module(name: str) -> bool:
+    if not name.startswith("vsepp."):
+        return False
+    path = Path(__file__).resolve().parent.parent.joinpath(*name.split(".")[1:])
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
+
+
+@cache
+def _tree_digest(name: str) -> str:
+    tree, _ = _source(name)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if not isinstance(body, list):
+            continue
+        # Docstrings, and the strings that document a field below it.
+        kept = [statement for statement in body if not _is_text(statement)]
+        node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )

@@ -1,0 +1,292 @@
+"""What a corpus, an encoder and a run are, as frozen dataclasses of the standard library.
+
+Every step takes one of these and nothing else decides what it computes. `vsepp.config` makes them from
+`params/`; `to_json` and `from_json` carry them to a step's command line, so that a training step runs on a
+machine that has none of the configuration's dependencies.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from vsepp.errors import VseppError
+
+S = TypeVar("S")
+
+Split = Literal["train", "restval", "val", "test"]
+SPLITS: tuple[str, ...] = typing.get_args(Split)
+
+
+@dataclass(frozen=True)
+class CorpusSpec:
+    """A set of captioned images and the files that it is read from."""
+
+    name: str
+    """The entry of `datasets.yaml`: `coco2014`, `flickr30k`, `flickr8k`, ..."""
+    reader: Literal["coco", "karpathy", "flickr8k"]
+    files: dict[str, str]
+    """Role of a file for the reader (`images`, `splits`, `captions`, ...) → path of the file, zip or folder."""
+    captions_per_image: int | None = None
+    """Captions used of each image; `None` takes all there are."""
+    surplus_captions: Literal["drop", "error"] = "error"
+    """What an image with more captions means: keep the first ones, or bad data."""
+    expected_images: dict[str, int] = field(default_factory=dict)
+    """Images per split, asserted when given."""
+
+
+@dataclass(frozen=True)
+class StoreSpec:
+    """Decoded images: one `uint8` array `(n_images, side, side, 3)`."""
+
+    resize: Literal["squash", "short_side"]
+    """`squash` to side×side (the paper), or the short side to `side` and a centred square (released code)."""
+    side: int
+    """Pixels."""
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """An image encoder cut at its penultimate layer."""
+
+    name: str
+    """Its role in the paper: `vgg` or `resnet`."""
+    architecture: str
+    """`mini/vgg_mini`, `torchvision/vgg19`, `lite/efficientnet_lite0`, ..."""
+    weights: str
+    """`scenes` (pretrained here), `torchvision/IMAGENET1K_V1`, `pip`, `random`, or the path of a file."""
+    input_size: int
+    """Side of the crop that it sees, pixels."""
+    store_side: int
+    """Side of the resized image that the crop is taken from, pixels."""
+    mean: tuple[float, float, float]
+    """Per-channel mean of its input, on a 0–1 scale."""
+    std: tuple[float, float, float]
+    """Per-channel deviation of its input, on a 0–1 scale."""
+
+
+@dataclass(frozen=True)
+class CropSpec:
+    """Which part of a stored image the encoder sees."""
+
+    kind: Literal["1C", "10C", "RC"]
+    size: int
+    """Pixels."""
+    random: Literal["crop", "resized_crop"] = "crop"
+    """RC only: one random window, or scale and aspect drawn too (`RandomResizedCrop`)."""
+    flip: bool = False
+    """RC only: mirror half of the crops."""
+
+
+@dataclass(frozen=True)
+class VocabularySpec:
+    """The words a text encoder knows."""
+
+    splits: tuple[str, ...]
+    """Splits whose captions are counted."""
+    threshold: int
+    """A word is kept when it is seen at least so often."""
+
+
+@dataclass(frozen=True)
+class ScenesSpec:
+    """The generator of the embedded corpus and the pretraining of its encoders."""
+
+    seed: int
+    side: int
+    """Side of a rendered image, pixels."""
+    images: dict[str, dict[str, int]]
+    """Layout (`coco`, `flickr`) → split → number of scenes."""
+    settings: dict[str, float]
+    """Difficulty: every probability and count of the renderer and the grammar."""
+
+
+@dataclass(frozen=True)
+class PretrainingSpec:
+    """Supervised training of a mini encoder on labelled single-object scenes."""
+
+    seed: int
+    images: int
+    side: int
+    """Pixels."""
+    epochs: int
+    batch_size: int
+    learning_rate: float
+
+
+@dataclass(frozen=True)
+class ScheduleSpec:
+    """Optimisation. Section 3.2 of the paper."""
+
+    batch_size: int
+    """Pairs (queries) per step."""
+    epochs: int
+    learning_rate: float
+    drop_at: float
+    """Fraction of the epochs after which the rate falls; 1 never."""
+    drop_factor: float
+    clip_norm: float
+    """Largest global L2 norm of the gradient."""
+
+
+@dataclass(frozen=True)
+class LossSpec:
+    """A loss over the similarities of a batch."""
+
+    name: str
+    """A module of `vsepp.losses`: `sum_of_hinges` (SH, Eq. 5) or `max_of_hinges` (MH, Eq. 6)."""
+    margin: float
+    negative_set: int | None = None
+    """Pairs among which negatives are sought; `None` is the batch. Section 3.6."""
+    mask_same_image: bool = False
+    """Leave captions of the query's own image out of the negatives."""
+    curriculum: float = 0.0
+    """Fraction of the epochs trained with SH before this loss. Section 3.5."""
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """The joint embedding of Eqs. 1–3."""
+
+    text_encoder: str
+    """A module of `vsepp.models.text`."""
+    word_dim: int
+    text_dim: int
+    """D_ψ, size of the text encoder's state."""
+    joint_dim: int
+    """D, size of the joint space."""
+    caption_projection: bool
+    """A linear map W_g after the text encoder (Eq. 2); without it D_ψ must equal D."""
+    image_bias: bool
+    """Whether the map W_f (Eq. 1) has a bias."""
+    normalise_features: bool
+    """L2-normalise the CNN's feature before W_f."""
+    normalise_images: bool
+    """L2-normalise the image embedding; false for VSE0, whose similarity is then a dot product."""
+    absolute: bool
+    """Take absolute values of both embeddings (Order0)."""
+    similarity: str
+    """A module of `vsepp.similarity`: `dot` or `order`."""
+    order_form: Literal["squared", "root"]
+    """−‖max(0, g−f)‖² (paper) or −‖max(0, g−f)‖ (released code)."""
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One trained model, for one seed."""
+
+    id: str
+    system: str
+    """VSE0, VSE++, Order0 or Order++."""
+    dataset: str
+    """The role that the corpus plays: `coco` or `flickr`."""
+    trainset: Literal["1C", "10C", "RC"]
+    restval: bool
+    """Train on restval (rV) too."""
+    encoder: EncoderSpec
+    finetune_from: str | None
+    """The frozen run whose best snapshot this run starts from; `None` keeps the encoder frozen."""
+    train_store: StoreSpec
+    eval_store: StoreSpec
+    crop: CropSpec
+    vocabulary: VocabularySpec
+    validation_images: int | None
+    """Validate on at most the first so many validation images, in file order; `None` takes all."""
+    model: ModelSpec
+    loss: LossSpec
+    schedule: ScheduleSpec
+    encoder_mode: Literal["eval", "legacy"]
+    """`legacy`: training mode for the first `legacy_steps` steps of every epoch, as the released code has it."""
+    legacy_steps: int
+    rc_features: Literal["tape", "inline"]
+    """Random-crop features of a frozen encoder: read from the tape, or computed in the step."""
+    init_seed: int
+    order_seed: int
+    draw: int
+    """Which draw of random crops."""
+
+    @property
+    def train_splits(self) -> tuple[str, ...]:
+        """Splits that the run trains on."""
+        return ("train", "restval") if self.restval else ("train",)
+
+    @property
+    def finetuned(self) -> bool:
+        """Whether the image encoder is trained."""
+        return self.finetune_from is not None
+
+    @property
+    def live_encoder(self) -> bool:
+        """Whether the encoder runs inside the model: it is trained, or its statistics move (`legacy`)."""
+        return self.finetuned or (self.encoder_mode == "legacy" and self.trainset == "RC")
+
+    @property
+    def eval_crop(self) -> CropSpec:
+        """Validation and test crop: ten crops for 10C, else the centre."""
+        return CropSpec(kind="10C" if self.trainset == "10C" else "1C", size=self.crop.size)
+
+
+def to_dict(spec: Any) -> dict[str, Any]:
+    """Plain dictionary of a spec, nested specs included."""
+    return dataclasses.asdict(spec)
+
+
+def to_json(spec: Any) -> str:
+    """Canonical JSON of a spec: keys sorted, no spaces, equal specs give equal text."""
+    return json.dumps(to_dict(spec), sort_keys=True, separators=(",", ":"))
+
+
+def from_dict(kind: type[S], values: dict[str, Any]) -> S:
+    """Build a spec of type `kind`; inverse of `to_dict`.
+
+    Raises
+    ------
+    VseppError
+        On unknown or missing keys, naming them.
+    """
+    hints = typing.get_type_hints(kind)
+    names = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    if unknown := sorted(set(values) - names):
+        raise VseppError(f"{kind.__name__}: unknown keys {unknown}; known are {sorted(names)}")
+    required = {
+        f.name
+        for f in dataclasses.fields(kind)  # type: ignore[arg-type]
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    }
+    if missing := sorted(required - set(values)):
+        raise VseppError(f"{kind.__name__}: missing keys {missing}")
+    return kind(**{key: _revive(hints[key], value) for key, value in values.items()})
+
+
+def from_json(kind: type[S], text_or_path: str) -> S:
+    """Read a spec from JSON text, or from a file when the text does not start with a brace."""
+    text = text_or_path
+    if not text.lstrip().startswith("{"):
+        path = Path(text_or_path)
+        if not path.is_file():
+            raise VseppError(f"{path}: no such spec file (expected JSON of a {kind.__name__})")
+        text = path.read_text(encoding="utf-8")
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise VseppError(f"{kind.__name__}: not valid JSON: {error}") from error
+    return from_dict(kind, values)
+
+
+def _revive(hint: Any, value: Any) -> Any:
+    """Turn JSON's lists and objects back into the tuples and specs that the annotation names."""
+    if dataclasses.is_dataclass(hint):
+        return from_dict(hint, value)  # type: ignore[arg-type]
+    origin = typing.get_origin(hint)
+    if origin is tuple:
+        inner = typing.get_args(hint)[0]
+        return tuple(_revive(inner, item) for item in value)
+    if origin in (typing.Union, types.UnionType) and value is not None:
+        (inner,) = [arg for arg in typing.get_args(hint) if arg is not type(None)]
+        return _revive(inner, value)
+    return value
