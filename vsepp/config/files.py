@@ -48,7 +48,9 @@ def _unique_mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[An
         key = loader.construct_object(key_node, deep=True)
         line = key_node.start_mark.line + 1
         if key in seen:
-            raise VseppError(f"{loader.name}: `{key}` stands twice, in lines {seen[key]} and {line}; keep one")
+            raise VseppError(
+                f"{loader.name}: `{key}` stands twice, in lines {seen[key]} and {line}; keep one"
+            )
         seen[key] = line
     loader.flatten_mapping(node)
     return loader.construct_mapping(node, deep=True)

@@ -135,7 +135,9 @@ def make_plan(folder: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
 
 
 def _key(*parts: Any) -> str:
-    return value_digest([to_dict(part) if hasattr(part, "__dataclass_fields__") else part for part in parts])[:8]
+    return value_digest([to_dict(part) if hasattr(part, "__dataclass_fields__") else part for part in parts])[
+        :8
+    ]
 
 
 class _Planner:
@@ -182,7 +184,9 @@ class _Planner:
         spec = next(iter(specs.values()))
         evaluate_images = spec.live_encoder
         needs_tape = spec.trainset == "RC" and not spec.live_encoder
-        eval_features = None if evaluate_images else self._features(corpus, encoder, spec.eval_store, spec.eval_crop)
+        eval_features = (
+            None if evaluate_images else self._features(corpus, encoder, spec.eval_store, spec.eval_crop)
+        )
         return Run(
             specs=specs,
             corpus=corpus,
@@ -218,7 +222,8 @@ class _Planner:
             if random_crops
             else CropSpec(kind, encoder.input_size),  # type: ignore[arg-type]
             vocabulary=VocabularySpec(
-                every_split if values["vocabulary"] == "all_splits" else splits, values["vocabulary_threshold"]
+                every_split if values["vocabulary"] == "all_splits" else splits,
+                values["vocabulary_threshold"],
             ),
             validation_images=self.parameters.corpora[values["dataset"]].validation_images,
             model=ModelSpec(**{name: values[name] for name in ModelSpec.__dataclass_fields__}),
@@ -250,7 +255,9 @@ class _Planner:
             files = {role_of_file: str(root / file) for role_of_file, file in entry.files.items()}
             expected = self.scenes.images[entry.generator]
         else:
-            files = {role_of_file: str(self._raw_file(name, file)) for role_of_file, file in entry.files.items()}
+            files = {
+                role_of_file: str(self._raw_file(name, file)) for role_of_file, file in entry.files.items()
+            }
             expected = dict(entry.expected_images)
         spec = CorpusSpec(
             name=name,

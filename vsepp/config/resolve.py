@@ -107,7 +107,9 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     rows = read_published(published, mistakes)
     override_runs = validate(RunsFile, {"runs": sections.get("runs", {})}, "--config", mistakes)
     mistakes.raise_if_any()
-    assert entries and fidelity and preset and datasets and tables and override_runs  # else there were mistakes
+    assert (
+        entries and fidelity and preset and datasets and tables and override_runs
+    )  # else there were mistakes
 
     layers = [
         _Layer(str(runs_path), entries.runs),
@@ -162,9 +164,15 @@ def _check_sections(sections: Mapping[str, Any], mistakes: Mistakes) -> None:
     known = {*PresetFile.model_fields, "datasets"} - {"title", "data_note"}
     for key, value in sections.items():
         if key not in known:
-            mistakes.add(f"--config: {key}", f"unknown key; known are {', '.join(sorted(known | set(Settings.model_fields)))}")
+            mistakes.add(
+                f"--config: {key}",
+                f"unknown key; known are {', '.join(sorted(known | set(Settings.model_fields)))}",
+            )
         elif key != "tables" and not isinstance(value, dict):
-            mistakes.add(f"--config: {key}", f"got {value!r}; expected keys and values, such as {key}='{{name: {{key: value}}}}'")
+            mistakes.add(
+                f"--config: {key}",
+                f"got {value!r}; expected keys and values, such as {key}='{{name: {{key: value}}}}'",
+            )
 
 
 def _preset(path: Path, sections: Mapping[str, Any], mistakes: Mistakes) -> PresetFile | None:
@@ -172,7 +180,9 @@ def _preset(path: Path, sections: Mapping[str, Any], mistakes: Mistakes) -> Pres
     if not content:
         return None
     preset = validate(PresetFile, content, str(path), mistakes)
-    changes = {key: value for key, value in sections.items() if key in PresetFile.model_fields and key != "runs"}
+    changes = {
+        key: value for key, value in sections.items() if key in PresetFile.model_fields and key != "runs"
+    }
     if preset is None or not changes:
         return preset
     return validate(PresetFile, _merge(content, changes), "--config", mistakes)
@@ -246,17 +256,27 @@ def _resolve_corpora(
     corpora = {}
     for role, keys in preset.corpora.items():
         layers = [fidelity.corpora.get(role, CorpusKeys()), keys]
-        merged = CorpusKeys.model_validate({key: value for layer in layers for key, value in _given(layer).items()})
+        merged = CorpusKeys.model_validate(
+            {key: value for layer in layers for key, value in _given(layer).items()}
+        )
         if merged.dataset not in datasets:
             known = ", ".join(sorted(datasets))
-            mistakes.add(f"preset: corpora.{role}.dataset", f"got {merged.dataset!r}; datasets.yaml has {known}")
+            mistakes.add(
+                f"preset: corpora.{role}.dataset", f"got {merged.dataset!r}; datasets.yaml has {known}"
+            )
         corpora[role] = merged
     for name, keys in preset.encoders.items():
         if keys.weights == "scenes" and preset.pretraining is None:
-            mistakes.add(f"preset: encoders.{name}.weights", "got 'scenes', but the preset has no section `pretraining`")
+            mistakes.add(
+                f"preset: encoders.{name}.weights",
+                "got 'scenes', but the preset has no section `pretraining`",
+            )
     for role, keys in corpora.items():
         if keys.dataset in datasets and datasets[keys.dataset].generator and preset.scenes is None:
-            mistakes.add(f"preset: corpora.{role}", f"{keys.dataset} is generated, but the preset has no section `scenes`")
+            mistakes.add(
+                f"preset: corpora.{role}",
+                f"{keys.dataset} is generated, but the preset has no section `scenes`",
+            )
     return corpora
 
 
@@ -272,15 +292,34 @@ def check_runs(runs: Mapping[str, Mapping[str, Value]], where: str, mistakes: Mi
             elif runs[start]["finetune_from"].value is not None:
                 mistakes.add(f"{place}.finetune_from", f"{start} is fine-tuned itself; expected a frozen run")
             else:
-                for key in ("dataset", "encoder", "text_encoder", "word_dim", "text_dim", "joint_dim", "vocabulary"):
+                for key in (
+                    "dataset",
+                    "encoder",
+                    "text_encoder",
+                    "word_dim",
+                    "text_dim",
+                    "joint_dim",
+                    "vocabulary",
+                ):
                     if runs[start][key].value != values[key].value:
-                        mistakes.add(f"{place}.{key}", f"got {values[key].value!r}, but {start}, which it starts from, has {runs[start][key].value!r}")
+                        mistakes.add(
+                            f"{place}.{key}",
+                            f"got {values[key].value!r}, but {start}, which it starts from, has {runs[start][key].value!r}",
+                        )
             if not values["trainset"].value.startswith("RC"):
-                mistakes.add(f"{place}.trainset", f"got {values['trainset'].value!r}; a fine-tuned run needs images: RC or RC+rV")
+                mistakes.add(
+                    f"{place}.trainset",
+                    f"got {values['trainset'].value!r}; a fine-tuned run needs images: RC or RC+rV",
+                )
         if values["text_dim"].value != values["joint_dim"].value and not values["caption_projection"].value:
-            mistakes.add(f"{place}.joint_dim", f"got {values['joint_dim'].value} with text_dim {values['text_dim'].value}; they must be equal without caption_projection")
+            mistakes.add(
+                f"{place}.joint_dim",
+                f"got {values['joint_dim'].value} with text_dim {values['text_dim'].value}; they must be equal without caption_projection",
+            )
         if "+rV" in values["trainset"].value and values["dataset"].value != "coco":
-            mistakes.add(f"{place}.trainset", f"got {values['trainset'].value!r}; only COCO has restval images (rV)")
+            mistakes.add(
+                f"{place}.trainset", f"got {values['trainset'].value!r}; only COCO has restval images (rV)"
+            )
         for row in values["feeds"].value:
             if row in feeders:
                 mistakes.add(f"{place}.feeds", f"row {row} is fed by {feeders[row]} already")
@@ -317,7 +356,10 @@ def check_tables(
 
 
 def _select(
-    runs: dict[str, dict[str, Value]], corpora: Mapping[str, CorpusKeys], preset: PresetFile, settings: Settings
+    runs: dict[str, dict[str, Value]],
+    corpora: Mapping[str, CorpusKeys],
+    preset: PresetFile,
+    settings: Settings,
 ) -> dict[str, dict[str, Value]]:
     """Runs whose corpus and encoder the preset has and that `only` names, with the runs they start from."""
     possible = {
@@ -330,6 +372,8 @@ def _select(
     wanted = {run for run in possible if any(fnmatch(run, pattern) for pattern in settings.only)}
     for pattern in settings.only:
         if not any(fnmatch(run, pattern) for run in possible):
-            raise VseppError(f"only: {pattern!r} matches no run of preset {settings.preset}; there are {', '.join(possible)}")
+            raise VseppError(
+                f"only: {pattern!r} matches no run of preset {settings.preset}; there are {', '.join(possible)}"
+            )
     wanted |= {start for run in wanted if (start := possible[run]["finetune_from"].value)}
     return {run: values for run, values in possible.items() if run in wanted}

@@ -38,10 +38,20 @@ class RunKeys(_Model):
     dataset: Dataset = _key("the role of the corpus; the preset says which data plays it")
     trainset: Trainset = _key("crops in training (1C, 10C, RC), +rV with the restval images of COCO")
     encoder: EncoderRole = _key("the role of the image encoder; the preset says which network plays it")
-    finetune_from: str | None = _key("frozen run whose best snapshot this run starts from; null keeps the encoder frozen")
-    resize: Literal["squash", "short_side"] = _key("to a square, losing the aspect ratio, or the short side and a centred square")
-    random_crop: Literal["crop", "resized_crop"] = _key("RC: one random window, or one of random scale and aspect")
-    train_store_scale: float = _key("RC: side of the stored image that crops are taken from, relative to the encoder's store_side", ge=1.0, le=8.0)
+    finetune_from: str | None = _key(
+        "frozen run whose best snapshot this run starts from; null keeps the encoder frozen"
+    )
+    resize: Literal["squash", "short_side"] = _key(
+        "to a square, losing the aspect ratio, or the short side and a centred square"
+    )
+    random_crop: Literal["crop", "resized_crop"] = _key(
+        "RC: one random window, or one of random scale and aspect"
+    )
+    train_store_scale: float = _key(
+        "RC: side of the stored image that crops are taken from, relative to the encoder's store_side",
+        ge=1.0,
+        le=8.0,
+    )
     flip: bool = _key("RC: mirror half of the crops")
     vocabulary: Literal["own_training", "all_splits"] = _key("captions that words are counted in")
     vocabulary_threshold: Positive = _key("times a word must be seen to be known")
@@ -52,13 +62,19 @@ class RunKeys(_Model):
     caption_projection: bool = _key("a linear map W_g after the text encoder (Eq. 2)")
     image_bias: bool = _key("a bias in the image map W_f (Eq. 1)")
     normalise_features: bool = _key("L2-normalise the CNN's feature before W_f")
-    normalise_images: bool = _key("L2-normalise the image embedding; false makes the similarity a dot product")
+    normalise_images: bool = _key(
+        "L2-normalise the image embedding; false makes the similarity a dot product"
+    )
     absolute: bool = _key("absolute values of both embeddings")
     similarity: Literal["dot", "order"] = _key("a module of vsepp.similarity")
     order_form: Literal["squared", "root"] = _key("−‖max(0, g−f)‖² or −‖max(0, g−f)‖")
-    loss: Literal["sum_of_hinges", "max_of_hinges"] = _key("a module of vsepp.losses: SH (Eq. 5) or MH (Eq. 6)")
+    loss: Literal["sum_of_hinges", "max_of_hinges"] = _key(
+        "a module of vsepp.losses: SH (Eq. 5) or MH (Eq. 6)"
+    )
     margin: PositiveFloat = _key("α of Eqs. 5 and 6")
-    negative_set: Annotated[int, Field(ge=2)] | None = _key("pairs among which negatives are sought (Section 3.6); null is the batch")
+    negative_set: Annotated[int, Field(ge=2)] | None = _key(
+        "pairs among which negatives are sought (Section 3.6); null is the batch"
+    )
     mask_same_image: bool = _key("leave captions of the query's own image out of the negatives")
     curriculum: Fraction = _key("fraction of the epochs trained with SH before the loss above (Section 3.5)")
     batch_size: Annotated[int, Field(ge=2)] = _key("pairs per step")
@@ -67,10 +83,16 @@ class RunKeys(_Model):
     drop_at: Fraction = _key("fraction of the epochs after which the rate falls; 1 never")
     drop_factor: PositiveFloat = _key("what the rate is multiplied with then", le=1.0)
     clip_norm: PositiveFloat = _key("largest global L2 norm of the gradient")
-    frozen_mode: Literal["eval", "legacy"] = _key("mode of a frozen encoder under RC; legacy: training mode for the first legacy_steps of every epoch")
-    finetuned_mode: Literal["eval", "legacy"] = _key("mode of a fine-tuned encoder's dropout and batch normalisation")
+    frozen_mode: Literal["eval", "legacy"] = _key(
+        "mode of a frozen encoder under RC; legacy: training mode for the first legacy_steps of every epoch"
+    )
+    finetuned_mode: Literal["eval", "legacy"] = _key(
+        "mode of a fine-tuned encoder's dropout and batch normalisation"
+    )
     legacy_steps: Positive = _key("steps of an epoch before the released code's first validation")
-    rc_features: Literal["tape", "inline"] = _key("random-crop features of a frozen encoder: from the shared tape, or computed in the step")
+    rc_features: Literal["tape", "inline"] = _key(
+        "random-crop features of a frozen encoder: from the shared tape, or computed in the step"
+    )
     draw: Seed = _key("which draw of random crops")
 
 
@@ -80,7 +102,9 @@ class DatasetKeys(_Model):
     title: str
     reader: Literal["coco", "karpathy", "flickr8k"]
     files: dict[str, str]
-    generator: Literal["coco", "flickr"] | None = Field(default=None, description="layout that the scene generator writes; null for real data")
+    generator: Literal["coco", "flickr"] | None = Field(
+        default=None, description="layout that the scene generator writes; null for real data"
+    )
     captions_per_image: Positive | None = None
     surplus_captions: Literal["drop", "error"] = "error"
     expected_images: dict[Literal["train", "restval", "val", "test"], Positive] = {}
@@ -119,7 +143,9 @@ class ScenesKeys(_Model):
     seed: Seed
     side: Positive = Field(description="side of a rendered image, pixels")
     images: dict[Dataset, dict[Literal["train", "restval", "val", "test"], Positive]]
-    settings: dict[str, float] = Field(description="probabilities and counts of the renderer and the grammar, see vsepp/scenes")
+    settings: dict[str, float] = Field(
+        description="probabilities and counts of the renderer and the grammar, see vsepp/scenes"
+    )
 
 
 class PretrainingKeys(_Model):
@@ -171,7 +197,9 @@ class Settings(_Model):
     seeds: Annotated[list[Seed], Field(min_length=1)]
     label: Name | None = None
     only: list[str] | None = Field(default=None, description="patterns of run ids to train")
-    archives: str | None = Field(default=None, description="folder looked into for raw files before resources/")
+    archives: str | None = Field(
+        default=None, description="folder looked into for raw files before resources/"
+    )
 
 
 class TableGroup(_Model):

@@ -13,7 +13,9 @@ from typing import Any
 _BLOCK = 1 << 22
 
 # Declarations and plumbing: no number depends on them, so a change in them must not retrain anything.
-_NOT_COMPUTATION = ("vsepp.spec", "vsepp.errors", "vsepp.progress", "vsepp.provenance", "vsepp.cli", "vsepp.config")
+_NOT_COMPUTATION = tuple(
+    f"vsepp.{name}" for name in ("spec", "errors", "progress", "components", "provenance", "cli", "config")
+)
 
 
 def file_digest(path: Path) -> str:

@@ -86,7 +86,9 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
     folder = artefact if artefact.is_dir() else artefact.parent
     path = folder / MANIFEST
     if not path.is_file():
-        raise VseppError(f"{path}: missing, so {artefact} has no provenance; run the step that makes it again")
+        raise VseppError(
+            f"{path}: missing, so {artefact} has no provenance; run the step that makes it again"
+        )
     return json.loads(path.read_text(encoding="utf-8"))
 
 

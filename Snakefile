@@ -1,0 +1,22 @@
+# The whole reproduction, from raw files to tables: snakemake --cores all reproduce_tables
+# The rules stand in data-flow order; what they compute is decided by params/ and --config alone.
+
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+container: "docker://vsepp/vsepp:0.1.0"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/corpus.smk"
+include: "workflow/rules/features.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/report.smk"
+include: "workflow/rules/collect.smk"
+
+
+onsuccess:
+    announce()

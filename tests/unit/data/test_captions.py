@@ -1,0 +1,210 @@
+import subprocess
+import sys
+from collections import Counter
+
+import nltk
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vsepp.data.captions import (
+    build_vocabulary,
+    encode_captions,
+    multi_sentence_share,
+    tokenize,
+    tokenize_captions,
+)
+from vsepp.data.tokens import END, SPECIAL, START, UNKNOWN
+from vsepp.data.vocabulary import Vocabulary
+from vsepp.errors import VseppError
+from vsepp.spec import SPLITS, VocabularySpec
+
+TRICKY = {
+    "A man's hat, a dog's 'toy' & two boys' kites.": [
+        *["a", "man", "'s", "hat", ",", "a", "dog", "'s", "'", "toy", "'", "&"],
+        *["two", "boys", "'", "kites", "."],
+    ],
+    'The sign says "STOP" (again)!': ["the", "sign", "says", "``", "stop", "''", "(", "again", ")", "!"],
+    "They can't, won't and don't wanna go...": [
+        *["they", "ca", "n't", ",", "wo", "n't", "and", "do", "n't", "wan", "na", "go", "..."]
+    ],
+    # A full stop inside stays on its word: there is no sentence splitter.
+    "A dog runs. A cat sleeps.": ["a", "dog", "runs.", "a", "cat", "sleeps", "."],
+    "A dog runs . A cat sleeps .": ["a", "dog", "runs", ".", "a", "cat", "sleeps", "."],
+    "Two t-shirts at 5:30 p.m. cost $3.50": ["two", "t-shirts", "at", "5:30", "p.m.", "cost", "$", "3.50"],
+    "a red/white  bus,with 1,000 people\n": ["a", "red/white", "bus", ",", "with", "1,000", "people"],
+    "Café Zoë — naïve “quotes”": ["café", "zoë", "—", "naïve", "“", "quotes", "”"],
+    "<start> is no word": ["<", "start", ">", "is", "no", "word"],
+}
+
+
+@pytest.mark.parametrize("text", TRICKY)
+def test_the_tokenizer_is_pinned(text):
+    assert tokenize(text) == TRICKY[text]
+
+
+@given(st.text())
+def test_it_is_nltks_word_tokenizer_without_a_sentence_splitter(text):
+    assert tokenize(text) == nltk.word_tokenize(text.lower(), preserve_line=True)
+
+
+@given(st.text(alphabet=st.sampled_from("<>/padstrenunk \t.'\"")))
+def test_no_caption_spells_a_special_word(text):
+    assert not set(SPECIAL) & set(tokenize(text))
+
+
+@given(st.text().filter(str.strip))
+def test_a_caption_that_is_not_empty_has_words(text):
+    assert tokenize(text)
+
+
+def frame(*rows):
+    """A captions table of (split, text)."""
+    return pd.DataFrame(
+        {
+            "caption_id": range(len(rows)),
+            "image_index": range(len(rows)),
+            "text": [text for _, text in rows],
+            "split": [split for split, _ in rows],
+        }
+    )
+
+
+CAPTIONS = frame(
+    ("train", "a dog and a cat"),
+    ("train", "a Dog runs"),
+    ("restval", "the cat runs and runs"),
+    ("test", "zebra zebra zebra"),
+    ("train", "b b"),
+)
+
+
+def test_words_are_ordered_by_count_and_then_alphabetically():
+    vocabulary = build_vocabulary(CAPTIONS, VocabularySpec(("train",), 1))
+    assert vocabulary.words == (*SPECIAL, "a", "b", "dog", "and", "cat", "runs")
+    assert vocabulary.counts == {"a": 3, "b": 2, "dog": 2, "and": 1, "cat": 1, "runs": 1}
+    assert vocabulary.captions == 3
+
+
+def test_only_the_given_splits_are_counted():
+    both = build_vocabulary(CAPTIONS, VocabularySpec(("train", "restval"), 2))
+    assert both.words == (*SPECIAL, "a", "runs", "and", "b", "cat", "dog")
+    assert "zebra" not in both.index
+    assert "zebra" in build_vocabulary(CAPTIONS, VocabularySpec(SPLITS, 3)).index
+
+
+def test_a_threshold_keeps_words_seen_exactly_so_often():
+    assert build_vocabulary(CAPTIONS, VocabularySpec(("train",), 2)).words[4:] == ("a", "b", "dog")
+    assert build_vocabulary(CAPTIONS, VocabularySpec(("train",), 3)).words[4:] == ("a",)
+
+
+def test_tokens_that_are_at_hand_give_the_same():
+    tokenized = tokenize_captions(CAPTIONS)
+    spec = VocabularySpec(("restval", "train"), 2)
+    vocabulary = build_vocabulary(CAPTIONS, spec)
+    assert build_vocabulary(CAPTIONS, spec, tokenized) == vocabulary
+    one, other = encode_captions(CAPTIONS, vocabulary), encode_captions(CAPTIONS, vocabulary, tokenized)
+    assert one.ids.tolist() == other.ids.tolist()
+
+
+def test_unknown_words_become_unk_between_start_and_end():
+    vocabulary = build_vocabulary(CAPTIONS, VocabularySpec(("train",), 2))
+    tokens = encode_captions(CAPTIONS, vocabulary)
+    assert len(tokens) == len(CAPTIONS)
+    assert tokens[1].tolist() == [START, 4, vocabulary.index["dog"], UNKNOWN, END]
+    assert tokens[3].tolist() == [START, UNKNOWN, UNKNOWN, UNKNOWN, END]
+
+
+def test_a_vocabulary_that_ends_up_empty_names_threshold_and_splits():
+    with pytest.raises(
+        VseppError, match=r"empty vocabulary.*4 times.*3 captions of train .*seen 3 times.*threshold"
+    ):
+        build_vocabulary(CAPTIONS, VocabularySpec(("train",), 4))
+
+
+@pytest.mark.parametrize("splits", [("val",), ()])
+def test_splits_without_captions_are_named(splits):
+    with pytest.raises(VseppError, match=r"no captions in (val|no splits).*restval, test, train"):
+        build_vocabulary(CAPTIONS, VocabularySpec(splits, 1))
+
+
+words = st.text(alphabet="abcdé'.", min_size=1, max_size=4)
+corpora = st.lists(st.lists(words, min_size=1, max_size=8), min_size=1, max_size=15)
+
+
+@given(corpora, st.integers(1, 4))
+def test_a_vocabulary_holds_exactly_the_frequent_words(captions, threshold):
+    seen = Counter(word for caption in captions for word in caption)
+    frequent = {word for word, n in seen.items() if n >= threshold}
+    spec = VocabularySpec(("train",), threshold)
+    if not frequent:
+        with pytest.raises(VseppError, match="empty vocabulary"):
+            Vocabulary.of(captions, spec, "test")
+        return
+    vocabulary = Vocabulary.of(captions, spec, "test")
+    assert set(vocabulary.words) == frequent | set(SPECIAL)
+    assert vocabulary.counts == {word: seen[word] for word in frequent}
+    order = [(-seen[word], word) for word in vocabulary.words[4:]]
+    assert order == sorted(order)
+    for caption in captions:
+        ids = vocabulary.encode(caption)
+        assert ids[0] == START and ids[-1] == END
+        assert all(0 <= i < len(vocabulary) for i in ids)
+        expected = [word if word in frequent else "<unk>" for word in caption]
+        assert vocabulary.decode(ids) == ["<start>", *expected, "<end>"]
+
+
+@given(corpora)
+def test_the_order_of_captions_does_not_change_a_vocabulary(captions):
+    spec = VocabularySpec(("train",), 1)
+    assert Vocabulary.of(captions, spec, "t").words == Vocabulary.of(captions[::-1], spec, "t").words
+
+
+def test_a_written_vocabulary_comes_back(tmp_path):
+    captions = frame(("train", "a café is a café"))
+    vocabulary = build_vocabulary(captions, VocabularySpec(("train", "restval"), 1))
+    vocabulary.write(tmp_path)
+    assert Vocabulary.read(tmp_path) == vocabulary
+    assert "café" in (tmp_path / "vocabulary.json").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not a vocabulary"),
+        ('{"words": []}', "not a vocabulary"),
+        (
+            '{"words": ["a"], "counts": {}, "threshold": 1, "splits": [], "captions": 1, "tokenizer": ""}',
+            "expected <pad>, <start>, <end>, <unk>",
+        ),
+    ],
+)
+def test_a_file_that_is_no_vocabulary_is_named(tmp_path, text, message):
+    (tmp_path / "vocabulary.json").write_text(text)
+    with pytest.raises(VseppError, match=rf"vocabulary\.json: {message}"):
+        Vocabulary.read(tmp_path)
+
+
+def test_captions_of_several_sentences_are_counted_when_their_words_change():
+    share = multi_sentence_share(
+        [
+            "A dog runs. A cat sleeps.",  # "runs." against "runs", "."
+            "A dog runs . A cat sleeps .",  # already apart
+            "What a dog! It runs.",  # "!" is apart either way
+            "One sentence only.",
+        ]
+    )
+    assert share == {"captions": 4, "differ": 1, "share": 0.25}
+    assert multi_sentence_share([])["share"] == 0.0
+
+
+def test_tokens_and_vocabulary_are_read_without_nltk_and_pandas():
+    code = (
+        "import sys; import vsepp.data.tokens, vsepp.data.vocabulary, vsepp.data.store;"
+        "print([m for m in ('nltk', 'pandas', 'pycocotools', 'torch') if m in sys.modules])"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "[]\n"
+    )

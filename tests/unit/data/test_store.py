@@ -1,0 +1,361 @@
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from raw_layouts import corpus, jpeg, write_coco, write_flickr8k, write_karpathy, zipped
+
+from vsepp.data.corpora import read_corpus
+from vsepp.data.decode import is_upscaled, resized
+from vsepp.data.store import build_store, open_store
+from vsepp.errors import VseppError
+from vsepp.spec import StoreSpec
+
+SQUASH = StoreSpec("squash", 16)
+SHORT = StoreSpec("short_side", 16)
+
+
+def folder_of(tmp_path, photographs: dict[str, bytes]):
+    """A folder of photographs as an images table and a corpus."""
+    root = tmp_path / "photographs"
+    root.mkdir(parents=True, exist_ok=True)
+    for name, data in photographs.items():
+        (root / name).write_bytes(data)
+    images = pd.DataFrame({"container": "images", "member": list(photographs)})
+    return images, corpus("any", "karpathy", {"images": root})
+
+
+def ten(tmp_path):
+    return folder_of(tmp_path, {f"{i}.jpg": jpeg(i) for i in range(10)})
+
+
+def build(images, spec, tmp_path, store=SQUASH, workers=1, **values):
+    facts = build_store(images, spec, store, tmp_path / "out", tmp_path / "state", workers, **values)
+    return facts, open_store(tmp_path / "out")
+
+
+def test_rows_are_the_photographs_of_the_table(tmp_path):
+    images, spec = ten(tmp_path)
+    facts, pixels = build(images, spec, tmp_path, chunk_images=4)
+    assert facts == {"images": 10, "upscaled": 0, "converted": 0}
+    assert pixels.shape == (10, 16, 16, 3) and pixels.dtype == np.uint8
+    for i in range(10):
+        image = Image.open(io.BytesIO(jpeg(i))).resize((16, 16), Image.Resampling.BILINEAR)
+        assert np.array_equal(pixels[i], np.asarray(image))
+    assert not pixels.flags.writeable
+
+
+def test_processes_give_the_same_pixels(tmp_path):
+    images, spec = ten(tmp_path)
+    _, one = build(images, spec, tmp_path / "1", chunk_images=3)
+    _, two = build(images, spec, tmp_path / "2", chunk_images=3, workers=2)
+    assert np.array_equal(one, two)
+    assert one.any(axis=(1, 2, 3)).all()
+
+
+@pytest.mark.parametrize("write", [write_coco, write_karpathy, write_flickr8k])
+def test_a_folder_and_a_zip_give_the_same_pixels(tmp_path, write):
+    spec = write(tmp_path / "raw")
+    packed = zipped(spec)
+    _, unpacked_pixels = build(read_corpus(spec)[0], spec, tmp_path / "folder", store=SHORT)
+    _, packed_pixels = build(read_corpus(packed)[0], packed, tmp_path / "zip", store=SHORT)
+    assert np.array_equal(unpacked_pixels, packed_pixels)
+    assert len({image.tobytes() for image in packed_pixels}) == len(packed_pixels)
+
+
+def test_squash_loses_the_aspect_ratio_and_short_side_the_ends():
+    left, middle, right = (
+        np.full((40, width, 3), value, np.uint8) for width, value in ((20, 0), (40, 128), (20, 255))
+    )
+    wide = Image.fromarray(np.concatenate([left, middle, right], axis=1))
+    squashed = np.asarray(resized(wide, StoreSpec("squash", 20)))
+    assert squashed[:, 0].max() == 0 and squashed[:, -1].min() == 255
+    short = np.asarray(resized(wide, StoreSpec("short_side", 20)))
+    assert short.shape == (20, 20, 3)
+    assert (short[:, 1:-1] == 128).all()
+    tall = np.asarray(resized(wide.transpose(Image.Transpose.TRANSPOSE), StoreSpec("short_side", 20)))
+    assert np.array_equal(tall, short.transpose(1, 0, 2))
+
+
+# What torchvision's Resize(64) and CenterCrop(64) do: the long side rounded down, half pixels to even.
+ROUNDING = {
+    (500, 375): ((85, 64), (10, 0)),
+    (375, 500): ((64, 85), (0, 10)),
+    (333, 500): ((64, 96), (0, 16)),
+    (17, 91): ((64, 342), (0, 139)),
+    (301, 300): ((64, 64), (0, 0)),
+    (640, 427): ((95, 64), (16, 0)),
+}
+
+
+@pytest.mark.parametrize("size", ROUNDING)
+def test_short_side_rounds_as_torchvision_does(size):
+    image = Image.open(io.BytesIO(jpeg(1, size)))
+    whole, (left, top) = ROUNDING[size]
+    expected = image.resize(whole, Image.Resampling.BILINEAR).crop((left, top, left + 64, top + 64))
+    assert np.array_equal(np.asarray(expected), np.asarray(resized(image, StoreSpec("short_side", 64))))
+
+
+def test_reduction_is_antialiased():
+    stripes = np.zeros((64, 64, 3), np.uint8)
+    stripes[:, ::2] = 255
+    small = np.asarray(resized(Image.fromarray(stripes), SQUASH)).astype(int)
+    assert abs(small - 128).max() < 40
+
+
+def test_images_with_a_short_side_are_counted_as_upscaled(tmp_path):
+    assert is_upscaled((15, 99), SQUASH) and is_upscaled((99, 15), SHORT)
+    assert not is_upscaled((16, 99), SQUASH) and not is_upscaled((16, 16), SHORT)
+    images, spec = folder_of(
+        tmp_path, {"a.jpg": jpeg(1, (15, 40)), "b.jpg": jpeg(2, (40, 15)), "c.jpg": jpeg(3)}
+    )
+    assert build(images, spec, tmp_path)[0] == {"images": 3, "upscaled": 2, "converted": 0}
+
+
+def palette_png() -> bytes:
+    stream = io.BytesIO()
+    Image.open(io.BytesIO(jpeg(5))).convert("P").save(stream, "PNG")
+    return stream.getvalue()
+
+
+def test_grey_cmyk_and_palette_images_are_converted(tmp_path):
+    photographs = {
+        "grey.jpg": jpeg(1, mode="L"),
+        "cmyk.jpg": jpeg(2, mode="CMYK"),
+        "palette.png": palette_png(),
+        "rgb.jpg": jpeg(4),
+    }
+    images, spec = folder_of(tmp_path, photographs)
+    facts, pixels = build(images, spec, tmp_path)
+    assert facts["converted"] == 3
+    assert np.array_equal(pixels[0, ..., 0], pixels[0, ..., 1]) and pixels[0].std() > 0
+    for row, data in enumerate(photographs.values()):
+        expected = Image.open(io.BytesIO(data)).convert("RGB").resize((16, 16), Image.Resampling.BILINEAR)
+        assert np.array_equal(pixels[row], np.asarray(expected))
+
+
+BAD_JPEGS = {"no image": b"<html>404</html>", "empty": b"", "truncated": jpeg(1, (200, 150))[:-1500]}
+
+
+@pytest.mark.parametrize("case", BAD_JPEGS)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_photograph_that_does_not_decode_is_named_with_its_container(tmp_path, case, packed):
+    images, spec = ten(tmp_path)
+    (Path(spec.files["images"]) / "6.jpg").write_bytes(BAD_JPEGS[case])
+    if packed:
+        spec = zipped(spec)
+    with pytest.raises(VseppError) as caught:
+        build(images, spec, tmp_path)
+    assert f"6.jpg in {spec.files['images']}" in str(caught.value)
+    assert "(1 in all)" in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_bad_photographs_of_all_chunks_are_reported_together(tmp_path):
+    images, spec = ten(tmp_path)
+    (Path(spec.files["images"]) / "1.jpg").write_bytes(b"")
+    (Path(spec.files["images"]) / "9.jpg").unlink()
+    with pytest.raises(VseppError, match=r"2 in all.*1\.jpg.*holds no 9\.jpg"):
+        build(images, spec, tmp_path, chunk_images=4)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_repaired_build_goes_on_from_the_finished_chunks(tmp_path, workers):
+    images, spec = ten(tmp_path)
+    folder = Path(spec.files["images"])
+    (folder / "5.jpg").write_bytes(jpeg(5)[:200])
+    with pytest.raises(VseppError, match=r"5\.jpg"):
+        build(images, spec, tmp_path, chunk_images=4, workers=workers)
+    done = [json.loads(line)["number"] for line in (tmp_path / "state/done.jsonl").read_text().splitlines()]
+    assert sorted(done) == [0, 2]
+    # Finished chunks are not decoded again: their photographs are gone, and the build ends all the same.
+    for i in (0, 1, 2, 3, 8, 9):
+        (folder / f"{i}.jpg").unlink()
+    (folder / "5.jpg").write_bytes(jpeg(5))
+    facts, pixels = build(images, spec, tmp_path, chunk_images=4, workers=workers)
+    assert facts == {"images": 10, "upscaled": 0, "converted": 0}
+    assert np.array_equal(pixels, build(*ten(tmp_path / "whole"), tmp_path / "whole")[1])
+
+
+def test_a_record_cut_short_does_not_spoil_the_next_lines(tmp_path):
+    images, spec = ten(tmp_path)
+    bad = Path(spec.files["images"]) / "5.jpg"
+    bad.write_bytes(b"")
+    done = tmp_path / "state/done.jsonl"
+    with pytest.raises(VseppError):
+        build(images, spec, tmp_path, chunk_images=2)
+    first, second, *_ = done.read_text().splitlines()
+    done.write_text(f"{first}\n{second[:12]}")
+    with pytest.raises(VseppError):
+        build(images, spec, tmp_path, chunk_images=2)
+    assert sorted(json.loads(line)["number"] for line in done.read_text().splitlines()) == [0, 1, 3, 4]
+
+
+def test_an_archive_that_was_replaced_is_read_anew(tmp_path):
+    images, spec = ten(tmp_path)
+    bad = Path(spec.files["images"]) / "5.jpg"
+    bad.write_bytes(jpeg(5)[:200])
+    packed = zipped(spec)
+    with pytest.raises(VseppError, match=r"5\.jpg"):
+        build(images, packed, tmp_path, chunk_images=4)
+    bad.write_bytes(jpeg(5))
+    Path(packed.files["images"]).unlink()
+    zipped(spec)
+    assert build(images, packed, tmp_path, chunk_images=4)[0]["images"] == 10
+
+
+BUILD = """
+import sys
+from pathlib import Path
+import pandas as pd
+from vsepp.data.store import build_store
+from vsepp.spec import CorpusSpec, StoreSpec
+
+if __name__ == "__main__":
+    root, workers, side = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    names = sorted(path.name for path in (root / "photographs").iterdir())
+    images = pd.DataFrame({"container": "images", "member": names})
+    spec = CorpusSpec("any", "karpathy", {"images": str(root / "photographs")})
+    store = StoreSpec("squash", side)
+    build_store(images, spec, store, root / "out", root / "state", workers, chunk_images=2)
+"""
+
+
+def test_a_killed_build_goes_on_and_gives_the_pixels_of_an_undisturbed_one(tmp_path):
+    data = jpeg(0, (700, 500))
+    (tmp_path / "photographs").mkdir(parents=True)
+    for i in range(60):
+        (tmp_path / f"photographs/{i:02}.jpg").write_bytes(data if i % 2 else jpeg(i, (700, 500)))
+    (tmp_path / "build.py").write_text(BUILD)
+    done = tmp_path / "state/done.jsonl"
+    process = subprocess.Popen([sys.executable, tmp_path / "build.py", tmp_path, "1", "256"])
+    deadline = time.monotonic() + 60
+    while not (done.is_file() and len(done.read_text().splitlines()) >= 3):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "out").exists()
+    before = done.read_text().splitlines()
+    assert 3 <= len(before) < 30
+    # A line cut short by the kill must not count.
+    done.write_text("\n".join([*before, '{"number": 29, "ups']))
+    images = pd.DataFrame({"container": "images", "member": [f"{i:02}.jpg" for i in range(60)]})
+    spec = corpus("any", "karpathy", {"images": tmp_path / "photographs"})
+    # The first chunk was finished: without its photographs the rest must still work.
+    first = json.loads(before[0])["number"]
+    for i in (2 * first, 2 * first + 1):
+        (tmp_path / f"photographs/{i:02}.jpg").rename(tmp_path / f"{i:02}.jpg")
+    facts, pixels = build(images, spec, tmp_path, store=StoreSpec("squash", 256), chunk_images=2)
+    for i in (2 * first, 2 * first + 1):
+        (tmp_path / f"{i:02}.jpg").rename(tmp_path / f"photographs/{i:02}.jpg")
+    assert facts["images"] == 60
+    undisturbed = build(images, spec, tmp_path / "again", store=StoreSpec("squash", 256))[1]
+    assert np.array_equal(pixels, undisturbed)
+
+
+@pytest.mark.parametrize("change", ["side", "images", "chunk"])
+def test_a_state_of_another_build_is_not_taken_up(tmp_path, change):
+    images, spec = ten(tmp_path)
+    (Path(spec.files["images"]) / "9.jpg").write_bytes(b"")
+    with pytest.raises(VseppError):
+        build(images, spec, tmp_path, chunk_images=4)
+    (Path(spec.files["images"]) / "9.jpg").write_bytes(jpeg(9))
+    store = StoreSpec("squash", 12) if change == "side" else SQUASH
+    if change == "images":
+        images = images[::-1].reset_index(drop=True)
+    _, pixels = build(images, spec, tmp_path, store=store, chunk_images=3 if change == "chunk" else 4)
+    _, expected = build(images, spec, tmp_path / "fresh", store=store)
+    assert np.array_equal(pixels, expected)
+
+
+def test_a_store_that_cannot_fit_is_refused_before_the_first_byte(tmp_path):
+    images, spec = ten(tmp_path)
+    side = 4_000_000
+    with pytest.raises(VseppError, match=rf"no space.*needs {10 * side * side * 3:,} bytes, [\d,]+ are free"):
+        build(images, spec, tmp_path, store=StoreSpec("squash", side))
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+def limited(size: int) -> str:
+    return f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))\n" + BUILD
+
+
+def test_no_space_while_the_store_is_written_is_explained(tmp_path):
+    # A limit on the size of a file stands for a full disk: the system refuses the bytes just the same.
+    ten(tmp_path)
+    (tmp_path / "build.py").write_text(limited(20_000))
+    result = subprocess.run(
+        [sys.executable, tmp_path / "build.py", tmp_path, "1", "64"], capture_output=True, text=True
+    )
+    assert result.returncode == 1
+    assert f"VseppError: {tmp_path / 'state'}: no space for the image store" in result.stderr
+    assert f"needs {10 * 64 * 64 * 3:,} bytes" in result.stderr
+    assert not (tmp_path / "out").exists()
+    # What was reserved is given back.
+    assert sum(path.stat().st_size for path in (tmp_path / "state").iterdir()) == 0
+
+
+def test_no_space_in_the_middle_keeps_what_is_done(tmp_path):
+    images, spec = ten(tmp_path)
+    (Path(spec.files["images"]) / "9.jpg").write_bytes(b"")
+    with pytest.raises(VseppError, match=r"9\.jpg"):
+        build(images, spec, tmp_path, chunk_images=2, store=StoreSpec("squash", 64))
+    (Path(spec.files["images"]) / "9.jpg").write_bytes(jpeg(9))
+    (tmp_path / "build.py").write_text(limited(10_000))
+    for workers in ("1", "2"):
+        result = subprocess.run(
+            [sys.executable, tmp_path / "build.py", tmp_path, workers, "64"], capture_output=True, text=True
+        )
+        assert "no space for the image store" in result.stderr
+    assert len((tmp_path / "state/done.jsonl").read_text().splitlines()) == 4
+    facts, pixels = build(images, spec, tmp_path, chunk_images=2, store=StoreSpec("squash", 64))
+    assert facts["images"] == 10
+    assert pixels.any(axis=(1, 2, 3)).all()
+
+
+def test_space_is_reserved_before_anything_is_decoded(tmp_path):
+    images, spec = ten(tmp_path)
+    for i in range(10):
+        (Path(spec.files["images"]) / f"{i}.jpg").write_bytes(b"")
+    with pytest.raises(VseppError, match="10 in all"):
+        build(images, spec, tmp_path, store=StoreSpec("squash", 200))
+    if hasattr(os, "posix_fallocate"):
+        assert (tmp_path / "state/images.npy").stat().st_blocks * 512 >= 10 * 200 * 200 * 3
+
+
+def test_no_images_are_refused(tmp_path):
+    images, spec = ten(tmp_path)
+    with pytest.raises(VseppError, match="no images"):
+        build(images[:0], spec, tmp_path)
+
+
+def test_a_folder_without_a_store_is_named(tmp_path):
+    with pytest.raises(VseppError, match=r"images\.npy: missing"):
+        open_store(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "array", [np.zeros((2, 4, 4, 3)), np.zeros((2, 4, 5, 3), np.uint8), np.zeros(3, np.uint8)]
+)
+def test_an_array_of_another_form_is_no_store(tmp_path, array):
+    np.save(tmp_path / "images.npy", array)
+    with pytest.raises(VseppError, match="expected uint8"):
+        open_store(tmp_path)
+
+
+def test_a_damaged_store_is_named(tmp_path):
+    images, spec = ten(tmp_path)
+    build(images, spec, tmp_path)
+    path = tmp_path / "out/images.npy"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(VseppError, match="not an image store"):
+        open_store(tmp_path / "out")

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vsepp.data.tokens import PAD, Tokens
+from vsepp.errors import VseppError
+
+captions_as_lists = st.lists(
+    st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=9), min_size=1, max_size=20
+)
+
+
+@given(captions_as_lists)
+def test_captions_come_back_as_they_went(rows):
+    tokens = Tokens.from_lists(rows)
+    assert len(tokens) == len(rows)
+    assert [tokens[i].tolist() for i in range(len(tokens))] == rows
+    assert tokens.lengths.tolist() == [len(row) for row in rows]
+    assert tokens.ids.dtype == np.int32
+    assert tokens.offsets.dtype == np.int64
+
+
+@given(captions_as_lists, st.data())
+def test_padding_is_what_a_loop_gives(rows, data):
+    tokens = Tokens.from_lists(rows)
+    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8))
+    ids, lengths = tokens.padded(chosen)
+    longest = max((len(rows[i]) for i in chosen), default=0)
+    assert ids.shape == (len(chosen), longest)
+    assert ids.dtype == lengths.dtype == np.int64
+    assert lengths.tolist() == [len(rows[i]) for i in chosen]
+    assert ids.tolist() == [rows[i] + [PAD] * (longest - len(rows[i])) for i in chosen]
+
+
+def test_saved_tokens_are_the_same(tmp_path):
+    tokens = Tokens.from_lists([[1, 7, 2], [1, 2], [1, 5, 6, 2]])
+    tokens.save(tmp_path / "tokens")
+    back = Tokens.load(tmp_path / "tokens")
+    assert np.array_equal(back.ids, tokens.ids)
+    assert np.array_equal(back.offsets, tokens.offsets)
+    first = (tmp_path / "tokens/tokens.npz").read_bytes()
+    tokens.save(tmp_path / "tokens")
+    assert (tmp_path / "tokens/tokens.npz").read_bytes() == first
+
+
+@pytest.mark.parametrize("rows", [[-1], [0, 3]])
+def test_rows_that_do_not_exist_are_refused(rows):
+    with pytest.raises(IndexError):
+        Tokens.from_lists([[1, 2]] * 3).padded(rows)
+
+
+@pytest.mark.parametrize("row", [-1, 3])
+def test_a_caption_that_does_not_exist_is_refused(row):
+    with pytest.raises(IndexError):
+        Tokens.from_lists([[1, 2]] * 3)[row]
+
+
+@pytest.mark.parametrize("offsets", [[0, 2, 4], [1, 3], [0, 2, 2, 3], [0, 3, 2, 3], []])
+def test_offsets_that_do_not_fit_are_refused(offsets):
+    with pytest.raises(VseppError, match="token offsets"):
+        Tokens(np.array([1, 5, 2], np.int32), np.array(offsets, np.int64))
+
+
+def test_a_missing_or_damaged_file_is_named(tmp_path):
+    with pytest.raises(VseppError, match=r"tokens\.npz: missing"):
+        Tokens.load(tmp_path)
+    (tmp_path / "tokens.npz").write_bytes(b"PK\x03\x04 nothing")
+    with pytest.raises(VseppError, match=r"tokens\.npz: not a token file"):
+        Tokens.load(tmp_path)

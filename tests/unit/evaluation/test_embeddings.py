@@ -1,0 +1,112 @@
+import numpy as np
+import pytest
+
+from vsepp.errors import VseppError
+from vsepp.evaluation.embeddings import Embeddings
+
+
+def arrays(**changes):
+    rng = np.random.default_rng(0)
+    values = {
+        "image_embeddings": rng.standard_normal((3, 4)).astype(np.float32),
+        "caption_embeddings": rng.standard_normal((5, 4)).astype(np.float32),
+        "caption_to_image": np.array([2, 0, 1, 1, 0], dtype=np.int32),
+        "similarity": np.array("order"),
+    }
+    return {key: value for key, value in {**values, **changes}.items() if value is not None}
+
+
+def written(path, **changes):
+    np.savez(path, **arrays(**changes))
+    return path
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    embeddings = Embeddings(**{**arrays(), "similarity": "order"})
+    path = tmp_path / "new" / "embeddings.npz"
+    embeddings.save(path)
+    loaded = Embeddings.load(path)
+    for name in ("image_embeddings", "caption_embeddings", "caption_to_image"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(embeddings, name))
+    assert loaded.similarity == "order"
+    assert [file.name for file in path.parent.iterdir()] == ["embeddings.npz"]
+
+
+def test_equal_embeddings_give_equal_bytes(tmp_path):
+    for name in ("a.npz", "b.npz"):
+        Embeddings(**{**arrays(), "similarity": "dot"}).save(tmp_path / name)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+def test_similarity_is_dot_unless_said(tmp_path):
+    assert Embeddings.load(written(tmp_path / "e.npz", similarity=None)).similarity == "dot"
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_other_float_types_become_float32(tmp_path, dtype):
+    images = np.array([[1.5, 2, 3, 4]] * 3, dtype=dtype)
+    loaded = Embeddings.load(written(tmp_path / "e.npz", image_embeddings=images))
+    assert loaded.image_embeddings.dtype == np.float32
+    np.testing.assert_array_equal(loaded.image_embeddings, images.astype(np.float32))
+
+
+def nan_in_row_one():
+    embeddings = np.zeros((5, 4), dtype=np.float32)
+    embeddings[1, 2] = np.nan
+    return embeddings
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"caption_to_image": None},
+            "has no caption_to_image; .* the file has caption_embeddings, image_emb",
+        ),
+        ({"image_embeddings": np.zeros((3, 4), dtype=int)}, "image_embeddings: expected floating-point"),
+        ({"image_embeddings": np.zeros(3, dtype=np.float32)}, r"image_embeddings: expected shape .* \(3,\)"),
+        ({"image_embeddings": np.zeros((3, 5), dtype=np.float32)}, "5 dimensions, caption_embeddings 4"),
+        ({"caption_embeddings": nan_in_row_one()}, "caption_embeddings: row 1 holds NaN"),
+        ({"caption_to_image": np.array([0, 1, 2, 3, 0])}, "caption_to_image: row 3 is 3"),
+        ({"caption_to_image": np.array([0, 1, 1, 1, 0])}, "image row 2 has no caption"),
+        ({"caption_to_image": np.array([0, 1, 2])}, "caption_to_image: expected 5 integers"),
+        ({"similarity": np.array("cosine")}, "similarity: expected one of dot, order, got 'cosine'"),
+        ({"similarity": np.array(["dot", "dot"])}, "similarity: expected one string"),
+        ({"similarity": np.array(3)}, "similarity: expected one string"),
+    ],
+)
+def test_bad_files_are_refused_with_file_and_key(tmp_path, changes, message):
+    path = written(tmp_path / "theirs.npz", **changes)
+    with pytest.raises(VseppError, match=message) as caught:
+        Embeddings.load(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_a_pickled_array_is_not_read(tmp_path):
+    path = written(tmp_path / "theirs.npz", similarity=np.array({"any": "object"}, dtype=object))
+    with pytest.raises(VseppError, match="similarity cannot be read"):
+        Embeddings.load(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(VseppError, match=r"none\.npz: no such file"):
+        Embeddings.load(tmp_path / "none.npz")
+
+
+def test_a_file_that_is_no_npz_is_named(tmp_path):
+    text, whole, cut = tmp_path / "text.npz", written(tmp_path / "whole.npz"), tmp_path / "cut.npz"
+    text.write_text("not an archive", encoding="utf-8")
+    cut.write_bytes(whole.read_bytes()[:400])
+    for path in (text, cut):
+        with pytest.raises(VseppError, match=r"not an \.npz archive"):
+            Embeddings.load(path)
+
+
+def test_a_damaged_array_is_named(tmp_path):
+    path = written(tmp_path / "e.npz")
+    content = bytearray(path.read_bytes())
+    position = content.index(arrays()["caption_embeddings"].tobytes()[:16])
+    content[position] ^= 0xFF
+    path.write_bytes(bytes(content))
+    with pytest.raises(VseppError, match="caption_embeddings cannot be read"):
+        Embeddings.load(path)

@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+
+from vsepp.errors import VseppError
+from vsepp.evaluation.metrics import (
+    DirectionMetrics,
+    RetrievalMetrics,
+    direction_metrics,
+    mean_metrics,
+    retrieval_metrics,
+)
+from vsepp.evaluation.ranks import Ranks
+
+
+def test_recalls_median_and_mean_by_hand():
+    metrics = direction_metrics(np.array([0.0, 0.0, 4.0, 5.0, 9.0, 10.0, 100.0, 0.0]))
+    # Below 1: three of eight; below 5: four; below 10: six. Sorted 0 0 0 4 5 9 10 100, median 4.5, mean 16.
+    assert metrics == DirectionMetrics(r1=37.5, r5=50.0, r10=75.0, medr=5.0, meanr=17.0)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "medr"),
+    [
+        ([0, 0, 0], 1),
+        ([0, 1, 2], 2),
+        ([0, 1], 1),
+        ([1, 2], 2),
+        ([0.5, 0.5], 1),
+        ([499.5] * 4, 500),
+        ([1.5, 2.0], 2),
+    ],
+)
+def test_median_rank_is_the_floor_of_the_median_plus_one(ranks, medr):
+    assert direction_metrics(np.array(ranks, dtype=float)).medr == medr
+
+
+@pytest.mark.parametrize(("rank", "r1", "r5"), [(0.5, 100, 100), (1.0, 0, 100), (4.5, 0, 100), (5.0, 0, 0)])
+def test_a_fractional_rank_counts_below_k(rank, r1, r5):
+    metrics = direction_metrics(np.array([rank]))
+    assert (metrics.r1, metrics.r5) == (r1, r5)
+
+
+def test_rsum_adds_six_recalls():
+    metrics = retrieval_metrics(Ranks(np.array([0.0, 6.0]), np.array([0.0, 2.0, 20.0, 30.0])))
+    assert metrics.rsum == (50 + 50 + 100) + (25 + 50 + 50)
+    assert metrics.to_dict() == {
+        "image_to_text": {"r1": 50.0, "r5": 50.0, "r10": 100.0, "medr": 4.0, "meanr": 4.0},
+        "text_to_image": {"r1": 25.0, "r5": 50.0, "r10": 50.0, "medr": 12.0, "meanr": 14.0},
+        "rsum": 325.0,
+    }
+
+
+def test_mean_over_folds_takes_each_metric_apart():
+    one = RetrievalMetrics(DirectionMetrics(10, 20, 30, 1, 4), DirectionMetrics(1, 2, 3, 7, 8))
+    two = RetrievalMetrics(DirectionMetrics(20, 40, 60, 2, 8), DirectionMetrics(3, 4, 5, 9, 9))
+    mean = mean_metrics([one, two])
+    assert mean.image_to_text == DirectionMetrics(15, 30, 45, 1.5, 6)
+    assert mean.text_to_image == DirectionMetrics(2, 3, 4, 8, 8.5)
+
+
+def test_no_queries_is_an_error():
+    with pytest.raises(VseppError, match="no ranks"):
+        direction_metrics(np.array([]))

@@ -1,0 +1,162 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from vsepp.errors import VseppError
+from vsepp.features.crops import crop_boxes, fixed_boxes, gather_crops
+from vsepp.spec import CropSpec
+
+SIDE, SIZE = 48, 40
+CROP = CropSpec(kind="RC", size=SIZE)
+RESIZED = CropSpec(kind="RC", size=SIZE, random="resized_crop", flip=True)
+IDS = np.arange(100_000, 140_000)
+
+
+@pytest.fixture(scope="module")
+def images() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (5, SIDE, SIDE, 3), dtype=np.uint8)
+
+
+def chi_square(values: np.ndarray, categories: int) -> float:
+    """How many deviations the counts of equally likely values are from what they should be."""
+    counts = np.bincount(values, minlength=categories)
+    assert len(counts) == categories
+    expected = len(values) / categories
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    freedom = categories - 1
+    return (statistic - freedom) / math.sqrt(2 * freedom)
+
+
+def test_1c_is_the_centre():
+    boxes, flips = fixed_boxes(CropSpec(kind="1C", size=224), 256)
+    assert boxes.tolist() == [[16, 16, 224, 224]]
+    assert flips.tolist() == [False]
+
+
+def test_10c_is_corners_and_centre_then_their_mirror_images(images):
+    boxes, flips = fixed_boxes(CropSpec(kind="10C", size=SIZE), SIDE)
+    crops = gather_crops(images, np.full(10, 2), boxes, flips, SIZE).numpy()
+    whole = images[2]
+    five = [whole[:40, :40], whole[:40, 8:], whole[8:, :40], whole[8:, 8:], whole[4:44, 4:44]]
+    for crop, expected in zip(crops, five + [part[:, ::-1] for part in five], strict=True):
+        np.testing.assert_array_equal(crop, expected)
+
+
+def test_a_random_crop_is_uniform_over_all_positions():
+    boxes, flips = crop_boxes(IDS, 0, 0, CROP, SIDE)
+    assert (boxes[:, 2:] == SIZE).all()
+    assert not flips.any()
+    # 9 × 9 positions together, so that rows and columns are seen to be independent too.
+    assert abs(chi_square(boxes[:, 0] * 9 + boxes[:, 1], 81)) < 4
+
+
+def test_flips_are_half_and_independent_of_the_position():
+    boxes, flips = crop_boxes(IDS, 0, 0, CropSpec(kind="RC", size=SIZE, flip=True), SIDE)
+    assert abs(chi_square((boxes[:, 0] * 9 + boxes[:, 1]) * 2 + flips, 162)) < 4
+    unflipped, _ = crop_boxes(IDS, 0, 0, CROP, SIDE)
+    np.testing.assert_array_equal(boxes, unflipped)
+
+
+@pytest.mark.parametrize(("draw", "epoch", "step"), [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (-1, 0, 0)])
+def test_draws_epochs_and_neighbouring_captions_are_independent(draw, epoch, step):
+    first, _ = crop_boxes(IDS, 0, 0, CROP, SIDE)
+    second, _ = crop_boxes(IDS + step, draw, epoch, CROP, SIDE)
+    assert abs(chi_square(first[:, 0] * 9 + second[:, 0], 81)) < 4
+    assert abs(chi_square(first[:, 1] * 9 + second[:, 1], 81)) < 4
+
+
+@pytest.mark.parametrize("crop", [CROP, RESIZED])
+def test_a_captions_crop_depends_on_nothing_else_that_is_asked_for(crop):
+    order = np.random.default_rng(1).permutation(len(IDS))
+    boxes, flips = crop_boxes(IDS, 3, 7, crop, SIDE)
+    again, flips_again = crop_boxes(IDS[order], 3, 7, crop, SIDE)
+    np.testing.assert_array_equal(again, boxes[order])
+    np.testing.assert_array_equal(flips_again, flips[order])
+    alone, flip_alone = crop_boxes(IDS[17:18], 3, 7, crop, SIDE)
+    np.testing.assert_array_equal(alone[0], boxes[17])
+    assert flip_alone[0] == flips[17]
+
+
+def test_crops_stay_what_they_are_between_versions():
+    # Written down once: a tape and a step on another machine must agree.
+    boxes, flips = crop_boxes(np.array([0, 1, 2**40]), 5, 3, CropSpec(kind="RC", size=224, flip=True), 256)
+    assert boxes[:, :2].tolist() == [[29, 8], [15, 11], [18, 19]]
+    assert flips.tolist() == [False, False, False]
+
+
+def test_resized_crops_are_those_of_torchvision():
+    """Compare with torchvision's own draws, by the distribution of each side and of the position."""
+    from torchvision.transforms import RandomResizedCrop
+
+    torch.manual_seed(0)
+    transform = RandomResizedCrop(SIZE)
+    image = torch.zeros(3, SIDE, SIDE)
+    draws = np.array([transform.get_params(image, transform.scale, transform.ratio) for _ in range(4000)])
+    boxes, _ = crop_boxes(IDS, 0, 0, RESIZED, SIDE)
+    for column in range(4):
+        ours, theirs = boxes[:, column], draws[:, column]
+        grid = np.arange(SIDE + 1)
+        distance = np.abs(
+            np.searchsorted(np.sort(ours), grid, "right") / len(ours)
+            - np.searchsorted(np.sort(theirs), grid, "right") / len(theirs)
+        ).max()
+        # Kolmogorov–Smirnov at about 1e-4.
+        assert distance < 2.2 * math.sqrt(1 / len(ours) + 1 / len(theirs))
+    top, left, height, width = boxes.T
+    assert (top >= 0).all()
+    assert (left >= 0).all()
+    assert (top + height <= SIDE).all()
+    assert (left + width <= SIDE).all()
+
+
+def test_resizing_agrees_with_torchs_antialiased_bilinear(images):
+    boxes, flips = crop_boxes(np.arange(60), 0, 0, RESIZED, SIDE)
+    # Reductions too, by more than two.
+    for size in (SIZE, 16):
+        rows = np.arange(60) % 5
+        crops = gather_crops(images, rows, boxes, flips, size)
+        for crop, row, (top, left, height, width), flip in zip(crops, rows, boxes, flips, strict=True):
+            part = torch.from_numpy(images[row, top : top + height, left : left + width].copy())
+            expected = torch.nn.functional.interpolate(
+                part.permute(2, 0, 1)[None].float(), (size, size), mode="bilinear", antialias=True
+            )[0].permute(1, 2, 0)
+            expected = expected.flip(1) if flip else expected
+            assert (crop.float() - expected).abs().max() <= 0.501
+
+
+@pytest.mark.parametrize("crop", [CROP, RESIZED])
+def test_memory_map_array_and_tensor_give_equal_crops_whatever_else_is_cut(tmp_path, images, crop):
+    np.save(tmp_path / "images.npy", images)
+    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
+    rows = np.arange(50) % 5
+    boxes, flips = crop_boxes(np.arange(50), 0, 0, crop, SIDE)
+    expected = gather_crops(images, rows, boxes, flips, SIZE)
+    assert expected.shape == (50, SIZE, SIZE, 3)
+    assert expected.dtype == torch.uint8
+    for store in (mapped, torch.from_numpy(images)):
+        assert torch.equal(gather_crops(store, rows, boxes, flips, SIZE), expected)
+    for one in (0, 23, 49):
+        part = slice(one, one + 1)
+        assert torch.equal(gather_crops(mapped, rows[part], boxes[part], flips[part], SIZE), expected[part])
+
+
+def test_a_random_crop_is_the_window_that_its_box_says(images):
+    rows = np.array([4, 0, 4, 1])
+    boxes, flips = crop_boxes(np.arange(4), 0, 0, CropSpec(kind="RC", size=SIZE, flip=True), SIDE)
+    assert flips.any()
+    assert not flips.all()
+    crops = gather_crops(images, rows, boxes, flips, SIZE).numpy()
+    for crop, row, (top, left, _, _), flip in zip(crops, rows, boxes, flips, strict=True):
+        part = images[row, top : top + SIZE, left : left + SIZE]
+        np.testing.assert_array_equal(crop, part[:, ::-1] if flip else part)
+
+
+def test_a_crop_larger_than_the_image_is_refused():
+    with pytest.raises(VseppError, match="50 pixels do not fit into images of 48"):
+        crop_boxes(IDS[:1], 0, 0, CropSpec(kind="RC", size=50), SIDE)
+    with pytest.raises(VseppError, match="expected '1C' or '10C'"):
+        fixed_boxes(CROP, SIDE)
+    with pytest.raises(VseppError, match="expected 'RC'"):
+        crop_boxes(IDS[:1], 0, 0, CropSpec(kind="1C", size=40), SIDE)

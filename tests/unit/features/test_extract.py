@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+import torch
+
+from vsepp.errors import VseppError
+from vsepp.features.extract import CHUNK_IMAGES, CachedFeatures, extract_features
+from vsepp.models.encoders import build_encoder
+from vsepp.spec import CropSpec, EncoderSpec
+
+CPU = torch.device("cpu")
+SIDE, SIZE = 30, 24
+COUNT = CHUNK_IMAGES + 5
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> np.ndarray:
+    path = tmp_path_factory.mktemp("store") / "images.npy"
+    np.save(path, np.random.default_rng(0).integers(0, 256, (COUNT, SIDE, SIDE, 3), dtype=np.uint8))
+    return np.load(path, mmap_mode="r")
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    torch.manual_seed(0)
+    return build_encoder(
+        EncoderSpec(
+            name="resnet",
+            architecture="mini/resnet_mini",
+            weights="random",
+            input_size=SIZE,
+            store_side=SIDE,
+            mean=(0.5, 0.5, 0.5),
+            std=(0.25, 0.25, 0.25),
+        )
+    )
+
+
+def naive(store, encoder, row: int, kind: str) -> np.ndarray:
+    """One image at a time, crops sliced by hand."""
+    whole = store[row]
+    if kind == "1C":
+        crops = [whole[3:27, 3:27]]
+    else:
+        five = [whole[:24, :24], whole[:24, 6:], whole[6:, :24], whole[6:, 6:], whole[3:27, 3:27]]
+        crops = five + [part[:, ::-1] for part in five]
+    with torch.inference_mode():
+        pixels = encoder.normalise(torch.from_numpy(np.stack(crops)))
+        return encoder.eval()(pixels).numpy().astype(np.float64).mean(axis=0)
+
+
+@pytest.mark.parametrize("kind", ["1C", "10C"])
+def test_features_are_the_mean_over_the_crops(tmp_path, store, encoder, kind):
+    part = store[:40]
+    extract_features(
+        part, encoder, CropSpec(kind=kind, size=SIZE), tmp_path / "out", tmp_path / "state", device=CPU
+    )
+    features = np.load(tmp_path / "out" / "features.npy")
+    assert features.shape == (40, 1, 128)
+    assert features.dtype == np.float32
+    for row in (0, 17, 39):
+        np.testing.assert_allclose(features[row, 0], naive(store, encoder, row, kind), rtol=1e-4, atol=1e-5)
+
+
+def test_a_killed_extraction_goes_on_and_ends_with_equal_features(tmp_path, store, encoder):
+    crop = CropSpec(kind="1C", size=SIZE)
+    extract_features(store, encoder, crop, tmp_path / "whole", tmp_path / "state-1", device=CPU)
+    expected = (tmp_path / "whole" / "features.npy").read_bytes()
+    # What a kill in the second chunk leaves: the header, the first chunk, some bytes of the next row.
+    state = tmp_path / "state-2"
+    state.mkdir()
+    header = len(expected) - COUNT * 128 * 4
+    marked = bytearray(expected[: header + (CHUNK_IMAGES + 1) * 128 * 4 + 3])
+    marked[header : header + 4] = np.float32(-7).tobytes()
+    (state / "features.npy").write_bytes(marked)
+    extract_features(store, encoder, crop, tmp_path / "resumed", state, device=CPU)
+    resumed = np.load(tmp_path / "resumed" / "features.npy")
+    assert resumed[0, 0, 0] == -7, "the first chunk was not computed again"
+    resumed[0, 0, 0] = np.load(tmp_path / "whole" / "features.npy")[0, 0, 0]
+    np.testing.assert_array_equal(resumed, np.load(tmp_path / "whole" / "features.npy"))
+
+
+def test_cached_features_by_image_row(tmp_path, store, encoder):
+    extract_features(
+        store[:9], encoder, CropSpec(kind="1C", size=SIZE), tmp_path, tmp_path / "state", device=CPU
+    )
+    cached = CachedFeatures.open(tmp_path)
+    assert (len(cached), cached.dim) == (9, 128)
+    whole = np.load(tmp_path / "features.npy")
+    np.testing.assert_array_equal(cached.rows(np.array([8, 0, 8])), whole[[8, 0, 8], 0])
+    with pytest.raises(VseppError, match="has features of 9 images, asked for rows 3 to 9"):
+        cached.rows(np.array([3, 9]))
+    with pytest.raises(VseppError, match=r"features\.npy: missing"):
+        CachedFeatures.open(tmp_path / "state")
+
+
+def test_crops_of_another_size_than_the_encoders_are_refused(tmp_path, store, encoder):
+    with pytest.raises(VseppError, match="28 pixels, but encoder 'mini/resnet_mini' sees 24"):
+        extract_features(store, encoder, CropSpec(kind="1C", size=28), tmp_path, tmp_path, device=CPU)

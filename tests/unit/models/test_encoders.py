@@ -1,0 +1,134 @@
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from vsepp.errors import VseppError
+from vsepp.models.encoders import build_encoder, load_encoder, save_encoder
+from vsepp.spec import EncoderSpec
+
+
+def spec(architecture: str, size: int = 40, **changes) -> EncoderSpec:
+    values = EncoderSpec(
+        name="vgg",
+        architecture=architecture,
+        weights="random",
+        input_size=size,
+        store_side=size + 8,
+        mean=(0.5, 0.4, 0.3),
+        std=(0.25, 0.2, 0.1),
+    )
+    return replace(values, **changes)
+
+
+def encode(encoder, size):
+    crops = torch.randint(0, 256, (2, size, size, 3), dtype=torch.uint8)
+    with torch.inference_mode():
+        return encoder.eval()(encoder.normalise(crops))
+
+
+@pytest.mark.parametrize("architecture", ["mini/vgg_mini", "mini/resnet_mini"])
+@pytest.mark.parametrize("size", [24, 40, 57])
+def test_mini_encoders_take_any_size_from_24_pixels(architecture, size):
+    encoder = build_encoder(spec(architecture, size))
+    features = encode(encoder, size)
+    assert features.shape == (2, 128) == (2, encoder.dim)
+    assert (features >= 0).all()
+    assert (features > 0).any()
+
+
+def test_mini_encoders_differ_as_their_families_do():
+    kinds = {
+        name: {type(module) for module in build_encoder(spec(f"mini/{name}")).modules()}
+        for name in ("vgg_mini", "resnet_mini")
+    }
+    assert nn.Dropout in kinds["vgg_mini"]
+    assert nn.BatchNorm2d not in kinds["vgg_mini"]
+    assert nn.BatchNorm2d in kinds["resnet_mini"]
+    assert nn.Dropout not in kinds["resnet_mini"]
+
+
+@pytest.mark.parametrize(("architecture", "most"), [("mini/vgg_mini", 5e6), ("mini/resnet_mini", 8e6)])
+def test_mini_encoders_stay_small(architecture, most):
+    encoder = build_encoder(spec(architecture)).eval()
+    multiplications = []
+
+    def count(module, inputs, output):
+        per_output = module.weight[0].numel()
+        multiplications.append(output[0].numel() * per_output)
+
+    for module in encoder.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            module.register_forward_hook(count)
+    encode(encoder, 40)
+    assert 1e6 < sum(multiplications) < most
+
+
+def test_random_weights_follow_torchs_seed():
+    def weights(seed):
+        torch.manual_seed(seed)
+        return torch.cat([p.flatten() for p in build_encoder(spec("mini/vgg_mini")).parameters()])
+
+    assert torch.equal(weights(3), weights(3))
+    assert not torch.equal(weights(3), weights(4))
+
+
+def test_normalise_scales_each_channel_whichever_way_the_pixels_come():
+    encoder = build_encoder(spec("mini/vgg_mini", 24))
+    crops = torch.zeros(2, 24, 24, 3, dtype=torch.uint8)
+    crops[0, 5, 7] = torch.tensor([255, 102, 51], dtype=torch.uint8)
+    pixels = encoder.normalise(crops)
+    assert pixels.shape == (2, 3, 24, 24)
+    torch.testing.assert_close(pixels[0, :, 5, 7], torch.tensor([2.0, 0.0, -1.0]))
+    torch.testing.assert_close(pixels[1, :, 0, 0], torch.tensor([-2.0, -2.0, -3.0]))
+    channels_first = crops.permute(0, 3, 1, 2).contiguous()
+    assert torch.equal(encoder.normalise(channels_first), pixels)
+    assert encoder.normalise(channels_first).stride() == pixels.stride()
+    assert (crops[1] == 0).all()
+
+
+def test_normalise_refuses_what_is_already_scaled():
+    encoder = build_encoder(spec("mini/vgg_mini"))
+    with pytest.raises(VseppError, match=r"expected uint8 crops .* got torch.float32 \(1, 3, 40, 40\)"):
+        encoder.normalise(torch.zeros(1, 3, 40, 40))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "said"),
+    [
+        ("mini/vgg_maxi", "'mini/vgg_maxi'.*resnet_mini, vgg_mini"),
+        ("timm/vgg19", "'timm'.*lite, mini, torchvision"),
+        ("base/vgg19", "'base'.*lite, mini, torchvision"),
+        ("resnet18", "'resnet18'.*lite, mini, torchvision"),
+        ("torchvision/vgg20", "'torchvision/vgg20'.*vgg19"),
+    ],
+)
+def test_unknown_architectures_are_refused_with_a_list_of_known_ones(architecture, said):
+    with pytest.raises(VseppError, match=said):
+        build_encoder(spec(architecture))
+
+
+@pytest.mark.parametrize("architecture", ["mini/vgg_mini", "mini/resnet_mini"])
+def test_a_saved_encoder_gives_the_same_features(tmp_path, architecture):
+    torch.manual_seed(5)
+    encoder = build_encoder(spec(architecture)).train()
+    # Statistics of batch normalisation are weights too.
+    encoder(torch.randn(8, 3, 40, 40))
+    save_encoder(encoder, tmp_path / "encoder")
+    description = json.loads((tmp_path / "encoder" / "encoder.json").read_text())
+    assert description["dim"] == 128
+    assert description["architecture"] == architecture
+    loaded = load_encoder(spec(architecture), tmp_path / "encoder")
+    pixels = torch.randn(4, 3, 40, 40)
+    assert torch.equal(loaded.eval()(pixels), encoder.eval()(pixels))
+
+
+def test_loading_refuses_another_architecture_and_an_incomplete_folder(tmp_path):
+    save_encoder(build_encoder(spec("mini/vgg_mini")), tmp_path)
+    with pytest.raises(VseppError, match="holds 'mini/vgg_mini', expected 'mini/resnet_mini'"):
+        load_encoder(spec("mini/resnet_mini"), tmp_path)
+    (tmp_path / "encoder.safetensors").unlink()
+    with pytest.raises(VseppError, match=r"encoder\.safetensors: missing"):
+        load_encoder(spec("mini/vgg_mini"), tmp_path)

@@ -1,0 +1,169 @@
+import dataclasses
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from vsepp.errors import VseppError
+from vsepp.models.encoders import build_encoder
+from vsepp.models.joint import JointEmbedding, l2_normalise, load_joint
+from vsepp.spec import EncoderSpec, ModelSpec
+
+SPEC = ModelSpec(
+    text_encoder="gru",
+    word_dim=4,
+    text_dim=6,
+    joint_dim=6,
+    caption_projection=False,
+    image_bias=True,
+    normalise_features=True,
+    normalise_images=True,
+    absolute=False,
+    similarity="dot",
+    order_form="squared",
+)
+ENCODER = EncoderSpec(
+    name="resnet",
+    architecture="mini/resnet_mini",
+    weights="random",
+    input_size=24,
+    store_side=28,
+    mean=(0.5, 0.5, 0.5),
+    std=(0.25, 0.25, 0.25),
+)
+IDS, LENGTHS = torch.tensor([[1, 5, 2], [1, 2, 0]]), torch.tensor([3, 2])
+
+
+def model(encoder=None, feature_dim=10, seed=0, **changes):
+    torch.manual_seed(seed)
+    return JointEmbedding(dataclasses.replace(SPEC, **changes), feature_dim, 8, encoder)
+
+
+def features(n=3, seed=1):
+    return torch.rand(n, 10, generator=torch.Generator().manual_seed(seed))
+
+
+def lengths_of(embeddings):
+    return embeddings.norm(dim=1)
+
+
+def test_both_sides_lie_on_the_unit_sphere_and_the_score_is_the_cosine():
+    joint = model()
+    images, captions = joint.embed_images(features()), joint.embed_captions(IDS, LENGTHS)
+    torch.testing.assert_close(lengths_of(images), torch.ones(3))
+    torch.testing.assert_close(lengths_of(captions), torch.ones(2))
+    cosine = torch.nn.functional.cosine_similarity(images[:, None], captions[None], dim=2)
+    torch.testing.assert_close(joint.scores(images, captions), cosine)
+
+
+def test_vse0_leaves_the_image_embedding_as_long_as_it_is():
+    joint = model(normalise_images=False)
+    f = features()
+    expected = (f / f.norm(dim=1, keepdim=True)) @ joint.image_map.weight.T + joint.image_map.bias
+    torch.testing.assert_close(joint.embed_images(f), expected)
+    torch.testing.assert_close(lengths_of(joint.embed_captions(IDS, LENGTHS)), torch.ones(2))
+
+
+def test_without_normalise_features_their_length_matters():
+    assert torch.allclose(*(model(normalise_images=False).embed_images(k * features()) for k in (1, 9)))
+    plain = model(normalise_images=False, normalise_features=False)
+    torch.testing.assert_close(plain.embed_images(9 * features()), 9 * plain.embed_images(features()))
+
+
+def test_absolute_values_are_taken_after_the_normalisation():
+    signed, absolute = model(), model(absolute=True)
+    torch.testing.assert_close(absolute.embed_images(features()), signed.embed_images(features()).abs())
+    captions = signed.embed_captions(IDS, LENGTHS)
+    assert (captions < 0).any()
+    torch.testing.assert_close(absolute.embed_captions(IDS, LENGTHS), captions.abs())
+
+
+def test_the_image_map_starts_xavier_uniform_with_a_zero_bias():
+    joint = model(feature_dim=300)
+    bound = (6 / (300 + 6)) ** 0.5
+    assert bound * 0.99 < joint.image_map.weight.abs().max() <= bound
+    assert torch.equal(joint.image_map.bias, torch.zeros(6))
+    assert model(image_bias=False).image_map.bias is None
+
+
+def test_the_caption_projection_maps_the_state_before_it_is_normalised():
+    joint = model(text_dim=9, caption_projection=True)
+    expected = l2_normalise(joint.text(IDS, LENGTHS) @ joint.caption_map.weight.T)
+    torch.testing.assert_close(joint.embed_captions(IDS, LENGTHS), expected)
+
+
+def test_sizes_that_differ_need_the_caption_projection():
+    with pytest.raises(VseppError, match="text_dim is 9 and joint_dim 6"):
+        model(text_dim=9)
+
+
+def test_an_unknown_similarity_is_refused_with_a_list():
+    with pytest.raises(VseppError, match="no component named 'cosine'; expected one of dot, order"):
+        model(similarity="cosine")
+
+
+def test_order_models_score_with_the_form_of_their_spec():
+    images, captions = torch.zeros(1, 2), torch.tensor([[3.0, 4.0]])
+    assert model(similarity="order").scores(images, captions).item() == -25
+    assert model(similarity="order", order_form="root").scores(images, captions).item() == -5
+
+
+def test_a_zero_vector_stays_zero_with_a_finite_gradient():
+    vectors = torch.tensor([[0.0, 0.0], [3.0, 4.0]], requires_grad=True)
+    unit = l2_normalise(vectors)
+    unit.sum().backward()
+    torch.testing.assert_close(unit, torch.tensor([[0.0, 0.0], [0.6, 0.8]]))
+    assert vectors.grad[0].tolist() == [1, 1]
+    torch.testing.assert_close(vectors.grad[1], torch.tensor([0.032, -0.024]))
+
+
+def test_an_encoder_in_the_model_sees_normalised_crops():
+    encoder = build_encoder(ENCODER).eval()
+    joint = model(encoder, encoder.dim).eval()
+    crops = torch.randint(0, 256, (2, 24, 24, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    pixels = (crops.permute(0, 3, 1, 2) / 255 - 0.5) / 0.25
+    expected = l2_normalise(joint.image_map(l2_normalise(encoder.network(pixels))))
+    torch.testing.assert_close(joint.embed_images(crops), expected)
+
+
+def test_a_model_is_read_back_with_its_sizes(tmp_path):
+    joint = model()
+    save_file(joint.state_dict(), tmp_path / "model.safetensors")
+    read = load_joint(SPEC, tmp_path / "model.safetensors")
+    assert torch.equal(read.embed_images(features()), joint.embed_images(features()))
+    assert torch.equal(read.embed_captions(IDS, LENGTHS), joint.embed_captions(IDS, LENGTHS))
+
+
+def test_weights_of_a_frozen_run_leave_the_encoder_alone_and_a_live_ones_replace_it():
+    def live(seed):
+        torch.manual_seed(seed)
+        encoder = build_encoder(ENCODER)
+        return model(encoder, encoder.dim, seed=seed)
+
+    joint, other = live(0), live(1)
+    conv = "encoder.network.0.weight"
+    before = joint.state_dict()[conv].clone()
+    joint.load_weights(model(feature_dim=128, seed=5).state_dict(), "frozen")
+    assert torch.equal(joint.state_dict()[conv], before)
+    assert torch.equal(joint.image_map.weight, model(feature_dim=128, seed=5).image_map.weight)
+    joint.load_weights(other.state_dict(), "live")
+    assert torch.equal(joint.state_dict()[conv], other.state_dict()[conv])
+
+
+def test_weights_of_another_vocabulary_are_refused_and_change_nothing():
+    joint = model()
+    state = dict(model(seed=1).state_dict())
+    state["text.words.weight"] = torch.zeros(9, 4)
+    before = {key: value.clone() for key, value in joint.state_dict().items()}
+    with pytest.raises(VseppError, match=r"text.words.weight has shape \(9, 4\), expected \(8, 4\)"):
+        joint.load_weights(state, "model.safetensors")
+    assert all(torch.equal(value, before[key]) for key, value in joint.state_dict().items())
+
+
+@pytest.mark.parametrize(("content", "said"), [(None, "missing"), (b"not tensors", "damaged")])
+def test_a_missing_or_damaged_file_is_named(tmp_path, content, said):
+    path = tmp_path / "model.safetensors"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(VseppError, match=f"model.safetensors: {said}"):
+        load_joint(SPEC, path)

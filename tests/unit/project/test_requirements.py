@@ -1,0 +1,44 @@
+"""The hashed lock holds every requirement of the project, with hashes and without hosts."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def pins():
+    found = {}
+    text = (ROOT / "requirements.lock").read_text()
+    for block in re.split(r"\n(?=\S)", text.replace("\\\n", " ")):
+        match = re.match(r"([A-Za-z0-9._-]+)==(\S+)", block)
+        if match:
+            assert "--hash=sha256:" in block, f"{match[1]} has no hash"
+            found[match[1].lower().replace("_", "-").replace(".", "-")] = Version(match[2])
+    return found
+
+
+def test_every_requirement_is_pinned_within_its_bounds():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = [
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["lite"],
+        *(r for r in project["dependency-groups"]["dev"] if not r.startswith("vsepp")),
+    ]
+    locked = pins()
+    assert len(wanted) > 15
+    for requirement in map(Requirement, wanted):
+        name = requirement.name.lower().replace("_", "-")
+        assert name in locked, f"{name} is missing: uv pip compile again, see CONTRIBUTING in the README"
+        assert locked[name] in requirement.specifier, f"{name} {locked[name]} does not satisfy {requirement}"
+
+
+def test_no_host_is_named():
+    assert "://" not in (ROOT / "requirements.lock").read_text()
+
+
+def test_the_lockfile_that_records_hosts_is_not_committed():
+    assert "uv.lock" in (ROOT / ".gitignore").read_text().splitlines()

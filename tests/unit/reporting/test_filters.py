@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import doctest
+import math
+
+import pytest
+
+from vsepp.errors import VseppError
+from vsepp.reporting import filters
+
+
+def test_the_examples_in_the_docstrings_hold():
+    assert doctest.testmod(filters).failed == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (64.6, "64.6"),
+        (64.66, "64.7"),
+        (2, "2.0"),
+        (100.0, "100.0"),
+        (0.04, "0.0"),
+        (None, "–"),
+        (math.nan, "–"),
+    ],
+)
+def test_numbers_have_one_decimal_and_missing_ones_are_a_dash(value, text):
+    assert filters.number(value) == text
+
+
+def test_a_deviation_is_shown_only_where_there_is_one():
+    assert filters.measured(50.04, 1.25) == "50.0 ± 1.2"
+    assert filters.measured(50.04, 0.0) == "50.0 ± 0.0"
+    assert filters.measured(50.04, None) == "50.0"
+
+
+def test_metrics_have_the_papers_names_and_directions():
+    assert [filters.metric_name(name) for name in ("r1", "i2t_r10", "t2i_medr")] == ["R@1", "R@10", "Med r"]
+    assert filters.lower_is_better("t2i_medr")
+    assert not filters.lower_is_better("t2i_r10")
+    with pytest.raises(VseppError, match="r7"):
+        filters.metric_name("i2t_r7")
+
+
+def test_commits_are_short_and_marked_when_dirty():
+    assert filters.commit("0123456789abcdef", False) == "0123456789ab"
+    assert filters.commit("0123456789abcdef", True) == "0123456789ab + uncommitted changes"
+    assert filters.commit("", None) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("items", "text"), [([], ""), ([1], "1"), ([1, 2], "1 and 2"), (("a", "b", "c"), "a, b and c")]
+)
+def test_listings_read_as_a_sentence(items, text):
+    assert filters.listing(items) == text
+
+
+def test_every_special_character_of_latex_is_escaped_once():
+    escaped = filters.tex(r"a\b{c}d$e&f#g_h%i^j~k")
+    expected = r"a\textbackslash{}b\{c\}d\$e\&f\#g\_h\%i\textasciicircum{}j\textasciitilde{}k"
+    assert escaped == expected
+    assert filters.tex(escaped) == expected, "what is LaTeX already stays as it is"
+    assert filters.tex("± – × “→”") == r"$\pm$ -- $\times$ ``$\to$''"
+
+
+def test_a_latex_cell_is_bold_when_best_and_carries_its_mark():
+    assert filters.tex_value(1.0) == "1.0"
+    assert filters.tex_value(1.0, best=True) == r"\textbf{1.0}"
+    assert filters.tex_value(69.4, mark="a") == r"69.4\rlap{$^{a}$}"
+    assert filters.tex_value(None) == "--"
+    assert filters.tex_sd(None) == ""
+    assert filters.tex_sd(0.26) == r"{\scriptsize$\pm$0.3}"

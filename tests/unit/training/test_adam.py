@@ -1,0 +1,55 @@
+import subprocess
+import sys
+
+import torch
+
+from vsepp.training.adam import Adam
+
+
+def parameters(seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.nn.Parameter(torch.randn(*shape, generator=generator)) for shape in ((5, 3), (4,), (2, 2, 2))]
+
+
+def give_gradients(params, step):
+    generator = torch.Generator().manual_seed(100 + step)
+    for number, parameter in enumerate(params):
+        parameter.grad = torch.randn(parameter.shape, generator=generator)
+        if number == 1 and step % 2:
+            parameter.grad = None
+
+
+def test_steps_are_those_of_torchs_own_class_while_the_rate_changes():
+    mine, theirs = parameters(), parameters()
+    own, reference = Adam(mine, 0.1), torch.optim.Adam(theirs, lr=0.1, foreach=False, fused=False)
+    for step in range(6):
+        own.learning_rate = reference.param_groups[0]["lr"] = 0.1 / (step + 1)
+        for params, optimiser in ((mine, own), (theirs, reference)):
+            give_gradients(params, step)
+            optimiser.step()
+        for one, other in zip(mine, theirs, strict=True):
+            torch.testing.assert_close(one, other)
+
+
+def test_a_restored_state_goes_on_bit_identical():
+    whole, cut = parameters(), parameters()
+    first, second = Adam(whole, 0.1), Adam(cut, 0.1)
+    for step in range(4):
+        if step == 2:
+            state = {key: [t.clone() for t in value] for key, value in second.state_dict().items()}
+            second = Adam(cut, 0.1)
+            second.load_state_dict(state)
+        for params, optimiser in ((whole, first), (cut, second)):
+            give_gradients(params, step)
+            optimiser.step()
+    assert all(torch.equal(one, other) for one, other in zip(whole, cut, strict=True))
+
+
+def test_a_step_does_not_load_the_compiler():
+    code = (
+        "import sys, torch; from vsepp.training.adam import Adam; "
+        "w = torch.nn.Parameter(torch.ones(2)); a = Adam([w], 0.1); w.sum().backward(); "
+        "torch.nn.utils.clip_grad_norm_([w], 1.0); a.step(); a.zero_grad(); "
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,112 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import tiny_corpus as tiny
+import torch
+
+from vsepp.data.tables import read_tables
+from vsepp.data.tokens import Tokens
+from vsepp.errors import VseppError
+from vsepp.training.data import load_training_data
+
+RC_INLINE = tiny.change(tiny.RC, rc_features="inline")
+
+
+def test_pairs_are_all_captions_of_the_training_splits_with_their_images(corpus):
+    images, captions = read_tables(corpus / "corpus")
+    for restval, splits in ((False, {"train"}), (True, {"train", "restval"})):
+        data = tiny.data_of(tiny.change(tiny.FROZEN, restval=restval), corpus)
+        expected = [row for row in range(len(captions)) if captions["split"][row] in splits]
+        assert data.pairs.tolist() == expected
+        assert data.image_of.tolist() == [captions["image_index"][row] for row in expected]
+        assert set(images["split"][data.image_of]) == splits
+
+
+def test_1c_trains_on_the_cached_feature_of_each_pairs_image(corpus):
+    data = tiny.data_of(tiny.FROZEN, corpus)
+    features = np.load(corpus / "features-vgg" / "features.npy")[:, 0]
+    pairs = np.array([5, 0, 30])
+    for epoch in (0, 2):
+        found = data.train_inputs(pairs, epoch).numpy()
+        assert np.array_equal(found, features[data.image_of[pairs]])
+    assert data.feature_dim == features.shape[1]
+
+
+def test_tape_and_inline_give_equal_inputs_that_change_with_the_epoch(corpus):
+    tape, inline = tiny.data_of(tiny.RC, corpus), tiny.data_of(RC_INLINE, corpus)
+    pairs = np.array([7, 50, 1, 2])
+    for epoch in range(2):
+        assert torch.equal(tape.train_inputs(pairs, epoch), inline.train_inputs(pairs, epoch))
+    assert not torch.equal(tape.train_inputs(pairs, 0), tape.train_inputs(pairs, 1))
+
+
+def test_an_encoder_in_the_model_gets_the_crops_that_the_tape_was_made_of(corpus):
+    live, tape = tiny.data_of(tiny.FINETUNED, corpus), tiny.data_of(tiny.RC, corpus)
+    pairs = np.arange(9)
+    crops = live.train_inputs(pairs, 1)
+    assert crops.dtype == torch.uint8 and crops.shape == (9, tiny.CROP, tiny.CROP, 3)
+    torch.manual_seed(0)
+    encoder = tiny.build_encoder(tiny.ENCODERS["vgg"]).eval()
+    with torch.no_grad():
+        features = encoder(encoder.normalise(crops))
+        evaluated = encoder(encoder.normalise(live.eval_inputs(live.validation.images)))
+    torch.testing.assert_close(features, tape.train_inputs(pairs, 1).float(), rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(evaluated, tape.eval_inputs(live.validation.images))
+
+
+def test_validation_can_be_cut_to_its_first_images(corpus):
+    images, captions = read_tables(corpus / "corpus")
+    expected = np.flatnonzero(images["split"] == "val")
+    assert tiny.data_of(tiny.FROZEN, corpus).validation.images.tolist() == expected.tolist()
+    cut = tiny.data_of(tiny.change(tiny.FROZEN, validation_images=3), corpus).validation
+    assert cut.images.tolist() == expected[:3].tolist()
+    owners = captions["image_index"].to_numpy()[cut.captions]
+    assert np.array_equal(cut.images[cut.caption_to_image], owners)
+    assert len(cut.captions) == 3 * tiny.CAPTIONS_PER_IMAGE
+
+
+@pytest.mark.parametrize(
+    ("run", "role"),
+    [
+        (tiny.FROZEN, "features"),
+        (tiny.RC, "tape"),
+        (RC_INLINE, "train_store"),
+        (RC_INLINE, "encoder"),
+        (tiny.FINETUNED, "eval_store"),
+        (tiny.FINETUNED, "encoder"),
+    ],
+)
+def test_a_folder_that_is_needed_and_not_given_is_named(corpus, run, role):
+    places = tiny.artefacts(corpus, **{role: None})
+    with pytest.raises(VseppError, match=f"needs the folder of its {role}"):
+        load_training_data(run, places, tiny.CPU)
+
+
+def test_a_frozen_1c_run_needs_neither_store_nor_encoder(corpus):
+    places = tiny.artefacts(corpus, tape=None, train_store=None, eval_store=None, encoder=None)
+    load_training_data(tiny.FROZEN, places, tiny.CPU)
+
+
+def test_artefacts_of_another_corpus_are_refused(corpus, tmp_path):
+    Tokens.from_lists([[1, 2]] * 4).save(tmp_path)
+    (tmp_path / "vocabulary.json").write_bytes((corpus / "tokens" / "vocabulary.json").read_bytes())
+    with pytest.raises(VseppError, match=r"has tokens of 4 captions, expected 117"):
+        load_training_data(tiny.FROZEN, tiny.artefacts(corpus, tokens=tmp_path), tiny.CPU)
+    np.save(tmp_path / "features.npy", np.zeros((7, 1, 128), np.float32))
+    with pytest.raises(VseppError, match=r"features of 7 images, expected 39"):
+        load_training_data(tiny.FROZEN, tiny.artefacts(corpus, features=tmp_path), tiny.CPU)
+
+
+def test_features_of_two_encoders_are_refused(corpus, tmp_path):
+    np.save(tmp_path / "features.npy", np.zeros((39, 1, 64), np.float32))
+    with pytest.raises(VseppError, match="128 dimensions .* 64 .* different encoders"):
+        load_training_data(tiny.RC, tiny.artefacts(corpus, features=tmp_path), tiny.CPU)
+
+
+def test_words_beyond_the_vocabulary_are_refused(corpus, tmp_path):
+    tokens = Tokens.load(corpus / "tokens")
+    dataclasses.replace(tokens, ids=tokens.ids + np.int32(100)).save(tmp_path)
+    (tmp_path / "vocabulary.json").write_bytes((corpus / "tokens" / "vocabulary.json").read_bytes())
+    with pytest.raises(VseppError, match="beyond the vocabulary"):
+        load_training_data(tiny.FROZEN, tiny.artefacts(corpus, tokens=tmp_path), tiny.CPU)

@@ -1,0 +1,29 @@
+import pytest
+
+from vsepp.spec import LossSpec, ScheduleSpec
+from vsepp.training.schedule import learning_rate, loss_name
+
+
+def schedule(epochs, drop_at):
+    return ScheduleSpec(
+        batch_size=128, epochs=epochs, learning_rate=2e-4, drop_at=drop_at, drop_factor=0.1, clip_norm=2.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("epochs", "drop_at", "first_low"),
+    [(30, 0.5, 15), (12, 2 / 3, 8), (12, 0.6667, 8), (2, 0.5, 1), (1, 0.5, 1), (15, 1.0, 15), (4, 0.0, 0)],
+)
+def test_the_rate_falls_after_its_fraction_of_the_epochs(epochs, drop_at, first_low):
+    rates = [learning_rate(schedule(epochs, drop_at), epoch) for epoch in range(epochs)]
+    assert rates == pytest.approx([2e-4] * first_low + [2e-5] * (epochs - first_low))
+
+
+def test_a_curriculum_begins_with_sh():
+    loss = LossSpec(name="max_of_hinges", margin=0.2, curriculum=0.25)
+    assert [loss_name(loss, epoch, 8) for epoch in range(8)] == ["sum_of_hinges"] * 2 + ["max_of_hinges"] * 6
+
+
+def test_without_a_curriculum_the_loss_is_the_runs_own():
+    loss = LossSpec(name="max_of_hinges", margin=0.2)
+    assert {loss_name(loss, epoch, 8) for epoch in range(8)} == {"max_of_hinges"}

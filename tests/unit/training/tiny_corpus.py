@@ -1,0 +1,192 @@
+"""A corpus of a few images with all artefacts of the steps before training, made by those steps.
+
+As a program it trains a run on it, to be killed: python tiny_corpus.py RUN.json CORPUS OUT STATE
+"""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from vsepp.data.tables import write_tables
+from vsepp.data.tokens import Tokens
+from vsepp.data.vocabulary import Vocabulary
+from vsepp.features.extract import extract_features
+from vsepp.features.tape import write_tape
+from vsepp.models.encoders import build_encoder, save_encoder
+from vsepp.spec import (
+    CropSpec,
+    EncoderSpec,
+    LossSpec,
+    ModelSpec,
+    RunSpec,
+    ScheduleSpec,
+    StoreSpec,
+    VocabularySpec,
+    from_json,
+)
+from vsepp.training.data import Artefacts, load_training_data
+from vsepp.training.loop import train
+
+SPLITS = {"train": 20, "restval": 5, "val": 8, "test": 6}
+CAPTIONS_PER_IMAGE = 3
+SIDE, CROP = 28, 24
+TAPE_EPOCHS = 3
+CPU = torch.device("cpu")
+
+ENCODERS = {
+    name: EncoderSpec(
+        name=name,
+        architecture=f"mini/{name}_mini",
+        weights="random",
+        input_size=CROP,
+        store_side=SIDE,
+        mean=(0.5, 0.5, 0.5),
+        std=(0.25, 0.25, 0.25),
+    )
+    for name in ("vgg", "resnet")
+}
+MODEL = ModelSpec(
+    text_encoder="gru",
+    word_dim=6,
+    text_dim=10,
+    joint_dim=10,
+    caption_projection=False,
+    image_bias=True,
+    normalise_features=True,
+    normalise_images=True,
+    absolute=False,
+    similarity="dot",
+    order_form="squared",
+)
+FROZEN = RunSpec(
+    id="tiny",
+    system="VSE++",
+    dataset="coco",
+    trainset="1C",
+    restval=False,
+    encoder=ENCODERS["vgg"],
+    finetune_from=None,
+    train_store=StoreSpec("squash", SIDE),
+    eval_store=StoreSpec("squash", SIDE),
+    crop=CropSpec("1C", CROP),
+    vocabulary=VocabularySpec(("train",), 1),
+    validation_images=None,
+    model=MODEL,
+    loss=LossSpec("max_of_hinges", 0.2),
+    schedule=ScheduleSpec(
+        batch_size=16, epochs=3, learning_rate=0.01, drop_at=2 / 3, drop_factor=0.1, clip_norm=2.0
+    ),
+    encoder_mode="eval",
+    legacy_steps=2,
+    rc_features="tape",
+    init_seed=0,
+    order_seed=0,
+    draw=0,
+)
+RC = dataclasses.replace(FROZEN, trainset="RC", crop=CropSpec("RC", CROP))
+LEGACY = dataclasses.replace(RC, encoder_mode="legacy")
+FINETUNED = dataclasses.replace(RC, id="tiny-ft", finetune_from="tiny")
+
+
+def change(run, **changes):
+    """A run with other values; `schedule__epochs=1` reaches into a part of it."""
+    for key, value in changes.items():
+        part, _, inner = key.partition("__")
+        if inner:
+            value = dataclasses.replace(getattr(run, part), **{inner: value})
+        run = dataclasses.replace(run, **{part: value})
+    return run
+
+
+def tables():
+    splits = [split for split, count in SPLITS.items() for _ in range(count)]
+    # Splits are not neighbours in the file, as in the real ones.
+    np.random.default_rng(5).shuffle(splits)
+    names = [f"{number}.jpg" for number in range(len(splits))]
+    images = pd.DataFrame(
+        {"image_id": names, "file_name": names, "container": "images", "member": names, "split": splits}
+    )
+    owners = np.repeat(np.arange(len(splits)), CAPTIONS_PER_IMAGE)
+    captions = pd.DataFrame(
+        {
+            "caption_id": np.arange(len(owners), dtype=np.int64) * 7 + 100,
+            "image_index": owners.astype(np.int32),
+            "text": [f"image {owner}" for owner in owners],
+            "split": images["split"].to_numpy()[owners],
+        }
+    )
+    return images, captions
+
+
+def build(folder):
+    """Write every artefact below `folder` and give their places, by encoder."""
+    images, captions = tables()
+    write_tables(folder / "corpus", images, captions)
+    generator = np.random.default_rng(0)
+    # The first word of a caption says the image's colour, the others say nothing.
+    colour = generator.integers(0, 5, len(images))
+    texts = [
+        [f"c{colour[owner]}", *(f"w{word}" for word in generator.integers(0, 9, generator.integers(1, 6)))]
+        for owner in captions["image_index"]
+    ]
+    vocabulary = Vocabulary.of(texts, FROZEN.vocabulary, "none")
+    vocabulary.write(folder / "tokens")
+    Tokens.from_lists([vocabulary.encode(text) for text in texts]).save(folder / "tokens")
+    noise = generator.integers(0, 60, (len(images), SIDE, SIDE, 3))
+    tint = np.random.default_rng(1).integers(0, 190, (5, 1, 1, 3))[colour]
+    (folder / "store").mkdir(parents=True)
+    np.save(folder / "store" / "images.npy", (noise + tint).astype(np.uint8))
+    for name in ENCODERS:
+        _features(folder, name, captions)
+    return folder
+
+
+def _features(folder, name, captions):
+    store = np.load(folder / "store" / "images.npy")
+    torch.manual_seed(0)
+    encoder = build_encoder(ENCODERS[name])
+    save_encoder(encoder, folder / f"encoder-{name}")
+    state = folder / f"state-{name}"
+    extract_features(store, encoder, CropSpec("1C", CROP), folder / f"features-{name}", state, device=CPU)
+    rows = np.flatnonzero(captions["split"].isin(["train", "restval"]))
+    write_tape(
+        store,
+        encoder,
+        RC.crop,
+        rows,
+        captions["image_index"].to_numpy()[rows],
+        captions["caption_id"].to_numpy()[rows],
+        0,
+        range(TAPE_EPOCHS),
+        folder / f"tape-{name}",
+        state,
+        device=CPU,
+    )
+
+
+def artefacts(folder, name="vgg", **changes):
+    places = Artefacts(
+        corpus=folder / "corpus",
+        tokens=folder / "tokens",
+        features=folder / f"features-{name}",
+        tape=folder / f"tape-{name}",
+        train_store=folder / "store",
+        eval_store=folder / "store",
+        encoder=folder / f"encoder-{name}",
+    )
+    return dataclasses.replace(places, **changes)
+
+
+def data_of(run, folder):
+    return load_training_data(run, artefacts(folder, run.encoder.name), CPU)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    spec = from_json(RunSpec, sys.argv[1])
+    corpus, out, state = map(Path, sys.argv[2:])
+    train(spec, data_of(spec, corpus), out, state, CPU)

@@ -1,0 +1,33 @@
+"""The command `vsepp`: one subcommand a step, each of which every rule of the workflow calls as it stands."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from vsepp import __version__
+from vsepp.cli import corpus, evaluate, features, parameters, report, train
+from vsepp.errors import VseppError
+from vsepp.progress import configure_logging
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one step; the exit status is 0, or 1 with one message when the input is at fault."""
+    parser = argparse.ArgumentParser(
+        prog="vsepp", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=f"vsepp {__version__}")
+    steps = parser.add_subparsers(title="steps, in data-flow order", metavar="STEP", required=True)
+    for group in (parameters, corpus, features, train, evaluate, report):
+        group.add_steps(steps)
+    given = parser.parse_args(arguments)
+    configure_logging()
+    try:
+        given.call(given)
+    except VseppError as error:
+        print(f"vsepp: error: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return 1
+    return 0

@@ -1,0 +1,88 @@
+"""What several subcommands share."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vsepp.errors import VseppError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def add_step(
+    steps: Any, name: str, call: Callable[[argparse.Namespace], None], description: str
+) -> argparse.ArgumentParser:
+    """Add a subcommand that runs `call`."""
+    parser = steps.add_parser(name, help=description, description=description)
+    parser.set_defaults(call=call)
+    return parser
+
+
+def add_spec(parser: argparse.ArgumentParser, kind: str) -> None:
+    """Add the option that says what to compute."""
+    parser.add_argument("--spec", required=True, help=f"JSON of a {kind}, or a file that holds it")
+
+
+def add_folders(parser: argparse.ArgumentParser, **folders: str) -> None:
+    """Add options for folders of earlier steps; those described as optional may be left out."""
+    for name, description in folders.items():
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=Path,
+            required=not description.startswith("optional"),
+            help=description,
+        )
+
+
+def add_output(parser: argparse.ArgumentParser, *, state: bool = False) -> None:
+    """Add the folder to publish in, and the one below which unfinished work is kept."""
+    parser.add_argument("--output", type=Path, required=True, help="folder to publish in")
+    if state:
+        parser.add_argument(
+            "--state",
+            type=Path,
+            help="folder below whose .state/ unfinished work survives a kill (default: beside the output)",
+        )
+
+
+def add_machine(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose processor and threads, on which no result depends."""
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+    parser.add_argument("--threads", type=int, default=None, help="CPU threads of tensor operations")
+
+
+def state_root(given: argparse.Namespace) -> Path:
+    """Where a step keeps unfinished work."""
+    return given.state if given.state is not None else given.output.parent
+
+
+def use_machine(given: argparse.Namespace, facts: dict[str, Any]) -> torch.device:
+    """Set the threads, choose the device and record both.
+
+    Raises
+    ------
+    VseppError
+        When a device was asked for that is not there.
+    """
+    import torch
+
+    if given.threads:
+        torch.set_num_threads(given.threads)
+    wanted = given.device
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(wanted)
+    except RuntimeError as error:
+        raise VseppError(f"--device: got {wanted!r}; expected auto, cpu, cuda or cuda:N") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise VseppError(
+            f"--device: {wanted} asked for, but torch finds no GPU; use --device auto to fall back on the CPU"
+        )
+    facts["device"] = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    facts["threads"] = torch.get_num_threads()
+    return device

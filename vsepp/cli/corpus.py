@@ -1,0 +1,116 @@
+"""Raw files → tables, word ids, decoded images."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from vsepp.cli.common import add_folders, add_output, add_spec, add_step, state_root
+from vsepp.provenance import code
+from vsepp.provenance.manifest import recorded
+from vsepp.provenance.publish import state_folder
+from vsepp.spec import CorpusSpec, ScenesSpec, StoreSpec, VocabularySpec, from_json, to_dict
+
+
+def add_steps(steps: Any) -> None:
+    """Add `scenes`, `corpus`, `tokens` and `store`."""
+    parser = add_step(
+        steps, "scenes", scenes, "draw scenes and write them in the layouts of COCO and Flickr30K"
+    )
+    add_spec(parser, "ScenesSpec")
+    add_output(parser)
+    parser.add_argument("--workers", type=int, default=1, help="processes that draw")
+
+    parser = add_step(steps, "corpus", corpus, "read splits and captions from the raw files")
+    add_spec(parser, "CorpusSpec")
+    add_output(parser)
+
+    parser = add_step(steps, "tokens", tokens, "build a vocabulary and turn captions into word ids")
+    add_spec(parser, "VocabularySpec")
+    add_folders(parser, corpus="folder of the corpus")
+    add_output(parser)
+
+    parser = add_step(steps, "store", store, "decode and resize every image once")
+    add_spec(parser, "StoreSpec")
+    parser.add_argument("--corpus-spec", required=True, help="JSON of a CorpusSpec, or a file that holds it")
+    add_folders(parser, corpus="folder of the corpus")
+    add_output(parser, state=True)
+    parser.add_argument("--workers", type=int, default=1, help="processes that decode")
+
+
+def scenes(given: argparse.Namespace) -> None:
+    """Generate the embedded corpus."""
+    from vsepp.scenes.layouts import generate
+
+    spec = from_json(ScenesSpec, given.spec)
+    with recorded(
+        given.output, "scenes", spec=to_dict(spec), inputs={}, code=code.scenes_code(), seed=spec.seed
+    ) as facts:
+        facts.update(generate(spec, given.output, given.workers))
+
+
+def corpus(given: argparse.Namespace) -> None:
+    """Read a corpus and write its two tables."""
+    from vsepp.data.corpora import read_corpus
+    from vsepp.data.tables import write_tables
+
+    spec = from_json(CorpusSpec, given.spec)
+    raw = _raw_inputs(spec)
+    given.output.mkdir(parents=True, exist_ok=True)
+    with recorded(
+        given.output, "corpus", spec=to_dict(spec), inputs=raw, code=code.corpus_code(spec)
+    ) as facts:
+        images, captions = read_corpus(spec)
+        write_tables(given.output, images, captions)
+        facts["images"] = images.groupby("split").size().to_dict()
+        facts["captions"] = captions.groupby("split").size().to_dict()
+
+
+def tokens(given: argparse.Namespace) -> None:
+    """Build a vocabulary and encode all captions with it."""
+    from vsepp.data.captions import build_vocabulary, encode_captions, tokenize_captions
+    from vsepp.data.tables import read_tables
+
+    spec = from_json(VocabularySpec, given.spec)
+    given.output.mkdir(parents=True, exist_ok=True)
+    with recorded(
+        given.output,
+        "tokens",
+        spec=to_dict(spec),
+        inputs={"captions": given.corpus / "captions.parquet"},
+        code=code.tokens_code(),
+    ) as facts:
+        _, captions = read_tables(given.corpus)
+        tokenized = tokenize_captions(captions)
+        vocabulary = build_vocabulary(captions, spec, tokenized)
+        encoded = encode_captions(captions, vocabulary, tokenized)
+        vocabulary.write(given.output)
+        encoded.save(given.output)
+        facts["words"] = len(vocabulary)
+        facts["tokens"] = int(encoded.offsets[-1])
+
+
+def store(given: argparse.Namespace) -> None:
+    """Decode every image of a corpus into one array."""
+    from vsepp.data.store import build_store
+    from vsepp.data.tables import read_tables
+
+    spec = from_json(StoreSpec, given.spec)
+    corpus_spec = from_json(CorpusSpec, given.corpus_spec)
+    images, _ = read_tables(given.corpus)
+    table = given.corpus / "images.parquet"
+    with (
+        state_folder(
+            state_root(given), given.output, given.spec, given.corpus_spec, code.store_code()
+        ) as state,
+        recorded(
+            given.output, "store", spec=to_dict(spec), inputs={"images": table}, code=code.store_code()
+        ) as facts,
+    ):
+        facts.update(build_store(images, corpus_spec, spec, given.output, state, given.workers))
+
+
+def _raw_inputs(spec: CorpusSpec) -> dict[str, Path]:
+    """Raw files to digest into the manifest; folders of photographs are known by their store."""
+    return {role: Path(path) for role, path in spec.files.items() if Path(path).is_file()}

@@ -1,0 +1,178 @@
+"""Encoders, their features under fixed crops, and tapes of random-crop features."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from vsepp.cli.common import (
+    add_folders,
+    add_machine,
+    add_output,
+    add_spec,
+    add_step,
+    state_root,
+    use_machine,
+)
+from vsepp.errors import VseppError
+from vsepp.provenance import code
+from vsepp.provenance.manifest import artefact_digest, recorded
+from vsepp.provenance.publish import state_folder
+from vsepp.spec import CropSpec, EncoderSpec, PretrainingSpec, from_json, to_dict
+
+
+def add_steps(steps: Any) -> None:
+    """Add `pretrain`, `encoder`, `features` and `tape`."""
+    parser = add_step(steps, "pretrain", pretrain, "train mini encoders on labelled single-object scenes")
+    add_spec(parser, "PretrainingSpec")
+    parser.add_argument(
+        "--encoders",
+        nargs="+",
+        required=True,
+        metavar="FOLDER=SPEC",
+        help="for each encoder its folder below --output and the JSON of its EncoderSpec",
+    )
+    add_output(parser)
+    add_machine(parser)
+
+    parser = add_step(
+        steps, "encoder", encoder, "fetch an encoder's weights and cut it at its penultimate layer"
+    )
+    add_spec(parser, "EncoderSpec")
+    add_output(parser)
+
+    parser = add_step(steps, "features", features, "extract 1C or 10C features of every image of a store")
+    _add_pass(parser)
+
+    parser = add_step(
+        steps, "tape", tape, "write the random-crop features of every training caption and epoch"
+    )
+    _add_pass(parser)
+    add_folders(parser, corpus="folder of the corpus")
+    parser.add_argument("--draw", type=int, required=True, help="which draw of random crops")
+    parser.add_argument("--epochs", type=int, required=True, help="how many epochs")
+    parser.add_argument("--splits", nargs="+", required=True, help="splits whose captions are trained on")
+
+
+def _add_pass(parser: argparse.ArgumentParser) -> None:
+    """Add what both passes of a frozen encoder over a store take."""
+    parser.add_argument(
+        "--encoder-spec", required=True, help="JSON of an EncoderSpec, or a file that holds it"
+    )
+    parser.add_argument("--crop", required=True, help="JSON of a CropSpec, or a file that holds it")
+    add_folders(parser, store="folder of the image store", encoder="folder of the encoder")
+    add_output(parser, state=True)
+    add_machine(parser)
+
+
+def pretrain(given: argparse.Namespace) -> None:
+    """Train all given encoders on the same scenes, in one process."""
+    from vsepp.scenes.pretrain import pretrain as pretrain_encoders
+
+    spec = from_json(PretrainingSpec, given.spec)
+    specs: dict[str, EncoderSpec] = {}
+    for item in given.encoders:
+        folder, equals, text = item.partition("=")
+        if not equals:
+            raise VseppError(f"--encoders: got {item!r}; expected FOLDER=SPEC")
+        specs[folder] = from_json(EncoderSpec, text)
+    digest = code.pretraining_code(list(specs.values()))
+    with ExitStack() as stack:
+        facts = {}
+        for folder, encoder_spec in specs.items():
+            out = given.output / folder
+            out.mkdir(parents=True, exist_ok=True)
+            values = {"encoder": to_dict(encoder_spec), "pretraining": to_dict(spec)}
+            facts[folder] = stack.enter_context(
+                recorded(out, "pretrain", spec=values, inputs={}, code=digest, seed=spec.seed)
+            )
+        use_machine(given, next(iter(facts.values())))
+        folders = {encoder_spec.name: given.output / folder for folder, encoder_spec in specs.items()}
+        found = pretrain_encoders(list(specs.values()), spec, folders)
+        for folder, encoder_spec in specs.items():
+            facts[folder].update(found[encoder_spec.name])
+
+
+def encoder(given: argparse.Namespace) -> None:
+    """Import an encoder's weights."""
+    from vsepp.models.encoders import save_encoder
+    from vsepp.models.encoders.pretrained import import_weights
+
+    spec = from_json(EncoderSpec, given.spec)
+    given.output.mkdir(parents=True, exist_ok=True)
+    local = {"weights": Path(spec.weights)} if Path(spec.weights).is_file() else {}
+    with recorded(
+        given.output, "encoder", spec=to_dict(spec), inputs=local, code=code.encoder_code(spec)
+    ) as facts:
+        imported = import_weights(spec)
+        save_encoder(imported, given.output)
+        facts["dim"] = imported.dim
+
+
+def features(given: argparse.Namespace) -> None:
+    """Extract 1C or 10C features."""
+    from vsepp.data.store import open_store
+    from vsepp.features.extract import extract_features
+    from vsepp.models.encoders import load_encoder
+
+    spec, crop = from_json(EncoderSpec, given.encoder_spec), from_json(CropSpec, given.crop)
+    inputs = {"store": given.store, "encoder": given.encoder}
+    values = {"encoder": to_dict(spec), "crop": to_dict(crop)}
+    digest = code.features_code(spec)
+    given.output.mkdir(parents=True, exist_ok=True)
+    with (
+        state_folder(state_root(given), given.output, *_identity(values, inputs, digest)) as state,
+        recorded(given.output, "features", spec=values, inputs=inputs, code=digest) as facts,
+    ):
+        device = use_machine(given, facts)
+        network = load_encoder(spec, given.encoder)
+        extract_features(open_store(given.store), network, crop, given.output, state, device=device)
+
+
+def tape(given: argparse.Namespace) -> None:
+    """Write a tape."""
+    import numpy as np
+
+    from vsepp.data.store import open_store
+    from vsepp.data.tables import read_tables
+    from vsepp.features.tape import write_tape
+    from vsepp.models.encoders import load_encoder
+
+    spec, crop = from_json(EncoderSpec, given.encoder_spec), from_json(CropSpec, given.crop)
+    inputs = {"store": given.store, "encoder": given.encoder, "captions": given.corpus / "captions.parquet"}
+    values = {
+        "encoder": to_dict(spec),
+        "crop": to_dict(crop),
+        "draw": given.draw,
+        "epochs": given.epochs,
+        "splits": given.splits,
+    }
+    digest = code.tape_code(spec)
+    _, captions = read_tables(given.corpus)
+    rows = np.flatnonzero(captions["split"].isin(given.splits))
+    given.output.mkdir(parents=True, exist_ok=True)
+    with (
+        state_folder(state_root(given), given.output, *_identity(values, inputs, digest)) as state,
+        recorded(given.output, "tape", spec=values, inputs=inputs, code=digest) as facts,
+    ):
+        device = use_machine(given, facts)
+        write_tape(
+            open_store(given.store),
+            load_encoder(spec, given.encoder),
+            crop,
+            rows,
+            captions["image_index"].to_numpy()[rows],
+            captions["caption_id"].to_numpy()[rows],
+            given.draw,
+            range(given.epochs),
+            given.output,
+            state,
+            device=device,
+        )
+
+
+def _identity(values: dict[str, Any], inputs: dict[str, Path], digest: str) -> tuple[object, ...]:
+    """All that decides what a pass computes, for the name of its state folder."""
+    return (values, {role: artefact_digest(path) for role, path in inputs.items()}, digest)

@@ -1,0 +1,197 @@
+"""Raw files → tables of images and captions, with every check that does not depend on the layout."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+import numpy as np
+import pandas as pd
+
+from vsepp.components import component
+from vsepp.data.containers import Container, role_path
+from vsepp.data.problems import first_of, refuse
+from vsepp.data.raw import CaptionedImage
+from vsepp.errors import VseppError
+from vsepp.spec import CorpusSpec
+
+log = logging.getLogger("vsepp")
+
+_PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
+
+
+def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Read a corpus from its raw files.
+
+    Parameters
+    ----------
+    spec
+        The corpus.
+
+    Returns
+    -------
+    images
+        One row per image of a split, in file order: `image_id`, `file_name`, `container` (role of the folder
+        or archive in `spec.files`), `member` (path inside it), `split`. `images.attrs["facts"]` counts what
+        was kept and what was left out.
+    captions
+        One row per caption: `caption_id`, `image_index` (row of `images`), `text`, `split`.
+
+    Raises
+    ------
+    VseppError
+        On anything that is not as it should be, naming file and row; all problems of a kind in one message.
+    """
+    raw = component("vsepp.data.readers", spec.reader, "read")(spec)
+    if not raw.images:
+        raise VseppError(
+            f"corpus {spec.name}: no split lists an image; check the files {sorted(spec.files.values())}"
+        )
+    _check_repeated(raw.images)
+    _check_captions(spec, raw.images)
+    containers = {
+        role: Container(role_path(spec, role)) for role in sorted({i.container for i in raw.images})
+    }
+    members = _members(raw.images, containers)
+    _check_expected(spec, raw.images, containers, members)
+    images, captions = _tables(spec, raw.images, members)
+    facts = {
+        "images": images["split"].value_counts(sort=False).to_dict(),
+        "captions": captions["split"].value_counts(sort=False).to_dict(),
+        "ignored": raw.ignored
+        | {"surplus captions": sum(len(image.captions) for image in raw.images) - len(captions)},
+    }
+    images.attrs["facts"] = facts
+    log.info("%s: %s", spec.name, facts)
+    return images, captions
+
+
+def _check_repeated(images: Sequence[CaptionedImage]) -> None:
+    first: dict[str, CaptionedImage] = {}
+    repeated = []
+    for image in images:
+        other = first.setdefault(image.image_id, image)
+        if other is not image:
+            repeated.append(
+                f"{image.image_id} ({other.split}, {other.listed_in}; {image.split}, {image.listed_in})"
+            )
+    refuse(repeated, "Images listed twice", "Splits must be disjoint: list each image once.")
+
+
+def _check_captions(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
+    none = [f"{image.listed_in}: {image.path}" for image in images if not image.captions]
+    refuse(none, "Images without captions", "Caption them, or take them out of the split.")
+    if (wanted := spec.captions_per_image) is not None:
+        fewer = [_counted(image) for image in images if len(image.captions) < wanted]
+        refuse(fewer, f"Images with fewer than {wanted} captions", "Mend the files, or captions_per_image.")
+        if spec.surplus_captions == "error":
+            more = [_counted(image) for image in images if len(image.captions) > wanted]
+            refuse(
+                more,
+                f"Images with more than {wanted} captions",
+                "Mend the files, or set surplus_captions to drop to keep the first ones.",
+            )
+    empty, invalid = [], []
+    for image in images:
+        for caption_id, text in image.captions:
+            where = f"{image.captions_in} {caption_id} ({image.path})"
+            if not isinstance(text, str):
+                invalid.append(f"{where}: {type(text).__name__}")
+            elif not text.strip():
+                empty.append(where)
+            elif not _is_unicode(text):
+                invalid.append(f"{where}: {text[:40]!r}")
+    refuse(empty, "Empty captions", "Write them, or take the images out of the split.")
+    refuse(invalid, "Captions that are not UTF-8 text", "Mend the file.")
+
+
+def _counted(image: CaptionedImage) -> str:
+    return f"{image.listed_in}: {image.path} has {len(image.captions)}"
+
+
+def _is_unicode(text: str) -> bool:
+    # JSON can spell half of a surrogate pair, which no UTF-8 file can hold.
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _members(images: Sequence[CaptionedImage], containers: dict[str, Container]) -> list[str]:
+    """Path of each image inside its container."""
+    members = [containers[image.container].locate(image.path) for image in images]
+    for role, container in containers.items():
+        listed = [image for image in images if image.container == role]
+        missing = [
+            f"{image.path} ({image.split}, {image.listed_in})"
+            for image, member in zip(images, members, strict=True)
+            if member is None and image.container == role
+        ]
+        refuse(
+            missing,
+            f"{container.path}: lacks photographs that a split lists, {len(missing)} of {len(listed)}",
+            f"It holds {len(container.names())} files; fetch a complete copy.",
+        )
+    return [member for member in members if member is not None]
+
+
+def _check_expected(
+    spec: CorpusSpec,
+    images: Sequence[CaptionedImage],
+    containers: dict[str, Container],
+    members: Sequence[str],
+) -> None:
+    """Hold the sizes of the splits against the ones that are known of the source."""
+    problems = []
+    short = False
+    for split, expected in spec.expected_images.items():
+        found = [f"{image.path} ({image.listed_in})" for image in images if image.split == split]
+        if len(found) > expected:
+            surplus = found[expected:]
+            problems.append(
+                f"{split} has {len(found)} images, {len(surplus)} more than {expected}; "
+                f"the last ones are {first_of(surplus)}"
+            )
+        elif len(found) < expected:
+            short = True
+            problems.append(f"{split} has {len(found)} images, {expected - len(found)} fewer than {expected}")
+    if not problems:
+        return
+    hint = ""
+    if short:
+        used = {(image.container, member) for image, member in zip(images, members, strict=True)}
+        unlisted = [
+            name
+            for role, container in containers.items()
+            for name in container.names()
+            if name.lower().endswith(_PHOTOGRAPHS) and (role, name) not in used
+        ]
+        hint = f" Photographs that no split lists: {len(unlisted)}"
+        hint += f" ({first_of(unlisted)})." if unlisted else "."
+    raise VseppError(
+        f"corpus {spec.name}: splits of the wrong size: {'; '.join(problems)}.{hint} "
+        "Mend the split files, or expected_images if this is another release."
+    )
+
+
+def _tables(
+    spec: CorpusSpec, raw: Sequence[CaptionedImage], members: Sequence[str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    images = pd.DataFrame(
+        [
+            (image.image_id, PurePosixPath(image.path).name, image.container, member, image.split)
+            for image, member in zip(raw, members, strict=True)
+        ],
+        columns=["image_id", "file_name", "container", "member", "split"],
+        dtype="str",
+    )
+    rows = [
+        (caption.caption_id, index, caption.text, image.split)
+        for index, image in enumerate(raw)
+        for caption in image.captions[: spec.captions_per_image]
+    ]
+    captions = pd.DataFrame(rows, columns=["caption_id", "image_index", "text", "split"])
+    types = {"caption_id": np.int64, "image_index": np.int32, "text": "str", "split": "str"}
+    return images, captions.astype(types)

@@ -1,0 +1,117 @@
+"""Encoded photographs → `uint8` squares; what a worker process of the image store runs."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from vsepp.data.containers import Container
+from vsepp.errors import VseppError
+from vsepp.spec import StoreSpec
+
+_DECODING_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
+
+
+class Chunk(NamedTuple):
+    """Consecutive rows of a store, and where their photographs are."""
+
+    number: int
+    photographs: tuple[tuple[str, str], ...]
+    """Path of the container and member of each."""
+    file: Path
+    """The `.npy` file that the pixels are written into."""
+    offset: int
+    """Byte of the file at which they start."""
+    store: StoreSpec
+
+
+class ChunkResult(NamedTuple):
+    """What became of a chunk; nothing was written where there are problems."""
+
+    number: int
+    upscaled: int
+    converted: int
+    problems: tuple[str, ...]
+
+
+def decode_chunk(chunk: Chunk) -> ChunkResult:
+    """Decode a chunk's photographs and write them into the store's file.
+
+    Raises
+    ------
+    VseppError
+        Where a container cannot be opened. Photographs that cannot be read or decoded are returned as
+        problems.
+    OSError
+        Where the pixels cannot be written.
+    """
+    side = chunk.store.side
+    pixels = np.empty((len(chunk.photographs), side, side, 3), np.uint8)
+    upscaled = converted = 0
+    problems = []
+    containers = {path: _container(path, Path(path).stat().st_mtime_ns) for path, _ in chunk.photographs}
+    for row, (path, member) in enumerate(chunk.photographs):
+        try:
+            image = _decoded(containers[path].read(member))
+        except VseppError as error:
+            problems.append(str(error))
+            continue
+        except _DECODING_ERRORS as error:
+            problems.append(f"{member} in {path}: {error}")
+            continue
+        upscaled += is_upscaled(image.size, chunk.store)
+        converted += image.mode != "RGB"
+        pixels[row] = np.asarray(resized(image.convert("RGB"), chunk.store))
+    if not problems:
+        # Written, not mapped: on a full disk a mapped page ends the process with a bus error.
+        with chunk.file.open("r+b") as stream:
+            stream.seek(chunk.offset)
+            stream.write(pixels.data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    return ChunkResult(chunk.number, upscaled, converted, tuple(problems))
+
+
+def resized(image: Image.Image, store: StoreSpec) -> Image.Image:
+    """Bring an RGB image to `store.side` × `store.side`, bilinear and antialiased.
+
+    `squash` loses the aspect ratio, as the paper's text has it ("resized to 256×256"). `short_side` keeps it
+    and takes the centred square, with the rounding of torchvision's `Resize` and `CenterCrop`. Differs from
+    the released code, whose training crops come from the whole photograph.
+    """
+    side = store.side
+    if store.resize == "squash":
+        return image.resize((side, side), Image.Resampling.BILINEAR)
+    width, height = image.size
+    short = min(width, height)
+    image = image.resize((side * width // short, side * height // short), Image.Resampling.BILINEAR)
+    left, top = (round((length - side) / 2.0) for length in image.size)
+    return image.crop((left, top, left + side, top + side))
+
+
+def is_upscaled(size: tuple[int, int], store: StoreSpec) -> bool:
+    """Whether an image of (width, height) has fewer pixels than the store gives it, either way."""
+    return min(size) < store.side
+
+
+def _decoded(data: bytes) -> Image.Image:
+    # No `draft`: it decodes a large JPEG at a fraction of its size, with other pixels than a full decode and
+    # a bilinear reduction give, and only for JPEGs. Nor is EXIF's orientation applied: like the field's
+    # loaders, the store takes the pixels as they are stored.
+    image = Image.open(io.BytesIO(data))
+    image.load()
+    return image
+
+
+@cache
+def _container(path: str, modified: int) -> Container:
+    # Kept open between chunks, since the list of a large archive's members takes a while to read; opened anew
+    # when the file is another one.
+    return Container(path)

@@ -1,0 +1,134 @@
+"""What a reader of raw files gives, and how raw files are opened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vsepp.data.containers import Container
+from vsepp.data.problems import refuse
+from vsepp.errors import VseppError
+
+
+class Caption(NamedTuple):
+    """A caption and its number in the raw files."""
+
+    caption_id: int
+    text: str
+
+
+@dataclass(frozen=True)
+class CaptionedImage:
+    """An image of a split with its captions, as the raw files list it."""
+
+    image_id: str
+    path: str
+    """Where the raw files say that it lies, relative: `NAME.jpg` or `train2014/NAME.jpg`."""
+    container: str
+    """Role of the folder or archive that holds it."""
+    split: str
+    captions: tuple[Caption, ...]
+    listed_in: str
+    """File and row that list it, for messages."""
+    captions_in: str
+    """File that holds its captions and what it calls their numbers, for messages: `dataset.json: sentid`."""
+
+
+@dataclass(frozen=True)
+class RawCorpus:
+    """Captioned images in the order of their file."""
+
+    images: list[CaptionedImage]
+    ignored: dict[str, int] = field(default_factory=dict)
+    """What the raw files hold and no split uses → how many."""
+
+
+class RawFile(NamedTuple):
+    """The bytes of a raw file and what messages call it."""
+
+    data: bytes
+    where: str
+
+
+def read_file(path: Path, member: str) -> RawFile:
+    """Read a raw text file given directly, or by the folder or zip archive that holds `member`.
+
+    Raises
+    ------
+    VseppError
+        Where it is missing.
+    """
+    if path.is_file() and path.suffix.lower() != ".zip":
+        return RawFile(path.read_bytes(), str(path))
+    if not path.exists():
+        raise VseppError(f"{path}: no such file; expected {member}, or a folder or zip archive that holds it")
+    container = Container(path)
+    found = container.locate(member)
+    if found is None:
+        raise VseppError(f"{path}: holds no {member}; fetch a complete copy")
+    return RawFile(container.read(found), f"{path}/{found}")
+
+
+def decoded(file: RawFile) -> str:
+    """Text of a UTF-8 file, with or without a byte order mark.
+
+    Raises
+    ------
+    VseppError
+        Where it is not UTF-8, naming the lines.
+    """
+    try:
+        return file.data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        refuse(list(_undecodable(file.data)), f"{file.where}: not UTF-8", "Save the file as UTF-8.")
+        raise
+
+
+def _undecodable(data: bytes) -> Iterator[str]:
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            # JSON is one long line: the text before the byte is what finds it.
+            before = line[max(0, error.start - 40) : error.start].decode("ascii", "replace")
+            yield f"line {number}, byte {error.start + 1}: 0x{line[error.start]:02x} after {before!r}"
+
+
+def parsed_json(file: RawFile, object_hook: Callable[[dict[str, Any]], Any] | None = None) -> dict[str, Any]:
+    """JSON object of a file.
+
+    Raises
+    ------
+    VseppError
+        Where it is not JSON, or not an object, naming line and column.
+    """
+    try:
+        value = json.loads(decoded(file), object_hook=object_hook)
+    except json.JSONDecodeError as error:
+        raise VseppError(
+            f"{file.where}: not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
+            "the file may be truncated: fetch it again"
+        ) from error
+    if not isinstance(value, dict):
+        raise VseppError(f"{file.where}: expected a JSON object, found a {type(value).__name__}")
+    return value
+
+
+def list_of(document: dict[str, Any], key: str, where: str) -> list[Any]:
+    """Value of a key that must hold a list.
+
+    Raises
+    ------
+    VseppError
+        Where it does not.
+    """
+    value = document.get(key)
+    if not isinstance(value, list):
+        raise VseppError(
+            f"{where}: expected a list under {key!r}, found {type(value).__name__}; "
+            f"its keys are {sorted(document)}"
+        )
+    return value

@@ -1,0 +1,101 @@
+"""MS-COCO 2014 with Karpathy's splits.
+
+Roles: `train_images` and `val_images` (folder or zip archive, the JPEGs directly or below `train2014`,
+`val2014`), `train_captions` and `val_captions` (`captions_*2014.json`) and `splits` (`dataset_coco.json`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from typing import Any
+
+from pycocotools.coco import COCO
+
+from vsepp.data.containers import role_path
+from vsepp.data.problems import refuse
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, list_of, parsed_json, read_file
+from vsepp.data.readers import karpathy
+from vsepp.spec import CorpusSpec
+
+_PART = re.compile(r"(train|val)2014")
+
+
+def read(spec: CorpusSpec) -> RawCorpus:
+    """Read COCO: split, order and caption ids from Karpathy's file, the text from COCO's own annotations.
+
+    An image's id is its COCO id; a caption's id is the `sentid`, which is the id of the annotation.
+
+    Raises
+    ------
+    VseppError
+        On malformed files; on a sentence id that COCO does not annotate, or annotates another image with.
+    """
+    entries, where = karpathy.load(spec, "dataset_coco.json")
+    annotations, files = {}, {}
+    for part in ("train", "val"):
+        annotations[part], files[part] = _annotations(spec, part)
+    images: list[CaptionedImage] = []
+    misplaced, unknown, foreign = [], [], []
+    for entry in entries:
+        found = _PART.search(entry.path)
+        if found is None or type(entry.cocoid) is not int:
+            misplaced.append(f"{entry.listed_in}: {entry.path}, cocoid {entry.cocoid!r}")
+            continue
+        part = found[1]
+        captions = []
+        for sentid in entry.sentids:
+            annotation = annotations[part].get(sentid)
+            if annotation is None:
+                unknown.append(f"sentid {sentid} of {entry.path} (not in {files[part]})")
+            elif annotation["image_id"] != entry.cocoid:
+                foreign.append(
+                    f"sentid {sentid}: image {annotation['image_id']} in {files[part]}, "
+                    f"{entry.cocoid} in the split file"
+                )
+            else:
+                captions.append(Caption(sentid, annotation["caption"]))
+        images.append(
+            CaptionedImage(
+                image_id=str(entry.cocoid),
+                path=entry.path,
+                container=f"{part}_images",
+                split=entry.split,
+                captions=tuple(captions),
+                listed_in=entry.listed_in,
+                captions_in=f"{files[part]}: annotation",
+            )
+        )
+    refuse(misplaced, f"{where}: images that belong to neither train2014 nor val2014", "Expected COCO 2014.")
+    refuse(unknown, f"{where}: sentences that COCO does not annotate", "Fetch both releases again.")
+    refuse(foreign, f"{where}: annotations of another image", "Fetch both releases again.")
+    return RawCorpus(images)
+
+
+def _annotations(spec: CorpusSpec, part: str) -> tuple[dict[int, dict[str, Any]], str]:
+    """Annotations of a part by id, and what messages call their file."""
+    file = read_file(role_path(spec, f"{part}_captions"), f"captions_{part}2014.json")
+    document = parsed_json(file)
+    rows = list_of(document, "annotations", file.where)
+    malformed = [
+        f"annotations[{row}]"
+        for row, annotation in enumerate(rows)
+        if not isinstance(annotation, dict) or not {"id", "image_id", "caption"} <= annotation.keys()
+    ]
+    refuse(
+        malformed,
+        f"{file.where}: annotations without id, image_id or caption",
+        "Is it a captions_*.json file?",
+    )
+    # Given parsed, since COCO would open the file in the machine's own encoding.
+    coco = COCO()
+    coco.dataset = document
+    with contextlib.redirect_stdout(io.StringIO()):
+        coco.createIndex()
+    if len(coco.anns) != len(rows):
+        ids = [annotation["id"] for annotation in rows]
+        seen: set[int] = set()
+        repeated = [f"id {i}" for i in ids if i in seen or seen.add(i)]  # type: ignore[func-returns-value]
+        refuse(repeated, f"{file.where}: annotation ids that occur twice", "Fetch the file again.")
+    return coco.anns, file.where

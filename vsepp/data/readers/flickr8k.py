@@ -1,0 +1,91 @@
+"""Flickr8k as its authors released it.
+
+Roles: `images` (`Flickr8k_Dataset.zip` or its folder) and `text` (`Flickr8k_text.zip` or its folder), which
+holds `Flickr8k.token.txt` (`NAME.jpg#k`, a tab, the caption) and one list of photographs per split.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path, PurePosixPath
+
+from vsepp.data.containers import role_path
+from vsepp.data.problems import refuse
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, decoded, read_file
+from vsepp.spec import CorpusSpec
+
+log = logging.getLogger("vsepp")
+
+CAPTIONS = "Flickr8k.token.txt"
+LISTS = {
+    "train": "Flickr_8k.trainImages.txt",
+    "val": "Flickr_8k.devImages.txt",
+    "test": "Flickr_8k.testImages.txt",
+}
+_ROW = re.compile(r"(?P<name>[^\t]+)#(?P<number>\d+)\t(?P<text>.*)", re.DOTALL)
+
+
+def read(spec: CorpusSpec) -> RawCorpus:
+    """Read the photographs of the three lists, in list order: train, val (`dev`), test.
+
+    A caption's id is its line in `Flickr8k.token.txt`, counted from 1; an image's id is its file name without
+    suffix. The release captions 92 photographs that no list names: they are counted and left out.
+
+    Raises
+    ------
+    VseppError
+        On malformed lines, and on listed photographs that nobody captioned.
+    """
+    text = role_path(spec, "text")
+    captions, where = _captions(text)
+    images: list[CaptionedImage] = []
+    unknown = []
+    for split, list_name in LISTS.items():
+        file = read_file(text, list_name)
+        for line, name in _lines(decoded(file)):
+            if name.strip() not in captions:
+                unknown.append(f"{file.where}: line {line}: {name.strip()}")
+                continue
+            images.append(
+                CaptionedImage(
+                    image_id=PurePosixPath(name.strip()).stem,
+                    path=name.strip(),
+                    container="images",
+                    split=split,
+                    captions=tuple(captions[name.strip()]),
+                    listed_in=f"{file.where}: line {line}",
+                    captions_in=f"{where}: line",
+                )
+            )
+    refuse(unknown, f"Photographs of a split list that {where} does not caption", "Mend the list.")
+    left_out = len(captions) - len({image.path for image in images})
+    log.info("%s: %d captioned photographs are in no split and are left out", where, left_out)
+    return RawCorpus(images, ignored={"captioned images in no split": left_out})
+
+
+def _captions(text: Path) -> tuple[dict[str, list[Caption]], str]:
+    """Captions of each photograph in file order, and what messages call their file."""
+    file = read_file(text, CAPTIONS)
+    captions: dict[str, list[Caption]] = {}
+    numbers: set[tuple[str, str]] = set()
+    malformed, repeated = [], []
+    for line, content in _lines(decoded(file)):
+        row = _ROW.fullmatch(content)
+        if row is None:
+            malformed.append(f"line {line}: {content[:60]!r}")
+            continue
+        if (row["name"], row["number"]) in numbers:
+            repeated.append(f"line {line}: {row['name']}#{row['number']}")
+        numbers.add((row["name"], row["number"]))
+        captions.setdefault(row["name"], []).append(Caption(line, row["text"]))
+    refuse(malformed, f"{file.where}: malformed lines", "Expected NAME.jpg#k, a tab and the caption.")
+    refuse(repeated, f"{file.where}: captions that occur twice", "Keep one line each.")
+    return captions, file.where
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    """Lines that are not blank, numbered from 1."""
+    # Not str.splitlines, which also breaks at characters that may stand inside a caption.
+    lines = (line.removesuffix("\r") for line in text.split("\n"))
+    return [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]

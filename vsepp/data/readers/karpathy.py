@@ -1,0 +1,142 @@
+"""Karpathy's split files: `dataset_flickr30k.json`, `dataset_flickr8k.json`, `dataset_coco.json`.
+
+A file is `{"images": [...]}`; an image has `filename`, in COCO also `filepath` and `cocoid`, a `split`, the
+ids of its captions (`sentids`) and the captions themselves (`sentences`: `raw`, `sentid`, `tokens`, `imgid`).
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from vsepp.data.containers import role_path
+from vsepp.data.problems import refuse
+from vsepp.data.raw import (
+    Caption,
+    CaptionedImage,
+    RawCorpus,
+    list_of,
+    parsed_json,
+    read_file,
+)
+from vsepp.spec import SPLITS, CorpusSpec
+
+
+class Entry(NamedTuple):
+    """An image of a Karpathy file."""
+
+    listed_in: str
+    path: str
+    split: str
+    cocoid: int | None
+    sentids: tuple[int, ...]
+    raw: dict[int, Any]
+    """sentid → text."""
+
+
+def read(spec: CorpusSpec) -> RawCorpus:
+    """Read Flickr30K or Flickr8k with Karpathy's splits; roles `images` and `splits`.
+
+    A caption is the `raw` text of a sentence and its id the `sentid`. An image's id is its file name without
+    suffix, as in the original release of Flickr8k.
+
+    Raises
+    ------
+    VseppError
+        Where the file is not what the module's description says.
+    """
+    entries, where = load(spec, f"dataset_{spec.name}.json")
+    images = [
+        CaptionedImage(
+            image_id=PurePosixPath(entry.path).stem,
+            path=entry.path,
+            container="images",
+            split=entry.split,
+            captions=tuple(Caption(sentid, entry.raw[sentid]) for sentid in entry.sentids),
+            listed_in=entry.listed_in,
+            captions_in=f"{where}: sentid",
+        )
+        for entry in entries
+    ]
+    return RawCorpus(images)
+
+
+def load(spec: CorpusSpec, member: str) -> tuple[list[Entry], str]:
+    """Entries of the file that plays the role `splits`, in file order, and what messages call the file.
+
+    Parameters
+    ----------
+    spec
+        The corpus.
+    member
+        The file's name, where `splits` is a folder or a zip archive of several.
+
+    Raises
+    ------
+    VseppError
+        On malformed entries, unknown splits and sentence ids that occur twice.
+    """
+    file = read_file(role_path(spec, "splits"), member)
+    document = parsed_json(file, object_hook=_without_tokens)
+    entries, malformed, unknown = [], [], []
+    for row, image in enumerate(list_of(document, "images", file.where)):
+        fault = _fault(image)
+        if fault:
+            malformed.append(f"images[{row}]: {fault}")
+            continue
+        entry = _entry(image, f"{file.where}: images[{row}]")
+        if entry.split not in SPLITS:
+            unknown.append(f"images[{row}] ({entry.path}): {entry.split!r}")
+        entries.append(entry)
+    refuse(malformed, f"{file.where}: malformed entries", "Fetch the file again, or mend these entries.")
+    refuse(unknown, f"{file.where}: unknown splits", f"Expected one of {', '.join(SPLITS)}.")
+    _refuse_repeated_sentences(entries, file.where)
+    return entries, file.where
+
+
+def _without_tokens(value: dict[str, Any]) -> dict[str, Any]:
+    # Captions are tokenised anew; Karpathy's tokens are most of the memory that COCO's file would take.
+    value.pop("tokens", None)
+    return value
+
+
+def _fault(image: Any) -> str | None:
+    """What is wrong with the shape of an entry."""
+    if not isinstance(image, dict):
+        return f"expected an object, found {type(image).__name__}"
+    for key in ("filename", "split"):
+        if not isinstance(image.get(key), str) or not image[key]:
+            return f"expected text under {key!r}, found {image.get(key)!r}"
+    sentences = image.get("sentences", [])
+    if not isinstance(sentences, list) or not all(isinstance(sentence, dict) for sentence in sentences):
+        return "expected a list of objects under 'sentences'"
+    said = [sentence.get("sentid") for sentence in sentences]
+    sentids = image.get("sentids", said)
+    if not isinstance(sentids, list) or not all(type(sentid) is int for sentid in [*sentids, *said]):
+        return "sentence ids must be whole numbers"
+    if set(said) != set(sentids):
+        return f"'sentids' and 'sentences' disagree about {sorted(set(said) ^ set(sentids))[:5]}"
+    return None
+
+
+def _entry(image: dict[str, Any], listed_in: str) -> Entry:
+    sentences = image.get("sentences", [])
+    return Entry(
+        listed_in=listed_in,
+        path=(PurePosixPath(image.get("filepath") or "") / image["filename"]).as_posix(),
+        split=image["split"],
+        cocoid=image.get("cocoid"),
+        sentids=tuple(image.get("sentids", [sentence["sentid"] for sentence in sentences])),
+        raw={sentence["sentid"]: sentence.get("raw") for sentence in sentences},
+    )
+
+
+def _refuse_repeated_sentences(entries: list[Entry], where: str) -> None:
+    first: dict[int, str] = {}
+    repeated = []
+    for entry in entries:
+        for sentid in entry.sentids:
+            if sentid in first:
+                repeated.append(f"sentid {sentid} ({first[sentid]} and {entry.path})")
+            first[sentid] = entry.path
+    refuse(repeated, f"{where}: sentence ids that occur twice", "Each caption must have an id of its own.")

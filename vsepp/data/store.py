@@ -1,0 +1,261 @@
+"""The image store: every photograph decoded and resized once, memory-mapped from then on."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import multiprocessing
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vsepp.data.containers import role_path
+from vsepp.data.decode import Chunk, ChunkResult, decode_chunk
+from vsepp.data.problems import refuse
+from vsepp.errors import VseppError
+from vsepp.progress import track
+from vsepp.provenance.digests import value_digest
+from vsepp.provenance.manifest import write_text
+from vsepp.provenance.publish import publish
+from vsepp.spec import CorpusSpec, StoreSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+log = logging.getLogger("vsepp")
+
+FILE = "images.npy"
+CHUNK_IMAGES = 512
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def build_store(
+    images: pd.DataFrame,
+    spec: CorpusSpec,
+    store: StoreSpec,
+    out: Path,
+    state: Path,
+    workers: int,
+    *,
+    chunk_images: int = CHUNK_IMAGES,
+) -> dict[str, Any]:
+    """Decode all images of a corpus into `out/images.npy`, `uint8 (n_images, side, side, 3)` RGB.
+
+    Works in `state` and keeps what was done there when it fails or is killed: the same call goes on from the
+    chunks that are missing, and the result is moved to `out` only when it is whole.
+
+    Parameters
+    ----------
+    images
+        Images table; row i of the store is row i of it.
+    spec
+        The corpus, whose `files` say where the containers are.
+    store
+        Resizing and side in pixels.
+    out
+        Folder of the store.
+    state
+        Folder to work in, on the file system of `out`.
+    workers
+        Processes that decode; 1 decodes in this one.
+    chunk_images
+        Images that are decoded together and counted as done together.
+
+    Returns
+    -------
+    dict
+        `images`, `upscaled` (those with a side shorter than the store's, whose pixels are partly made up) and
+        `converted` (greyscale, CMYK or palette images turned into RGB).
+
+    Raises
+    ------
+    VseppError
+        On photographs that are missing or do not decode, and where the disk is full.
+    """
+    if not len(images):
+        raise VseppError(f"corpus {spec.name}: no images to store; check its splits")
+    shape = (len(images), store.side, store.side, 3)
+    photographs = _photographs(images, spec)
+    plan = {
+        "shape": shape,
+        "resize": store.resize,
+        "chunk": chunk_images,
+        "photographs": value_digest(photographs),
+    }
+    with _full_disk_explained(state, shape):
+        offset = _prepare(state, shape, plan)
+        chunks = _chunks(photographs, store, state / FILE, offset, chunk_images)
+        done = _decode_missing(chunks, state, workers)
+    publish({state / FILE: out / FILE})
+    facts = {
+        "images": len(images),
+        "upscaled": sum(result.upscaled for result in done),
+        "converted": sum(result.converted for result in done),
+    }
+    if facts["upscaled"]:
+        log.warning("%d of %d images are upscaled to %d pixels", facts["upscaled"], len(images), store.side)
+    return facts
+
+
+def open_store(folder: Path) -> np.memmap:
+    """Map the images of a store, `uint8 (n_images, side, side, 3)`, read-only.
+
+    Raises
+    ------
+    VseppError
+        Where there is none, or something else.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise VseppError(f"{path}: missing; run the step that makes the image store")
+    try:
+        images = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError) as error:
+        raise VseppError(f"{path}: not an image store ({error}); run the step that makes it again") from error
+    if (
+        images.dtype != np.uint8
+        or images.ndim != 4
+        or images.shape[1] != images.shape[2]
+        or images.shape[3] != 3
+    ):
+        raise VseppError(
+            f"{path}: expected uint8 (n_images, side, side, 3), found {images.dtype} {images.shape}; "
+            "run the step that makes it again"
+        )
+    return images
+
+
+def _photographs(images: pd.DataFrame, spec: CorpusSpec) -> list[tuple[str, str]]:
+    paths = {role: str(role_path(spec, role)) for role in images["container"].unique()}
+    return [(paths[role], member) for role, member in zip(images["container"], images["member"], strict=True)]
+
+
+def _chunks(
+    photographs: Sequence[tuple[str, str]], store: StoreSpec, file: Path, offset: int, size: int
+) -> list[Chunk]:
+    return [
+        Chunk(
+            number=start // size,
+            photographs=tuple(photographs[start : start + size]),
+            file=file,
+            offset=offset + start * store.side * store.side * 3,
+            store=store,
+        )
+        for start in range(0, len(photographs), size)
+    ]
+
+
+def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[ChunkResult]:
+    """Decode the chunks that the record in `state` does not have, and note each there; give all results."""
+    path = state / "done.jsonl"
+    done = _read_done(path)
+    missing = [chunk for chunk in chunks if chunk.number not in done]
+    if done:
+        log.info("%s: going on after %d finished chunks, %d to do", state, len(done), len(missing))
+    problems: list[str] = []
+    with path.open("a", encoding="utf-8") as record:
+        for result in track(_results(missing, workers), len(missing), "decoding images", "chunk"):
+            problems += result.problems
+            if not result.problems:
+                done[result.number] = result
+                record.write(json.dumps(result._asdict()) + "\n")
+                record.flush()
+    refuse(
+        problems,
+        "Photographs that do not decode",
+        f"Fetch them again; the others are kept in {state}, and the next run goes on from there.",
+    )
+    return list(done.values())
+
+
+def _bytes(shape: Sequence[int]) -> int:
+    total = 1
+    for length in shape:
+        total *= length
+    return total
+
+
+def _prepare(state: Path, shape: tuple[int, ...], plan: dict[str, Any]) -> int:
+    """Make the file that chunks are written into, or take up one of the same plan; give its data's offset."""
+    state.mkdir(parents=True, exist_ok=True)
+    # The plan is written last: where it stands, the file has its full size.
+    note, file, text = state / "plan.json", state / FILE, json.dumps(plan)
+    if not (note.is_file() and file.is_file() and note.read_text(encoding="utf-8") == text):
+        for stale in (note, file, state / "done.jsonl"):
+            stale.unlink(missing_ok=True)
+        _allocate(file, shape)
+        write_text(note, text)
+    return np.load(file, mmap_mode="r").offset
+
+
+def _allocate(file: Path, shape: tuple[int, ...]) -> None:
+    """Make a `.npy` file of zeros and reserve its space, so that no disk fills up hours later."""
+    if shutil.disk_usage(file.parent).free < _bytes(shape):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    try:
+        offset = np.lib.format.open_memmap(file, mode="w+", dtype=np.uint8, shape=shape).offset
+        if hasattr(os, "posix_fallocate"):
+            with file.open("r+b") as stream:
+                os.posix_fallocate(stream.fileno(), 0, offset + _bytes(shape))
+    except OSError:
+        file.unlink(missing_ok=True)
+        raise
+
+
+def _read_done(path: Path) -> dict[int, ChunkResult]:
+    """Results of the finished chunks; lines that a kill cut short are dropped from the file."""
+    done: dict[int, ChunkResult] = {}
+    if not path.is_file():
+        return done
+    kept = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            result = ChunkResult(**json.loads(line))
+        except (ValueError, TypeError):
+            continue
+        done[result.number] = result
+        kept.append(line + "\n")
+    write_text(path, "".join(kept))
+    return done
+
+
+def _results(chunks: Sequence[Chunk], workers: int) -> Iterator[ChunkResult]:
+    """Results of the chunks, as they get ready."""
+    if workers <= 1 or len(chunks) <= 1:
+        yield from map(decode_chunk, chunks)
+        return
+    # Spawned: a fork of a process that has threads (PyTorch's, Arrow's) can hang.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(workers, len(chunks)), mp_context=context)
+    try:
+        for future in as_completed([pool.submit(decode_chunk, chunk) for chunk in chunks]):
+            yield future.result()
+    except BrokenProcessPool as error:
+        raise VseppError(
+            "a process that decodes images was killed, perhaps for want of memory; "
+            "what was decoded is kept: run the step again, with fewer workers"
+        ) from error
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _full_disk_explained(state: Path, shape: Sequence[int]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_SPACE:
+            raise
+        free = shutil.disk_usage(state).free
+        raise VseppError(
+            f"{state}: no space for the image store ({error.strerror}): it needs {_bytes(shape):,} bytes, "
+            f"{free:,} are free; free some and run the step again, which goes on from what is done"
+        ) from error

@@ -1,0 +1,121 @@
+"""Captions as word indices: one flat array and where each caption starts in it."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from vsepp.errors import VseppError
+
+# The first words of every vocabulary, and their indices.
+SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")
+PAD, START, END, UNKNOWN = range(len(SPECIAL))
+
+FILE = "tokens.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """Word indices of all captions of a corpus; row i is row i of its captions table.
+
+    Parameters
+    ----------
+    ids
+        `(n_words,)` int32, the captions one after another, each from `<start>` to `<end>`.
+    offsets
+        `(n_captions + 1,)` int64; caption i is `ids[offsets[i]:offsets[i + 1]]`.
+
+    Raises
+    ------
+    VseppError
+        Where the two do not fit.
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+
+    def __post_init__(self) -> None:
+        o = self.offsets
+        fits = o.ndim == 1 and len(o) and o[0] == 0 and o[-1] == len(self.ids) and (np.diff(o) > 0).all()
+        if not fits:
+            raise VseppError(
+                f"token offsets must rise from 0 to the {len(self.ids)} ids, at least one a caption; "
+                f"found {o[:1]} to {o[-1:]} over {len(o)} entries: make the tokens again"
+            )
+
+    @classmethod
+    def from_lists(cls, captions: Iterable[Sequence[int]]) -> Tokens:
+        """Join the index lists of captions."""
+        rows = list(captions)
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, count=int(offsets[-1]))
+        return cls(ids, offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        """Indices of one caption, `<start>` to `<end>`."""
+        if not 0 <= row < len(self):
+            raise IndexError(f"caption {row} of {len(self)}")
+        return self.ids[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Words of each caption with `<start>` and `<end>`, `(n_captions,)` int64."""
+        return np.diff(self.offsets)
+
+    def padded(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Captions of some rows, filled up with `<pad>` to the longest of them.
+
+        Returns
+        -------
+        ids
+            `(n, longest)` int64.
+        lengths
+            `(n,)` int64.
+        """
+        rows = np.asarray(rows, np.int64)
+        if len(rows) and not (rows.min() >= 0 and rows.max() < len(self)):
+            raise IndexError(f"captions {rows.min()} to {rows.max()} of {len(self)}")
+        starts = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - starts
+        columns = np.arange(lengths.max(initial=0))
+        inside = columns < lengths[:, None]
+        ids = np.full(inside.shape, PAD, np.int64)
+        ids[inside] = self.ids[(starts[:, None] + columns)[inside]]
+        return ids, lengths
+
+    def save(self, folder: Path) -> None:
+        """Write `tokens.npz` into a folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = folder / f".{FILE}.part"
+        with partial.open("wb") as stream:
+            np.savez_compressed(stream, ids=self.ids, offsets=self.offsets)
+        partial.replace(folder / FILE)
+
+    @classmethod
+    def load(cls, folder: Path) -> Tokens:
+        """Read `tokens.npz` of a folder.
+
+        Raises
+        ------
+        VseppError
+            Where it is missing or damaged.
+        """
+        path = folder / FILE
+        if not path.is_file():
+            raise VseppError(f"{path}: missing; run the step that makes the tokens")
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                return cls(arrays["ids"], arrays["offsets"])
+        except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
+            raise VseppError(
+                f"{path}: not a token file ({error}); run the step that makes it again"
+            ) from error

@@ -1,0 +1,110 @@
+"""The words that a text encoder knows."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from vsepp.data.tokens import END, SPECIAL, START, UNKNOWN
+from vsepp.errors import VseppError
+from vsepp.provenance.manifest import write_text
+from vsepp.spec import VocabularySpec
+
+FILE = "vocabulary.json"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Words in the order of their indices, and what they were counted from."""
+
+    words: tuple[str, ...]
+    """`<pad>`, `<start>`, `<end>`, `<unk>`, then words by falling count, equal counts alphabetically."""
+    counts: dict[str, int]
+    """How often each word, the four special ones apart, was seen."""
+    threshold: int
+    """A word was kept when seen at least so often."""
+    splits: tuple[str, ...]
+    """Splits whose captions were counted."""
+    captions: int
+    """How many captions that were."""
+    tokenizer: str
+    """What split the captions into words."""
+
+    @classmethod
+    def of(cls, tokenized: Iterable[Sequence[str]], spec: VocabularySpec, tokenizer: str) -> Vocabulary:
+        """Count the words of captions and keep those seen at least `spec.threshold` times.
+
+        Raises
+        ------
+        VseppError
+            Where no word is left.
+        """
+        seen: Counter[str] = Counter()
+        captions = 0
+        for tokens in tokenized:
+            seen.update(tokens)
+            captions += 1
+        kept = sorted((word for word, n in seen.items() if n >= spec.threshold), key=lambda w: (-seen[w], w))
+        if not kept:
+            most = (
+                f"the most frequent of {len(seen)} words is seen {max(seen.values())} times"
+                if seen
+                else "no words"
+            )
+            raise VseppError(
+                f"empty vocabulary: no word is seen {spec.threshold} times or more in the {captions} "
+                f"captions of {' + '.join(spec.splits)} ({most}); lower the vocabulary's threshold or count "
+                "more splits"
+            )
+        counts = {word: seen[word] for word in kept}
+        return cls((*SPECIAL, *kept), counts, spec.threshold, spec.splits, captions, tokenizer)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        """Word → index."""
+        return {word: i for i, word in enumerate(self.words)}
+
+    def encode(self, tokens: Iterable[str]) -> list[int]:
+        """Indices of a caption's words between `<start>` and `<end>`; other words become `<unk>`."""
+        return [START, *(self.index.get(token, UNKNOWN) for token in tokens), END]
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """Words of indices, special ones included."""
+        return [self.words[i] for i in ids]
+
+    def write(self, folder: Path) -> None:
+        """Write `vocabulary.json` into a folder."""
+        write_text(folder / FILE, json.dumps(asdict(self), ensure_ascii=False, indent=0) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Vocabulary:
+        """Read `vocabulary.json` of a folder.
+
+        Raises
+        ------
+        VseppError
+            Where it is missing or is not a vocabulary.
+        """
+        path = folder / FILE
+        if not path.is_file():
+            raise VseppError(f"{path}: missing; run the step that makes the tokens")
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            vocabulary = cls(**{**values, "words": tuple(values["words"]), "splits": tuple(values["splits"])})
+        except (ValueError, KeyError, TypeError) as error:
+            raise VseppError(
+                f"{path}: not a vocabulary ({error}); run the step that makes it again"
+            ) from error
+        if vocabulary.words[: len(SPECIAL)] != SPECIAL or len(vocabulary.index) != len(vocabulary):
+            raise VseppError(
+                f"{path}: expected {', '.join(SPECIAL)} and then different words, found "
+                f"{', '.join(vocabulary.words[:4])} and {len(vocabulary) - len(vocabulary.index)} repeated"
+            )
+        return vocabulary

@@ -1,0 +1,1 @@
+"""Embeddings of a model, the ranks that they give, and the recalls under a protocol."""

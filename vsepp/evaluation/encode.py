@@ -1,0 +1,234 @@
+"""Embed the images and captions of a split, each of them once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from vsepp.data.store import open_store
+from vsepp.data.tables import read_tables
+from vsepp.data.tokens import Tokens
+from vsepp.errors import VseppError
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.features.crops import fixed_boxes, gather_crops
+from vsepp.features.extract import CachedFeatures
+from vsepp.models.encoders import load_encoder
+from vsepp.models.joint import JointEmbedding, load_joint
+from vsepp.spec import RunSpec
+
+ImageInputs = Callable[[np.ndarray], torch.Tensor]
+"""Rows of the images table `(n,)` to what the model embeds: features `(n, dim)`, or uint8 crops for its encoder."""
+
+BATCH = 128
+
+
+@dataclass(frozen=True, eq=False)
+class SplitRows:
+    """The images and captions of a split, in file order."""
+
+    images: np.ndarray
+    """int64 `(n_images,)`, rows of the images table."""
+    captions: np.ndarray
+    """int64 `(n_captions,)`, rows of the captions table."""
+    caption_to_image: np.ndarray
+    """int64 `(n_captions,)`, each caption's image as a position in `images`."""
+
+
+def split_rows(images: pd.DataFrame, captions: pd.DataFrame, split: str, limit: int | None = None) -> SplitRows:
+    """Find a split in the tables of a corpus.
+
+    Parameters
+    ----------
+    images, captions
+        The tables.
+    split
+        Its name.
+    limit
+        Take at most the first so many images, with all of their captions.
+
+    Raises
+    ------
+    VseppError
+        When the split has no images.
+    """
+    image_rows = np.flatnonzero(images["split"].to_numpy() == split)[:limit]
+    if not len(image_rows):
+        found = ", ".join(images["split"].unique())
+        raise VseppError(f"split {split!r} has no images in this corpus; it has {found}")
+    owners = captions["image_index"].to_numpy().astype(np.int64)
+    caption_rows = np.flatnonzero(np.isin(owners, image_rows))
+    return SplitRows(image_rows, caption_rows, np.searchsorted(image_rows, owners[caption_rows]))
+
+
+def encode_split(
+    model: JointEmbedding,
+    images: ImageInputs,
+    tokens: Tokens,
+    rows: SplitRows,
+    *,
+    device: torch.device,
+    batch_size: int = BATCH,
+) -> Embeddings:
+    """Embed a split under the model as it is in evaluation mode.
+
+    Parameters
+    ----------
+    model
+        Its mode is put back afterwards.
+    images
+        Gives the model's input for rows of the images table, under the validation and test crop.
+    tokens
+        Of the whole corpus.
+    rows
+        The split.
+    device
+        Where the model is.
+    batch_size
+        Images or captions at a time.
+
+    Returns
+    -------
+    Embeddings
+        In file order: `image_embeddings` `(n_images, d)` and `caption_embeddings` `(n_captions, d)`, float32.
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.inference_mode():
+            image_embeddings = _embed_images(model, images, rows.images, device, batch_size)
+            caption_embeddings = _embed_captions(model, tokens, rows.captions, device, batch_size)
+    finally:
+        for module, training in modes:
+            module.training = training
+    return Embeddings(
+        image_embeddings=image_embeddings,
+        caption_embeddings=caption_embeddings,
+        caption_to_image=rows.caption_to_image,
+        similarity=model.spec.similarity,
+    )
+
+
+def _embed_images(
+    model: JointEmbedding, images: ImageInputs, rows: np.ndarray, device: torch.device, batch_size: int
+) -> np.ndarray:
+    out = np.empty((len(rows), model.spec.joint_dim), np.float32)
+    for start in range(0, len(rows), batch_size):
+        part = slice(start, start + batch_size)
+        out[part] = model.embed_images(images(rows[part]).to(device)).float().cpu().numpy()
+    return out
+
+
+def _embed_captions(
+    model: JointEmbedding, tokens: Tokens, rows: np.ndarray, device: torch.device, batch_size: int
+) -> np.ndarray:
+    out = np.empty((len(rows), model.spec.joint_dim), np.float32)
+    # Captions of one length together: the text encoder then meets few different lengths in a batch.
+    by_length = np.argsort(tokens.lengths[rows], kind="stable")
+    for start in range(0, len(rows), batch_size):
+        part = by_length[start : start + batch_size]
+        ids, lengths = tokens.padded(rows[part])
+        embeddings = model.embed_captions(torch.from_numpy(ids).to(device), torch.from_numpy(lengths))
+        out[part] = embeddings.float().cpu().numpy()
+    return out
+
+
+def encode_run(
+    run: RunSpec,
+    *,
+    run_folder: Path,
+    corpus: Path,
+    tokens: Path,
+    features: Path | None = None,
+    eval_store: Path | None = None,
+    encoder: Path | None = None,
+    device: torch.device,
+    split: str = "test",
+) -> Embeddings:
+    """Embed a split with the best snapshot of a trained run.
+
+    Parameters
+    ----------
+    run
+        The run's spec.
+    run_folder
+        Holds `model.safetensors`.
+    corpus, tokens
+        Folders of the corpus's tables and of its tokens.
+    features
+        Folder of the features under the run's validation and test crop, for a frozen encoder.
+    eval_store, encoder
+        Folders of the image store and of the encoder, for an encoder that is part of the model.
+    device
+        Where to compute.
+    split
+        Which one.
+
+    Raises
+    ------
+    VseppError
+        On a missing or ill-fitting artefact.
+    """
+    images, captions = read_tables(corpus)
+    network = None
+    if run.live_encoder:
+        network = load_encoder(run.encoder, required(encoder, "encoder", run))
+    model = load_joint(run.model, run_folder / "model.safetensors", network).to(device)
+    inputs = eval_inputs(run, features=features, eval_store=eval_store, n_images=len(images))
+    return encode_split(
+        model, inputs, Tokens.load(tokens), split_rows(images, captions, split), device=device
+    )
+
+
+def eval_inputs(run: RunSpec, *, features: Path | None, eval_store: Path | None, n_images: int) -> ImageInputs:
+    """Where a run's validation and test images come from.
+
+    Parameters
+    ----------
+    run
+        The run's spec: cached features for a frozen encoder, crops for one that is part of the model.
+    features, eval_store
+        Folders; the one that is not needed may be `None`.
+    n_images
+        Rows of the images table.
+
+    Raises
+    ------
+    VseppError
+        When the folder that is needed was not given or belongs to another corpus.
+    """
+    if not run.live_encoder:
+        cached = CachedFeatures.open(required(features, "features", run))
+        check_rows(len(cached), n_images, features, "features")
+        return lambda rows: torch.from_numpy(cached.rows(rows))
+    if run.eval_crop.kind != "1C":
+        raise VseppError(f"run {run.id}: an encoder in the model sees one crop an image, not {run.eval_crop.kind}")
+    store = open_store(required(eval_store, "eval_store", run))
+    check_rows(len(store), n_images, eval_store, "images")
+    box, flip = fixed_boxes(run.eval_crop, store.shape[1])
+    size = run.eval_crop.size
+
+    def crops(rows: np.ndarray) -> torch.Tensor:
+        return gather_crops(store, rows, np.repeat(box, len(rows), 0), np.repeat(flip, len(rows)), size)
+
+    return crops
+
+
+def check_rows(found: int, expected: int, folder: Path | None, what: str) -> None:
+    """Refuse an artefact that has not one row for each image of the corpus."""
+    if found != expected:
+        raise VseppError(
+            f"{folder}: has {what} of {found} images, expected {expected} as in the images table; it was made from "
+            "another corpus: run the step that makes it again"
+        )
+
+
+def required(folder: Path | None, role: str, run: RunSpec) -> Path:
+    """The folder, or an error that says which artefact the run lacks."""
+    if folder is None:
+        raise VseppError(f"run {run.id}: needs the folder of its {role}, and none was given")
+    return folder

@@ -1,0 +1,90 @@
+"""R@K, Med r, Mean r and rsum, from ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+
+import numpy as np
+
+from vsepp.errors import VseppError
+from vsepp.evaluation.ranks import Ranks
+
+
+@dataclass(frozen=True)
+class DirectionMetrics:
+    """How well one direction retrieves. Nothing is rounded."""
+
+    r1: float
+    """R@1: percent of the queries whose rank is below 1."""
+    r5: float
+    """R@5, percent."""
+    r10: float
+    """R@10, percent."""
+    medr: float
+    """Med r: 1 is best; whole for one fold, a mean of whole numbers for several."""
+    meanr: float
+    """Mean r: 1 is best."""
+
+
+@dataclass(frozen=True)
+class RetrievalMetrics:
+    """Both directions of retrieval."""
+
+    image_to_text: DirectionMetrics
+    """Caption retrieval."""
+    text_to_image: DirectionMetrics
+    """Image retrieval."""
+
+    @property
+    def rsum(self) -> float:
+        """Sum of the six recalls, 600 is best."""
+        return sum(side.r1 + side.r5 + side.r10 for side in (self.image_to_text, self.text_to_image))
+
+    def to_dict(self) -> dict:
+        """Both directions and rsum, as JSON holds them."""
+        return {**asdict(self), "rsum": self.rsum}
+
+
+def direction_metrics(ranks: np.ndarray) -> DirectionMetrics:
+    """Metrics of one direction.
+
+    Med r is the floor of the median of the 0-based ranks, plus 1, as the released code has it; Mean r is
+    their mean plus 1. A rank may be fractional, since a tie counts half: R@K counts every rank below K, so a
+    query that ties with one other item for the first place (rank 0.5) counts for R@1, with two others (rank
+    1) not.
+
+    Parameters
+    ----------
+    ranks
+        `(n_queries,)`, 0 is best.
+
+    Raises
+    ------
+    VseppError
+        Without queries.
+    """
+    if len(ranks) == 0:
+        raise VseppError("no ranks: expected at least one query to take metrics of")
+    recalls = [100.0 * float(np.mean(ranks < k)) for k in (1, 5, 10)]
+    median = float(np.floor(np.median(ranks)))
+    return DirectionMetrics(*recalls, medr=median + 1, meanr=float(np.mean(ranks)) + 1)
+
+
+def retrieval_metrics(ranks: Ranks) -> RetrievalMetrics:
+    """Metrics of both directions."""
+    return RetrievalMetrics(direction_metrics(ranks.image_to_text), direction_metrics(ranks.text_to_image))
+
+
+def mean_metrics(folds: Sequence[RetrievalMetrics]) -> RetrievalMetrics:
+    """Mean over folds of each metric, Med r included."""
+
+    names = [field.name for field in fields(DirectionMetrics)]
+
+    def mean(sides: list[DirectionMetrics]) -> DirectionMetrics:
+        return DirectionMetrics(*(float(np.mean([getattr(side, name) for side in sides])) for name in names))
+
+    return RetrievalMetrics(
+        image_to_text=mean([fold.image_to_text for fold in folds]),
+        text_to_image=mean([fold.text_to_image for fold in folds]),
+    )

@@ -1,0 +1,1 @@
+"""Image features of frozen encoders: crops, features of whole corpora, the tape of random crops."""

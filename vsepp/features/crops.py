@@ -1,0 +1,245 @@
+"""Which part of a stored image an encoder sees, and cutting it out.
+
+A crop is a box `(top, left, height, width)` in pixels of the stored image and a flag that mirrors it. The
+boxes of random crops are a function of (draw, epoch, caption id) alone: a counter is hashed, no generator has
+a state, so any process can compute the crop of any pair at any time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from vsepp.errors import VseppError
+from vsepp.spec import CropSpec
+
+# Of torchvision's RandomResizedCrop, which the released code uses with its defaults.
+SCALE = (0.08, 1.0)
+ASPECT = (3 / 4, 4 / 3)
+ATTEMPTS = 10
+
+# Which uniform number of a caption is used for what.
+_TOP, _LEFT, _FLIP, _FIRST_ATTEMPT = 0, 1, 2, 3
+_GOLDEN = 0x9E3779B97F4A7C15
+
+# Images that are resized together: so few that a CPU's cache holds what lies between the two passes.
+_RESIZED_AT_ONCE = 16
+
+
+def fixed_boxes(crop: CropSpec, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes of 1C or 10C, the same for every image.
+
+    1C is the centre. 10C is, in this order: top left, top right, bottom left, bottom right, centre, then the
+    same five mirrored.
+
+    Parameters
+    ----------
+    crop
+        Kind `1C` or `10C`.
+    side
+        Side of the stored images, pixels.
+
+    Returns
+    -------
+    tuple
+        Boxes int64 `(k, 4)` and flips bool `(k,)`; k is 1 or 10. An odd margin leaves the smaller half above
+        and to the left.
+    """
+    room = _room(crop, side)
+    centre = [room // 2, room // 2]
+    if crop.kind == "1C":
+        corners, flips = [centre], [False]
+    elif crop.kind == "10C":
+        five = [[0, 0], [0, room], [room, 0], [room, room], centre]
+        corners, flips = five + five, [False] * 5 + [True] * 5
+    else:
+        raise VseppError(f"crop {crop.kind!r} is not the same for every image; expected '1C' or '10C'")
+    size = np.full((len(corners), 2), crop.size)
+    return np.concatenate([np.array(corners), size], axis=1), np.array(flips)
+
+
+def crop_boxes(
+    caption_ids: np.ndarray, draw: int, epoch: int, crop: CropSpec, side: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes of random crops, one a caption.
+
+    `crop` is one window of the crop's size at a uniform integer position; `resized_crop` draws area and
+    aspect first, as torchvision's `RandomResizedCrop` does (`crop` is what the paper's text says,
+    `resized_crop` with a flip what the released code does).
+
+    Parameters
+    ----------
+    caption_ids
+        int64 `(n,)`, unique names of captions, not their rows.
+    draw, epoch
+        Which draw of random crops, and the epoch from 0.
+    crop
+        Kind `RC`.
+    side
+        Side of the stored images, pixels.
+
+    Returns
+    -------
+    tuple
+        Boxes int64 `(n, 4)` and flips bool `(n,)`.
+    """
+    if crop.kind != "RC":
+        raise VseppError(f"crop {crop.kind!r} is not random; expected 'RC'")
+    _room(crop, side)
+    keys = _keys(caption_ids, draw, epoch)
+    if crop.random == "resized_crop":
+        height, width = _resized_shapes(keys, side)
+    else:
+        height = width = np.full(len(keys), crop.size)
+    # Uniform on 0 ... side - extent, both included.
+    top = (_uniform(keys, _TOP) * (side - height + 1)).astype(np.int64)
+    left = (_uniform(keys, _LEFT) * (side - width + 1)).astype(np.int64)
+    flips = _uniform(keys, _FLIP) < 0.5 if crop.flip else np.zeros(len(keys), bool)
+    return np.stack([top, left, height, width], axis=1), flips
+
+
+def _room(crop: CropSpec, side: int) -> int:
+    """Pixels that a crop can move by."""
+    if crop.size > side:
+        raise VseppError(
+            f"crop {crop.kind}: {crop.size} pixels do not fit into images of {side}; give a larger store_side"
+        )
+    return side - crop.size
+
+
+def _resized_shapes(keys: np.ndarray, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """Heights and widths of `RandomResizedCrop`: first of ten attempts that fits, else the whole image."""
+    draws = np.stack([_uniform(keys, _FIRST_ATTEMPT + k) for k in range(2 * ATTEMPTS)]).reshape(
+        ATTEMPTS, 2, -1
+    )
+    area = side * side * (SCALE[0] + draws[:, 0] * (SCALE[1] - SCALE[0]))
+    aspect = np.exp(np.log(ASPECT[0]) + draws[:, 1] * (np.log(ASPECT[1]) - np.log(ASPECT[0])))
+    shapes = np.rint(np.stack([np.sqrt(area / aspect), np.sqrt(area * aspect)])).astype(np.int64)
+    fits = ((shapes > 0) & (shapes <= side)).all(axis=0)
+    chosen = shapes[:, fits.argmax(axis=0), np.arange(len(keys))]
+    height, width = np.where(fits.any(axis=0), chosen, side)
+    return height, width
+
+
+def _keys(caption_ids: np.ndarray, draw: int, epoch: int) -> np.ndarray:
+    """One 64-bit key a caption, uint64 `(n,)`."""
+    start = np.zeros(1, np.uint64)
+    for number in (np.int64(draw), np.int64(epoch)):
+        start = _mix(start + number.astype(np.uint64) + np.uint64(_GOLDEN))
+    return _mix(start + np.asarray(caption_ids, np.int64).astype(np.uint64) + np.uint64(_GOLDEN))
+
+
+def _uniform(keys: np.ndarray, which: int) -> np.ndarray:
+    """The `which`-th uniform number in [0, 1) of every key, float64 `(n,)`."""
+    step = np.uint64((which + 1) * _GOLDEN % 2**64)
+    return (_mix(keys + step) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _mix(x: np.ndarray) -> np.ndarray:
+    """Finaliser of SplitMix64 (Steele, Lea and Flood, 2014)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def gather_crops(
+    images: np.ndarray | torch.Tensor, rows: np.ndarray, boxes: np.ndarray, flips: np.ndarray, size: int
+) -> torch.Tensor:
+    """Cut crops out of stored images.
+
+    Parameters
+    ----------
+    images
+        uint8 `(n_images, side, side, 3)`: the store, as a memory map, an array or a tensor on any device. Of
+        an array only the windows are read.
+    rows
+        int64 `(n,)`, the image of each crop.
+    boxes, flips
+        int64 `(n, 4)` and bool `(n,)`, as `crop_boxes` gives them.
+    size
+        Pixels. Boxes of another size are resized to it: bilinear, antialiased.
+
+    Returns
+    -------
+    torch.Tensor
+        uint8 `(n, size, size, 3)`, where the images are (an array is on the CPU).
+    """
+    if isinstance(images, torch.Tensor) and images.device.type == "cpu":
+        images = images.numpy()
+    if (boxes[:, 2:] == size).all():
+        crops = _windows(images, rows, boxes, size)
+        if flips.any():
+            mirrored = torch.from_numpy(flips).to(crops.device)
+            crops = torch.where(mirrored[:, None, None, None], crops.flip(2), crops)
+        return crops
+    parts = [slice(start, start + _RESIZED_AT_ONCE) for start in range(0, len(rows), _RESIZED_AT_ONCE)]
+    return torch.cat([_resized(_whole(images, rows[part]), boxes[part], flips[part], size) for part in parts])
+
+
+def _windows(
+    images: np.ndarray | torch.Tensor, rows: np.ndarray, boxes: np.ndarray, size: int
+) -> torch.Tensor:
+    """Windows of one size, uint8 `(n, size, size, 3)`.
+
+    The store is viewed as an array of all its overlapping windows, which costs nothing, and one is picked per
+    row.
+    """
+    count, side = images.shape[:2]
+    shape = (count, side - size + 1, side - size + 1, size, size * 3)
+    top, left = boxes[:, 0], boxes[:, 1]
+    if isinstance(images, torch.Tensor):
+        views = images.as_strided(shape, (side * side * 3, side * 3, 3, side * 3, 1))
+        rows, top, left = (torch.from_numpy(index).to(images.device) for index in (rows, top, left))
+        return views[rows, top, left].unflatten(-1, (size, 3))
+    if not images.flags.c_contiguous:
+        raise VseppError("image store: expected a C-contiguous array, as `np.load` of the store gives it")
+    strides = (side * side * 3, side * 3, 3, side * 3, 1)
+    views = np.lib.stride_tricks.as_strided(images, shape, strides, writeable=False)
+    return torch.from_numpy(np.asarray(views[rows, top, left])).unflatten(-1, (size, 3))
+
+
+def _whole(images: np.ndarray | torch.Tensor, rows: np.ndarray) -> torch.Tensor:
+    """Whole images, uint8 `(n, side, side, 3)`."""
+    if isinstance(images, torch.Tensor):
+        return images[torch.from_numpy(rows).to(images.device)]
+    return torch.from_numpy(np.asarray(images[rows]))
+
+
+def _resized(images: torch.Tensor, boxes: np.ndarray, flips: np.ndarray, size: int) -> torch.Tensor:
+    """Resize a box of every image `(n, side, side, 3)` to `(n, size, size, 3)`, one axis after the other."""
+    side = images.shape[1]
+    source, weights = _taps(boxes[:, 0], boxes[:, 2], size, side)
+    columns = _combine(images, source, weights).transpose(1, 2)
+    source, weights = _taps(boxes[:, 1], boxes[:, 3], size, side)
+    source[flips], weights[flips] = source[flips][:, ::-1], weights[flips][:, ::-1]
+    pixels = _combine(columns, source, weights).transpose(1, 2)
+    return pixels.round_().clamp_(0, 255).to(torch.uint8).contiguous()
+
+
+def _taps(start: np.ndarray, extent: np.ndarray, size: int, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """Source pixels of each resized pixel and their weights, both `(n, size, taps)`; weights sum to 1.
+
+    A triangle as wide as the reduction, as PIL's `BILINEAR` and torch's `antialias=True` have it; pixels
+    outside the box do not count.
+    """
+    scale = (extent / size)[:, None, None]
+    start, end = start[:, None, None], (start + extent)[:, None, None]
+    centre = start + (np.arange(size)[:, None] + 0.5) * scale
+    reach = np.maximum(scale, 1.0)
+    source = np.floor(centre - reach).astype(np.int64) + np.arange(int(np.ceil(2 * reach.max())) + 1)
+    weights = np.maximum(1 - np.abs(source + 0.5 - centre) / reach, 0) * ((source >= start) & (source < end))
+    weights /= weights.sum(axis=2, keepdims=True)
+    return source.clip(0, side - 1), weights.astype(np.float32)
+
+
+def _combine(images: torch.Tensor, source: np.ndarray, weights: np.ndarray) -> torch.Tensor:
+    """Weighted sums of the lines of every image: `(n, side, width, 3)` to float32 `(n, size, width, 3)`."""
+    count, side = images.shape[:2]
+    lines = images.flatten(2).flatten(0, 1)
+    flat = torch.from_numpy(source + side * np.arange(count)[:, None, None]).to(images.device)
+    shares = torch.from_numpy(weights).to(images.device)
+    out = torch.zeros((*source.shape[:2], lines.shape[1]), device=images.device)
+    for tap in range(source.shape[2]):
+        chosen = lines.index_select(0, flat[:, :, tap].flatten()).view(out.shape)
+        out.addcmul_(chosen.float(), shares[:, :, tap, None])
+    return out.unflatten(2, images.shape[2:])

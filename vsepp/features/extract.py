@@ -1,0 +1,134 @@
+"""Features of all images of a corpus under a fixed crop: 1C or 10C."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from vsepp.errors import VseppError
+from vsepp.features.crops import fixed_boxes
+from vsepp.features.frozen import ENCODE_BATCH, encode_crops
+from vsepp.features.growing import GrowingRows, check_space
+from vsepp.models.encoders import ImageEncoder
+from vsepp.progress import track
+from vsepp.provenance.publish import publish
+from vsepp.spec import CropSpec
+
+FILE = "features.npy"
+# Images between two places that a killed step can go on from; a multiple of what the encoder sees at once.
+CHUNK_IMAGES = 4 * ENCODE_BATCH
+
+
+def extract_features(
+    store: np.ndarray | torch.Tensor,
+    encoder: ImageEncoder,
+    crop: CropSpec,
+    out: Path,
+    state: Path,
+    *,
+    device: torch.device,
+) -> None:
+    """Write `out/features.npy`, float32 `(n_images, 1, dim)`, rows as in the store.
+
+    10C is the mean of the features of ten crops, before any normalisation. Works in `state` and goes on from
+    what lies there; `out` gets the file only when it is whole.
+
+    Parameters
+    ----------
+    store
+        uint8 `(n_images, side, side, 3)`.
+    encoder
+        Put into evaluation mode and moved to `device`.
+    crop
+        Kind `1C` or `10C`, of the encoder's input size.
+    out
+        Folder of the result.
+    state
+        Folder that outlives a kill, for these inputs alone.
+    device
+        Where to compute.
+
+    Raises
+    ------
+    VseppError
+        When the crop does not fit the images or the encoder, or the disk is full.
+    """
+    boxes, flips = fixed_boxes(crop, store.shape[1])
+    check_size(encoder, crop)
+    count, crops = len(store), len(boxes)
+    state.mkdir(parents=True, exist_ok=True)
+    rows = GrowingRows(state / FILE, (count, 1, encoder.dim), np.float32, CHUNK_IMAGES)
+    check_space(state, rows.missing_bytes, f"{crop.kind} features of {count} images")
+    starts = range(rows.done, count, CHUNK_IMAGES)
+    for start in track(starts, len(starts), f"{crop.kind} features of {count} images", "chunk"):
+        images = np.arange(start, min(start + CHUNK_IMAGES, count))
+        seen = np.repeat(images, crops)
+        features = encode_crops(
+            store, encoder, seen, np.tile(boxes, (len(images), 1)), np.tile(flips, len(images)), device
+        )
+        rows.append(features.reshape(len(images), crops, -1).mean(axis=1, keepdims=True))
+    publish({rows.path: out / FILE})
+
+
+def check_size(encoder: ImageEncoder, crop: CropSpec) -> None:
+    """Refuse crops of another size than the encoder's input."""
+    if crop.size != encoder.spec.input_size:
+        raise VseppError(
+            f"crop {crop.kind}: {crop.size} pixels, but encoder {encoder.spec.architecture!r} sees "
+            f"{encoder.spec.input_size}; give the crop the encoder's input_size"
+        )
+
+
+class CachedFeatures:
+    """Features that `extract_features` wrote, by row of the images table."""
+
+    def __init__(self, folder: Path, features: np.ndarray) -> None:
+        self.folder = folder
+        self._features = features
+
+    @classmethod
+    def open(cls, folder: Path) -> CachedFeatures:
+        """Map the features of a folder.
+
+        Raises
+        ------
+        VseppError
+            When the file is missing or not of the expected shape.
+        """
+        path = folder / FILE
+        if not path.is_file():
+            raise VseppError(f"{path}: missing; run the step that extracts features again")
+        features = np.load(path, mmap_mode="r")
+        if features.ndim != 3 or features.dtype != np.float32:
+            raise VseppError(
+                f"{path}: expected float32 (n_images, regions, dim), got {features.dtype} {features.shape}"
+            )
+        if features.shape[1] != 1:
+            raise VseppError(f"{path}: expected one region an image, got {features.shape[1]}")
+        return cls(folder, features)
+
+    def __len__(self) -> int:
+        """Number of images."""
+        return len(self._features)
+
+    @property
+    def dim(self) -> int:
+        """D_φ."""
+        return self._features.shape[2]
+
+    def rows(self, image_rows: np.ndarray) -> np.ndarray:
+        """Features float32 `(n, dim)` of rows `(n,)` of the images table.
+
+        Raises
+        ------
+        VseppError
+            When a row is beyond the last.
+        """
+        if len(image_rows) and not 0 <= image_rows.min() <= image_rows.max() < len(self):
+            raise VseppError(
+                f"{self.folder}: has features of {len(self)} images, asked for rows {image_rows.min()} to "
+                f"{image_rows.max()}; it belongs to another corpus"
+            )
+        return np.asarray(self._features[image_rows, 0])

@@ -1,0 +1,71 @@
+"""Run a frozen encoder over crops, so that a crop's feature does not depend on what else is in its batch.
+
+Matrix products may add in another order in a batch of another size. So every caller goes through
+`encode_crops`, which always runs `ENCODE_BATCH` crops and pads the last ones. On a CPU in float32 a crop's
+feature is then the same, bit for bit, in every position, beside any other crops and with any number of
+threads (tests hold the encoders to it); on a GPU it is the same as far as the libraries keep to one algorithm
+per shape.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from vsepp.errors import VseppError
+from vsepp.features.crops import gather_crops
+from vsepp.models.encoders import ImageEncoder
+
+ENCODE_BATCH = 128
+
+
+def encode_crops(
+    store: np.ndarray | torch.Tensor,
+    encoder: ImageEncoder,
+    rows: np.ndarray,
+    boxes: np.ndarray,
+    flips: np.ndarray,
+    device: torch.device,
+) -> np.ndarray:
+    """Features of crops under a frozen encoder, in evaluation mode and float32 whatever the caller's
+    autocast.
+
+    Parameters
+    ----------
+    store
+        uint8 `(n_images, side, side, 3)`, an array, a memory map or a tensor on any device.
+    encoder
+        Put into evaluation mode, and left in it, and moved to `device`.
+    rows, boxes, flips
+        Image `(n,)`, box `(n, 4)` and mirroring `(n,)` of every crop.
+    device
+        Where to compute.
+
+    Returns
+    -------
+    np.ndarray
+        float32 `(n, dim)`, not normalised.
+
+    Raises
+    ------
+    VseppError
+        When a feature is not finite, naming the image's row.
+    """
+    encoder.to(device).eval()
+    features = np.empty((len(rows), encoder.dim), np.float32)
+    # Repeating the first crop fills up the last batch.
+    padded = np.zeros(-(-len(rows) // ENCODE_BATCH) * ENCODE_BATCH, np.int64)
+    padded[: len(rows)] = np.arange(len(rows))
+    with torch.inference_mode(), torch.autocast(device.type, enabled=False):
+        for start in range(0, len(rows), ENCODE_BATCH):
+            part = padded[start : start + ENCODE_BATCH]
+            crops = gather_crops(store, rows[part], boxes[part], flips[part], encoder.spec.input_size)
+            out = encoder(encoder.normalise(crops.to(device))).cpu().numpy()
+            features[start : start + ENCODE_BATCH] = out[: len(rows) - start]
+    if not np.isfinite(features).all():
+        row = rows[np.flatnonzero(~np.isfinite(features).all(axis=1))[0]]
+        raise VseppError(
+            f"encoder {encoder.spec.architecture!r}: the feature of image row {row} is not finite; "
+            f"check its weights ({encoder.spec.weights}) and its mean and std"
+        )
+    return features

@@ -1,0 +1,105 @@
+"""A `.npy` file that grows row by row, so that a killed step goes on where it was."""
+
+from __future__ import annotations
+
+import errno
+import io
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from vsepp.errors import VseppError
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class GrowingRows:
+    """Appends rows to a `.npy` file whose header already names all of them.
+
+    The file's length says how many rows are done: what was cut off in the middle of a chunk is dropped.
+
+    Parameters
+    ----------
+    path
+        Taken up when it exists with this shape and type, else begun anew.
+    shape
+        Of the finished array, `(n, ...)`.
+    dtype
+        Of the finished array.
+    chunk
+        Rows that are appended at a time, except for the last ones.
+    """
+
+    def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype | type, chunk: int) -> None:
+        self.path = path
+        self.shape = shape
+        self.dtype = np.dtype(dtype)
+        self._row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * self.dtype.itemsize
+        self._header = _header(shape, self.dtype)
+        self.done = self._take_up(chunk)
+        """Rows in the file."""
+
+    @property
+    def missing_bytes(self) -> int:
+        """What the rest of the rows takes."""
+        return (self.shape[0] - self.done) * self._row_bytes
+
+    def _take_up(self, chunk: int) -> int:
+        if self.path.is_file():
+            with self.path.open("r+b") as stream:
+                if stream.read(len(self._header)) == self._header:
+                    rows = (self.path.stat().st_size - len(self._header)) // self._row_bytes
+                    if rows < self.shape[0]:
+                        rows -= rows % chunk
+                    stream.truncate(len(self._header) + rows * self._row_bytes)
+                    return rows
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_bytes(self._header)
+        return 0
+
+    def append(self, rows: np.ndarray) -> None:
+        """Write the next rows.
+
+        Raises
+        ------
+        VseppError
+            When the disk is full; the rows before these stay.
+        """
+        if rows.dtype != self.dtype or rows.shape[1:] != self.shape[1:]:
+            raise ValueError(
+                f"{self.path}: rows {rows.dtype} {rows.shape} do not fit {self.dtype} {self.shape}"
+            )
+        try:
+            with self.path.open("ab") as stream:
+                stream.write(np.ascontiguousarray(rows).data)
+        except OSError as error:
+            if error.errno not in _NO_SPACE:
+                raise
+            raise VseppError(
+                f"{self.path}: no space left after {self.done} of {self.shape[0]} rows; "
+                f"{_gib(self.missing_bytes)} more are needed. Free some space and run the step "
+                "again: it goes on from there"
+            ) from error
+        self.done += len(rows)
+
+
+def check_space(folder: Path, needed: int, what: str) -> None:
+    """Refuse to begin what the disk cannot hold; `needed` is in bytes."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise VseppError(
+            f"{folder}: {what} needs {_gib(needed)} and {_gib(free)} are free; free some space or put "
+            "the results on another disk"
+        )
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.2f} GiB"
+
+
+def _header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
+    stream = io.BytesIO()
+    description = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, description)
+    return stream.getvalue()

@@ -1,0 +1,1 @@
+"""The joint embedding and the networks that it is made of."""

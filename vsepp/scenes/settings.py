@@ -1,0 +1,65 @@
+"""The numbers that decide how hard the generated corpus is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vsepp.errors import VseppError
+
+
+def _between(low: float, high: float, unit: str, what: str) -> float:
+    """Declare a required field with its range; the dataclass has no defaults, `params/` holds the values."""
+    return dataclasses.field(metadata={"low": low, "high": high, "unit": unit, "what": what})  # type: ignore
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Difficulty of a generated corpus, one number each; all are required.
+
+    A field's metadata holds its range (`low`, `high`), its `unit` and `what` it does.
+    """
+
+    objects_min: float = _between(1, 6, "objects", "Fewest objects in a scene")
+    objects_max: float = _between(1, 6, "objects", "Most objects in a scene")
+    near_duplicate: float = _between(
+        0, 1, "probability", "A scene copies an earlier one of its split and changes one attribute"
+    )
+    overlap: float = _between(0, 1, "fraction of the radii", "How far two objects may cover each other")
+    shortest_side: float = _between(0.5, 1, "fraction of the side", "Shortest side an image can have")
+    colour_jitter: float = _between(0, 0.5, "0–1 scale", "Deviation of an object's colour around its name's")
+    noise: float = _between(0, 0.5, "0–1 scale", "Deviation of the pixel noise")
+    jpeg_quality: float = _between(30, 100, "JPEG quality", "Quality that images are written with")
+    omit_object: float = _between(0, 1, "probability", "A caption leaves an object out (never all of them)")
+    omit_attribute: float = _between(0, 1, "probability", "A mention leaves out a colour, a size or a texture")
+    omit_background: float = _between(0, 1, "probability", "A caption does not say where the scene is")
+    vague: float = _between(0, 1, "probability", "A mention says `thing` or the like in place of the shape")
+    synonym: float = _between(0, 1, "probability", "Another word than the usual one is taken")
+    relation: float = _between(0, 1, "probability", "A caption of several objects says how two of them lie")
+    extra_captions: float = _between(0, 1, "probability", "A COCO image has six or seven captions, not five")
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, float]) -> Settings:
+        """Check names and ranges and build the settings.
+
+        Raises
+        ------
+        VseppError
+            Naming every unknown, missing or impossible setting at once.
+        """
+        fields = {field.name: field.metadata for field in dataclasses.fields(cls)}
+        mistakes = [f"{name}: unknown; known are {sorted(fields)}" for name in sorted(set(values) - set(fields))]
+        for name, limits in fields.items():
+            low, high = limits["low"], limits["high"]
+            if name not in values:
+                mistakes.append(f"{name}: missing; expected a number from {low} to {high} ({limits['unit']})")
+            elif not low <= values[name] <= high:
+                mistakes.append(f"{name}: expected {low} to {high} ({limits['unit']}), got {values[name]}")
+        if not mistakes and values["objects_min"] > values["objects_max"]:
+            mistakes.append(
+                f"objects_min: expected at most objects_max = {values['objects_max']}, got {values['objects_min']}"
+            )
+        if mistakes:
+            raise VseppError("scenes.settings: correct these in the preset:\n  " + "\n  ".join(mistakes))
+        return cls(**values)

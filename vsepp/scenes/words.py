@@ -1,0 +1,68 @@
+"""Words that people use for what the scenes show; the first of each is the usual one."""
+
+SHAPES = {
+    "circle": ("circle", "ball", "disc"),
+    "square": ("square", "box", "block"),
+    "triangle": ("triangle", "pyramid", "wedge"),
+    "star": ("star", "five-pointed star"),
+    "heart": ("heart", "heart shape"),
+    "ring": ("ring", "hoop", "donut"),
+    "cross": ("cross", "plus sign"),
+    "diamond": ("diamond", "rhombus", "kite"),
+    "moon": ("moon", "crescent", "crescent moon"),
+    "flower": ("flower", "blossom", "daisy"),
+}
+VAGUE = ("shape", "thing", "object", "figure")
+COLOURS = {
+    "red": ("red", "crimson", "scarlet"),
+    "orange": ("orange", "tangerine"),
+    "yellow": ("yellow", "golden", "lemon"),
+    "green": ("green", "emerald"),
+    "blue": ("blue", "azure", "royal blue"),
+    "purple": ("purple", "violet"),
+    "pink": ("pink", "rose"),
+    "brown": ("brown", "chestnut", "chocolate"),
+    "white": ("white", "ivory"),
+    "black": ("black", "jet black"),
+}
+SIZES = {"small": ("small", "little", "tiny"), "medium": (), "large": ("big", "large", "huge")}
+TEXTURES = {
+    "plain": (),
+    "striped": ("striped", "stripy"),
+    "dotted": ("spotted", "dotted", "polka dot"),
+    "checked": ("checked", "checkered", "chequered"),
+}
+TEXTURES_AFTER = {
+    "plain": (),
+    "striped": ("with stripes", "with lines on it"),
+    "dotted": ("with dots", "with spots", "covered in dots"),
+    "checked": ("with a checkerboard pattern", "with checks"),
+}
+"""Said behind the noun."""
+BACKGROUNDS = {
+    "meadow": ("on a meadow", "in a green field", "on the grass", "in a grassy field"),
+    "beach": ("on the beach", "on a sandy beach", "at the seaside", "on the sand by the sea"),
+    "night": ("at night", "under the stars", "under a night sky", "in the dark"),
+    "snow": ("in the snow", "on a snowy field", "in a winter landscape", "by the fir trees in the snow"),
+    "desert": ("in the desert", "on the dunes", "on desert sand"),
+    "sunset": ("at sunset", "in the evening", "with the sun going down", "under a sunset sky"),
+    "sea": ("on the sea", "over the water", "floating on the ocean", "on blue water"),
+    "bricks": ("in front of a brick wall", "against a brick wall", "by a wall", "on a wall of bricks"),
+    "floor": ("on a wooden floor", "in a room", "on the floor", "on floorboards indoors"),
+}
+RELATIONS = {
+    "left": ("to the left of", "left of", "on the left side of"),
+    "right": ("to the right of", "right of", "on the right side of"),
+    "above": ("above", "over", "higher than"),
+    "below": ("below", "under", "beneath"),
+}
+BESIDE = ("next to", "beside", "near", "close to")
+SIDES = {
+    "left": ("to its left", "on its left"),
+    "right": ("to its right", "on its right"),
+    "above": ("above it", "over it"),
+    "below": ("below it", "underneath it"),
+}
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
+ACROSS = ("left", "", "right")
+DOWN = ("top", "", "bottom")

@@ -1,0 +1,142 @@
+"""What a scene is: objects with attributes on a background, before anything is drawn or said."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from vsepp.scenes.settings import Settings
+
+SHAPES = ("circle", "square", "triangle", "star", "heart", "ring", "cross", "diamond", "moon", "flower")
+COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "white", "black")
+TEXTURES = ("plain", "striped", "dotted", "checked")
+SIZES = {"small": 0.135, "medium": 0.185, "large": 0.25}
+"""Name → radius, as a fraction of the image's shorter side."""
+BACKGROUNDS = ("meadow", "beach", "night", "snow", "desert", "sunset", "sea", "bricks", "floor")
+ATTRIBUTES = ("shape", "colour", "texture", "size", "position", "background")
+
+_CHOICES = {"shape": SHAPES, "colour": COLOURS, "texture": TEXTURES, "size": tuple(SIZES)}
+_PLACES_TRIED = 25
+
+
+@dataclass(frozen=True)
+class Thing:
+    """An object in a scene."""
+
+    shape: str
+    colour: str
+    texture: str
+    size: str
+    x: float
+    """Centre, as a fraction of the width."""
+    y: float
+    """Centre, as a fraction of the height, from the top."""
+    angle: float
+    """Radians."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Objects on a background; later objects lie in front of earlier ones."""
+
+    width: int
+    height: int
+    background: str
+    things: tuple[Thing, ...]
+
+    def radius(self, thing: Thing) -> float:
+        """Radius of an object of this scene, pixels."""
+        return SIZES[thing.size] * min(self.width, self.height)
+
+    def gap(self, one: Thing, other: Thing) -> float:
+        """Distance between two objects as a fraction of their summed radii; below 1 they cover each other."""
+        distance = np.hypot((one.x - other.x) * self.width, (one.y - other.y) * self.height)
+        return float(distance / (self.radius(one) + self.radius(other)))
+
+
+def sample_split(rng: np.random.Generator, count: int, side: int, settings: Settings) -> list[Scene]:
+    """Draw the scenes of one split.
+
+    Some are near-duplicates: an earlier scene of the same split with one attribute changed. They are the hard
+    negatives of the corpus; no scene repeats one of another split.
+
+    Parameters
+    ----------
+    rng
+        Source of all choices.
+    count
+        Scenes wanted.
+    side
+        Longer side of an image, pixels.
+    settings
+        Difficulty.
+    """
+    scenes: list[Scene] = []
+    for _ in range(count):
+        if scenes and rng.random() < settings.near_duplicate:
+            scenes.append(alter(rng, scenes[rng.integers(len(scenes))], settings))
+        else:
+            scenes.append(sample_scene(rng, side, settings))
+    return scenes
+
+
+def sample_scene(rng: np.random.Generator, side: int, settings: Settings) -> Scene:
+    """Draw one scene, its longer side `side` pixels."""
+    short = int(round(side * rng.uniform(settings.shortest_side, 1.0)))
+    # Most photographs are wider than high.
+    width, height = (side, short) if rng.random() < 0.75 else (short, side)
+    scene = Scene(width, height, str(rng.choice(BACKGROUNDS)), ())
+    for _ in range(rng.integers(int(settings.objects_min), int(settings.objects_max), endpoint=True)):
+        thing = Thing(
+            shape=str(rng.choice(SHAPES)),
+            colour=str(rng.choice(COLOURS)),
+            texture=str(rng.choice(TEXTURES)),
+            size=str(rng.choice(tuple(SIZES))),
+            x=0.5,
+            y=0.5,
+            angle=float(rng.normal(0.0, 0.15)),
+        )
+        placed = place(rng, scene, thing, settings)
+        scene = dataclasses.replace(scene, things=(*scene.things, placed))
+    return scene
+
+
+def place(rng: np.random.Generator, scene: Scene, thing: Thing, settings: Settings) -> Thing:
+    """Move an object to a spot inside the image where it covers the scene's other objects little enough.
+
+    In a crowded scene the best of the spots tried is taken.
+    """
+    margin_x = scene.radius(thing) / scene.width
+    margin_y = scene.radius(thing) / scene.height
+    best, best_gap = thing, -1.0
+    for _ in range(_PLACES_TRIED):
+        x, y = rng.uniform(margin_x, 1 - margin_x), rng.uniform(margin_y, 1 - margin_y)
+        candidate = dataclasses.replace(thing, x=float(x), y=float(y))
+        gap = min((scene.gap(candidate, other) for other in scene.things), default=np.inf)
+        if gap > best_gap:
+            best, best_gap = candidate, gap
+        if gap >= 1 - settings.overlap:
+            break
+    return best
+
+
+def alter(rng: np.random.Generator, scene: Scene, settings: Settings) -> Scene:
+    """Copy a scene with exactly one attribute changed: of one object, or the background."""
+    attribute = str(rng.choice(ATTRIBUTES))
+    if attribute == "background":
+        return dataclasses.replace(scene, background=_another(rng, BACKGROUNDS, scene.background))
+    index = int(rng.integers(len(scene.things)))
+    thing = scene.things[index]
+    if attribute == "position":
+        others = dataclasses.replace(scene, things=scene.things[:index] + scene.things[index + 1 :])
+        changed = place(rng, others, thing, settings)
+    else:
+        value = _another(rng, _CHOICES[attribute], getattr(thing, attribute))
+        changed = dataclasses.replace(thing, **{attribute: value})
+    return dataclasses.replace(scene, things=(*scene.things[:index], changed, *scene.things[index + 1 :]))
+
+
+def _another(rng: np.random.Generator, choices: tuple[str, ...], present: str) -> str:
+    return str(rng.choice([choice for choice in choices if choice != present]))

@@ -1,0 +1,27 @@
+"""Inner product (Eq. 3): the cosine where both sides are normalised, a dot product where one is not (VSE0)."""
+
+from __future__ import annotations
+
+import torch
+
+
+def scores(
+    image_embeddings: torch.Tensor, caption_embeddings: torch.Tensor, *, form: str | None = None
+) -> torch.Tensor:
+    """Similarity of every image with every caption, s(i, c) = f(i)·g(c) (Eq. 3).
+
+    Parameters
+    ----------
+    image_embeddings
+        `(n, d)`.
+    caption_embeddings
+        `(m, d)`.
+    form
+        Not used: this similarity has one form.
+
+    Returns
+    -------
+    torch.Tensor
+        `(n, m)`, `scores[image, caption]`.
+    """
+    return image_embeddings @ caption_embeddings.T

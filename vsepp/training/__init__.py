@@ -1,0 +1,1 @@
+"""Training of a run: batches, step, schedule, checkpoint, loop."""

@@ -1,0 +1,71 @@
+"""Adam (Kingma and Ba, 2014) around torch's functional form, without torch's optimiser classes.
+
+Those import the compiler when they are made, to exempt themselves from it: seconds and memory that a short training
+does not have, since every run of a table is a process of its own. The arithmetic is torch's own fused kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.optim.adam import adam
+
+BETAS = (0.9, 0.999)
+EPSILON = 1e-8
+
+
+class Adam:
+    """Adam with torch's default constants and no weight decay (Section 3.2).
+
+    Parameters
+    ----------
+    parameters
+        All that is trained; changed in place.
+    learning_rate
+        May be set between steps.
+    """
+
+    def __init__(self, parameters: Iterable[torch.nn.Parameter], learning_rate: float) -> None:
+        self.parameters = list(parameters)
+        self.learning_rate = learning_rate
+        self._means = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self._squares = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self._steps = [torch.zeros((), device=parameter.device) for parameter in self.parameters]
+
+    def zero_grad(self) -> None:
+        """Drop the gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Take a step along the gradients; a parameter without one stays as it is, with its moments."""
+        has = [k for k, parameter in enumerate(self.parameters) if parameter.grad is not None]
+        adam(
+            [self.parameters[k] for k in has],
+            [self.parameters[k].grad for k in has],
+            [self._means[k] for k in has],
+            [self._squares[k] for k in has],
+            [],
+            [self._steps[k] for k in has],
+            fused=True,
+            amsgrad=False,
+            beta1=BETAS[0],
+            beta2=BETAS[1],
+            lr=self.learning_rate,
+            weight_decay=0.0,
+            eps=EPSILON,
+            maximize=False,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Moments and counts, in the order of the parameters."""
+        return {"means": self._means, "squares": self._squares, "steps": self._steps}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`, onto the parameters' devices."""
+        for own, saved in zip(self.state_dict().values(), state.values(), strict=True):
+            for tensor, value in zip(own, saved, strict=True):
+                tensor.copy_(value)

@@ -1,0 +1,74 @@
+"""What a training reports after every epoch."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from vsepp.evaluation.metrics import RetrievalMetrics
+
+# A model has collapsed when an epoch's mean loss is so close to that of equal embeddings, relatively, and the
+# scores of different pairs differ by so little of the margin. The loss alone does not tell: a sound training may
+# pass through the same value.
+COLLAPSED_LOSS = 0.01
+COLLAPSED_SPREAD = 0.05
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One row of `history.csv`."""
+
+    epoch: int
+    """From 1: how many epochs were finished."""
+    loss: float
+    """Mean over the epoch's queries, both directions together, while the weights moved."""
+    lr: float
+    i2t_r1: float
+    """Caption retrieval on the validation split, percent."""
+    i2t_r5: float
+    i2t_r10: float
+    t2i_r1: float
+    """Image retrieval on the validation split, percent."""
+    t2i_r5: float
+    t2i_r10: float
+    rsum: float
+    seconds: float
+    """Training and validation."""
+    pairs_per_second: float
+    """Queries per second of training, validation left out."""
+    collapsed: int
+    """1 where the model maps everything to one point; see `is_collapsed`."""
+
+
+def recalls(metrics: RetrievalMetrics) -> dict[str, float]:
+    """The validation columns of a record."""
+    sides = {"i2t": metrics.image_to_text, "t2i": metrics.text_to_image}
+    found = {f"{name}_r{k}": getattr(side, f"r{k}") for name, side in sides.items() for k in (1, 5, 10)}
+    return found | {"rsum": metrics.rsum}
+
+
+def is_collapsed(loss: float, collapsed_loss: float, spread: float, margin: float) -> bool:
+    """Whether a model maps everything to one point, where MH can stay for good.
+
+    Parameters
+    ----------
+    loss
+        Mean over an epoch's queries.
+    collapsed_loss
+        The same if all embeddings were equal: 2 × margin for MH.
+    spread
+        Standard deviation of the scores of different images and captions.
+    margin
+        α.
+    """
+    near = abs(loss - collapsed_loss) <= COLLAPSED_LOSS * collapsed_loss
+    return collapsed_loss > 0 and near and spread < COLLAPSED_SPREAD * margin
+
+
+def write_history(path: Path, records: list[EpochRecord]) -> None:
+    """Write `history.csv`, numbers unrounded."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, [field.name for field in fields(EpochRecord)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(record) for record in records)

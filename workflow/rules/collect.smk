@@ -1,0 +1,42 @@
+# What can be asked for by name.
+
+
+rule reproduce_tables:
+    default_target: True
+    input:
+        index=f"{REPORT}/index.html",
+        entry=f"{REPORTS}/index.html",
+    message:
+        "Tables and figures are in {input.entry}"
+
+
+rule all_corpus:
+    input:
+        tables=[file for corpus in PLAN.corpora for file in corpus_tables(corpus)],
+        tokens=[f"{RESULTS}/tokens/{tokens}/tokens.npz" for tokens in PLAN.tokens],
+        stores=[f"{RESULTS}/stores/{store}/images.npy" for store in PLAN.stores],
+    message:
+        "Splits, captions and image stores are ready"
+
+
+rule all_features:
+    input:
+        encoders=[encoder_weights(encoder) for encoder in PLAN.encoders],
+        features=[f"{RESULTS}/features/{features}/features.npy" for features in PLAN.features],
+    message:
+        "Encoders and features are ready"
+
+
+rule all_models:
+    input:
+        models=[f"{VARIANT}/runs/{run}/seed-{seed}/model.safetensors" for run in PLAN.runs for seed in PLAN.seeds],
+    message:
+        "Every run is trained"
+
+
+rule all_results:
+    input:
+        metrics=[file for run in PLAN.runs for file in run_metrics(run)],
+        report=rules.reproduce_tables.input,
+    message:
+        "Every run is evaluated"

@@ -1,0 +1,98 @@
+# Raw files → tables of images and captions, word ids, decoded images.
+
+
+rule generate_scenes:
+    output:
+        coco=directory("resources/scenes-{scenes}/coco"),
+        flickr=directory("resources/scenes-{scenes}/flickr"),
+        manifest="resources/scenes-{scenes}/manifest.json",
+    params:
+        spec=lambda wildcards: to_json(PLAN.scenes),
+        code=lambda wildcards: code.scenes_code(),
+        folder="resources/scenes-{scenes}",
+    log:
+        f"{LOGS}/generate_scenes-{{scenes}}.log",
+    benchmark:
+        f"{BENCHMARKS}/generate_scenes-{{scenes}}.tsv"
+    threads: 2
+    resources:
+        mem_mb=800,
+    message:
+        "Scenes: draw pictures and write captions in the layouts of COCO and Flickr30K"
+    shell:
+        "vsepp scenes --spec {params.spec:q} --output {params.folder} --workers {threads} > {log} 2>&1"
+
+
+rule corpus:
+    input:
+        raw=raw_files,
+    output:
+        images=f"{RESULTS}/corpora/{{corpus}}/images.parquet",
+        captions=f"{RESULTS}/corpora/{{corpus}}/captions.parquet",
+        manifest=f"{RESULTS}/corpora/{{corpus}}/manifest.json",
+    params:
+        spec=lambda wildcards: to_json(PLAN.corpora[wildcards.corpus]),
+        code=lambda wildcards: code.corpus_code(PLAN.corpora[wildcards.corpus]),
+        folder=f"{RESULTS}/corpora/{{corpus}}",
+    log:
+        f"{LOGS}/corpus-{{corpus}}.log",
+    benchmark:
+        f"{BENCHMARKS}/corpus-{{corpus}}.tsv"
+    resources:
+        mem_mb=MEMORY,
+    message:
+        "Corpus {wildcards.corpus}: read splits and captions"
+    shell:
+        "vsepp corpus --spec {params.spec:q} --output {params.folder} > {log} 2>&1"
+
+
+rule tokens:
+    input:
+        corpus=lambda wildcards: corpus_tables(PLAN.tokens[wildcards.tokens].corpus),
+    output:
+        tokens=f"{RESULTS}/tokens/{{tokens}}/tokens.npz",
+        vocabulary=f"{RESULTS}/tokens/{{tokens}}/vocabulary.json",
+        manifest=f"{RESULTS}/tokens/{{tokens}}/manifest.json",
+    params:
+        spec=lambda wildcards: to_json(PLAN.tokens[wildcards.tokens].vocabulary),
+        code=lambda wildcards: code.tokens_code(),
+        folders=folders,
+        folder=f"{RESULTS}/tokens/{{tokens}}",
+    log:
+        f"{LOGS}/tokens-{{tokens}}.log",
+    benchmark:
+        f"{BENCHMARKS}/tokens-{{tokens}}.tsv"
+    resources:
+        mem_mb=1500,
+    message:
+        "Tokens {wildcards.tokens}: build the vocabulary and encode captions"
+    shell:
+        "vsepp tokens --spec {params.spec:q} {params.folders} --output {params.folder} > {log} 2>&1"
+
+
+rule store:
+    input:
+        corpus=corpus_of_store,
+        raw=raw_files,
+    output:
+        images=f"{RESULTS}/stores/{{store}}/images.npy",
+        manifest=f"{RESULTS}/stores/{{store}}/manifest.json",
+    params:
+        spec=lambda wildcards: to_json(PLAN.stores[wildcards.store].spec),
+        corpus_spec=lambda wildcards: to_json(PLAN.corpora[PLAN.stores[wildcards.store].corpus]),
+        code=lambda wildcards: code.store_code(),
+        corpus=lambda wildcards: f"{RESULTS}/corpora/{PLAN.stores[wildcards.store].corpus}",
+        folder=f"{RESULTS}/stores/{{store}}",
+        state=RESULTS,
+    log:
+        f"{LOGS}/store-{{store}}.log",
+    benchmark:
+        f"{BENCHMARKS}/store-{{store}}.tsv"
+    threads: workflow.cores
+    resources:
+        mem_mb=1800,
+    message:
+        "Store {wildcards.store}: decode every image once"
+    shell:
+        "vsepp store --spec {params.spec:q} --corpus-spec {params.corpus_spec:q} --corpus {params.corpus}"
+        " --output {params.folder} --state {params.state} --workers {threads} > {log} 2>&1"

@@ -1,0 +1,107 @@
+# Decoded images → encoders and their features: one pass for all runs that share a frozen encoder.
+
+
+rule pretrain_encoders:
+    output:
+        weights=[encoder_weights(encoder) for encoder in PLAN.pretrained],
+        manifests=[f"{RESULTS}/encoders/{encoder}/manifest.json" for encoder in PLAN.pretrained],
+    params:
+        spec=lambda wildcards: to_json(PLAN.pretraining),
+        encoders=lambda wildcards: [f"{name}={to_json(spec)}" for name, spec in PLAN.pretrained.items()],
+        code=lambda wildcards: code.pretraining_code(list(PLAN.pretrained.values())),
+        folder=f"{RESULTS}/encoders",
+    log:
+        f"{LOGS}/pretrain_encoders.log",
+    benchmark:
+        f"{BENCHMARKS}/pretrain_encoders.tsv"
+    threads: 1
+    resources:
+        mem_mb=MEMORY,
+        gpu=1 if GPUS else 0,
+    message:
+        "Encoders: pretrain on labelled single-object scenes"
+    shell:
+        "vsepp pretrain --spec {params.spec:q} --encoders {params.encoders:q} --output {params.folder}"
+        " --threads {threads} > {log} 2>&1"
+
+
+rule import_encoder:
+    input:
+        weights=local_weights,
+    output:
+        weights=f"{RESULTS}/encoders/{{encoder}}/encoder.safetensors",
+        manifest=f"{RESULTS}/encoders/{{encoder}}/manifest.json",
+    params:
+        spec=lambda wildcards: to_json(PLAN.encoders[wildcards.encoder]),
+        code=lambda wildcards: code.encoder_code(PLAN.encoders[wildcards.encoder]),
+        folder=f"{RESULTS}/encoders/{{encoder}}",
+    log:
+        f"{LOGS}/import_encoder-{{encoder}}.log",
+    benchmark:
+        f"{BENCHMARKS}/import_encoder-{{encoder}}.tsv"
+    resources:
+        mem_mb=MEMORY,
+    message:
+        "Encoder {wildcards.encoder}: fetch its weights and cut it at the penultimate layer"
+    shell:
+        "vsepp encoder --spec {params.spec:q} --output {params.folder} > {log} 2>&1"
+
+
+rule features:
+    input:
+        unpack(feature_inputs),
+    output:
+        features=f"{RESULTS}/features/{{features}}/features.npy",
+        manifest=f"{RESULTS}/features/{{features}}/manifest.json",
+    params:
+        encoder_spec=lambda wildcards: to_json(PLAN.encoders[PLAN.features[wildcards.features].encoder]),
+        crop=lambda wildcards: to_json(PLAN.features[wildcards.features].crop),
+        code=lambda wildcards: code.features_code(PLAN.encoders[PLAN.features[wildcards.features].encoder]),
+        folders=folders,
+        folder=f"{RESULTS}/features/{{features}}",
+        state=RESULTS,
+    log:
+        f"{LOGS}/features-{{features}}.log",
+    benchmark:
+        f"{BENCHMARKS}/features-{{features}}.tsv"
+    threads: PLAN.parameters.preset.resources.threads
+    resources:
+        mem_mb=MEMORY,
+        gpu=1 if GPUS else 0,
+    message:
+        "Features {wildcards.features}"
+    shell:
+        "vsepp features --encoder-spec {params.encoder_spec:q} --crop {params.crop:q} {params.folders}"
+        " --output {params.folder} --state {params.state} --threads {threads} > {log} 2>&1"
+
+
+rule tape:
+    input:
+        unpack(tape_inputs),
+    output:
+        tape=(directory if PLAN.parameters.preset.resources.keep_tapes else temp_directory)(
+            f"{RESULTS}/tapes/{{tape}}"
+        ),
+    params:
+        encoder_spec=lambda wildcards: to_json(PLAN.encoders[PLAN.tapes[wildcards.tape].encoder]),
+        crop=lambda wildcards: to_json(PLAN.tapes[wildcards.tape].crop),
+        draw=lambda wildcards: PLAN.tapes[wildcards.tape].draw,
+        epochs=lambda wildcards: PLAN.tapes[wildcards.tape].epochs,
+        splits=lambda wildcards: PLAN.tapes[wildcards.tape].splits,
+        code=lambda wildcards: code.tape_code(PLAN.encoders[PLAN.tapes[wildcards.tape].encoder]),
+        folders=folders,
+        state=RESULTS,
+    log:
+        f"{LOGS}/tape-{{tape}}.log",
+    benchmark:
+        f"{BENCHMARKS}/tape-{{tape}}.tsv"
+    threads: PLAN.parameters.preset.resources.threads
+    resources:
+        mem_mb=MEMORY,
+        gpu=1 if GPUS else 0,
+    message:
+        "Tape {wildcards.tape}: random-crop features of every epoch"
+    shell:
+        "vsepp tape --encoder-spec {params.encoder_spec:q} --crop {params.crop:q} --draw {params.draw}"
+        " --epochs {params.epochs} --splits {params.splits} {params.folders} --output {output.tape}"
+        " --state {params.state} --threads {threads} > {log} 2>&1"

@@ -1,0 +1,30 @@
+# Metrics and training curves → tables, figures and the page that holds them.
+
+
+rule report:
+    input:
+        metrics=[file for run in PLAN.runs for file in run_metrics(run)],
+        histories=[file for run in PLAN.runs for file in run_histories(run)],
+        published=PLAN.parameters.published,
+        templates=sorted(map(str, TEMPLATES.iterdir())),
+    output:
+        index=f"{REPORT}/index.html",
+        entry=f"{REPORTS}/index.html",
+        headline=f"{REPORT}/headline.txt",
+        tables=expand(f"{REPORT}/tables/{{table}}.{{kind}}", table=TABLES, kind=["csv", "html", "tex"]),
+        document=f"{REPORT}/tables/tables.tex",
+        figures=expand(f"{REPORT}/figures/{{figure}}.{{kind}}", figure=FIGURES, kind=["png", "svg", "pdf"]),
+    params:
+        spec=to_json(report_spec(PLAN, run_metrics, run_histories)),
+        code=code.report_code(),
+        folder=REPORT,
+    log:
+        f"{LOGS}/{PLAN.variant}/report.log",
+    benchmark:
+        f"{BENCHMARKS}/{PLAN.variant}/report.tsv"
+    resources:
+        mem_mb=500,
+    message:
+        "Report: tables, figures and the page that holds them"
+    shell:
+        "vsepp report --spec {params.spec:q} --output {params.folder} --entry {output.entry} > {log} 2>&1"
