@@ -18,5 +18,11 @@ include: "workflow/rules/report.smk"
 include: "workflow/rules/collect.smk"
 
 
+rule all:
+    default_target: True
+    input:
+        rules.reproduce_tables.input,
+
+
 onsuccess:
     announce()

@@ -4,9 +4,9 @@
     python benchmarks/bench_ranks.py --order    # order similarity too, of 1,000 images and of the full size
     python benchmarks/bench_ranks.py --json PATH
 
-Each case runs in a process of its own, so that its peak memory is its own: what the process held at most while
-ranking, less what it held when the inputs were made. Beside it, one argsort a query as the released code
-ranks, timed on a sample of queries and scaled to all of them.
+Each case runs in a process of its own, so that its peak memory is its own: what the process held at most
+while ranking, less what it held when the inputs were made. Beside it, one argsort a query as the released
+code ranks, timed on a sample of queries and scaled to all of them.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
     python benchmarks/bench_step.py --threads 2 --json step.json
 
-VSE++ on 1C: 4096-d features, GRU 1024, joint space 1024, word embeddings 300, a vocabulary of 10,000, captions of
-about 12.5 tokens, batch 128, MH. Timed are the gathers, the forward and backward pass, clipping and Adam.
+VSE++ on 1C: 4096-d features, GRU 1024, joint space 1024, word embeddings 300, a vocabulary of 10,000, captions
+of about 12.5 tokens, batch 128, MH. Timed are the gathers, the forward and backward pass, clipping and Adam.
 """
 
 from __future__ import annotations
@@ -103,8 +103,12 @@ def measure(arguments: argparse.Namespace) -> dict:
 
 def main() -> None:
     """Parse the arguments, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="torch threads (default: all cores)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--threads", type=int, default=os.cpu_count(), help="torch threads (default: all cores)"
+    )
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--features", type=int, default=4096, help="dimensions of an image's feature")

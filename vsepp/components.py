@@ -1,7 +1,7 @@
 """Find a component that a run names: a module of a package, imported when it is asked for.
 
-There is no registry: a module that lists all losses would tie every run to all of them, and an edit of one loss
-would retrain the runs of every other.
+There is no registry: a module that lists all losses would tie every run to all of them, and an edit of one
+loss would retrain the runs of every other.
 """
 
 from __future__ import annotations

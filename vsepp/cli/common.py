@@ -38,15 +38,9 @@ def add_folders(parser: argparse.ArgumentParser, **folders: str) -> None:
         )
 
 
-def add_output(parser: argparse.ArgumentParser, *, state: bool = False) -> None:
-    """Add the folder to publish in, and the one below which unfinished work is kept."""
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add the folder to publish in."""
     parser.add_argument("--output", type=Path, required=True, help="folder to publish in")
-    if state:
-        parser.add_argument(
-            "--state",
-            type=Path,
-            help="folder below whose .state/ unfinished work survives a kill (default: beside the output)",
-        )
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
@@ -55,9 +49,9 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=None, help="CPU threads of tensor operations")
 
 
-def state_root(given: argparse.Namespace) -> Path:
-    """Where a step keeps unfinished work."""
-    return given.state if given.state is not None else given.output.parent
+def gpu_count() -> int:
+    """GPUs of this machine, found without importing torch."""
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))
 
 
 def use_machine(given: argparse.Namespace, facts: dict[str, Any]) -> torch.device:

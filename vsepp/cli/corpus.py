@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from vsepp.cli.common import add_folders, add_output, add_spec, add_step, state_root
+from vsepp.cli.common import add_folders, add_output, add_spec, add_step
 from vsepp.provenance import code
 from vsepp.provenance.manifest import recorded
 from vsepp.provenance.publish import state_folder
@@ -35,7 +35,7 @@ def add_steps(steps: Any) -> None:
     add_spec(parser, "StoreSpec")
     parser.add_argument("--corpus-spec", required=True, help="JSON of a CorpusSpec, or a file that holds it")
     add_folders(parser, corpus="folder of the corpus")
-    add_output(parser, state=True)
+    add_output(parser)
     parser.add_argument("--workers", type=int, default=1, help="processes that decode")
 
 
@@ -101,9 +101,7 @@ def store(given: argparse.Namespace) -> None:
     images, _ = read_tables(given.corpus)
     table = given.corpus / "images.parquet"
     with (
-        state_folder(
-            state_root(given), given.output, given.spec, given.corpus_spec, code.store_code()
-        ) as state,
+        state_folder(given.output, given.spec, given.corpus_spec, code.store_code()) as state,
         recorded(
             given.output, "store", spec=to_dict(spec), inputs={"images": table}, code=code.store_code()
         ) as facts,

@@ -13,7 +13,6 @@ from vsepp.cli.common import (
     add_output,
     add_spec,
     add_step,
-    state_root,
     use_machine,
 )
 from vsepp.errors import VseppError
@@ -63,7 +62,7 @@ def _add_pass(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--crop", required=True, help="JSON of a CropSpec, or a file that holds it")
     add_folders(parser, store="folder of the image store", encoder="folder of the encoder")
-    add_output(parser, state=True)
+    add_output(parser)
     add_machine(parser)
 
 
@@ -123,7 +122,7 @@ def features(given: argparse.Namespace) -> None:
     digest = code.features_code(spec)
     given.output.mkdir(parents=True, exist_ok=True)
     with (
-        state_folder(state_root(given), given.output, *_identity(values, inputs, digest)) as state,
+        state_folder(given.output, *_identity(values, inputs, digest)) as state,
         recorded(given.output, "features", spec=values, inputs=inputs, code=digest) as facts,
     ):
         device = use_machine(given, facts)
@@ -154,7 +153,7 @@ def tape(given: argparse.Namespace) -> None:
     rows = np.flatnonzero(captions["split"].isin(given.splits))
     given.output.mkdir(parents=True, exist_ok=True)
     with (
-        state_folder(state_root(given), given.output, *_identity(values, inputs, digest)) as state,
+        state_folder(given.output, *_identity(values, inputs, digest)) as state,
         recorded(given.output, "tape", spec=values, inputs=inputs, code=digest) as facts,
     ):
         device = use_machine(given, facts)

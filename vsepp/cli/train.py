@@ -11,7 +11,6 @@ from vsepp.cli.common import (
     add_output,
     add_spec,
     add_step,
-    state_root,
     use_machine,
 )
 from vsepp.cli.evaluate import ENCODE_FOLDERS
@@ -35,13 +34,13 @@ def add_steps(steps: Any) -> None:
     )
     add_spec(parser, "RunSpec")
     add_folders(parser, **_FOLDERS)
-    add_output(parser, state=True)
+    add_output(parser)
     add_machine(parser)
 
 
 def train(given: argparse.Namespace) -> None:
     """Train a run."""
-    from vsepp.training.data import load_training_data
+    from vsepp.training.data import Artefacts, load_training_data
     from vsepp.training.loop import train as train_run
 
     run = from_json(RunSpec, given.spec)
@@ -50,12 +49,12 @@ def train(given: argparse.Namespace) -> None:
     digest = code.train_code(run)
     given.output.mkdir(parents=True, exist_ok=True)
     with (
-        state_folder(state_root(given), given.output, to_json(run), digest, inputs) as state,
+        state_folder(given.output, to_json(run), digest, inputs) as state,
         recorded(
             given.output, "train", spec=to_dict(run), inputs=folders, code=digest, seed=run.init_seed
         ) as facts,
     ):
         device = use_machine(given, facts)
         init_from = folders.pop("init_from", None)
-        data = load_training_data(run, device=device, **folders)
+        data = load_training_data(run, Artefacts(**folders), device)
         facts.update(train_run(run, data, given.output, state, device, init_from))

@@ -336,8 +336,9 @@ def check_tables(
 ) -> None:
     """Note rows and runs that the tables name and nobody has, and trained rows that no run feeds."""
     fed = {row for values in runs.values() for row in values["feeds"].value}
-    for row in sorted(fed - set(rows)):
-        mistakes.add("params/runs.yaml: feeds", f"row {row} is not in published.csv")
+    for run, values in runs.items():
+        for row in sorted(set(values["feeds"].value) - set(rows)):
+            mistakes.add(f"params/runs.yaml: runs.{run}.feeds", f"row {row} is not in published.csv")
     for name, table in tables.tables.items():
         for row in (row for group in table.groups for row in group.rows):
             if row not in rows:

@@ -22,7 +22,7 @@ from vsepp.models.joint import JointEmbedding, load_joint
 from vsepp.spec import RunSpec
 
 ImageInputs = Callable[[np.ndarray], torch.Tensor]
-"""Rows of the images table `(n,)` to what the model embeds: features `(n, dim)`, or uint8 crops for its encoder."""
+"""Rows of the images table `(n,)` to what the model embeds: features `(n, dim)`, or crops for its encoder."""
 
 BATCH = 128
 
@@ -39,7 +39,9 @@ class SplitRows:
     """int64 `(n_captions,)`, each caption's image as a position in `images`."""
 
 
-def split_rows(images: pd.DataFrame, captions: pd.DataFrame, split: str, limit: int | None = None) -> SplitRows:
+def split_rows(
+    images: pd.DataFrame, captions: pd.DataFrame, split: str, limit: int | None = None
+) -> SplitRows:
     """Find a split in the tables of a corpus.
 
     Parameters
@@ -184,7 +186,9 @@ def encode_run(
     )
 
 
-def eval_inputs(run: RunSpec, *, features: Path | None, eval_store: Path | None, n_images: int) -> ImageInputs:
+def eval_inputs(
+    run: RunSpec, *, features: Path | None, eval_store: Path | None, n_images: int
+) -> ImageInputs:
     """Where a run's validation and test images come from.
 
     Parameters
@@ -206,7 +210,9 @@ def eval_inputs(run: RunSpec, *, features: Path | None, eval_store: Path | None,
         check_rows(len(cached), n_images, features, "features")
         return lambda rows: torch.from_numpy(cached.rows(rows))
     if run.eval_crop.kind != "1C":
-        raise VseppError(f"run {run.id}: an encoder in the model sees one crop an image, not {run.eval_crop.kind}")
+        raise VseppError(
+            f"run {run.id}: an encoder in the model sees one crop an image, not {run.eval_crop.kind}"
+        )
     store = open_store(required(eval_store, "eval_store", run))
     check_rows(len(store), n_images, eval_store, "images")
     box, flip = fixed_boxes(run.eval_crop, store.shape[1])
@@ -222,8 +228,8 @@ def check_rows(found: int, expected: int, folder: Path | None, what: str) -> Non
     """Refuse an artefact that has not one row for each image of the corpus."""
     if found != expected:
         raise VseppError(
-            f"{folder}: has {what} of {found} images, expected {expected} as in the images table; it was made from "
-            "another corpus: run the step that makes it again"
+            f"{folder}: has {what} of {found} images, expected {expected} as in the images table; it was made "
+            "from another corpus: run the step that makes it again"
         )
 
 

@@ -68,7 +68,8 @@ class JointEmbedding(nn.Module):
         Parameters
         ----------
         images
-            Features `(n, feature_dim)` of any precision; with an encoder in the model, uint8 crops `(n, size, size, 3)`.
+            Features `(n, feature_dim)` of any precision; with an encoder in the model, uint8 crops
+            `(n, size, size, 3)`.
 
         Returns
         -------

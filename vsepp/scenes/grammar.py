@@ -11,7 +11,14 @@ from vsepp.scenes import words
 from vsepp.scenes.settings import Settings
 from vsepp.scenes.world import Scene, Thing
 
-_OPENINGS = ("there is {}", "a picture of {}", "we see {}", "you can see {}", "an image showing {}", "here is {}")
+_OPENINGS = (
+    "there is {}",
+    "a picture of {}",
+    "we see {}",
+    "you can see {}",
+    "an image showing {}",
+    "here is {}",
+)
 _OPENINGS_OF_MANY = ("there are {}", "a picture of {}", "we see {}", "you can see {}")
 _PLAIN_OPENING = 0.6
 _BACKGROUND_FIRST = 0.25
@@ -50,8 +57,8 @@ def write_caption(scene: Scene, rng: np.random.Generator, settings: Settings) ->
         what = f"{what} {talk.place(things[0])}".rstrip()
     if not talk.happens(_PLAIN_OPENING):
         what = str(rng.choice(openings)).format(what)
-    if not talk.happens(settings.omit_background):
-        where = talk.word(words.BACKGROUNDS[scene.background])
+    where = talk.surroundings(scene)
+    if where:
         first = talk.happens(_BACKGROUND_FIRST)
         what = f"{where}{',' if talk.happens(0.3) else ''} {what}" if first else f"{what} {where}"
     return what[0].upper() + what[1:] + ("" if talk.happens(_NO_FULL_STOP) else ".")
@@ -86,9 +93,20 @@ class _Speaker:
         kept = [i for rank, i in enumerate(order) if rank == 0 or not self.happens(self.settings.omit_object)]
         return [scene.things[i] for i in kept]
 
+    def surroundings(self, scene: Scene) -> str:
+        """Ground, sky, both in either order, or nothing."""
+        said = [
+            self.word(forms)
+            for forms in (words.GROUNDS[scene.ground], words.SKIES[scene.sky])
+            if not self.happens(self.settings.omit_background)
+        ]
+        return " ".join(said if self.happens(0.7) else said[::-1])
+
     def mention(self, thing: Thing) -> str:
         """A noun phrase with its article; attributes are left out with probability `omit_attribute`."""
-        said = {what for what in ("size", "colour", "texture") if not self.happens(self.settings.omit_attribute)}
+        said = {
+            what for what in ("size", "colour", "texture") if not self.happens(self.settings.omit_attribute)
+        }
         before: list[str] = []
         behind = ""
         if "texture" in said and words.TEXTURES[thing.texture]:
@@ -97,7 +115,9 @@ class _Speaker:
             else:
                 before.append(self.word(words.TEXTURES[thing.texture]))
         if "colour" in said:
-            before.insert(0 if self.happens(_COLOUR_LAST) else len(before), self.word(words.COLOURS[thing.colour]))
+            before.insert(
+                0 if self.happens(_COLOUR_LAST) else len(before), self.word(words.COLOURS[thing.colour])
+            )
         if "size" in said and words.SIZES[thing.size]:
             before.insert(0, self.word(words.SIZES[thing.size]))
         noun = self.word(words.VAGUE if self.happens(self.settings.vague) else words.SHAPES[thing.shape])

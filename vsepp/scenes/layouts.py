@@ -89,7 +89,9 @@ def _check(spec: ScenesSpec, out: Path) -> None:
         if layout not in LAYOUTS:
             raise VseppError(f"scenes.images: unknown layout {layout!r}; known are {sorted(LAYOUTS)}")
         if set(splits) != set(LAYOUTS[layout]):
-            raise VseppError(f"scenes.images.{layout}: expected splits {LAYOUTS[layout]}, got {tuple(splits)}")
+            raise VseppError(
+                f"scenes.images.{layout}: expected splits {LAYOUTS[layout]}, got {tuple(splits)}"
+            )
         if small := [split for split, count in splits.items() if count < 1]:
             raise VseppError(f"scenes.images.{layout}: splits {small} have no images; give each at least one")
         root = out / layout
@@ -187,15 +189,25 @@ def _write_coco(
                 for number, text in zip(numbers, texts, strict=True)
             ]
         content = {
-            "info": {"description": "Generated scenes in the layout of COCO 2014", "version": "1.0", "year": 2014},
+            "info": {
+                "description": "Generated scenes in the layout of COCO 2014",
+                "version": "1.0",
+                "year": 2014,
+            },
             "licenses": [{"id": 1, "name": "Generated", "url": ""}],
             "images": [images[i] for i in rng.permutation(len(images))],
             "annotations": [annotations[i] for i in rng.permutation(len(annotations))],
         }
         _write_json(root / "annotations" / f"captions_{folder}.json", content)
     entries = [
-        {"filepath": photograph.folder, "cocoid": photograph.image_id, **_entry(photograph, row, texts, numbers)}
-        for row, (photograph, texts, numbers) in enumerate(zip(photographs, captions, sentence_ids, strict=True))
+        {
+            "filepath": photograph.folder,
+            "cocoid": photograph.image_id,
+            **_entry(photograph, row, texts, numbers),
+        }
+        for row, (photograph, texts, numbers) in enumerate(
+            zip(photographs, captions, sentence_ids, strict=True)
+        )
     ]
     _write_json(root / "dataset_coco.json", {"images": entries, "dataset": "coco"})
 
@@ -207,7 +219,9 @@ def _write_flickr(
     sentence_ids = _share_out(list(range(sum(len(texts) for texts in captions))), captions)
     entries = [
         _entry(photograph, row, texts, numbers)
-        for row, (photograph, texts, numbers) in enumerate(zip(photographs, captions, sentence_ids, strict=True))
+        for row, (photograph, texts, numbers) in enumerate(
+            zip(photographs, captions, sentence_ids, strict=True)
+        )
     ]
     _write_json(root / "dataset_flickr30k.json", {"images": entries, "dataset": "flickr30k"})
 

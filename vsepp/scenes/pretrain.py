@@ -7,7 +7,6 @@ frozen features do not already hold what captions say, and fine-tuning has somet
 
 from __future__ import annotations
 
-import itertools
 import logging
 from pathlib import Path
 from typing import Any
@@ -27,21 +26,26 @@ log = logging.getLogger("vsepp")
 
 FAMILIES = {
     "round": ("ellipse", "ring", "circle"),
-    "blocky": ("pentagon", "hexagon", "bar", "square"),
+    "boxy": ("bar", "square", "pentagon"),
     "pointed": ("spark", "burst", "triangle"),
-    "curved": ("half_disc", "flower"),
+    "lobed": ("half_disc", "flower", "heart"),
 }
 SURFACES = {"plain": ("plain",), "patterned": ("striped", "dotted", "checked")}
 TONES = {
-    "warm": ((150, 34, 62), (236, 122, 100), (214, 168, 62), (190, 96, 40), (232, 190, 160)),
-    "cool": ((30, 136, 140), (112, 196, 176), (60, 66, 132), (148, 150, 214), (130, 150, 60)),
+    "berry": ((150, 34, 62), (190, 70, 110)),
+    "salmon": ((236, 122, 100), (232, 160, 140)),
+    "ochre": ((214, 168, 62), (170, 140, 50)),
+    "olive": ((130, 150, 60), (90, 110, 50)),
+    "teal": ((30, 136, 140), (112, 196, 176)),
+    "indigo": ((60, 66, 132), (90, 110, 170)),
+    "lilac": ((148, 150, 214), (190, 160, 210)),
     "grey": ((92, 96, 104), (150, 150, 156), (204, 204, 200)),
 }
 """Tone → RGB, 0–255; none is a colour of `vsepp.scenes.render.PALETTE`."""
-CLASSES = tuple(itertools.product(FAMILIES, SURFACES, TONES))
-"""Label → (family of shapes, surface, tone)."""
+LABELS = (tuple(FAMILIES), tuple(SURFACES), tuple(TONES))
+"""A label has three parts, each with a softmax of its own."""
 
-_RADII = (0.16, 0.34)
+_RADII = (0.2, 0.4)
 _HELD_OUT = 0.1
 _WARM_UP = 0.1
 
@@ -73,7 +77,9 @@ def pretrain(encoder_specs: list[EncoderSpec], spec: PretrainingSpec, out: dict[
     """
     for encoder in encoder_specs:
         if encoder.name not in out:
-            raise VseppError(f"pretraining: no output folder for encoder {encoder.name!r}; given: {sorted(out)}")
+            raise VseppError(
+                f"pretraining: no output folder for encoder {encoder.name!r}; given: {sorted(out)}"
+            )
         if encoder.input_size > spec.side:
             raise VseppError(
                 f"pretraining.side: encoder {encoder.name!r} sees {encoder.input_size} pixels, expected a side of "
@@ -95,16 +101,16 @@ def labelled_scenes(spec: PretrainingSpec) -> tuple[np.ndarray, np.ndarray]:
     images : np.ndarray
         `(n, side, side, 3)` uint8 RGB.
     labels : np.ndarray
-        `(n,)` int64, rows of `CLASSES`; every class equally often.
+        `(n, 3)` int64, rows of the parts of `LABELS`; each value of a part about equally often.
     """
     rng = np.random.default_rng(spec.seed)
-    labels = rng.permutation(np.arange(spec.images) % len(CLASSES))
-    images = np.stack([_labelled_scene(int(label), spec.side, rng) for label in labels])
+    labels = np.stack([rng.permutation(np.arange(spec.images) % len(part)) for part in LABELS], axis=1)
+    images = np.stack([_labelled_scene(label, spec.side, rng) for label in labels.tolist()])
     return images, labels.astype(np.int64)
 
 
-def _labelled_scene(label: int, side: int, rng: np.random.Generator) -> np.ndarray:
-    family, surface, tone = CLASSES[label]
+def _labelled_scene(label: list[int], side: int, rng: np.random.Generator) -> np.ndarray:
+    family, surface, tone = (part[index] for part, index in zip(LABELS, label, strict=True))
     large = side * SUPERSAMPLING
     tones = np.array([colour for colours in TONES.values() for colour in colours], dtype=float)
     # The background and a texture's second colour can be of any tone: only the object's own colour tells.
@@ -192,4 +198,6 @@ def _random_crops(pixels: torch.Tensor, size: int, rng: np.random.Generator) -> 
     offsets = rng.integers(0, room + 1, size=(len(pixels), 2)).tolist()
     mirrored = (rng.random(len(pixels)) < 0.5).tolist()
     crops = [image[y : y + size, x : x + size] for image, (y, x) in zip(pixels, offsets, strict=True)]
-    return torch.stack([crop.flip(1) if mirror else crop for crop, mirror in zip(crops, mirrored, strict=True)])
+    return torch.stack(
+        [crop.flip(1) if mirror else crop for crop, mirror in zip(crops, mirrored, strict=True)]
+    )

@@ -50,7 +50,8 @@ def render_scene(scene: Scene, rng: np.random.Generator, *, colour_jitter: float
     np.ndarray
         `(height, width, 3)` uint8 RGB.
     """
-    canvas = backdrop(scene.background, (scene.width * SUPERSAMPLING, scene.height * SUPERSAMPLING), rng)
+    size = (scene.width * SUPERSAMPLING, scene.height * SUPERSAMPLING)
+    canvas = backdrop(scene.ground, scene.sky, size, rng)
     for thing in scene.things:
         colour = np.add(PALETTE[thing.colour], rng.normal(0.0, 255 * colour_jitter, size=3))
         draw_thing(canvas, thing, scene.radius(thing), colour, partner_colour(colour), rng)

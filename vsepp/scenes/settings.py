@@ -32,8 +32,10 @@ class Settings:
     noise: float = _between(0, 0.5, "0–1 scale", "Deviation of the pixel noise")
     jpeg_quality: float = _between(30, 100, "JPEG quality", "Quality that images are written with")
     omit_object: float = _between(0, 1, "probability", "A caption leaves an object out (never all of them)")
-    omit_attribute: float = _between(0, 1, "probability", "A mention leaves out a colour, a size or a texture")
-    omit_background: float = _between(0, 1, "probability", "A caption does not say where the scene is")
+    omit_attribute: float = _between(
+        0, 1, "probability", "A mention leaves out a colour, a size or a texture"
+    )
+    omit_background: float = _between(0, 1, "probability", "A caption leaves out the ground, or the sky")
     vague: float = _between(0, 1, "probability", "A mention says `thing` or the like in place of the shape")
     synonym: float = _between(0, 1, "probability", "Another word than the usual one is taken")
     relation: float = _between(0, 1, "probability", "A caption of several objects says how two of them lie")
@@ -49,7 +51,9 @@ class Settings:
             Naming every unknown, missing or impossible setting at once.
         """
         fields = {field.name: field.metadata for field in dataclasses.fields(cls)}
-        mistakes = [f"{name}: unknown; known are {sorted(fields)}" for name in sorted(set(values) - set(fields))]
+        mistakes = [
+            f"{name}: unknown; known are {sorted(fields)}" for name in sorted(set(values) - set(fields))
+        ]
         for name, limits in fields.items():
             low, high = limits["low"], limits["high"]
             if name not in values:

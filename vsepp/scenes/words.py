@@ -39,16 +39,21 @@ TEXTURES_AFTER = {
     "checked": ("with a checkerboard pattern", "with checks"),
 }
 """Said behind the noun."""
-BACKGROUNDS = {
-    "meadow": ("on a meadow", "in a green field", "on the grass", "in a grassy field"),
-    "beach": ("on the beach", "on a sandy beach", "at the seaside", "on the sand by the sea"),
-    "night": ("at night", "under the stars", "under a night sky", "in the dark"),
-    "snow": ("in the snow", "on a snowy field", "in a winter landscape", "by the fir trees in the snow"),
-    "desert": ("in the desert", "on the dunes", "on desert sand"),
-    "sunset": ("at sunset", "in the evening", "with the sun going down", "under a sunset sky"),
-    "sea": ("on the sea", "over the water", "floating on the ocean", "on blue water"),
-    "bricks": ("in front of a brick wall", "against a brick wall", "by a wall", "on a wall of bricks"),
-    "floor": ("on a wooden floor", "in a room", "on the floor", "on floorboards indoors"),
+GROUNDS = {
+    "grass": ("on the grass", "on a meadow", "in a green field"),
+    "sand": ("on the sand", "on a beach", "in the desert"),
+    "snow": ("in the snow", "on a snowy field", "in a winter landscape"),
+    "water": ("on the water", "at sea", "over a lake"),
+    "wheat": ("in a wheat field", "in the corn", "on a golden field"),
+    "stone": ("on a stone floor", "on the pavement", "on grey stones"),
+    "planks": ("on wooden planks", "on a wooden deck", "on a jetty"),
+}
+SKIES = {
+    "clear": ("under a blue sky", "on a sunny day", "by day"),
+    "cloudy": ("under a cloudy sky", "on a grey day", "under clouds"),
+    "sunset": ("at sunset", "in the evening", "with the sun going down"),
+    "night": ("at night", "under the stars", "in the dark"),
+    "storm": ("in a thunderstorm", "in a storm", "with lightning in the sky"),
 }
 RELATIONS = {
     "left": ("to the left of", "left of", "on the left side of"),

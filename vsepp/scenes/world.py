@@ -12,12 +12,14 @@ from vsepp.scenes.settings import Settings
 SHAPES = ("circle", "square", "triangle", "star", "heart", "ring", "cross", "diamond", "moon", "flower")
 COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "white", "black")
 TEXTURES = ("plain", "striped", "dotted", "checked")
-SIZES = {"small": 0.135, "medium": 0.185, "large": 0.25}
+SIZES = {"small": 0.15, "medium": 0.21, "large": 0.29}
 """Name → radius, as a fraction of the image's shorter side."""
-BACKGROUNDS = ("meadow", "beach", "night", "snow", "desert", "sunset", "sea", "bricks", "floor")
-ATTRIBUTES = ("shape", "colour", "texture", "size", "position", "background")
+GROUNDS = ("grass", "sand", "snow", "water", "wheat", "stone", "planks")
+SKIES = ("clear", "cloudy", "sunset", "night", "storm")
+ATTRIBUTES = ("shape", "colour", "texture", "size", "position", "ground", "sky")
 
 _CHOICES = {"shape": SHAPES, "colour": COLOURS, "texture": TEXTURES, "size": tuple(SIZES)}
+_BACKGROUND = {"ground": GROUNDS, "sky": SKIES}
 _PLACES_TRIED = 25
 
 
@@ -39,11 +41,12 @@ class Thing:
 
 @dataclass(frozen=True)
 class Scene:
-    """Objects on a background; later objects lie in front of earlier ones."""
+    """Objects between a ground and a sky; later objects lie in front of earlier ones."""
 
     width: int
     height: int
-    background: str
+    ground: str
+    sky: str
     things: tuple[Thing, ...]
 
     def radius(self, thing: Thing) -> float:
@@ -87,7 +90,7 @@ def sample_scene(rng: np.random.Generator, side: int, settings: Settings) -> Sce
     short = int(round(side * rng.uniform(settings.shortest_side, 1.0)))
     # Most photographs are wider than high.
     width, height = (side, short) if rng.random() < 0.75 else (short, side)
-    scene = Scene(width, height, str(rng.choice(BACKGROUNDS)), ())
+    scene = Scene(width, height, str(rng.choice(GROUNDS)), str(rng.choice(SKIES)), ())
     for _ in range(rng.integers(int(settings.objects_min), int(settings.objects_max), endpoint=True)):
         thing = Thing(
             shape=str(rng.choice(SHAPES)),
@@ -123,10 +126,11 @@ def place(rng: np.random.Generator, scene: Scene, thing: Thing, settings: Settin
 
 
 def alter(rng: np.random.Generator, scene: Scene, settings: Settings) -> Scene:
-    """Copy a scene with exactly one attribute changed: of one object, or the background."""
+    """Copy a scene with exactly one attribute changed: of one object, the ground or the sky."""
     attribute = str(rng.choice(ATTRIBUTES))
-    if attribute == "background":
-        return dataclasses.replace(scene, background=_another(rng, BACKGROUNDS, scene.background))
+    if attribute in _BACKGROUND:
+        other = _another(rng, _BACKGROUND[attribute], getattr(scene, attribute))
+        return dataclasses.replace(scene, **{attribute: other})
     index = int(rng.integers(len(scene.things)))
     thing = scene.things[index]
     if attribute == "position":

@@ -1,7 +1,7 @@
 """Adam (Kingma and Ba, 2014) around torch's functional form, without torch's optimiser classes.
 
-Those import the compiler when they are made, to exempt themselves from it: seconds and memory that a short training
-does not have, since every run of a table is a process of its own. The arithmetic is torch's own fused kernel.
+Those import the compiler when they are made, to exempt themselves from it: seconds that a short training does
+not have, since every run of a table is a process of its own. The arithmetic is torch's own fused kernel.
 """
 
 from __future__ import annotations

@@ -53,9 +53,9 @@ def epoch_batches(
     epoch
         From 0.
     negative_set
-        M, the number of pairs among which negatives are sought. Below the batch size they are sampled from the
-        batch, one subset for all queries of the step; above it, so many more pairs are sampled from the rest of
-        the training pairs, and the batch is part of the negative set. `None` is the batch.
+        M, the number of pairs among which negatives are sought. Below the batch size they are sampled from
+        the batch, one subset for all queries of the step; above it, more pairs are sampled from the rest of the
+        training pairs, and the batch is part of the negative set. `None` is the batch.
     """
     order = epoch_order(pairs, order_seed, epoch)
     size = batch_size if negative_set is None else negative_set
@@ -73,7 +73,7 @@ def epoch_batches(
 
 
 def _rest(pairs: int, taken: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
-    """Sample pairs that are not taken, uniformly, no pair twice; all of them if there are fewer than `count`."""
+    """Sample pairs that are not taken, uniformly, no pair twice; all of them if there are no more."""
     left = pairs - len(taken)
     ranks = generator.choice(left, min(count, left), replace=False)
     # The k-th pair that is not taken is k plus the number of taken ones below it.

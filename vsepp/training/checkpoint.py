@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ def save_checkpoint(folder: Path, content: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     partial = folder / f".{FILE}.part"
     torch.save(content, partial)
-    os.replace(partial, folder / FILE)
+    partial.replace(folder / FILE)
 
 
 def load_checkpoint(folder: Path, run: str) -> dict[str, Any] | None:
@@ -50,7 +49,9 @@ def load_checkpoint(folder: Path, run: str) -> dict[str, Any] | None:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises whatever the bytes make of themselves
-        raise VseppError(f"{path}: damaged checkpoint ({error}); delete it to train from the start") from error
+        raise VseppError(
+            f"{path}: damaged checkpoint ({error}); delete it to train from the start"
+        ) from error
     if content.get("run") != run:
         raise VseppError(f"{path}: the checkpoint of another run; give each run a state folder of its own")
     return content

@@ -23,7 +23,7 @@ from vsepp.models.encoders import load_encoder
 from vsepp.spec import RunSpec
 
 TrainInputs = Callable[[np.ndarray, int], torch.Tensor]
-"""Indices of training pairs `(n,)` and the epoch (from 0) to what the model embeds, as `ImageInputs` gives it."""
+"""Indices of training pairs `(n,)` and the epoch (from 0) to what the model embeds; see `ImageInputs`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,12 +91,14 @@ def load_training_data(run: RunSpec, artefacts: Artefacts, device: torch.device)
         )
     if tokens.ids.max() >= len(vocabulary):
         raise VseppError(
-            f"{artefacts.tokens}: word index {tokens.ids.max()} is beyond the vocabulary of {len(vocabulary)} words; "
-            "run the step that makes the tokens again"
+            f"{artefacts.tokens}: word index {tokens.ids.max()} is beyond the vocabulary of {len(vocabulary)} "
+            "words; run the step that makes the tokens again"
         )
     pairs = np.flatnonzero(captions["split"].isin(run.train_splits))
     if not len(pairs):
-        raise VseppError(f"{artefacts.corpus}: no captions in {' + '.join(run.train_splits)} to train run {run.id} on")
+        raise VseppError(
+            f"{artefacts.corpus}: no captions in {' + '.join(run.train_splits)} to train run {run.id} on"
+        )
     evaluated = eval_inputs(
         run, features=artefacts.features, eval_store=artefacts.eval_store, n_images=len(images)
     )
@@ -136,8 +138,9 @@ def _train_inputs(
     source = _random_crops(run, artefacts, captions, n_images, device)
     if source.dim != cached.dim:
         raise VseppError(
-            f"run {run.id}: training features have {source.dim} dimensions ({artefacts.tape or artefacts.encoder}) and "
-            f"validation features {cached.dim} ({artefacts.features}); they are of different encoders"
+            f"run {run.id}: training features have {source.dim} dimensions "
+            f"({artefacts.tape or artefacts.encoder}) and validation features {cached.dim} "
+            f"({artefacts.features}); they are of different encoders"
         )
     return lambda rows, epoch: torch.from_numpy(source.rows(epoch, pairs[rows])), source.dim
 

@@ -70,8 +70,8 @@ def train(
 ) -> dict[str, Any]:
     """Train a run, select the snapshot with the best sum of recalls on validation, and publish it.
 
-    A training that was killed goes on from the last epoch that it finished and ends with the same weights, bit
-    for bit on a CPU, as one that was not.
+    A training that was killed goes on from the last epoch that it finished and ends with the same weights as
+    one that was not, bit for bit on a CPU.
 
     Parameters
     ----------
@@ -80,14 +80,14 @@ def train(
     data
         Pairs, features and validation split, from `load_training_data`.
     out
-        Folder of the results: `model.safetensors` (weights of the best epoch; those of a frozen encoder are not
-        in it), `history.csv`, `config.json` (the run's spec).
+        Folder of the results: `model.safetensors` (weights of the best epoch; those of a frozen encoder are
+        not in it), `history.csv`, `config.json` (the run's spec).
     state
         Folder that outlives a kill. It is left to the caller to remove.
     device
         Where to compute.
     init_from
-        Folder of the frozen run that a fine-tuned run starts from; its best snapshot is taken, with a new Adam.
+        Folder of the frozen run whose best snapshot a fine-tuned run starts from, with a new Adam.
 
     Returns
     -------
@@ -112,7 +112,9 @@ def train(
 def _start(run: RunSpec, data: TrainingData, device: torch.device, init_from: Path | None) -> Training:
     """A training before its first step."""
     if run.finetuned and init_from is None:
-        raise VseppError(f"run {run.id}: starts from {run.finetune_from}, but no folder of that run was given")
+        raise VseppError(
+            f"run {run.id}: starts from {run.finetune_from}, but no folder of that run was given"
+        )
     if not run.finetuned and init_from is not None:
         raise VseppError(f"run {run.id}: is not fine-tuned from another run, but was given {init_from}")
     encoder = None
@@ -164,7 +166,9 @@ def _epoch(training: Training, epoch: int) -> EpochRecord:
     metrics, spread = _validate(training)
     best = max((record.rsum for record in training.history), default=-1.0)
     if metrics.rsum > best:
-        training.best = {key: value.detach().cpu().clone() for key, value in training.model.state_dict().items()}
+        training.best = {
+            key: value.detach().cpu().clone() for key, value in training.model.state_dict().items()
+        }
         training.best_epoch = epoch + 1
     return EpochRecord(
         epoch=epoch + 1,
@@ -222,7 +226,7 @@ def step_inputs(
 
 
 def _set_encoder_mode(training: Training, step: int) -> None:
-    """Put an encoder of the model into training mode where the released code has it, else into evaluation mode.
+    """Put an encoder of the model into training mode where the released code has it, else into evaluation.
 
     Differs from the paper: the paper does not say; `legacy` is what the released code's validation every 500
     steps leaves of an epoch's training mode.
@@ -248,8 +252,8 @@ def _check_finite(losses: torch.Tensor, training: Training, epoch: int, first: i
         kept = f"the state after epoch {epoch} is kept" if epoch else "no epoch was finished"
         raise VseppError(
             f"run {training.run.id}: the loss is {losses[wrong[0]].item()} in epoch {epoch + 1}, step "
-            f"{first + wrong[0] + 1}, at learning rate {rate:g}; expected a finite number. Look for features that are "
-            f"not finite, lower learning_rate, or lower clip_norm; {kept}"
+            f"{first + wrong[0] + 1}, at learning rate {rate:g}; expected a finite number. Look for features "
+            f"that are not finite, lower learning_rate, or lower clip_norm; {kept}"
         )
 
 

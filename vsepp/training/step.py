@@ -18,7 +18,7 @@ class StepInputs:
     """What a step reads: n pairs, of which the first `queries` are queries."""
 
     images: torch.Tensor
-    """Features `(n, feature_dim)`, or uint8 crops `(n, size, size, 3)` for an encoder that is part of the model."""
+    """Features `(n, feature_dim)`, or uint8 crops `(n, size, size, 3)` for an encoder in the model."""
     ids: torch.Tensor
     """int64 `(n, longest)`, tokens of the captions."""
     lengths: torch.Tensor

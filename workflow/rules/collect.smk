@@ -2,7 +2,6 @@
 
 
 rule reproduce_tables:
-    default_target: True
     input:
         index=f"{REPORT}/index.html",
         entry=f"{REPORTS}/index.html",
@@ -22,14 +21,20 @@ rule all_corpus:
 rule all_features:
     input:
         encoders=[encoder_weights(encoder) for encoder in PLAN.encoders],
-        features=[f"{RESULTS}/features/{features}/features.npy" for features in PLAN.features],
+        features=[
+            f"{RESULTS}/features/{features}/features.npy" for features in PLAN.features
+        ],
     message:
         "Encoders and features are ready"
 
 
 rule all_models:
     input:
-        models=[f"{VARIANT}/runs/{run}/seed-{seed}/model.safetensors" for run in PLAN.runs for seed in PLAN.seeds],
+        models=[
+            f"{VARIANT}/runs/{run}/seed-{seed}/model.safetensors"
+            for run in PLAN.runs
+            for seed in PLAN.seeds
+        ],
     message:
         "Every run is trained"
 

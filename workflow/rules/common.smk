@@ -4,6 +4,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+from vsepp.cli.common import gpu_count
 from vsepp.cli.reports import report_spec
 from vsepp.config import make_plan
 from vsepp.errors import VseppError
@@ -22,12 +23,20 @@ REPORT = f"{REPORTS}/{PLAN.variant}"
 LOGS = f"{RESULTS}/logs"
 BENCHMARKS = f"{RESULTS}/benchmarks"
 TEMPLATES = Path(workflow.basedir) / "reports" / "templates"
-TABLES = [name for name in PLAN.parameters.preset.tables if name in PLAN.parameters.tables.tables]
-FIGURES = [name for name in PLAN.parameters.preset.tables if name in PLAN.parameters.tables.figures]
+TABLES = [
+    name
+    for name in PLAN.parameters.preset.tables
+    if name in PLAN.parameters.tables.tables
+]
+FIGURES = [
+    name
+    for name in PLAN.parameters.preset.tables
+    if name in PLAN.parameters.tables.figures
+]
 MEMORY = PLAN.parameters.preset.resources.memory_mb
-# A job takes a GPU where there is one; found without importing torch.
-GPUS = len(list(Path("/dev").glob("nvidia[0-9]*")))
+GPUS = gpu_count()
 
+# No more jobs at once than there are GPUs, unless the command line says otherwise.
 if GPUS:
     workflow.global_resources.setdefault("gpu", GPUS)
 
@@ -57,14 +66,24 @@ def raw_files(wildcards):
     """What a corpus is read from: its archives, or the folder that the scene generator writes."""
     corpus = getattr(wildcards, "corpus", None) or PLAN.stores[wildcards.store].corpus
     files = PLAN.corpora[corpus].files
-    if PLAN.scenes_folder and all(Path(file).is_relative_to(PLAN.scenes_folder) for file in files.values()):
-        return sorted({str(Path(*Path(file).parts[: len(PLAN.scenes_folder.parts) + 1])) for file in files.values()})
+    if PLAN.scenes_folder and all(
+        Path(file).is_relative_to(PLAN.scenes_folder) for file in files.values()
+    ):
+        return sorted(
+            {
+                str(Path(*Path(file).parts[: len(PLAN.scenes_folder.parts) + 1]))
+                for file in files.values()
+            }
+        )
     return sorted(set(files.values()))
 
 
 def corpus_tables(corpus):
     """The two tables of a corpus."""
-    return [f"{RESULTS}/corpora/{corpus}/{table}.parquet" for table in ("images", "captions")]
+    return [
+        f"{RESULTS}/corpora/{corpus}/{table}.parquet"
+        for table in ("images", "captions")
+    ]
 
 
 def corpus_of_store(wildcards):
@@ -86,7 +105,10 @@ def local_weights(wildcards):
 def feature_inputs(wildcards):
     """Store and encoder of a feature cache."""
     job = PLAN.features[wildcards.features]
-    return {"store": f"{RESULTS}/stores/{job.store}/images.npy", "encoder": encoder_weights(job.encoder)}
+    return {
+        "store": f"{RESULTS}/stores/{job.store}/images.npy",
+        "encoder": encoder_weights(job.encoder),
+    }
 
 
 def tape_inputs(wildcards):
@@ -108,14 +130,19 @@ def run_inputs(wildcards):
     if run.train_store and not run.tape:
         inputs["train_store"] = f"{RESULTS}/stores/{run.train_store}/images.npy"
     if run.spec.finetune_from:
-        inputs["init_from"] = f"{VARIANT}/runs/{run.spec.finetune_from}/seed-{wildcards.seed}/model.safetensors"
+        inputs["init_from"] = (
+            f"{VARIANT}/runs/{run.spec.finetune_from}/seed-{wildcards.seed}/model.safetensors"
+        )
     return inputs
 
 
 def encode_inputs(wildcards):
     """All that a trained run needs to encode a split, besides its own weights."""
     run = PLAN.runs[wildcards.run]
-    inputs = {"corpus": corpus_tables(run.corpus), "tokens": f"{RESULTS}/tokens/{run.tokens}/tokens.npz"}
+    inputs = {
+        "corpus": corpus_tables(run.corpus),
+        "tokens": f"{RESULTS}/tokens/{run.tokens}/tokens.npz",
+    }
     if run.eval_features:
         inputs["features"] = f"{RESULTS}/features/{run.eval_features}/features.npy"
     else:
@@ -128,7 +155,9 @@ def folders(wildcards, input):
     options = []
     for name, files in input.items():
         path = Path(files if isinstance(files, str) else files[0])
-        options.append(f"--{name.replace('_', '-')} {path if not path.suffix else path.parent}")
+        options.append(
+            f"--{name.replace('_', '-')} {path if not path.suffix else path.parent}"
+        )
     return " ".join(options)
 
 

@@ -6,10 +6,6 @@ rule generate_scenes:
         coco=directory("resources/scenes-{scenes}/coco"),
         flickr=directory("resources/scenes-{scenes}/flickr"),
         manifest="resources/scenes-{scenes}/manifest.json",
-    params:
-        spec=lambda wildcards: to_json(PLAN.scenes),
-        code=lambda wildcards: code.scenes_code(),
-        folder="resources/scenes-{scenes}",
     log:
         f"{LOGS}/generate_scenes-{{scenes}}.log",
     benchmark:
@@ -17,6 +13,10 @@ rule generate_scenes:
     threads: 2
     resources:
         mem_mb=800,
+    params:
+        spec=lambda wildcards: to_json(PLAN.scenes),
+        code=lambda wildcards: code.scenes_code(),
+        folder=lambda wildcards, output: Path(output.manifest).parent,
     message:
         "Scenes: draw pictures and write captions in the layouts of COCO and Flickr30K"
     shell:
@@ -30,16 +30,16 @@ rule corpus:
         images=f"{RESULTS}/corpora/{{corpus}}/images.parquet",
         captions=f"{RESULTS}/corpora/{{corpus}}/captions.parquet",
         manifest=f"{RESULTS}/corpora/{{corpus}}/manifest.json",
-    params:
-        spec=lambda wildcards: to_json(PLAN.corpora[wildcards.corpus]),
-        code=lambda wildcards: code.corpus_code(PLAN.corpora[wildcards.corpus]),
-        folder=f"{RESULTS}/corpora/{{corpus}}",
     log:
         f"{LOGS}/corpus-{{corpus}}.log",
     benchmark:
         f"{BENCHMARKS}/corpus-{{corpus}}.tsv"
     resources:
         mem_mb=MEMORY,
+    params:
+        spec=lambda wildcards: to_json(PLAN.corpora[wildcards.corpus]),
+        code=lambda wildcards: code.corpus_code(PLAN.corpora[wildcards.corpus]),
+        folder=lambda wildcards, output: Path(output.manifest).parent,
     message:
         "Corpus {wildcards.corpus}: read splits and captions"
     shell:
@@ -53,17 +53,17 @@ rule tokens:
         tokens=f"{RESULTS}/tokens/{{tokens}}/tokens.npz",
         vocabulary=f"{RESULTS}/tokens/{{tokens}}/vocabulary.json",
         manifest=f"{RESULTS}/tokens/{{tokens}}/manifest.json",
-    params:
-        spec=lambda wildcards: to_json(PLAN.tokens[wildcards.tokens].vocabulary),
-        code=lambda wildcards: code.tokens_code(),
-        folders=folders,
-        folder=f"{RESULTS}/tokens/{{tokens}}",
     log:
         f"{LOGS}/tokens-{{tokens}}.log",
     benchmark:
         f"{BENCHMARKS}/tokens-{{tokens}}.tsv"
     resources:
         mem_mb=1500,
+    params:
+        spec=lambda wildcards: to_json(PLAN.tokens[wildcards.tokens].vocabulary),
+        code=lambda wildcards: code.tokens_code(),
+        folders=folders,
+        folder=lambda wildcards, output: Path(output.manifest).parent,
     message:
         "Tokens {wildcards.tokens}: build the vocabulary and encode captions"
     shell:
@@ -77,13 +77,6 @@ rule store:
     output:
         images=f"{RESULTS}/stores/{{store}}/images.npy",
         manifest=f"{RESULTS}/stores/{{store}}/manifest.json",
-    params:
-        spec=lambda wildcards: to_json(PLAN.stores[wildcards.store].spec),
-        corpus_spec=lambda wildcards: to_json(PLAN.corpora[PLAN.stores[wildcards.store].corpus]),
-        code=lambda wildcards: code.store_code(),
-        corpus=lambda wildcards: f"{RESULTS}/corpora/{PLAN.stores[wildcards.store].corpus}",
-        folder=f"{RESULTS}/stores/{{store}}",
-        state=RESULTS,
     log:
         f"{LOGS}/store-{{store}}.log",
     benchmark:
@@ -91,8 +84,16 @@ rule store:
     threads: workflow.cores
     resources:
         mem_mb=1800,
+    params:
+        spec=lambda wildcards: to_json(PLAN.stores[wildcards.store].spec),
+        corpus_spec=lambda wildcards: to_json(
+            PLAN.corpora[PLAN.stores[wildcards.store].corpus]
+        ),
+        code=lambda wildcards: code.store_code(),
+        corpus=lambda wildcards: f"{RESULTS}/corpora/{PLAN.stores[wildcards.store].corpus}",
+        folder=lambda wildcards, output: Path(output.manifest).parent,
     message:
         "Store {wildcards.store}: decode every image once"
     shell:
         "vsepp store --spec {params.spec:q} --corpus-spec {params.corpus_spec:q} --corpus {params.corpus}"
-        " --output {params.folder} --state {params.state} --workers {threads} > {log} 2>&1"
+        " --output {params.folder} --workers {threads} > {log} 2>&1"

@@ -8,11 +8,6 @@ rule encode:
     output:
         embeddings=f"{VARIANT}/embeddings/{{run}}/seed-{{seed}}/embeddings.npz",
         manifest=f"{VARIANT}/embeddings/{{run}}/seed-{{seed}}/manifest.json",
-    params:
-        spec=run_spec,
-        code=lambda wildcards: code.encode_code(PLAN.runs[wildcards.run].spec),
-        folders=folders,
-        folder=f"{VARIANT}/embeddings/{{run}}/seed-{{seed}}",
     log:
         f"{LOGS}/{PLAN.variant}/encode-{{run}}-seed-{{seed}}.log",
     benchmark:
@@ -21,6 +16,11 @@ rule encode:
     resources:
         mem_mb=MEMORY,
         gpu=1 if GPUS else 0,
+    params:
+        spec=run_spec,
+        code=lambda wildcards: code.encode_code(PLAN.runs[wildcards.run].spec),
+        folders=folders,
+        folder=lambda wildcards, output: Path(output.manifest).parent,
     message:
         "Encode the test set with {wildcards.run}, seed {wildcards.seed}"
     shell:
@@ -36,11 +36,6 @@ rule evaluate:
         metrics=f"{VARIANT}/metrics/{{run}}/seed-{{seed}}/metrics.json",
         ranks=f"{VARIANT}/metrics/{{run}}/seed-{{seed}}/ranks.npz",
         manifest=f"{VARIANT}/metrics/{{run}}/seed-{{seed}}/manifest.json",
-    params:
-        protocols=lambda wildcards: PLAN.runs[wildcards.run].protocols,
-        fold_size=PLAN.parameters.preset.evaluation.fold_size,
-        code=lambda wildcards: code.evaluate_code(),
-        folder=f"{VARIANT}/metrics/{{run}}/seed-{{seed}}",
     log:
         f"{LOGS}/{PLAN.variant}/evaluate-{{run}}-seed-{{seed}}.log",
     benchmark:
@@ -48,6 +43,11 @@ rule evaluate:
     threads: PLAN.parameters.preset.resources.threads
     resources:
         mem_mb=1500,
+    params:
+        protocols=lambda wildcards: PLAN.runs[wildcards.run].protocols,
+        fold_size=PLAN.parameters.preset.evaluation.fold_size,
+        code=lambda wildcards: code.evaluate_code(),
+        folder=lambda wildcards, output: Path(output.manifest).parent,
     message:
         "Evaluate {wildcards.run}, seed {wildcards.seed}"
     shell:

@@ -4,12 +4,10 @@
 rule pretrain_encoders:
     output:
         weights=[encoder_weights(encoder) for encoder in PLAN.pretrained],
-        manifests=[f"{RESULTS}/encoders/{encoder}/manifest.json" for encoder in PLAN.pretrained],
-    params:
-        spec=lambda wildcards: to_json(PLAN.pretraining),
-        encoders=lambda wildcards: [f"{name}={to_json(spec)}" for name, spec in PLAN.pretrained.items()],
-        code=lambda wildcards: code.pretraining_code(list(PLAN.pretrained.values())),
-        folder=f"{RESULTS}/encoders",
+        manifests=[
+            f"{RESULTS}/encoders/{encoder}/manifest.json"
+            for encoder in PLAN.pretrained
+        ],
     log:
         f"{LOGS}/pretrain_encoders.log",
     benchmark:
@@ -18,6 +16,13 @@ rule pretrain_encoders:
     resources:
         mem_mb=MEMORY,
         gpu=1 if GPUS else 0,
+    params:
+        spec=lambda wildcards: to_json(PLAN.pretraining),
+        encoders=lambda wildcards: [
+            f"{name}={to_json(spec)}" for name, spec in PLAN.pretrained.items()
+        ],
+        code=lambda wildcards: code.pretraining_code(list(PLAN.pretrained.values())),
+        folder=lambda wildcards, output: Path(output.weights[0]).parent.parent,
     message:
         "Encoders: pretrain on labelled single-object scenes"
     shell:
@@ -31,16 +36,16 @@ rule import_encoder:
     output:
         weights=f"{RESULTS}/encoders/{{encoder}}/encoder.safetensors",
         manifest=f"{RESULTS}/encoders/{{encoder}}/manifest.json",
-    params:
-        spec=lambda wildcards: to_json(PLAN.encoders[wildcards.encoder]),
-        code=lambda wildcards: code.encoder_code(PLAN.encoders[wildcards.encoder]),
-        folder=f"{RESULTS}/encoders/{{encoder}}",
     log:
         f"{LOGS}/import_encoder-{{encoder}}.log",
     benchmark:
         f"{BENCHMARKS}/import_encoder-{{encoder}}.tsv"
     resources:
         mem_mb=MEMORY,
+    params:
+        spec=lambda wildcards: to_json(PLAN.encoders[wildcards.encoder]),
+        code=lambda wildcards: code.encoder_code(PLAN.encoders[wildcards.encoder]),
+        folder=lambda wildcards, output: Path(output.manifest).parent,
     message:
         "Encoder {wildcards.encoder}: fetch its weights and cut it at the penultimate layer"
     shell:
@@ -53,13 +58,6 @@ rule features:
     output:
         features=f"{RESULTS}/features/{{features}}/features.npy",
         manifest=f"{RESULTS}/features/{{features}}/manifest.json",
-    params:
-        encoder_spec=lambda wildcards: to_json(PLAN.encoders[PLAN.features[wildcards.features].encoder]),
-        crop=lambda wildcards: to_json(PLAN.features[wildcards.features].crop),
-        code=lambda wildcards: code.features_code(PLAN.encoders[PLAN.features[wildcards.features].encoder]),
-        folders=folders,
-        folder=f"{RESULTS}/features/{{features}}",
-        state=RESULTS,
     log:
         f"{LOGS}/features-{{features}}.log",
     benchmark:
@@ -68,29 +66,32 @@ rule features:
     resources:
         mem_mb=MEMORY,
         gpu=1 if GPUS else 0,
+    params:
+        encoder_spec=lambda wildcards: to_json(
+            PLAN.encoders[PLAN.features[wildcards.features].encoder]
+        ),
+        crop=lambda wildcards: to_json(PLAN.features[wildcards.features].crop),
+        code=lambda wildcards: code.features_code(
+            PLAN.encoders[PLAN.features[wildcards.features].encoder]
+        ),
+        folders=folders,
+        folder=lambda wildcards, output: Path(output.manifest).parent,
     message:
         "Features {wildcards.features}"
     shell:
         "vsepp features --encoder-spec {params.encoder_spec:q} --crop {params.crop:q} {params.folders}"
-        " --output {params.folder} --state {params.state} --threads {threads} > {log} 2>&1"
+        " --output {params.folder} --threads {threads} > {log} 2>&1"
 
 
 rule tape:
     input:
         unpack(tape_inputs),
     output:
-        tape=(directory if PLAN.parameters.preset.resources.keep_tapes else temp_directory)(
-            f"{RESULTS}/tapes/{{tape}}"
-        ),
-    params:
-        encoder_spec=lambda wildcards: to_json(PLAN.encoders[PLAN.tapes[wildcards.tape].encoder]),
-        crop=lambda wildcards: to_json(PLAN.tapes[wildcards.tape].crop),
-        draw=lambda wildcards: PLAN.tapes[wildcards.tape].draw,
-        epochs=lambda wildcards: PLAN.tapes[wildcards.tape].epochs,
-        splits=lambda wildcards: PLAN.tapes[wildcards.tape].splits,
-        code=lambda wildcards: code.tape_code(PLAN.encoders[PLAN.tapes[wildcards.tape].encoder]),
-        folders=folders,
-        state=RESULTS,
+        tape=(
+            directory
+            if PLAN.parameters.preset.resources.keep_tapes
+            else temp_directory
+        )(f"{RESULTS}/tapes/{{tape}}"),
     log:
         f"{LOGS}/tape-{{tape}}.log",
     benchmark:
@@ -99,9 +100,21 @@ rule tape:
     resources:
         mem_mb=MEMORY,
         gpu=1 if GPUS else 0,
+    params:
+        encoder_spec=lambda wildcards: to_json(
+            PLAN.encoders[PLAN.tapes[wildcards.tape].encoder]
+        ),
+        crop=lambda wildcards: to_json(PLAN.tapes[wildcards.tape].crop),
+        draw=lambda wildcards: PLAN.tapes[wildcards.tape].draw,
+        epochs=lambda wildcards: PLAN.tapes[wildcards.tape].epochs,
+        splits=lambda wildcards: PLAN.tapes[wildcards.tape].splits,
+        code=lambda wildcards: code.tape_code(
+            PLAN.encoders[PLAN.tapes[wildcards.tape].encoder]
+        ),
+        folders=folders,
     message:
         "Tape {wildcards.tape}: random-crop features of every epoch"
     shell:
         "vsepp tape --encoder-spec {params.encoder_spec:q} --crop {params.crop:q} --draw {params.draw}"
         " --epochs {params.epochs} --splits {params.splits} {params.folders} --output {output.tape}"
-        " --state {params.state} --threads {threads} > {log} 2>&1"
+        " --threads {threads} > {log} 2>&1"

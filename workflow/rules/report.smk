@@ -11,19 +11,27 @@ rule report:
         index=f"{REPORT}/index.html",
         entry=f"{REPORTS}/index.html",
         headline=f"{REPORT}/headline.txt",
-        tables=expand(f"{REPORT}/tables/{{table}}.{{kind}}", table=TABLES, kind=["csv", "html", "tex"]),
+        tables=expand(
+            f"{REPORT}/tables/{{table}}.{{kind}}",
+            table=TABLES,
+            kind=["csv", "html", "tex"],
+        ),
         document=f"{REPORT}/tables/tables.tex",
-        figures=expand(f"{REPORT}/figures/{{figure}}.{{kind}}", figure=FIGURES, kind=["png", "svg", "pdf"]),
-    params:
-        spec=to_json(report_spec(PLAN, run_metrics, run_histories)),
-        code=code.report_code(),
-        folder=REPORT,
+        figures=expand(
+            f"{REPORT}/figures/{{figure}}.{{kind}}",
+            figure=FIGURES,
+            kind=["png", "svg", "pdf"],
+        ),
     log:
         f"{LOGS}/{PLAN.variant}/report.log",
     benchmark:
         f"{BENCHMARKS}/{PLAN.variant}/report.tsv"
     resources:
         mem_mb=500,
+    params:
+        spec=to_json(report_spec(PLAN, run_metrics, run_histories)),
+        code=code.report_code(),
+        folder=lambda wildcards, output: Path(output.index).parent,
     message:
         "Report: tables, figures and the page that holds them"
     shell:

@@ -9,12 +9,6 @@ rule train:
         config=f"{VARIANT}/runs/{{run}}/seed-{{seed}}/config.json",
         history=f"{VARIANT}/runs/{{run}}/seed-{{seed}}/history.csv",
         manifest=f"{VARIANT}/runs/{{run}}/seed-{{seed}}/manifest.json",
-    params:
-        spec=run_spec,
-        code=lambda wildcards: code.train_code(PLAN.runs[wildcards.run].spec),
-        folders=folders,
-        folder=f"{VARIANT}/runs/{{run}}/seed-{{seed}}",
-        state=RESULTS,
     log:
         f"{LOGS}/{PLAN.variant}/train-{{run}}-seed-{{seed}}.log",
     benchmark:
@@ -23,8 +17,13 @@ rule train:
     resources:
         mem_mb=MEMORY,
         gpu=1 if GPUS else 0,
+    params:
+        spec=run_spec,
+        code=lambda wildcards: code.train_code(PLAN.runs[wildcards.run].spec),
+        folders=folders,
+        folder=lambda wildcards, output: Path(output.manifest).parent,
     message:
         "Train {wildcards.run}, seed {wildcards.seed}"
     shell:
-        "vsepp train --spec {params.spec:q} {params.folders} --output {params.folder} --state {params.state}"
+        "vsepp train --spec {params.spec:q} {params.folders} --output {params.folder}"
         " --threads {threads} > {log} 2>&1"

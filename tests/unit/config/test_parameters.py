@@ -110,7 +110,7 @@ def test_all_mistakes_are_reported_at_once(params):
         ({"base": "vsepp", "dataset": "coco", "trainset": "RC", "finetune_from": "coco-vse0-rc-rv-ft"}, "fine-tuned itself"),
         ({"base": "vsepp", "dataset": "coco", "trainset": "1C", "finetune_from": "coco-vsepp-rc"}, "needs images"),
         ({"base": "vsepp", "dataset": "coco", "trainset": "RC", "feeds": {"1.7": "1K"}}, "row 1.7 is fed by"),
-        ({"base": "vsepp", "dataset": "coco", "trainset": "RC", "feeds": {"9.9": "1K"}}, "row 9.9 is not in published.csv"),
+        ({"base": "vsepp", "dataset": "coco", "trainset": "RC", "feeds": {"9.9": "1K"}}, "odd.feeds: row 9.9 is not in published.csv"),
         ({"base": "vsepp", "trainset": "RC"}, "no layer gives dataset"),
         ({"base": "vsepp", "dataset": "coco", "trainset": "RC", "text_dim": 7}, "joint_dim: got 128 with text_dim 128"),
     ],

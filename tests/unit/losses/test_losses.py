@@ -61,10 +61,14 @@ def test_a_loss_is_its_equation_written_as_loops(name, case):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize("options", [{}, {"queries": 3}, {"negatives": [0, 4]}, {"image_of": [0, 1, 0, 2, 1]}])
+@pytest.mark.parametrize(
+    "options", [{}, {"queries": 3}, {"negatives": [0, 4]}, {"image_of": [0, 1, 0, 2, 1]}]
+)
 def test_gradients_are_those_of_finite_differences(name, options):
     tensors = {key: torch.tensor(v) if isinstance(v, list) else v for key, v in options.items()}
-    scores = torch.randn(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(3)).requires_grad_()
+    scores = torch.randn(
+        5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(3)
+    ).requires_grad_()
     assert torch.autograd.gradcheck(lambda s: LOSSES[name](s, 0.2, **tensors), (scores,))
 
 

@@ -120,7 +120,9 @@ def test_a_zero_vector_stays_zero_with_a_finite_gradient():
 def test_an_encoder_in_the_model_sees_normalised_crops():
     encoder = build_encoder(ENCODER).eval()
     joint = model(encoder, encoder.dim).eval()
-    crops = torch.randint(0, 256, (2, 24, 24, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    crops = torch.randint(
+        0, 256, (2, 24, 24, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
     pixels = (crops.permute(0, 3, 1, 2) / 255 - 0.5) / 0.25
     expected = l2_normalise(joint.image_map(l2_normalise(encoder.network(pixels))))
     torch.testing.assert_close(joint.embed_images(crops), expected)

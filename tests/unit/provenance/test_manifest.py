@@ -60,13 +60,13 @@ def test_the_digest_of_an_artefact_is_the_recorded_one(tmp_path):
 
 
 def test_state_survives_a_failure_and_goes_after_success(tmp_path):
-    with pytest.raises(RuntimeError), state_folder(tmp_path, "job", {"a": 1}) as state:
+    with pytest.raises(RuntimeError), state_folder(tmp_path / "out", "job", {"a": 1}) as state:
         (state / "half").write_text("done")
         raise RuntimeError
-    with state_folder(tmp_path, "job", {"a": 1}) as again:
+    with state_folder(tmp_path / "out", "job", {"a": 1}) as again:
         assert (again / "half").read_text() == "done"
     assert not again.exists()
-    with state_folder(tmp_path, "job", {"a": 2}) as other:
+    with state_folder(tmp_path / "out", "job", {"a": 2}) as other:
         assert other != again
 
 

@@ -19,7 +19,9 @@ def naive(images, captions, form):
     """−‖max(0, g − f)‖² element by element, or its root, under autograd."""
     rows = []
     for image in images:
-        squared = [sum(torch.relu(g - f) ** 2 for f, g in zip(image, caption, strict=True)) for caption in captions]
+        squared = [
+            sum(torch.relu(g - f) ** 2 for f, g in zip(image, caption, strict=True)) for caption in captions
+        ]
         rows.append(torch.stack([-(s if form == "squared" else s.sqrt()) for s in squared]))
     return torch.stack(rows)
 

@@ -8,7 +8,9 @@ from vsepp.training.adam import Adam
 
 def parameters(seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return [torch.nn.Parameter(torch.randn(*shape, generator=generator)) for shape in ((5, 3), (4,), (2, 2, 2))]
+    return [
+        torch.nn.Parameter(torch.randn(*shape, generator=generator)) for shape in ((5, 3), (4,), (2, 2, 2))
+    ]
 
 
 def give_gradients(params, step):

@@ -14,7 +14,12 @@ CPU = torch.device("cpu")
 
 
 def test_a_checkpoint_is_read_back(tmp_path):
-    content = {"run": "a", "model": {"w": torch.rand(3, 2)}, "means": [torch.rand(2)], "history": [{"loss": 0.1}]}
+    content = {
+        "run": "a",
+        "model": {"w": torch.rand(3, 2)},
+        "means": [torch.rand(2)],
+        "history": [{"loss": 0.1}],
+    }
     save_checkpoint(tmp_path / "state", content)
     read = load_checkpoint(tmp_path / "state", "a")
     assert read["history"] == content["history"]

@@ -100,7 +100,7 @@ def test_artefacts_of_another_corpus_are_refused(corpus, tmp_path):
 
 def test_features_of_two_encoders_are_refused(corpus, tmp_path):
     np.save(tmp_path / "features.npy", np.zeros((39, 1, 64), np.float32))
-    with pytest.raises(VseppError, match="128 dimensions .* 64 .* different encoders"):
+    with pytest.raises(VseppError, match=r"128 dimensions .* 64 .* different encoders"):
         load_training_data(tiny.RC, tiny.artefacts(corpus, features=tmp_path), tiny.CPU)
 
 

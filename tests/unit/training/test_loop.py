@@ -101,7 +101,9 @@ def test_a_killed_process_goes_on_and_ends_bit_identical(corpus, tmp_path):
     spec = tmp_path / "run.json"
     spec.write_text(to_json(run))
     command = [sys.executable, tiny.__file__, *map(str, (spec, corpus, out, state))]
-    process = subprocess.Popen(command, cwd=Path(__file__).parents[3], env={**os.environ, "OMP_NUM_THREADS": "1"})
+    process = subprocess.Popen(
+        command, cwd=Path(__file__).parents[3], env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     try:
         deadline = time.monotonic() + 120
         while not (state / "checkpoint.pt").is_file():
@@ -302,7 +304,13 @@ def test_nan_in_the_loss_names_the_step_and_keeps_the_state(corpus, tmp_path):
     step = order.index(17) // 16 + 1
     with pytest.raises(VseppError) as caught:
         run_in(tmp_path, tiny.FROZEN, dataclasses.replace(data, train_inputs=spoilt))
-    for part in ("run tiny", "the loss is nan", f"epoch 2, step {step}", "learning rate 0.01", "after epoch 1 is kept"):
+    for part in (
+        "run tiny",
+        "the loss is nan",
+        f"epoch 2, step {step}",
+        "learning rate 0.01",
+        "after epoch 1 is kept",
+    ):
         assert part in str(caught.value)
     out, _ = run_in(tmp_path, tiny.FROZEN, data)
     whole, _ = run_in(tmp_path / "whole", tiny.FROZEN, data)

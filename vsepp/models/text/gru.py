@@ -41,7 +41,7 @@ class TextEncoder(nn.Module):
         torch.Tensor
             `(n, text_dim)`, in the order of the captions.
         """
-        # Packing sorts by length and leaves the padding out, so the GRU does no work for it and ends at `<end>`.
+        # Packing leaves the padding out, so the GRU does no work for it and each caption ends at its `<end>`.
         packed = pack_padded_sequence(ids.T, lengths, enforce_sorted=False)
         words = PackedSequence(
             self.words(packed.data), packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices

@@ -1,0 +1,131 @@
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from vsepp.data.tokens import Tokens
+from vsepp.errors import VseppError
+from vsepp.evaluation.encode import encode_split, split_rows
+from vsepp.models.joint import JointEmbedding
+from vsepp.spec import ModelSpec
+
+CPU = torch.device("cpu")
+SPEC = ModelSpec(
+    text_encoder="gru",
+    word_dim=4,
+    text_dim=6,
+    joint_dim=6,
+    caption_projection=False,
+    image_bias=True,
+    normalise_features=True,
+    normalise_images=False,
+    absolute=False,
+    similarity="order",
+    order_form="squared",
+)
+SPLITS = ["train", "test", "val", "test", "test", "train"]
+# Captions are not sorted by image, images have different numbers of them, and lengths are mixed.
+OWNERS = [3, 0, 1, 3, 4, 2, 1, 3, 5]
+CAPTIONS = [
+    [1, 9, 8, 2],
+    [1, 2],
+    [1, 7, 2],
+    [1, 2],
+    [1, 4, 5, 6, 7, 2],
+    [1, 5, 2],
+    [1, 6, 6, 2],
+    [1, 8, 2],
+    [1, 2],
+]
+
+
+@pytest.fixture
+def tables():
+    images = pd.DataFrame({"split": SPLITS})
+    captions = pd.DataFrame({"image_index": np.int32(OWNERS), "split": [SPLITS[owner] for owner in OWNERS]})
+    return images, captions
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return JointEmbedding(SPEC, 5, 10)
+
+
+def features():
+    return torch.rand(len(SPLITS), 5, generator=torch.Generator().manual_seed(1))
+
+
+def test_rows_of_a_split_keep_the_order_of_the_file(tables):
+    rows = split_rows(*tables, "test")
+    assert rows.images.tolist() == [1, 3, 4]
+    assert rows.captions.tolist() == [0, 2, 3, 4, 6, 7]
+    assert rows.caption_to_image.tolist() == [1, 0, 1, 2, 0, 1]
+
+
+def test_the_first_images_bring_all_of_their_captions_and_no_others(tables):
+    rows = split_rows(*tables, "test", limit=1)
+    assert rows.images.tolist() == [1]
+    assert rows.captions.tolist() == [2, 6]
+    assert rows.caption_to_image.tolist() == [0, 0]
+
+
+def test_an_empty_split_is_refused(tables):
+    with pytest.raises(VseppError, match=r"'restval' has no images .* train, test, val"):
+        split_rows(*tables, "restval")
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(tables, model, batch_size):
+    rows = split_rows(*tables, "test")
+    found = encode_split(
+        model,
+        lambda rows: features()[rows],
+        Tokens.from_lists(CAPTIONS),
+        rows,
+        device=CPU,
+        batch_size=batch_size,
+    )
+    with torch.no_grad():
+        images = [model.embed_images(features()[row][None])[0] for row in rows.images]
+        captions = [
+            model.embed_captions(torch.tensor([CAPTIONS[row]]), torch.tensor([len(CAPTIONS[row])]))[0]
+            for row in rows.captions
+        ]
+    np.testing.assert_allclose(found.image_embeddings, torch.stack(images), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found.caption_embeddings, torch.stack(captions), rtol=1e-5, atol=1e-6)
+    assert found.image_embeddings.dtype == found.caption_embeddings.dtype == np.float32
+    assert found.caption_to_image.tolist() == rows.caption_to_image.tolist()
+    assert found.similarity == "order"
+
+
+def test_each_image_is_asked_for_once(tables, model):
+    asked = []
+
+    def inputs(rows):
+        asked.extend(rows.tolist())
+        return features()[rows]
+
+    rows = split_rows(*tables, "test")
+    encode_split(model, inputs, Tokens.from_lists(CAPTIONS), rows, device=CPU, batch_size=2)
+    assert asked == [1, 3, 4]
+
+
+def test_the_model_is_in_evaluation_mode_meanwhile_and_gets_its_modes_back(tables, model):
+    model.text.words = torch.nn.Sequential(model.text.words, torch.nn.Dropout(0.9))
+    model.train()
+    model.text.eval()
+    rows, tokens = split_rows(*tables, "test"), Tokens.from_lists(CAPTIONS)
+    model.text.words[1].train()
+    found = [encode_split(model, lambda rows: features()[rows], tokens, rows, device=CPU) for _ in range(2)]
+    assert np.array_equal(found[0].caption_embeddings, found[1].caption_embeddings)
+    assert model.training and not model.text.training and model.text.words[1].training
+
+
+def test_similarity_is_the_models(tables, model):
+    model.spec = dataclasses.replace(SPEC, similarity="dot")
+    rows = split_rows(*tables, "val")
+    found = encode_split(model, lambda rows: features()[rows], Tokens.from_lists(CAPTIONS), rows, device=CPU)
+    assert found.similarity == "dot"
