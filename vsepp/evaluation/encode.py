@@ -228,8 +228,8 @@ def check_rows(found: int, expected: int, folder: Path | None, what: str) -> Non
     """Refuse an artefact that has not one row for each image of the corpus."""
     if found != expected:
         raise VseppError(
-            f"{folder}: has {what} of {found} images, expected {expected} as in the images table; it was made "
-            "from another corpus: run the step that makes it again"
+            f"{folder}: has {what} of {found} images, expected {expected} as in the images table; it was "
+            "made from another corpus: run the step that makes it again"
         )
 
 

@@ -1,7 +1,7 @@
 """Run a frozen encoder over crops, so that a crop's feature does not depend on what else is in its batch.
 
 Matrix products may add in another order in a batch of another size. So every caller goes through
-`encode_crops`, which always runs `ENCODE_BATCH` crops and pads the last ones. On a CPU in float32 a crop's
+`encode_crops`, which always runs `encode_batch` crops and pads the last ones. On a CPU in float32 a crop's
 feature is then the same, bit for bit, in every position, beside any other crops and with any number of
 threads (tests hold the encoders to it); on a GPU it is the same as far as the libraries keep to one algorithm
 per shape.
@@ -17,6 +17,15 @@ from vsepp.features.crops import gather_crops
 from vsepp.models.encoders import ImageEncoder
 
 ENCODE_BATCH = 128
+# On a CPU, so that what lies between the layers of a full-size network does not outgrow cache and memory: at
+# 224 pixels EfficientNet-Lite0 runs twice as fast as with 128 at a time, in an eighth of the memory.
+_LARGE_ON_CPU = 16
+_LARGE_PIXELS = 64
+
+
+def encode_batch(size: int, device: torch.device) -> int:
+    """Crops that are encoded at a time: decided by their size in pixels and the kind of device alone."""
+    return _LARGE_ON_CPU if device.type == "cpu" and size > _LARGE_PIXELS else ENCODE_BATCH
 
 
 def encode_crops(
@@ -54,14 +63,15 @@ def encode_crops(
     encoder.to(device).eval()
     features = np.empty((len(rows), encoder.dim), np.float32)
     # Repeating the first crop fills up the last batch.
-    padded = np.zeros(-(-len(rows) // ENCODE_BATCH) * ENCODE_BATCH, np.int64)
+    batch = encode_batch(encoder.spec.input_size, device)
+    padded = np.zeros(-(-len(rows) // batch) * batch, np.int64)
     padded[: len(rows)] = np.arange(len(rows))
     with torch.inference_mode(), torch.autocast(device.type, enabled=False):
-        for start in range(0, len(rows), ENCODE_BATCH):
-            part = padded[start : start + ENCODE_BATCH]
+        for start in range(0, len(rows), batch):
+            part = padded[start : start + batch]
             crops = gather_crops(store, rows[part], boxes[part], flips[part], encoder.spec.input_size)
             out = encoder(encoder.normalise(crops.to(device))).cpu().numpy()
-            features[start : start + ENCODE_BATCH] = out[: len(rows) - start]
+            features[start : start + batch] = out[: len(rows) - start]
     if not np.isfinite(features).all():
         row = rows[np.flatnonzero(~np.isfinite(features).all(axis=1))[0]]
         raise VseppError(

@@ -42,8 +42,9 @@ TONES = {
     "grey": ((92, 96, 104), (150, 150, 156), (204, 204, 200)),
 }
 """Tone → RGB, 0–255; none is a colour of `vsepp.scenes.render.PALETTE`."""
-LABELS = (tuple(FAMILIES), tuple(SURFACES), tuple(TONES))
-"""A label has three parts, each with a softmax of its own."""
+LABELS = (tuple(FAMILIES), tuple(SURFACES), tuple(TONES), tuple(TONES), tuple(TONES))
+"""Parts of a label, each with a softmax of its own: of the object its shape, surface and tone; the background's
+tone above and below."""
 
 _RADII = (0.2, 0.4)
 _HELD_OUT = 0.1
@@ -110,25 +111,24 @@ def labelled_scenes(spec: PretrainingSpec) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _labelled_scene(label: list[int], side: int, rng: np.random.Generator) -> np.ndarray:
-    family, surface, tone = (part[index] for part, index in zip(LABELS, label, strict=True))
+    family, surface, tone, above, below = (part[index] for part, index in zip(LABELS, label, strict=True))
     large = side * SUPERSAMPLING
-    tones = np.array([colour for colours in TONES.values() for colour in colours], dtype=float)
-    # The background and a texture's second colour can be of any tone: only the object's own colour tells.
-    top, bottom, partner = tones[rng.integers(len(tones), size=3)] + rng.normal(0.0, 12.0, size=(3, 3))
-    colour = rng.choice(TONES[tone]) + rng.normal(0.0, 10.0, size=3)
-    canvas = gradient((large, large), [(0, 0.5 * top + 110), (large, 0.5 * bottom + 110)])
-    canvas = canvas.rotate(90 * int(rng.integers(4)))
+    horizon = int(large * rng.uniform(0.35, 0.65))
+    high, low = (rng.choice(TONES[name]) + rng.normal(0.0, 8.0, size=3) for name in (above, below))
+    canvas = gradient((large, large), [(0, high), (horizon, high + 20), (horizon, low + 20), (large, low)])
     radius = rng.uniform(*_RADII)
-    x, y = rng.uniform(min(radius, 0.3), 1 - min(radius, 0.3), size=2).tolist()
     thing = Thing(
         shape=str(rng.choice(FAMILIES[family])),
         colour=tone,
         texture=str(rng.choice(SURFACES[surface])),
         size="",
-        x=x,
-        y=y,
+        x=float(rng.uniform(0.25, 0.75)),
+        y=float(rng.uniform(0.25, 0.75)),
         angle=float(rng.normal(0.0, 0.3)),
     )
+    colour = rng.choice(TONES[tone]) + rng.normal(0.0, 8.0, size=3)
+    # A texture's second colour can be of any tone.
+    partner = rng.choice(TONES[rng.choice(tuple(TONES))]) + rng.normal(0.0, 8.0, size=3)
     draw_thing(canvas, thing, radius * side, colour, partner, rng)
     return finish(canvas, rng, 0.02)
 

@@ -91,8 +91,8 @@ def load_training_data(run: RunSpec, artefacts: Artefacts, device: torch.device)
         )
     if tokens.ids.max() >= len(vocabulary):
         raise VseppError(
-            f"{artefacts.tokens}: word index {tokens.ids.max()} is beyond the vocabulary of {len(vocabulary)} "
-            "words; run the step that makes the tokens again"
+            f"{artefacts.tokens}: word index {tokens.ids.max()} is beyond the vocabulary of "
+            f"{len(vocabulary)} words; run the step that makes the tokens again"
         )
     pairs = np.flatnonzero(captions["split"].isin(run.train_splits))
     if not len(pairs):

@@ -12,26 +12,26 @@ CPU = torch.device("cpu")
 SIZE = 40
 
 
-def make(architecture: str):
+def make(architecture: str, size: int = SIZE):
     torch.manual_seed(0)
     spec = EncoderSpec(
         name="vgg",
         architecture=architecture,
         weights="random",
-        input_size=SIZE,
-        store_side=SIZE,
+        input_size=size,
+        store_side=size,
         mean=(0.5, 0.5, 0.5),
         std=(0.25, 0.25, 0.25),
     )
     return build_encoder(spec)
 
 
-def store(count: int) -> np.ndarray:
-    return np.random.default_rng(0).integers(0, 256, (count, SIZE, SIZE, 3), dtype=np.uint8)
+def store(count: int, size: int = SIZE) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
 
 
 def encode(images, encoder, rows) -> np.ndarray:
-    boxes, flips = fixed_boxes(CropSpec(kind="1C", size=SIZE), SIZE)
+    boxes, flips = fixed_boxes(CropSpec(kind="1C", size=images.shape[1]), images.shape[1])
     return encode_crops(
         images, encoder, rows, np.repeat(boxes, len(rows), 0), np.repeat(flips, len(rows)), CPU
     )
@@ -44,18 +44,27 @@ def threads():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("architecture", ["mini/vgg_mini", "mini/resnet_mini", "torchvision/resnet18"])
-def test_a_feature_is_the_same_bits_in_any_position_beside_any_others(architecture, threads):
-    encoder = make(architecture)
-    images = store(150)
+@pytest.mark.parametrize(
+    ("architecture", "size", "count"),
+    [
+        ("mini/vgg_mini", 40, 150),
+        ("mini/resnet_mini", 40, 150),
+        ("torchvision/resnet18", 40, 150),
+        ("torchvision/resnet18", 96, 20),
+        ("torchvision/mobilenet_v2", 96, 20),
+    ],
+)
+def test_a_feature_is_the_same_bits_in_any_position_beside_any_others(architecture, size, count, threads):
+    encoder = make(architecture, size)
+    images = store(count, size)
     threads(1)
-    together = encode(images, encoder, np.arange(150))
-    assert np.unique(together, axis=0).shape[0] == 150
-    order = np.random.default_rng(1).permutation(150)
+    together = encode(images, encoder, np.arange(count))
+    assert np.unique(together, axis=0).shape[0] == count
+    order = np.random.default_rng(1).permutation(count)
     np.testing.assert_array_equal(encode(images, encoder, order), together[order])
-    np.testing.assert_array_equal(encode(images, encoder, np.array([140])), together[[140]])
+    np.testing.assert_array_equal(encode(images, encoder, np.array([count - 2])), together[[count - 2]])
     threads(2)
-    np.testing.assert_array_equal(encode(images, encoder, order[:99]), together[order[:99]])
+    np.testing.assert_array_equal(encode(images, encoder, order[: count // 2]), together[order[: count // 2]])
 
 
 @pytest.mark.parametrize("architecture", ["mini/vgg_mini", "mini/resnet_mini"])

@@ -1,0 +1,107 @@
+"""One command, from nothing to the report, on the mini preset."""
+
+import csv
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+pytestmark = pytest.mark.workflow
+
+
+def metrics(mini, run):
+    path = mini.folder / "results/mini/paper/metrics" / run / "seed-0/metrics.json"
+    return json.loads(path.read_text())
+
+
+def test_the_default_profile_is_in_force(mini):
+    assert "profile" in mini.output.splitlines()[0]
+    assert "profiles/default" in mini.output.splitlines()[0]
+
+
+def test_it_ends_with_where_the_tables_are_and_their_headline_numbers(mini):
+    end = mini.output[mini.output.rindex("steps (100%) done") :]
+    assert "reports/mini/paper/index.html" in end
+    assert re.search(r"VSE\+\+.*\d+\.\d", end)
+
+
+def test_every_trained_row_of_every_table_is_filled(mini):
+    filled = 0
+    for number in (1, 2, 3, 4):
+        with (mini.folder / f"reports/mini/paper/tables/table{number}.csv").open() as stream:
+            for row in csv.DictReader(stream):
+                if row["kind"] == "trained":
+                    assert 0 <= float(row["ours_i2t_r1"]) <= 100
+                    filled += 1
+    assert filled == 9 - 1 + 12 + 10 + 4
+
+
+def test_captions_say_that_the_numbers_are_the_embedded_corpus(mini):
+    class Captions(HTMLParser):
+        inside, texts = False, None
+
+        def __init__(self):
+            super().__init__()
+            self.texts = []
+
+        def handle_starttag(self, tag, attributes):
+            if tag in ("caption", "figcaption"):
+                self.inside = True
+                self.texts.append("")
+
+        def handle_endtag(self, tag):
+            if tag in ("caption", "figcaption"):
+                self.inside = False
+
+        def handle_data(self, data):
+            if self.inside:
+                self.texts[-1] += data
+
+    parser = Captions()
+    parser.feed((mini.folder / "reports/mini/paper/index.html").read_text())
+    assert len(parser.texts) == 6
+    assert all("embedded corpus" in text for text in parser.texts)
+
+
+def test_the_entry_page_opens_the_default_variant(mini):
+    assert "paper/index.html" in (mini.folder / "reports/mini/index.html").read_text()
+
+
+def test_a_second_run_has_nothing_to_do(mini):
+    assert mini.planned("reproduce_tables") == {}
+
+
+def test_vsepp_on_random_crops_is_neither_trivial_nor_hopeless(mini):
+    for run, protocol in (("coco-vsepp-rc", "5x1K"), ("flickr-vsepp-rc", "1K")):
+        found = metrics(mini, run)[protocol]
+        assert 15 <= found["image_to_text"]["r1"] <= 85
+        assert 15 <= found["text_to_image"]["r1"] <= 85
+
+
+def test_fine_tuning_has_something_to_gain(mini):
+    frozen, tuned = (metrics(mini, f"coco-vsepp-rc-rv{suffix}")["5x1K"]["rsum"] for suffix in ("", "-ft"))
+    assert tuned > frozen
+
+
+def test_every_artefact_has_a_manifest(mini):
+    results = mini.folder / "results/mini"
+    folders = {path.parent for pattern in ("*.npy", "*.npz", "*.safetensors", "*.parquet") for path in results.rglob(pattern)}
+    assert len(folders) > 32 * 3
+    for folder in folders:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        assert manifest["code_digest"]
+        assert manifest["outputs"]
+
+
+def test_no_job_takes_more_than_two_gigabytes(mini):
+    for path in (mini.folder / "results/mini/benchmarks").rglob("*.tsv"):
+        with path.open() as stream:
+            for row in csv.DictReader(stream, delimiter="\t"):
+                if row["max_rss"] not in ("-", "NA"):
+                    assert float(row["max_rss"]) < 2000, path.name
+
+
+def test_no_state_is_left_behind(mini):
+    left = [path for path in mini.folder.rglob(".state/*") if path.suffix != ".lock"]
+    assert left == []
