@@ -36,8 +36,7 @@ def encode_crops(
     flips: np.ndarray,
     device: torch.device,
 ) -> np.ndarray:
-    """Features of crops under a frozen encoder, in evaluation mode and float32 whatever the caller's
-    autocast.
+    """Features of crops under a frozen encoder: evaluation mode, float32 under any autocast of the caller.
 
     Parameters
     ----------

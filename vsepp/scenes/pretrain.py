@@ -1,8 +1,9 @@
 """Pretraining of the mini encoders: what ImageNet is to VGG19 and ResNet152.
 
-Single objects with a coarse label are classified. Their colours have no names in the captions, most of their
-shapes are not the captions', their textures are of two hues and their backgrounds are mere gradients, so the
-frozen features do not already hold what captions say, and fine-tuning has something to gain.
+Single objects before two-coloured backgrounds are classified coarsely: by family of shapes, by surface, by
+tones. Their colours have no names in the captions, half of their shapes are not the captions', their textures are
+of two hues and their backgrounds are neither grass nor storm. So the frozen features do not already hold what
+captions say, and fine-tuning has something to gain.
 """
 
 from __future__ import annotations
@@ -42,9 +43,14 @@ TONES = {
     "grey": ((92, 96, 104), (150, 150, 156), (204, 204, 200)),
 }
 """Tone → RGB, 0–255; none is a colour of `vsepp.scenes.render.PALETTE`."""
-LABELS = (tuple(FAMILIES), tuple(SURFACES), tuple(TONES), tuple(TONES), tuple(TONES))
-"""Parts of a label, each with a softmax of its own: of the object its shape, surface and tone; the background's
-tone above and below."""
+LABELS = {
+    "shape": tuple(FAMILIES),
+    "surface": tuple(SURFACES),
+    "tone": tuple(TONES),
+    "above": tuple(TONES),
+    "below": tuple(TONES),
+}
+"""Part of a label → its values, told apart by a softmax of their own; the last two are the background's tones."""
 
 _RADII = (0.2, 0.4)
 _HELD_OUT = 0.1
@@ -69,7 +75,7 @@ def pretrain(encoder_specs: list[EncoderSpec], spec: PretrainingSpec, out: dict[
     Returns
     -------
     dict
-        Name of an encoder → `train_accuracy` and `held_out_accuracy` (fractions), `classes`, `images`.
+        Name of an encoder → `images`, `train_accuracy` and `held_out_accuracy` (part of the label → fraction).
 
     Raises
     ------
@@ -102,16 +108,20 @@ def labelled_scenes(spec: PretrainingSpec) -> tuple[np.ndarray, np.ndarray]:
     images : np.ndarray
         `(n, side, side, 3)` uint8 RGB.
     labels : np.ndarray
-        `(n, 3)` int64, rows of the parts of `LABELS`; each value of a part about equally often.
+        `(n, 5)` int64, rows of the parts of `LABELS`; each value of a part about equally often.
     """
     rng = np.random.default_rng(spec.seed)
-    labels = np.stack([rng.permutation(np.arange(spec.images) % len(part)) for part in LABELS], axis=1)
+    labels = np.stack(
+        [rng.permutation(np.arange(spec.images) % len(part)) for part in LABELS.values()], axis=1
+    )
     images = np.stack([_labelled_scene(label, spec.side, rng) for label in labels.tolist()])
     return images, labels.astype(np.int64)
 
 
 def _labelled_scene(label: list[int], side: int, rng: np.random.Generator) -> np.ndarray:
-    family, surface, tone, above, below = (part[index] for part, index in zip(LABELS, label, strict=True))
+    family, surface, tone, above, below = (
+        part[index] for part, index in zip(LABELS.values(), label, strict=True)
+    )
     large = side * SUPERSAMPLING
     horizon = int(large * rng.uniform(0.35, 0.65))
     high, low = (rng.choice(TONES[name]) + rng.normal(0.0, 8.0, size=3) for name in (above, below))
@@ -135,61 +145,84 @@ def _labelled_scene(label: list[int], side: int, rng: np.random.Generator) -> np
 
 def _train(
     encoder_spec: EncoderSpec, spec: PretrainingSpec, images: np.ndarray, labels: np.ndarray, folder: Path
-) -> dict[str, float]:
-    held_out = max(1, int(_HELD_OUT * len(images)))
+) -> dict[str, Any]:
     pixels, targets = torch.from_numpy(images), torch.from_numpy(labels)
-    order = np.random.default_rng([spec.seed, 1])
+    held_out = max(1, int(_HELD_OUT * len(images)))
     # Dropout and initial weights come from torch's generator; the caller's is left as it was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
         encoder = build_encoder(encoder_spec)
-        head = nn.Linear(encoder.dim, len(CLASSES))
-        parameters = [*encoder.parameters(), *head.parameters()]
-        optimiser = torch.optim.Adam(parameters, lr=spec.learning_rate)
-        steps = spec.epochs * -(-(len(images) - held_out) // spec.batch_size)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(
-            optimiser, max_lr=spec.learning_rate, total_steps=steps, pct_start=_WARM_UP, cycle_momentum=False
-        )
-        encoder.train()
-        for _ in range(spec.epochs):
-            right = 0
-            rows = held_out + order.permutation(len(images) - held_out)
-            for start in range(0, len(rows), spec.batch_size):
-                batch = rows[start : start + spec.batch_size]
-                crops = _random_crops(pixels[batch], encoder_spec.input_size, order)
-                scores = head(encoder(encoder.normalise(crops)))
-                loss = nn.functional.cross_entropy(scores, targets[batch])
-                if not torch.isfinite(loss):
-                    raise VseppError(
-                        f"pretraining of {encoder_spec.name!r}: the loss is {loss.item()}; lower "
-                        f"pretraining.learning_rate, now {spec.learning_rate}"
-                    )
-                optimiser.zero_grad(set_to_none=True)
-                loss.backward()
-                optimiser.step()
-                schedule.step()
-                right += int((scores.argmax(1) == targets[batch]).sum())
+        head = nn.Linear(encoder.dim, sum(len(part) for part in LABELS))
+        right = _fit(encoder, head, pixels[held_out:], targets[held_out:], spec)
     encoder.eval()
     save_encoder(encoder, folder)
-    return {
-        "train_accuracy": right / (len(images) - held_out),
-        "held_out_accuracy": _accuracy(encoder, head, pixels[:held_out], targets[:held_out]),
-        "classes": len(CLASSES),
-        "images": len(images),
-    }
+    facts = {"images": len(images), "train_accuracy": right}
+    return {**facts, "held_out_accuracy": _accuracy(encoder, head, pixels[:held_out], targets[:held_out])}
+
+
+def _fit(
+    encoder: ImageEncoder, head: nn.Linear, pixels: torch.Tensor, targets: torch.Tensor, spec: PretrainingSpec
+) -> dict[str, float]:
+    """Minimise the cross entropy; return the last epoch's accuracy on the crops as they were trained on."""
+    rng = np.random.default_rng([spec.seed, 1])
+    optimiser = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=spec.learning_rate)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimiser,
+        max_lr=spec.learning_rate,
+        total_steps=spec.epochs * -(-len(pixels) // spec.batch_size),
+        pct_start=_WARM_UP,
+        cycle_momentum=False,
+    )
+    encoder.train()
+    for _ in range(spec.epochs):
+        right = torch.zeros(len(LABELS), dtype=torch.float64)
+        for batch in torch.from_numpy(rng.permutation(len(pixels))).split(spec.batch_size):
+            crops = _random_crops(pixels[batch], encoder.spec.input_size, rng)
+            parts = _parts(head(encoder(encoder.normalise(crops))))
+            loss = sum(
+                nn.functional.cross_entropy(scores, truth)
+                for scores, truth in zip(parts, targets[batch].T, strict=True)
+            )
+            if not torch.isfinite(loss):
+                raise VseppError(
+                    f"pretraining of {encoder.spec.name!r}: the loss is {float(loss)}; lower "
+                    f"pretraining.learning_rate, now {spec.learning_rate}"
+                )
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+            right += _hits(parts, targets[batch])
+    return _named(right / len(pixels))
 
 
 @torch.no_grad()
-def _accuracy(encoder: ImageEncoder, head: nn.Linear, pixels: torch.Tensor, targets: torch.Tensor) -> float:
-    """Fraction of centre crops classified rightly."""
+def _accuracy(
+    encoder: ImageEncoder, head: nn.Linear, pixels: torch.Tensor, targets: torch.Tensor
+) -> dict[str, float]:
+    """Fraction of centre crops of which each part of the label is told rightly."""
     size = encoder.spec.input_size
     margin = (pixels.shape[1] - size) // 2
     crops = pixels[:, margin : margin + size, margin : margin + size]
-    right = [
-        (head(encoder(encoder.normalise(part))).argmax(1) == target)
-        for part, target in zip(crops.split(256), targets.split(256), strict=True)
-    ]
-    return float(torch.cat(right).double().mean())
+    right = torch.zeros(len(LABELS), dtype=torch.float64)
+    for part, truth in zip(crops.split(256), targets.split(256), strict=True):
+        right += _hits(_parts(head(encoder(encoder.normalise(part)))), truth)
+    return _named(right / len(pixels))
+
+
+def _parts(scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Scores `(n, values of all parts)` to one `(n, values)` for each part of the label."""
+    return scores.split([len(values) for values in LABELS.values()], dim=1)
+
+
+def _hits(parts: tuple[torch.Tensor, ...], targets: torch.Tensor) -> torch.Tensor:
+    return torch.stack(
+        [(scores.argmax(1) == truth).sum() for scores, truth in zip(parts, targets.T, strict=True)]
+    )
+
+
+def _named(values: torch.Tensor) -> dict[str, float]:
+    return dict(zip(LABELS, values.tolist(), strict=True))
 
 
 def _random_crops(pixels: torch.Tensor, size: int, rng: np.random.Generator) -> torch.Tensor:

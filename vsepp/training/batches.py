@@ -54,8 +54,8 @@ def epoch_batches(
         From 0.
     negative_set
         M, the number of pairs among which negatives are sought. Below the batch size they are sampled from
-        the batch, one subset for all queries of the step; above it, more pairs are sampled from the rest of the
-        training pairs, and the batch is part of the negative set. `None` is the batch.
+        the batch, one subset for all queries of the step; above it, more pairs are sampled from the rest of
+        the training pairs, and the batch is part of the negative set. `None` is the batch.
     """
     order = epoch_order(pairs, order_seed, epoch)
     size = batch_size if negative_set is None else negative_set

@@ -9,8 +9,8 @@ from pathlib import Path
 from vsepp.evaluation.metrics import RetrievalMetrics
 
 # A model has collapsed when an epoch's mean loss is so close to that of equal embeddings, relatively, and
-# scores differ by so little of the margin. The loss alone does not tell: a sound training may pass through the
-# same value.
+# scores differ by so little of the margin. The loss alone does not tell: a sound training may pass through
+# the same value.
 COLLAPSED_LOSS = 0.01
 COLLAPSED_SPREAD = 0.05
 
