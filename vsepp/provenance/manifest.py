@@ -53,6 +53,7 @@ def recorded(
     """
     started = time.monotonic()
     facts: dict[str, Any] = {}
+    git = dict(git_state())  # of the code that runs, whatever is checked out by the time it ends
     yield facts
     manifest = {
         "step": step,
@@ -66,7 +67,7 @@ def recorded(
             if path.name != MANIFEST and not path.name.startswith(".")
         },
         "seed": seed,
-        "git": dict(git_state()),
+        "git": git,
         "versions": dict(versions()),
         "machine": {
             "platform": platform.platform(),
