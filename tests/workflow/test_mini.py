@@ -86,7 +86,11 @@ def test_fine_tuning_has_something_to_gain(mini):
 
 def test_every_artefact_has_a_manifest(mini):
     results = mini.folder / "results/mini"
-    folders = {path.parent for pattern in ("*.npy", "*.npz", "*.safetensors", "*.parquet") for path in results.rglob(pattern)}
+    folders = {
+        path.parent
+        for pattern in ("*.npy", "*.npz", "*.safetensors", "*.parquet")
+        for path in results.rglob(pattern)
+    }
     assert len(folders) > 32 * 3
     for folder in folders:
         manifest = json.loads((folder / "manifest.json").read_text())

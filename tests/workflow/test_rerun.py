@@ -96,7 +96,8 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_weights(tiny):
     log = (tiny.folder / "results/mini/logs/broken/train-flickr-vse0-rc-seed-0.log").read_text()
     assert "goes on after epoch" in log
     one, other = (
-        tiny.folder / f"results/mini/{label}/runs/flickr-vse0-rc/seed-0/model.safetensors" for label in ("whole", "broken")
+        tiny.folder / f"results/mini/{label}/runs/flickr-vse0-rc/seed-0/model.safetensors"
+        for label in ("whole", "broken")
     )
     assert one.read_bytes() == other.read_bytes()
 
@@ -156,7 +157,11 @@ def test_two_trainings_with_one_seed_give_the_same_weights(tiny):
 
 def test_inline_random_crop_features_train_the_same_weights_as_the_tape(tiny):
     runs = {**TINY["runs"], "default": {**TINY["runs"]["default"], "rc_features": "inline"}}
-    Workflow(tiny.folder, tiny.source, {**tiny.config, "only": ["flickr-vsepp-rc"], "label": "inline", "runs": runs}).run("all_models")
+    Workflow(
+        tiny.folder,
+        tiny.source,
+        {**tiny.config, "only": ["flickr-vsepp-rc"], "label": "inline", "runs": runs},
+    ).run("all_models")
     tape, inline = (
         (tiny.folder / f"results/mini/{label}/runs/flickr-vsepp-rc/seed-0/model.safetensors").read_bytes()
         for label in ("tiny", "inline")
@@ -173,7 +178,17 @@ def test_another_fidelity_runs_the_whole_way(tiny):
 
 def test_embeddings_of_a_run_can_be_scored_by_hand(tiny):
     embeddings = tiny.folder / "results/mini/tiny/embeddings/coco-orderpp-10c-rv/seed-0/embeddings.npz"
-    command = [sys.executable, "-m", "vsepp.cli", "evaluate", str(embeddings), "--protocol", "5x1K", "--fold-size", "10"]
+    command = [
+        sys.executable,
+        "-m",
+        "vsepp.cli",
+        "evaluate",
+        str(embeddings),
+        "--protocol",
+        "5x1K",
+        "--fold-size",
+        "10",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tiny.source)
     assert "caption retrieval" in done.stdout
     assert np.load(embeddings)["similarity"] == "order"

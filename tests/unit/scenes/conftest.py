@@ -1,0 +1,41 @@
+import pytest
+
+from vsepp.scenes.settings import Settings
+from vsepp.spec import ScenesSpec
+
+VALUES = {
+    "objects_min": 1,
+    "objects_max": 3,
+    "near_duplicate": 0.4,
+    "overlap": 0.25,
+    "shortest_side": 0.75,
+    "colour_jitter": 0.03,
+    "noise": 0.01,
+    "jpeg_quality": 92,
+    "omit_object": 0.2,
+    "omit_attribute": 0.25,
+    "omit_background": 0.35,
+    "vague": 0.05,
+    "synonym": 0.35,
+    "relation": 0.5,
+    "extra_captions": 0.3,
+}
+
+
+@pytest.fixture
+def values():
+    return dict(VALUES)
+
+
+@pytest.fixture
+def settings():
+    return Settings.from_mapping(VALUES)
+
+
+@pytest.fixture
+def scenes_spec():
+    images = {
+        "coco": {"train": 20, "restval": 8, "val": 6, "test": 9},
+        "flickr": {"train": 11, "val": 4, "test": 5},
+    }
+    return ScenesSpec(seed=3, side=48, images=images, settings=dict(VALUES))

@@ -1,0 +1,139 @@
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from vsepp.scenes import words
+from vsepp.scenes.grammar import tokenise, write_caption, write_captions
+from vsepp.scenes.world import COLOURS, GROUNDS, SHAPES, SIZES, SKIES, TEXTURES, Scene, Thing, sample_split
+
+
+def thing(**changes):
+    usual = dict(shape="square", colour="red", texture="striped", size="large", x=0.2, y=0.5, angle=0.0)
+    return Thing(**(usual | changes))
+
+
+def captions_of(scene, settings, count=60, seed=0):
+    rng = np.random.default_rng(seed)
+    return [write_caption(scene, rng, settings) for _ in range(count)]
+
+
+def says(caption, forms):
+    """Whether a whole word or phrase of `forms` is in the caption."""
+    return any(re.search(rf"\b{re.escape(form)}s?\b", caption.lower()) for form in forms)
+
+
+def test_every_attribute_has_words():
+    assert set(words.SHAPES) == set(SHAPES)
+    assert set(words.COLOURS) == set(COLOURS)
+    assert set(words.TEXTURES) == set(words.TEXTURES_AFTER) == set(TEXTURES)
+    assert set(words.SIZES) == set(SIZES)
+    assert set(words.GROUNDS) == set(GROUNDS)
+    assert set(words.SKIES) == set(SKIES)
+
+
+def test_no_word_means_two_things():
+    for table in (words.SHAPES, words.COLOURS, words.TEXTURES, words.GROUNDS, words.SKIES):
+        forms = [form for several in table.values() for form in several]
+        assert len(forms) == len(set(forms))
+
+
+def test_captions_say_nothing_that_is_not_in_the_scene(settings):
+    rng = np.random.default_rng(5)
+    for scene in sample_split(rng, 150, 56, settings):
+        for caption in write_captions(scene, 5, rng, settings):
+            for shape in set(SHAPES) - {thing.shape for thing in scene.things}:
+                # A heart is also called a heart shape, so `shape` alone tells nothing.
+                assert not says(caption, words.SHAPES[shape]), caption
+            for texture in set(TEXTURES) - {thing.texture for thing in scene.things}:
+                assert not says(caption, words.TEXTURES[texture] + words.TEXTURES_AFTER[texture]), caption
+            for ground in set(GROUNDS) - {scene.ground}:
+                assert not says(caption, words.GROUNDS[ground]), caption
+            for sky in set(SKIES) - {scene.sky}:
+                assert not says(caption, words.SKIES[sky]), caption
+
+
+def test_without_omission_everything_is_said(settings):
+    strict = dataclasses.replace(
+        settings, omit_object=0, omit_attribute=0, omit_background=0, vague=0, synonym=0, relation=1
+    )
+    scene = Scene(60, 50, "snow", "night", (thing(), thing(colour="blue", shape="star", x=0.8)))
+    complete = [c for c in captions_of(scene, strict) if "shapes" not in c]
+    assert complete
+    for caption in complete:
+        for word in ("red", "blue", "square", "star", "big", "snow", "night"):
+            assert says(caption, [word]), caption
+
+
+@pytest.mark.parametrize(
+    ("name", "forms"),
+    [
+        ("omit_attribute", words.COLOURS["red"]),
+        ("omit_background", words.GROUNDS["snow"]),
+        ("vague", words.SHAPES["square"]),
+    ],
+)
+def test_omission_happens_as_often_as_set(settings, name, forms):
+    scene = Scene(60, 50, "snow", "night", (thing(),))
+    share = {}
+    for probability in (0.0, 0.3, 1.0):
+        captions = captions_of(scene, dataclasses.replace(settings, **{name: probability}), count=400)
+        share[probability] = sum(says(caption, forms) for caption in captions) / len(captions)
+    # `vague` and the omissions do not touch each other's words, but one caption may have lost the whole phrase.
+    assert share[0.0] == pytest.approx(1.0, abs=0.01)
+    assert share[0.3] == pytest.approx(0.7, abs=0.08)
+    assert share[1.0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("place", "told", "opposite"),
+    [
+        (dict(x=0.1, y=0.5), ("to the left of", "left of"), "right of"),
+        (dict(x=0.9, y=0.5), ("to the right of", "right of"), "left of"),
+        (dict(x=0.5, y=0.1), ("above", "over"), "below"),
+        (dict(x=0.5, y=0.9), ("below", "under", "beneath"), "above"),
+    ],
+)
+def test_relations_are_true(settings, place, told, opposite):
+    plain = dataclasses.replace(settings, omit_object=0, relation=1, synonym=0, vague=0, omit_attribute=0)
+    star = thing(shape="star", size="large", **place)
+    circle = thing(shape="circle", size="small", x=0.5, y=0.5)
+    scene = Scene(64, 64, "grass", "night", (star, circle))
+    pattern = re.compile(r"star(?: with stripes)? (.*?) a .*circle")
+    found = {
+        m.group(1)
+        for c in captions_of(scene, plain, 300)
+        if (m := pattern.search(c)) and "with" not in m.group(1)
+    }
+    assert found & set(told)
+    assert not any(opposite in relation for relation in found)
+
+
+def test_captions_of_one_image_differ_and_are_varied(settings):
+    rng = np.random.default_rng(9)
+    captions = [write_captions(scene, 5, rng, settings) for scene in sample_split(rng, 100, 56, settings)]
+    assert sum(len(set(five)) == 5 for five in captions) > 95
+    flat = [caption for five in captions for caption in five]
+    assert all(caption[0].isupper() and "  " not in caption and ",." not in caption for caption in flat)
+    assert 0.05 < sum(not caption.endswith(".") for caption in flat) / len(flat) < 0.5
+    assert len({tuple(tokenise(caption)[:2]) for caption in flat}) > 40
+
+
+def test_articles_fit():
+    for text in ("A orange ", "a emerald ", "an big ", "a ivory ", "a azure "):
+        assert not re.search(rf"\b{text}", " ".join(_many()))
+
+
+def _many():
+    from conftest import VALUES
+
+    from vsepp.scenes.settings import Settings
+
+    rng = np.random.default_rng(2)
+    settings = Settings.from_mapping(VALUES)
+    return [write_caption(scene, rng, settings) for scene in sample_split(rng, 300, 56, settings)]
+
+
+def test_tokens_are_lower_case_words_without_punctuation():
+    assert tokenise("A five-pointed star, at night.") == ["a", "five", "pointed", "star", "at", "night"]

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from vsepp.scenes.render import PALETTE, jpeg, partner_colour, render_scene
+from vsepp.scenes.shapes import OUTLINES
+from vsepp.scenes.world import COLOURS, GROUNDS, SHAPES, SKIES, TEXTURES, Scene, Thing
+
+
+def draw(thing=None, ground="snow", sky="clear", seed=0, **options):
+    scene = Scene(60, 48, ground, sky, (thing,) if thing else ())
+    return render_scene(
+        scene, np.random.default_rng(seed), **({"colour_jitter": 0.0, "noise": 0.0} | options)
+    )
+
+
+def thing(**changes):
+    usual = dict(shape="square", colour="red", texture="plain", size="large", x=0.4, y=0.6, angle=0.0)
+    return Thing(**(usual | changes))
+
+
+def test_every_name_of_the_world_can_be_drawn():
+    assert set(PALETTE) == set(COLOURS)
+    assert set(SHAPES) <= set(OUTLINES)
+    images = {(ground, sky): draw(ground=ground, sky=sky) for ground in GROUNDS for sky in SKIES}
+    images |= {(s, t): draw(thing(shape=s, texture=t)) for s in SHAPES for t in TEXTURES}
+    assert all(image.shape == (48, 60, 3) and image.dtype == np.uint8 for image in images.values())
+    assert len({image.tobytes() for image in images.values()}) == len(images)
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_an_object_shows_its_colour_where_it_stands(colour):
+    pixels = draw(thing(colour=colour))
+    row, column = round(0.6 * 48), round(0.4 * 60)
+    assert np.abs(pixels[row, column].astype(int) - PALETTE[colour]).max() < 30
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_a_textured_object_is_still_nearest_to_its_own_colour_somewhere(colour):
+    pixels = draw(thing(colour=colour, texture="striped"))[22:36, 17:31].reshape(-1, 3).astype(int)
+    distances = np.stack([np.abs(pixels - PALETTE[name]).sum(1) for name in COLOURS])
+    nearest = [COLOURS[i] for i in distances.argmin(0)]
+    assert nearest.count(colour) > len(nearest) / 4
+
+
+def test_an_object_covers_about_its_area_and_nothing_else():
+    changed = np.abs(draw(thing()).astype(int) - draw().astype(int)).max(axis=2) > 40
+    radius = 0.29 * 48
+    area = (2 * 0.84 * radius) ** 2
+    assert area * 0.9 < changed.sum() < area * 1.35  # the shadow adds a little
+    assert not changed[:8].any()
+
+
+def test_a_ring_has_a_hole():
+    centre = (round(0.6 * 48), round(0.4 * 60))
+    ring, nothing = draw(thing(shape="ring")), draw()
+    assert np.abs(ring[centre].astype(int) - nothing[centre]).max() < 40
+    assert np.abs(draw(thing(shape="circle"))[centre].astype(int) - nothing[centre]).max() > 40
+
+
+def test_partner_colours_contrast():
+    for colour in PALETTE.values():
+        partner = partner_colour(np.array(colour, dtype=float))
+        assert np.abs(partner - colour).max() > 60
+        assert partner.min() >= 0 and partner.max() <= 255
+
+
+def test_noise_has_the_deviation_asked_for():
+    grain = draw(noise=0.04).astype(float) - draw(noise=0.0)
+    assert grain[24:, :].std() == pytest.approx(0.04 * 255, rel=0.15)
+
+
+def test_jpegs_decode_to_the_picture(tmp_path):
+    pixels = draw(thing())
+    path = tmp_path / "scene.jpg"
+    path.write_bytes(jpeg(pixels, 95))
+    with Image.open(path) as image:
+        assert image.mode == "RGB"
+        assert np.abs(np.asarray(image).astype(int) - pixels).mean() < 4
