@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,7 +109,7 @@ def _run_and_kill_the_trainer(workflow):
     environment = {
         **os.environ,
         "PYTHONPATH": str(workflow.source),
-        "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]),
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
     }
     snakemake = subprocess.Popen(
         [sys.executable, "-m", "snakemake", "--snakefile", str(workflow.source / "Snakefile"), "--directory",
@@ -130,16 +131,13 @@ def _run_and_kill_the_trainer(workflow):
 def _kill(output):
     """SIGKILL every `vsepp train` that writes to this folder; whether there was one."""
     killed = False
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            with open(f"/proc/{entry}/cmdline", "rb") as stream:
-                command = stream.read().decode().split("\0")
+            command = entry.read_bytes().decode().split("\0")
         except OSError:
             continue
         if "train" in command and any(part.endswith(output) for part in command):
-            os.kill(int(entry), signal.SIGKILL)
+            os.kill(int(entry.parent.name), signal.SIGKILL)
             killed = True
     return killed
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from PIL import Image, ImageDraw
@@ -47,9 +49,9 @@ def backdrop(ground: str, sky: str, size: tuple[int, int], rng: np.random.Genera
     horizon = int(height * rng.uniform(0.34, 0.52))
     near, far = (np.multiply(colour, light) + tint for colour in reversed(_GROUNDS[ground]))
     image = gradient(size, [(0, top + tint), (horizon, low + tint), (horizon, far), (height, near)])
-    draw = ImageDraw.Draw(image)
-    _SKY_DETAILS[sky](draw, width, height, horizon, rng)
-    _GROUND_DETAILS[ground](draw, width, height, horizon, rng, np.array(light))
+    frame = _Frame(ImageDraw.Draw(image), width, height, horizon, np.array(light), rng)
+    _SKY_DETAILS[sky](frame)
+    _GROUND_DETAILS[ground](frame)
     return image
 
 
@@ -57,166 +59,133 @@ def gradient(size: tuple[int, int], stops: list[tuple[int, np.ndarray]]) -> Imag
     """Rows of colour (0–255) blended between stops `(row, colour)`."""
     width, height = size
     rows = np.empty((height, 3))
-    for (first, start), (last, end) in zip(stops, stops[1:], strict=False):
+    for (first, start), (last, end) in itertools.pairwise(stops):
         if last > first:
             rows[first:last] = start + np.linspace(0.0, 1.0, last - first)[:, None] * (end - start)
     column = np.clip(rows, 0, 255).astype(np.uint8)
     return Image.fromarray(np.repeat(column[:, None, :], width, axis=1))
 
 
-def _lit(colour: Colour, light: np.ndarray) -> Colour:
-    red, green, blue = (np.array(colour) * light).astype(int).tolist()
-    return red, green, blue
+@dataclass(frozen=True)
+class _Frame:
+    """A background under way."""
+
+    draw: ImageDraw.ImageDraw
+    width: int
+    height: int
+    horizon: int
+    light: np.ndarray
+    rng: np.random.Generator
+
+    def lit(self, colour: Colour) -> Colour:
+        """Colour of something on the ground in the light of this sky."""
+        red, green, blue = (np.array(colour) * self.light).astype(int).tolist()
+        return red, green, blue
+
+    def down(self, level: float) -> float:
+        """Row of the ground, `level` from 0 at the horizon to 1 at the bottom."""
+        return self.horizon + level * (self.height - self.horizon)
 
 
-def _clouds(
-    draw: ImageDraw.ImageDraw,
-    width: int,
-    height: int,
-    horizon: int,
-    rng: np.random.Generator,
-    *,
-    colour: Colour,
-    most: int,
-) -> None:
-    for _ in range(rng.integers(most - 2, most + 1)):
-        x, y = rng.uniform(0, width), rng.uniform(0.1, 0.75) * horizon
-        for step in (-1, 0, 1):
-            r = height * rng.uniform(0.03, 0.055)
-            cx = x + step * 1.4 * r
-            draw.ellipse((cx - 1.5 * r, y - r, cx + 1.5 * r, y + 0.8 * r), fill=colour)
+def _clouds(frame: _Frame, colour: Colour, least: int, most: int) -> None:
+    for _ in range(frame.rng.integers(least, most, endpoint=True)):
+        x, y = frame.rng.uniform(0, frame.width), frame.rng.uniform(0.1, 0.75) * frame.horizon
+        for step in (-1.4, 0, 1.4):
+            r = frame.height * frame.rng.uniform(0.03, 0.055)
+            middle = x + step * r
+            frame.draw.ellipse((middle - 1.5 * r, y - r, middle + 1.5 * r, y + 0.8 * r), fill=colour)
 
 
-def _clear(
-    draw: ImageDraw.ImageDraw, width: int, height: int, horizon: int, rng: np.random.Generator
-) -> None:
-    _clouds(draw, width, height, horizon, rng, colour=(238, 246, 252), most=2)
+def _clear(frame: _Frame) -> None:
+    _clouds(frame, (238, 246, 252), 0, 2)
 
 
-def _cloudy(
-    draw: ImageDraw.ImageDraw, width: int, height: int, horizon: int, rng: np.random.Generator
-) -> None:
-    _clouds(draw, width, height, horizon, rng, colour=(178, 184, 192), most=4)
-    _clouds(draw, width, height, horizon, rng, colour=(228, 230, 232), most=5)
+def _cloudy(frame: _Frame) -> None:
+    _clouds(frame, (178, 184, 192), 2, 4)
+    _clouds(frame, (228, 230, 232), 3, 5)
 
 
-def _sunset(
-    draw: ImageDraw.ImageDraw, width: int, height: int, horizon: int, rng: np.random.Generator
-) -> None:
-    x, r = rng.uniform(0.15, 0.85) * width, height * rng.uniform(0.11, 0.16)
-    draw.chord((x - r, horizon - r, x + r, horizon + r), 180, 360, (255, 230, 146))
+def _sunset(frame: _Frame) -> None:
+    x = frame.rng.uniform(0.15, 0.85) * frame.width
+    r = frame.rng.uniform(0.11, 0.16) * frame.height
+    frame.draw.chord((x - r, frame.horizon - r, x + r, frame.horizon + r), 180, 360, (255, 230, 146))
 
 
-def _night(
-    draw: ImageDraw.ImageDraw, width: int, height: int, horizon: int, rng: np.random.Generator
-) -> None:
-    for x, y, r in rng.uniform((0, 0, 1.0), (width, horizon, 2.4), (20, 3)).tolist():
-        draw.ellipse((x - r, y - r, x + r, y + r), fill=(240, 238, 206))
+def _night(frame: _Frame) -> None:
+    for x, y, r in frame.rng.uniform((0, 0, 1.0), (frame.width, frame.horizon, 2.4), (20, 3)).tolist():
+        frame.draw.ellipse((x - r, y - r, x + r, y + r), fill=(240, 238, 206))
 
 
-def _storm(
-    draw: ImageDraw.ImageDraw, width: int, height: int, horizon: int, rng: np.random.Generator
-) -> None:
-    _clouds(draw, width, height, horizon, rng, colour=(70, 74, 88), most=5)
-    x, step = rng.uniform(0.1, 0.9) * width, 0.06 * width
-    levels = np.linspace(0.0, horizon, 5).tolist()
-    bolt = [(x + step * (-1) ** i * (0.4 + 0.6 * rng.random()), y) for i, y in enumerate(levels)]
-    draw.line(bolt, fill=(252, 244, 170), width=3)
+def _storm(frame: _Frame) -> None:
+    _clouds(frame, (70, 74, 88), 3, 5)
+    x, step = frame.rng.uniform(0.1, 0.9) * frame.width, 0.06 * frame.width
+    levels = np.linspace(0.0, frame.horizon, 5).tolist()
+    bolt = [(x + step * (-1) ** i * frame.rng.uniform(0.4, 1.0), y) for i, y in enumerate(levels)]
+    frame.draw.line(bolt, fill=(252, 244, 170), width=3)
 
 
-def _blades(
-    draw: ImageDraw.ImageDraw,
-    width: int,
-    height: int,
-    horizon: int,
-    rng: np.random.Generator,
-    light: np.ndarray,
-    *,
-    colour: Colour,
-    tall: float,
-) -> None:
-    fill = _lit(colour, light)
-    for x, level in rng.uniform((0, 0.03), (width, 1), (60, 2)).tolist():
-        y = horizon + level * (height - horizon)
-        draw.line((x, y, x + width * 0.01, y - height * tall), fill=fill, width=2)
+def _blades(frame: _Frame, colour: Colour, tall: float) -> None:
+    fill = frame.lit(colour)
+    for x, level in frame.rng.uniform((0, 0.03), (frame.width, 1), (60, 2)).tolist():
+        y = frame.down(level)
+        frame.draw.line((x, y, x + 0.01 * frame.width, y - tall * frame.height), fill=fill, width=2)
 
 
-def _grass(
-    draw: ImageDraw.ImageDraw, w: int, h: int, horizon: int, rng: np.random.Generator, light: np.ndarray
-) -> None:
-    _blades(draw, w, h, horizon, rng, light, colour=(54, 116, 44), tall=0.035)
+def _grass(frame: _Frame) -> None:
+    _blades(frame, (54, 116, 44), tall=0.035)
 
 
-def _wheat(
-    draw: ImageDraw.ImageDraw, w: int, h: int, horizon: int, rng: np.random.Generator, light: np.ndarray
-) -> None:
-    _blades(draw, w, h, horizon, rng, light, colour=(160, 108, 28), tall=0.09)
+def _wheat(frame: _Frame) -> None:
+    _blades(frame, (160, 108, 28), tall=0.09)
 
 
-def _sand(
-    draw: ImageDraw.ImageDraw, w: int, h: int, horizon: int, rng: np.random.Generator, light: np.ndarray
-) -> None:
+def _sand(frame: _Frame) -> None:
     for level in (0.2, 0.6):
-        x, y = rng.uniform(-0.2, 0.8) * w, horizon + level * (h - horizon)
-        draw.arc(
-            (x - w * 0.6, y - h * 0.08, x + w * 0.8, y + h * 0.3),
-            180,
-            360,
-            _lit((204, 166, 106), light),
-            width=3,
-        )
+        left, top = frame.rng.uniform(-0.8, 0.2) * frame.width, frame.down(level) - 0.08 * frame.height
+        box = (left, top, left + 1.4 * frame.width, top + 0.38 * frame.height)
+        frame.draw.arc(box, 180, 360, frame.lit((204, 166, 106)), width=3)
 
 
-def _snow(
-    draw: ImageDraw.ImageDraw, w: int, h: int, horizon: int, rng: np.random.Generator, light: np.ndarray
-) -> None:
-    fill = _lit((74, 104, 96), light)
-    for _ in range(rng.integers(3, 6)):
-        x, size = rng.uniform(0, w), h * rng.uniform(0.09, 0.16)
-        draw.polygon(
-            [(x, horizon - 1.5 * size), (x - 0.5 * size, horizon + 2), (x + 0.5 * size, horizon + 2)],
-            fill=fill,
-        )
+def _snow(frame: _Frame) -> None:
+    for _ in range(frame.rng.integers(3, 6)):
+        x, tall = frame.rng.uniform(0, frame.width), frame.rng.uniform(0.13, 0.24) * frame.height
+        foot = frame.horizon + 2
+        tree = [(x, frame.horizon - tall), (x - tall / 3, foot), (x + tall / 3, foot)]
+        frame.draw.polygon(tree, fill=frame.lit((74, 104, 96)))
 
 
-def _water(
-    draw: ImageDraw.ImageDraw, w: int, h: int, horizon: int, rng: np.random.Generator, light: np.ndarray
-) -> None:
-    fill = _lit((140, 202, 222), light)
-    for x, level in rng.uniform((-0.1, 0.05), (1.0, 1.0), (22, 2)).tolist():
-        y, length = horizon + level * (h - horizon), w * (0.05 + 0.1 * level)
-        draw.arc((x * w, y, x * w + length, y + 0.3 * length), 180, 360, fill, width=2)
+def _water(frame: _Frame) -> None:
+    for x, level in frame.rng.uniform((-0.1, 0.05), (1.0, 1.0), (22, 2)).tolist():
+        left, top, length = x * frame.width, frame.down(level), frame.width * (0.05 + 0.1 * level)
+        box = (left, top, left + length, top + 0.3 * length)
+        frame.draw.arc(box, 180, 360, frame.lit((140, 202, 222)), width=2)
 
 
-def _stone(
-    draw: ImageDraw.ImageDraw, w: int, h: int, horizon: int, rng: np.random.Generator, light: np.ndarray
-) -> None:
-    fill = _lit((84, 82, 86), light)
-    levels = (0.0, 0.12, 0.32, 0.62, 1.0)
-    for row, (high, low) in enumerate(zip(levels, levels[1:], strict=False)):
-        top, bottom = (horizon + level * (h - horizon) for level in (high, low))
-        draw.line((0, bottom, w, bottom), fill=fill, width=2)
+def _stone(frame: _Frame) -> None:
+    fill = frame.lit((84, 82, 86))
+    for row, levels in enumerate(itertools.pairwise((0.0, 0.12, 0.32, 0.62, 1.0))):
+        top, bottom = map(frame.down, levels)
+        frame.draw.line((0, bottom, frame.width, bottom), fill=fill, width=2)
         for column in range(7):
-            x = (column - 0.5 * (row % 2) + rng.uniform(-0.1, 0.1)) * w / 5.5
-            draw.line((x, top, x + rng.uniform(-3, 3), bottom), fill=fill, width=2)
+            x = (column - 0.5 * (row % 2) + frame.rng.uniform(-0.1, 0.1)) * frame.width / 5.5
+            frame.draw.line((x, top, x + frame.rng.uniform(-3, 3), bottom), fill=fill, width=2)
 
 
-def _planks(
-    draw: ImageDraw.ImageDraw, w: int, h: int, horizon: int, rng: np.random.Generator, light: np.ndarray
-) -> None:
-    fill = _lit((92, 58, 34), light)
-    for target in (np.arange(-1.0, 2.2, 0.2) + rng.uniform(0, 0.2)).tolist():
-        draw.line(((0.25 + 0.5 * target) * w, horizon, target * w, h), fill=fill, width=2)
+def _planks(frame: _Frame) -> None:
+    fill = frame.lit((92, 58, 34))
+    for x in (np.arange(-1.0, 2.2, 0.2) + frame.rng.uniform(0, 0.2)).tolist():
+        far, near = (0.25 + 0.5 * x) * frame.width, x * frame.width
+        frame.draw.line((far, frame.horizon, near, frame.height), fill=fill, width=2)
 
 
-_SKY_DETAILS: dict[str, Callable[..., None]] = {
+_SKY_DETAILS: dict[str, Callable[[_Frame], None]] = {
     "clear": _clear,
     "cloudy": _cloudy,
     "sunset": _sunset,
     "night": _night,
     "storm": _storm,
 }
-_GROUND_DETAILS: dict[str, Callable[..., None]] = {
+_GROUND_DETAILS: dict[str, Callable[[_Frame], None]] = {
     "grass": _grass,
     "sand": _sand,
     "snow": _snow,

@@ -55,11 +55,12 @@ def write_caption(scene: Scene, rng: np.random.Generator, settings: Settings) ->
         what = talk.enumerate(things)
     if len(things) == 1 and talk.happens(settings.relation):
         what = f"{what} {talk.place(things[0])}".rstrip()
-    if not talk.happens(_PLAIN_OPENING):
-        what = str(rng.choice(openings)).format(what)
+    opening = "{}" if talk.happens(_PLAIN_OPENING) else str(rng.choice(openings))
+    what = opening.format(what)
     where = talk.surroundings(scene)
     if where:
-        first = talk.happens(_BACKGROUND_FIRST)
+        # Nobody writes `at night a picture of a star`.
+        first = talk.happens(_BACKGROUND_FIRST) and not opening.startswith("a")
         what = f"{where}{',' if talk.happens(0.3) else ''} {what}" if first else f"{what} {where}"
     return what[0].upper() + what[1:] + ("" if talk.happens(_NO_FULL_STOP) else ".")
 

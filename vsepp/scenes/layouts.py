@@ -59,7 +59,7 @@ def generate(spec: ScenesSpec, out: Path, workers: int = 1) -> dict[str, Any]:
     Returns
     -------
     dict
-        Layout → images, captions and near-duplicates written.
+        Layout → `images` and `captions` written.
 
     Raises
     ------

@@ -17,11 +17,12 @@ import torch
 from torch import nn
 
 from vsepp.errors import VseppError
+from vsepp.features.crops import crop_boxes, fixed_boxes, gather_crops
 from vsepp.models.encoders import ImageEncoder, build_encoder, save_encoder
 from vsepp.scenes.backdrops import gradient
 from vsepp.scenes.render import SUPERSAMPLING, draw_thing, finish
 from vsepp.scenes.world import Thing
-from vsepp.spec import EncoderSpec, PretrainingSpec
+from vsepp.spec import CropSpec, EncoderSpec, PretrainingSpec
 
 log = logging.getLogger("vsepp")
 
@@ -146,22 +147,22 @@ def _labelled_scene(label: list[int], side: int, rng: np.random.Generator) -> np
 def _train(
     encoder_spec: EncoderSpec, spec: PretrainingSpec, images: np.ndarray, labels: np.ndarray, folder: Path
 ) -> dict[str, Any]:
-    pixels, targets = torch.from_numpy(images), torch.from_numpy(labels)
+    targets = torch.from_numpy(labels)
     held_out = max(1, int(_HELD_OUT * len(images)))
     # Dropout and initial weights come from torch's generator; the caller's is left as it was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
         encoder = build_encoder(encoder_spec)
-        head = nn.Linear(encoder.dim, sum(len(part) for part in LABELS))
-        right = _fit(encoder, head, pixels[held_out:], targets[held_out:], spec)
+        head = nn.Linear(encoder.dim, sum(len(values) for values in LABELS.values()))
+        right = _fit(encoder, head, images[held_out:], targets[held_out:], spec)
     encoder.eval()
     save_encoder(encoder, folder)
     facts = {"images": len(images), "train_accuracy": right}
-    return {**facts, "held_out_accuracy": _accuracy(encoder, head, pixels[:held_out], targets[:held_out])}
+    return {**facts, "held_out_accuracy": _accuracy(encoder, head, images[:held_out], targets[:held_out])}
 
 
 def _fit(
-    encoder: ImageEncoder, head: nn.Linear, pixels: torch.Tensor, targets: torch.Tensor, spec: PretrainingSpec
+    encoder: ImageEncoder, head: nn.Linear, images: np.ndarray, targets: torch.Tensor, spec: PretrainingSpec
 ) -> dict[str, float]:
     """Minimise the cross entropy; return the last epoch's accuracy on the crops as they were trained on."""
     rng = np.random.default_rng([spec.seed, 1])
@@ -169,15 +170,17 @@ def _fit(
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimiser,
         max_lr=spec.learning_rate,
-        total_steps=spec.epochs * -(-len(pixels) // spec.batch_size),
+        total_steps=spec.epochs * -(-len(images) // spec.batch_size),
         pct_start=_WARM_UP,
         cycle_momentum=False,
     )
     encoder.train()
-    for _ in range(spec.epochs):
+    crop = CropSpec(kind="RC", size=encoder.spec.input_size, flip=True)
+    for epoch in range(spec.epochs):
         right = torch.zeros(len(LABELS), dtype=torch.float64)
-        for batch in torch.from_numpy(rng.permutation(len(pixels))).split(spec.batch_size):
-            crops = _random_crops(pixels[batch], encoder.spec.input_size, rng)
+        for batch in torch.from_numpy(rng.permutation(len(images))).split(spec.batch_size):
+            boxes, flips = crop_boxes(batch.numpy(), spec.seed, epoch, crop, spec.side)
+            crops = gather_crops(images, batch.numpy(), boxes, flips, crop.size)
             parts = _parts(head(encoder(encoder.normalise(crops))))
             loss = sum(
                 nn.functional.cross_entropy(scores, truth)
@@ -185,7 +188,7 @@ def _fit(
             )
             if not torch.isfinite(loss):
                 raise VseppError(
-                    f"pretraining of {encoder.spec.name!r}: the loss is {float(loss)}; lower "
+                    f"pretraining of {encoder.spec.name!r}: the loss is {loss.item()}; lower "
                     f"pretraining.learning_rate, now {spec.learning_rate}"
                 )
             optimiser.zero_grad(set_to_none=True)
@@ -193,21 +196,23 @@ def _fit(
             optimiser.step()
             schedule.step()
             right += _hits(parts, targets[batch])
-    return _named(right / len(pixels))
+    return _named(right / len(images))
 
 
 @torch.no_grad()
 def _accuracy(
-    encoder: ImageEncoder, head: nn.Linear, pixels: torch.Tensor, targets: torch.Tensor
+    encoder: ImageEncoder, head: nn.Linear, images: np.ndarray, targets: torch.Tensor
 ) -> dict[str, float]:
     """Fraction of centre crops of which each part of the label is told rightly."""
-    size = encoder.spec.input_size
-    margin = (pixels.shape[1] - size) // 2
-    crops = pixels[:, margin : margin + size, margin : margin + size]
+    crop = CropSpec(kind="1C", size=encoder.spec.input_size)
+    boxes, flips = fixed_boxes(crop, images.shape[1])
     right = torch.zeros(len(LABELS), dtype=torch.float64)
-    for part, truth in zip(crops.split(256), targets.split(256), strict=True):
-        right += _hits(_parts(head(encoder(encoder.normalise(part)))), truth)
-    return _named(right / len(pixels))
+    for rows in np.array_split(np.arange(len(images)), -(-len(images) // 256)):
+        crops = gather_crops(
+            images, rows, boxes.repeat(len(rows), axis=0), flips.repeat(len(rows)), crop.size
+        )
+        right += _hits(_parts(head(encoder(encoder.normalise(crops)))), targets[rows])
+    return _named(right / len(images))
 
 
 def _parts(scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -223,14 +228,3 @@ def _hits(parts: tuple[torch.Tensor, ...], targets: torch.Tensor) -> torch.Tenso
 
 def _named(values: torch.Tensor) -> dict[str, float]:
     return dict(zip(LABELS, values.tolist(), strict=True))
-
-
-def _random_crops(pixels: torch.Tensor, size: int, rng: np.random.Generator) -> torch.Tensor:
-    """One window of each image `(n, side, side, 3)`, half of them mirrored: `(n, size, size, 3)`."""
-    room = pixels.shape[1] - size
-    offsets = rng.integers(0, room + 1, size=(len(pixels), 2)).tolist()
-    mirrored = (rng.random(len(pixels)) < 0.5).tolist()
-    crops = [image[y : y + size, x : x + size] for image, (y, x) in zip(pixels, offsets, strict=True)]
-    return torch.stack(
-        [crop.flip(1) if mirror else crop for crop, mirror in zip(crops, mirrored, strict=True)]
-    )

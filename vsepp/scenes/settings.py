@@ -5,24 +5,32 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from vsepp.errors import VseppError
 
 
-def _between(low: float, high: float, unit: str, what: str) -> float:
+def _between(low: float, high: float, unit: str, what: str, *, whole: bool = False) -> float:
     """Declare a required field with its range; the dataclass has no defaults, `params/` holds the values."""
-    return dataclasses.field(metadata={"low": low, "high": high, "unit": unit, "what": what})  # type: ignore
+    limits = {"low": low, "high": high, "unit": unit, "what": what, "whole": whole}
+    return dataclasses.field(metadata=limits)  # type: ignore[no-any-return]
+
+
+def _allowed(value: object, limits: Mapping[str, Any]) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return limits["low"] <= value <= limits["high"] and (not limits["whole"] or value == int(value))
 
 
 @dataclass(frozen=True)
 class Settings:
     """Difficulty of a generated corpus, one number each; all are required.
 
-    A field's metadata holds its range (`low`, `high`), its `unit` and `what` it does.
+    A field's metadata holds its range (`low`, `high`, `whole` numbers only), its `unit` and `what` it does.
     """
 
-    objects_min: float = _between(1, 6, "objects", "Fewest objects in a scene")
-    objects_max: float = _between(1, 6, "objects", "Most objects in a scene")
+    objects_min: float = _between(1, 6, "objects", "Fewest objects in a scene", whole=True)
+    objects_max: float = _between(1, 6, "objects", "Most objects in a scene", whole=True)
     near_duplicate: float = _between(
         0, 1, "probability", "A scene copies an earlier one of its split and changes one attribute"
     )
@@ -30,7 +38,9 @@ class Settings:
     shortest_side: float = _between(0.5, 1, "fraction of the side", "Shortest side an image can have")
     colour_jitter: float = _between(0, 0.5, "0–1 scale", "Deviation of an object's colour around its name's")
     noise: float = _between(0, 0.5, "0–1 scale", "Deviation of the pixel noise")
-    jpeg_quality: float = _between(30, 100, "JPEG quality", "Quality that images are written with")
+    jpeg_quality: float = _between(
+        30, 100, "JPEG quality", "Quality that images are written with", whole=True
+    )
     omit_object: float = _between(0, 1, "probability", "A caption leaves an object out (never all of them)")
     omit_attribute: float = _between(
         0, 1, "probability", "A mention leaves out a colour, a size or a texture"
@@ -58,8 +68,11 @@ class Settings:
             low, high = limits["low"], limits["high"]
             if name not in values:
                 mistakes.append(f"{name}: missing; expected a number from {low} to {high} ({limits['unit']})")
-            elif not low <= values[name] <= high:
-                mistakes.append(f"{name}: expected {low} to {high} ({limits['unit']}), got {values[name]}")
+            elif not _allowed(values[name], limits):
+                whole = "whole, " if limits["whole"] else ""
+                mistakes.append(
+                    f"{name}: expected {low} to {high} ({whole}{limits['unit']}), got {values[name]!r}"
+                )
         if not mistakes and values["objects_min"] > values["objects_max"]:
             mistakes.append(
                 f"objects_min: expected at most objects_max = {values['objects_max']}, got {values['objects_min']}"

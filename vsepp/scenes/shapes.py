@@ -34,13 +34,15 @@ def _moon() -> np.ndarray:
     inner = np.linspace(np.radians(305), np.radians(55), 24)
     body = np.stack([np.cos(outer), np.sin(outer)], axis=1)
     bite = np.stack([0.38 + 0.68 * np.cos(inner), 0.78 * np.sin(inner)], axis=1)
-    return np.concatenate([body, bite]) + [0.1, 0.0]
+    return np.add(np.concatenate([body, bite]), (0.1, 0.0))
 
 
 _ARM = 0.36
 _CROSS = np.array(
-    [(-_ARM, -1), (_ARM, -1), (_ARM, -_ARM), (1, -_ARM), (1, _ARM), (_ARM, _ARM)]
-    + [(_ARM, 1), (-_ARM, 1), (-_ARM, _ARM), (-1, _ARM), (-1, -_ARM), (-_ARM, -_ARM)]
+    [
+        *((-_ARM, -1), (_ARM, -1), (_ARM, -_ARM), (1, -_ARM), (1, _ARM), (_ARM, _ARM)),
+        *((_ARM, 1), (-_ARM, 1), (-_ARM, _ARM), (-1, _ARM), (-1, -_ARM), (-_ARM, -_ARM)),
+    ]
 )
 
 OUTLINES: dict[str, np.ndarray] = {
@@ -55,8 +57,8 @@ OUTLINES: dict[str, np.ndarray] = {
     "moon": _moon(),
     "flower": _radial(0.78 + 0.26 * np.cos(5 * _TURN)),
     # Seen only in pretraining.
-    "ellipse": _radial(0.95) * [1.1, 0.65],
-    "half_disc": np.concatenate([_radial(1.0)[10:31], _radial(1.0)[10:11]]) - [0.0, 0.4],
+    "ellipse": _radial(0.95) * (1.1, 0.65),
+    "half_disc": np.concatenate([_radial(1.0)[10:31], _radial(1.0)[10:11]]) - (0.0, 0.4),
     "pentagon": _regular(5, 1.0),
     "hexagon": _regular(6, 1.0),
     "bar": np.array([(-1.05, -0.45), (1.05, -0.45), (1.05, 0.45), (-1.05, 0.45)]),

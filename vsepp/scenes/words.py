@@ -45,7 +45,7 @@ GROUNDS = {
     "snow": ("in the snow", "on a snowy field", "in a winter landscape"),
     "water": ("on the water", "at sea", "over a lake"),
     "wheat": ("in a wheat field", "in the corn", "on a golden field"),
-    "stone": ("on a stone floor", "on the pavement", "on grey stones"),
+    "stone": ("by a stone wall", "in front of a stone wall", "against grey stones"),
     "planks": ("on wooden planks", "on a wooden deck", "on a jetty"),
 }
 SKIES = {
@@ -58,7 +58,7 @@ SKIES = {
 RELATIONS = {
     "left": ("to the left of", "left of", "on the left side of"),
     "right": ("to the right of", "right of", "on the right side of"),
-    "above": ("above", "over", "higher than"),
+    "above": ("above", "over"),
     "below": ("below", "under", "beneath"),
 }
 BESIDE = ("next to", "beside", "near", "close to")

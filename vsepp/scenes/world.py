@@ -87,7 +87,7 @@ def sample_split(rng: np.random.Generator, count: int, side: int, settings: Sett
 
 def sample_scene(rng: np.random.Generator, side: int, settings: Settings) -> Scene:
     """Draw one scene, its longer side `side` pixels."""
-    short = int(round(side * rng.uniform(settings.shortest_side, 1.0)))
+    short = round(side * rng.uniform(settings.shortest_side, 1.0))
     # Most photographs are wider than high.
     width, height = (side, short) if rng.random() < 0.75 else (short, side)
     scene = Scene(width, height, str(rng.choice(GROUNDS)), str(rng.choice(SKIES)), ())

@@ -32,7 +32,7 @@ def test_every_requirement_is_pinned_within_its_bounds():
     assert len(wanted) > 15
     for requirement in map(Requirement, wanted):
         name = requirement.name.lower().replace("_", "-")
-        assert name in locked, f"{name} is missing: uv pip compile again, see CONTRIBUTING in the README"
+        assert name in locked, f"{name} is missing: uv pip compile again, see the end of the README"
         assert locked[name] in requirement.specifier, f"{name} {locked[name]} does not satisfy {requirement}"
 
 

@@ -22,7 +22,7 @@ VALUES = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def values():
     return dict(VALUES)
 

@@ -21,7 +21,7 @@ def captions_of(scene, settings, count=60, seed=0):
 
 def says(caption, forms):
     """Whether a whole word or phrase of `forms` is in the caption."""
-    return any(re.search(rf"\b{re.escape(form)}s?\b", caption.lower()) for form in forms)
+    return any(re.search(rf"\b{re.escape(form)}\b", caption.lower()) for form in forms)
 
 
 def test_every_attribute_has_words():
@@ -44,7 +44,6 @@ def test_captions_say_nothing_that_is_not_in_the_scene(settings):
     for scene in sample_split(rng, 150, 56, settings):
         for caption in write_captions(scene, 5, rng, settings):
             for shape in set(SHAPES) - {thing.shape for thing in scene.things}:
-                # A heart is also called a heart shape, so `shape` alone tells nothing.
                 assert not says(caption, words.SHAPES[shape]), caption
             for texture in set(TEXTURES) - {thing.texture for thing in scene.things}:
                 assert not says(caption, words.TEXTURES[texture] + words.TEXTURES_AFTER[texture]), caption
@@ -80,7 +79,6 @@ def test_omission_happens_as_often_as_set(settings, name, forms):
     for probability in (0.0, 0.3, 1.0):
         captions = captions_of(scene, dataclasses.replace(settings, **{name: probability}), count=400)
         share[probability] = sum(says(caption, forms) for caption in captions) / len(captions)
-    # `vague` and the omissions do not touch each other's words, but one caption may have lost the whole phrase.
     assert share[0.0] == pytest.approx(1.0, abs=0.01)
     assert share[0.3] == pytest.approx(0.7, abs=0.08)
     assert share[1.0] == 0.0
@@ -120,19 +118,11 @@ def test_captions_of_one_image_differ_and_are_varied(settings):
     assert len({tuple(tokenise(caption)[:2]) for caption in flat}) > 40
 
 
-def test_articles_fit():
-    for text in ("A orange ", "a emerald ", "an big ", "a ivory ", "a azure "):
-        assert not re.search(rf"\b{text}", " ".join(_many()))
-
-
-def _many():
-    from conftest import VALUES
-
-    from vsepp.scenes.settings import Settings
-
+def test_articles_fit(settings):
     rng = np.random.default_rng(2)
-    settings = Settings.from_mapping(VALUES)
-    return [write_caption(scene, rng, settings) for scene in sample_split(rng, 300, 56, settings)]
+    for scene in sample_split(rng, 300, 56, settings):
+        caption = write_caption(scene, rng, settings)
+        assert not re.search(r"\b(a [aeio]|an [^aeio])", caption.lower()), caption
 
 
 def test_tokens_are_lower_case_words_without_punctuation():

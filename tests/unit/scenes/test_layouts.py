@@ -8,20 +8,17 @@ from pycocotools.coco import COCO
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import path_digest
 from vsepp.scenes.layouts import generate
+from vsepp.spec import ScenesSpec
 
 
 @pytest.fixture(scope="module")
-def generated(tmp_path_factory, request):
-    from conftest import VALUES
-
-    from vsepp.spec import ScenesSpec
-
+def generated(tmp_path_factory, values):
     images = {
         "coco": {"train": 70, "restval": 8, "val": 6, "test": 9},
         "flickr": {"train": 11, "val": 4, "test": 5},
     }
     out = tmp_path_factory.mktemp("scenes")
-    facts = generate(ScenesSpec(seed=3, side=48, images=images, settings=dict(VALUES)), out)
+    facts = generate(ScenesSpec(seed=3, side=48, images=images, settings=values), out)
     return out, images, facts
 
 

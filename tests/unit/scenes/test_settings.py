@@ -5,11 +5,10 @@ from vsepp.scenes.settings import Settings
 
 
 def test_all_mistakes_are_named_at_once(values):
-    del values["synonym"]
-    values["vague"] = 1.5
-    values["sparkle"] = 0.1
+    wrong = values | {"vague": 1.5, "sparkle": 0.1}
+    del wrong["synonym"]
     with pytest.raises(VseppError) as error:
-        Settings.from_mapping(values)
+        Settings.from_mapping(wrong)
     for name in ("synonym: missing", "vague: expected 0 to 1", "sparkle: unknown"):
         assert name in str(error.value)
 
