@@ -8,11 +8,12 @@ from pathlib import Path
 
 from vsepp.evaluation.metrics import RetrievalMetrics
 
-# A model has collapsed when an epoch's mean loss is so close to that of equal embeddings, relatively, and
-# scores differ by so little of the margin. The loss alone does not tell: a sound training may pass through
-# the same value.
+# A model has collapsed when an epoch's mean loss is so close to that of equal embeddings, relatively, scores differ
+# by so little of the margin, and it ranks not much better than chance. The loss alone does not tell: MH passes
+# through the same value with scores that are close together, and learns to rank there.
 COLLAPSED_LOSS = 0.01
 COLLAPSED_SPREAD = 0.05
+COLLAPSED_RSUM = 2.0
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def recalls(metrics: RetrievalMetrics) -> dict[str, float]:
     return found | {"rsum": metrics.rsum}
 
 
-def is_collapsed(loss: float, collapsed_loss: float, spread: float, margin: float) -> bool:
+def is_collapsed(loss: float, collapsed_loss: float, spread: float, rsum: float) -> bool:
     """Whether a model maps everything to one point, where MH can stay for good.
 
     Parameters
@@ -58,12 +59,17 @@ def is_collapsed(loss: float, collapsed_loss: float, spread: float, margin: floa
     collapsed_loss
         The same if all embeddings were equal: 2 × margin for MH.
     spread
-        Standard deviation of the scores of different images and captions.
-    margin
-        α.
+        Standard deviation of the scores of different images and captions, in margins.
+    rsum
+        Sum of recalls on the validation split, in that of chance.
     """
     near = abs(loss - collapsed_loss) <= COLLAPSED_LOSS * collapsed_loss
-    return collapsed_loss > 0 and near and spread < COLLAPSED_SPREAD * margin
+    return collapsed_loss > 0 and near and spread < COLLAPSED_SPREAD and rsum < COLLAPSED_RSUM
+
+
+def chance_rsum(n_images: int) -> float:
+    """Sum of the six recalls, percent, of a random order: an item is among the first K in K / n_images of all."""
+    return 2 * sum(100 * min(k / n_images, 1) for k in (1, 5, 10))
 
 
 def write_history(path: Path, records: list[EpochRecord]) -> None:

@@ -24,7 +24,7 @@ from vsepp.training.adam import Adam
 from vsepp.training.batches import Batch, epoch_batches, steps_per_epoch
 from vsepp.training.checkpoint import load_checkpoint, random_states, restore_random_states, save_checkpoint
 from vsepp.training.data import TrainingData
-from vsepp.training.history import EpochRecord, is_collapsed, recalls, write_history
+from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed, recalls, write_history
 from vsepp.training.schedule import learning_rate, loss_name
 from vsepp.training.step import (
     LossFunction,
@@ -164,6 +164,7 @@ def _epoch(training: Training, epoch: int) -> EpochRecord:
     loss, if_collapsed = _steps(training, epoch, rate)
     trained = time.monotonic()
     metrics, spread = _validate(training)
+    n_images = len(data.validation.images)
     best = max((record.rsum for record in training.history), default=-1.0)
     if metrics.rsum > best:
         training.best = {
@@ -177,7 +178,9 @@ def _epoch(training: Training, epoch: int) -> EpochRecord:
         **recalls(metrics),
         seconds=time.monotonic() - started,
         pairs_per_second=len(data.pairs) / (trained - started),
-        collapsed=int(is_collapsed(loss, if_collapsed, spread, run.loss.margin)),
+        collapsed=int(
+            is_collapsed(loss, if_collapsed, spread / run.loss.margin, metrics.rsum / chance_rsum(n_images))
+        ),
     )
 
 
@@ -286,7 +289,7 @@ def _report(training: Training) -> None:
     if last.collapsed:
         log.warning(
             "%s: collapsed in epoch %d: the mean loss, %.4f a pair, is that of embeddings that are all equal "
-            "(2 × margin for MH), and they nearly are. It may recover; if it does not: begin with SH "
+            "(2 × margin for MH), they nearly are, and it ranks like chance. It may recover; if it does not: begin with SH "
             "(curriculum), lower learning_rate, or check the normalisation of the images",
             run.id, last.epoch, last.loss,
         )  # fmt: skip
