@@ -1,91 +1,44 @@
-"""Runs of the real DAG, in folders of their own."""
+"""The runs of the DAG that the tests look at."""
 
-import json
-import os
-import re
 import shutil
-import subprocess
-import sys
-from dataclasses import dataclass, field
+import tempfile
 from pathlib import Path
 
 import pytest
+from dag import TINY, Workflow, copy_of_the_project
 
-ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("vsepp", "workflow", "params", "profiles", "Snakefile", "reports/templates")
-
-# A few pictures and one or two epochs: enough for every rule to do real work in seconds.
-TINY = {
-    "label": "tiny",
-    "scenes": {
-        "images": {
-            "coco": {"train": 40, "restval": 20, "val": 20, "test": 50},
-            "flickr": {"train": 60, "val": 20, "test": 20},
-        }
-    },
-    "pretraining": {"images": 256, "epochs": 1},
-    "evaluation": {"fold_size": 10},
-    "runs": {"default": {"epochs": 2, "vocabulary_threshold": 2}, "finetune": {"epochs": 1}},
-}
+# The run of the mini preset takes minutes: it begins when the session does, beside the other tests.
+_MINI = pytest.StashKey()
 
 
-@dataclass
-class Workflow:
-    """A working folder and the checkout whose Snakefile runs in it."""
-
-    folder: Path
-    source: Path = ROOT
-    config: dict = field(default_factory=dict)
-
-    def run(self, *arguments, check=True, **config):
-        """Call Snakemake; output and errors come back as one text in `stdout`."""
-        merged = {**self.config, **config}
-        command = [
-            sys.executable, "-m", "snakemake", "--snakefile", str(self.source / "Snakefile"),
-            "--directory", str(self.folder), "--cores", "all", *arguments,
-        ]  # fmt: skip
-        if merged:
-            command += ["--config", *(f"{key}={json.dumps(value)}" for key, value in merged.items())]
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        environment = {**os.environ, "PYTHONPATH": str(self.source), "PATH": path}
-        done = subprocess.run(
-            command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-        )
-        if check and done.returncode:
-            raise AssertionError(f"{' '.join(command)}\n{done.stdout}")
-        return done
-
-    def planned(self, *targets, **config):
-        """Jobs of a dry run: rule → set of what its wildcards or files name."""
-        text = self.run("--dry-run", "--quiet", "host", *targets, **config).stdout
-        found = {}
-        for rule, count in re.findall(r"^(\w+) +(\d+)$", text, re.MULTILINE):
-            if rule not in ("total", "all", "reproduce_tables"):
-                found[rule] = int(count)
-        return found
-
-    def trained(self, **config):
-        """Runs that a dry run would train."""
-        text = self.run("--dry-run", **config).stdout
-        return set(re.findall(r"Train ([a-z0-9-]+), seed", text))
+def pytest_collection_finish(session):
+    if session.config.option.collectonly or not any("mini" in item.fixturenames for item in session.items):
+        return
+    folder = Path(tempfile.mkdtemp(prefix="vsepp-mini-"))
+    workflow = Workflow(folder)
+    log = (folder / "snakemake.log").open("w+")
+    session.config.stash[_MINI] = workflow, workflow.start("reproduce_tables", output=log), log
 
 
-def copy_of_the_project(folder):
-    for name in COPIED:
-        source, target = ROOT / name, folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy2(source, target)
-    return folder
+def pytest_unconfigure(config):
+    started = config.stash.get(_MINI, None)
+    if started is not None:
+        workflow, process, log = started
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
+        log.close()
+        shutil.rmtree(workflow.folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def mini(tmp_path_factory):
+def mini(request):
     """The mini preset, whole, from nothing."""
-    workflow = Workflow(tmp_path_factory.mktemp("mini"))
-    workflow.output = workflow.run("reproduce_tables").stdout
+    workflow, process, log = request.config.stash[_MINI]
+    process.wait()
+    log.seek(0)
+    workflow.output = log.read()
+    assert process.returncode == 0, workflow.output
     return workflow
 
 

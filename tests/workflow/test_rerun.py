@@ -1,6 +1,5 @@
 """What reruns after a change, and what does not."""
 
-import json
 import os
 import shutil
 import signal
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import TINY, Workflow
+from dag import TINY, Workflow, finish
 
 pytestmark = pytest.mark.workflow
 
@@ -105,17 +104,7 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_weights(tiny):
 
 def _run_and_kill_the_trainer(workflow):
     """Start Snakemake, wait for a first finished epoch, and kill the trainer with SIGKILL."""
-    arguments = [f"{key}={json.dumps(value)}" for key, value in workflow.config.items()]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(workflow.source),
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-    }
-    snakemake = subprocess.Popen(
-        [sys.executable, "-m", "snakemake", "--snakefile", str(workflow.source / "Snakefile"), "--directory",
-         str(workflow.folder), "--cores", "1", "all_models", "--config", *arguments],
-        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    snakemake = workflow.start("all_models", "--cores", "1")
     log = workflow.folder / f"results/mini/logs/{workflow.config['label']}/train-flickr-vse0-rc-seed-0.log"
     try:
         deadline = time.monotonic() + 120
@@ -125,7 +114,7 @@ def _run_and_kill_the_trainer(workflow):
             time.sleep(0.05)
         return False
     finally:
-        snakemake.wait(timeout=60)
+        finish(snakemake, check=False)
 
 
 def _kill(output):

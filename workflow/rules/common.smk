@@ -122,7 +122,7 @@ def tape_inputs(wildcards):
 
 
 def run_inputs(wildcards):
-    """All that a run reads while it trains; only what it needs, so nothing else is built for it."""
+    """All that a run reads while it trains, and its encoder, whose digest its manifest holds."""
     run = PLAN.runs[wildcards.run]
     inputs = {**encode_inputs(wildcards), "encoder": encoder_weights(run.encoder)}
     if run.tape:
@@ -147,6 +147,7 @@ def encode_inputs(wildcards):
         inputs["features"] = f"{RESULTS}/features/{run.eval_features}/features.npy"
     else:
         inputs["eval_store"] = f"{RESULTS}/stores/{run.eval_store}/images.npy"
+        inputs["encoder"] = encoder_weights(run.encoder)
     return inputs
 
 
