@@ -10,6 +10,9 @@ COPY requirements.lock ./
 RUN pip install --no-cache-dir --require-hashes --no-deps -r requirements.lock
 
 COPY . .
-RUN pip install --no-cache-dir --no-deps .
+RUN pip install --no-cache-dir --no-deps --editable .
+# There is no .git in the image: give the commit that it was built from.
+ARG COMMIT=unknown
+ENV VSEPP_GIT_COMMIT=$COMMIT
 
 CMD ["snakemake", "--cores", "all", "reproduce_tables"]

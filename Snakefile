@@ -22,6 +22,8 @@ rule all:
     default_target: True
     input:
         rules.reproduce_tables.input,
+    message:
+        "Tables and figures are in {input[0]}"
 
 
 onsuccess:

@@ -201,8 +201,9 @@ class RunSpec:
     loss: LossSpec
     schedule: ScheduleSpec
     encoder_mode: Literal["eval", "legacy"]
-    """`legacy`: training mode for the first `legacy_steps` steps of every epoch, as the released code has it."""
+    """`legacy`: training mode until the first validation of every epoch, as the released code has it."""
     legacy_steps: int
+    """Steps between two validations of the released code, counted over the whole training."""
     rc_features: Literal["tape", "inline"]
     """Random-crop features of a frozen encoder: read from the tape, or computed in the step."""
     init_seed: int

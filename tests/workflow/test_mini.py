@@ -46,12 +46,12 @@ def test_captions_say_that_the_numbers_are_the_embedded_corpus(mini):
             self.texts = []
 
         def handle_starttag(self, tag, attributes):
-            if tag in ("caption", "figcaption"):
-                self.inside = True
+            if ("class", "caption") in attributes:
+                self.inside = tag
                 self.texts.append("")
 
         def handle_endtag(self, tag):
-            if tag in ("caption", "figcaption"):
+            if tag == self.inside:
                 self.inside = False
 
         def handle_data(self, data):
@@ -60,8 +60,9 @@ def test_captions_say_that_the_numbers_are_the_embedded_corpus(mini):
 
     parser = Captions()
     parser.feed((mini.folder / "reports/mini/paper/index.html").read_text())
-    assert len(parser.texts) == 6
-    assert all("embedded corpus" in text for text in parser.texts)
+    numbered = [text for text in parser.texts if text.strip().startswith(("Table", "Figure"))]
+    assert len(numbered) == 6
+    assert all("embedded corpus" in text for text in numbered)
 
 
 def test_the_entry_page_opens_the_default_variant(mini):

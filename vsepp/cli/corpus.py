@@ -63,8 +63,7 @@ def corpus(given: argparse.Namespace) -> None:
     ) as facts:
         images, captions = read_corpus(spec)
         write_tables(given.output, images, captions)
-        facts["images"] = images.groupby("split").size().to_dict()
-        facts["captions"] = captions.groupby("split").size().to_dict()
+        facts.update(images.attrs["facts"])
 
 
 def tokens(given: argparse.Namespace) -> None:

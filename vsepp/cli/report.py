@@ -24,8 +24,21 @@ def report(given: argparse.Namespace) -> None:
     from vsepp.reporting.render import make_report, write_entry_page
     from vsepp.reporting.specs import ReportSpec
 
-    headline = make_report(from_json(ReportSpec, given.spec), given.output)
+    spec = from_json(ReportSpec, given.spec)
+    for group in (group for table in spec.tables for group in table.groups):
+        for metrics in (Path(file) for row in group.rows for file in row.metrics):
+            _require_present_model(metrics.parent)
+    headline = make_report(spec, given.output)
     write_text(given.output / "headline.txt", headline + "\n")
     if given.entry:
         write_entry_page(given.entry, given.output / "index.html")
     print(headline)
+
+
+def _require_present_model(metrics: Path) -> None:
+    """Refuse metrics of another model than the one that lies beside them in `runs/`."""
+    from vsepp.provenance.manifest import require_input
+
+    run = Path(*("runs" if part == "metrics" else part for part in metrics.parts))
+    if run.is_dir():
+        require_input(metrics, "run", run)

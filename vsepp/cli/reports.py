@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from vsepp.config.plan import Plan
@@ -57,6 +58,7 @@ def context_spec(plan: Plan) -> ContextSpec:
         summary=(
             f"{len(plan.runs)} runs of VSE0, VSE++, Order0 and Order++ on {preset.title}, beside the numbers of "
             "Faghri et al., VSE++: Improving Visual-Semantic Embeddings with Hard Negatives."
+            + (f" Overridden: {json.dumps(plan.parameters.overrides)}." if plan.parameters.overrides else "")
         ),
         data_note=preset.data_note.strip(),
         seeds=tuple(plan.seeds),

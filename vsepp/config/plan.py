@@ -156,7 +156,8 @@ class _Planner:
         self.tapes: dict[str, Tape] = {}
 
     def plan(self) -> Plan:
-        runs = {run: self._run(run) for run in self.parameters.runs}
+        # Shared artefacts follow from all runs of the preset, so that choosing some of them changes no artefact.
+        runs = {run: self._run(run) for run in self.parameters.possible_runs}
         # A tape is named after the splits that it holds, which is known once all its readers are.
         tape_names = {key: f"{key}-{'-'.join(tape.splits)}" for key, tape in self.tapes.items()}
         return Plan(
@@ -170,14 +171,17 @@ class _Planner:
             encoders=self.encoders,
             features=self.features,
             tapes={tape_names[key]: tape for key, tape in self.tapes.items()},
-            runs={name: replace(run, tape=tape_names.get(run.tape or "")) for name, run in runs.items()},
+            runs={
+                name: replace(runs[name], tape=tape_names.get(runs[name].tape or ""))
+                for name in self.parameters.runs
+            },
         )
 
     def _scenes_folder(self) -> Path | None:
         return Path("resources") / f"scenes-{_key(self.scenes)}" if self.scenes else None
 
     def _run(self, run: str) -> Run:
-        values = {key: value.value for key, value in self.parameters.runs[run].items()}
+        values = {key: value.value for key, value in self.parameters.all_runs[run].items()}
         corpus = self._corpus(values["dataset"])
         encoder = self._encoder(values["encoder"])
         specs = {seed: self._spec(run, values, seed) for seed in self.parameters.settings.seeds}
@@ -304,9 +308,9 @@ class _Planner:
 
     def _tape(self, corpus: str, encoder: str, spec: RunSpec) -> str:
         stored = self._store(corpus, spec.train_store)
-        key = f"{stored}-{encoder}-{_key(spec.crop)}-draw{spec.draw}"
+        epochs = spec.schedule.epochs
+        key = f"{stored}-{encoder}-{_key(spec.crop)}-draw{spec.draw}-{epochs}epochs"
         known = self.tapes.get(key)
         splits = spec.train_splits if known is None else max(known.splits, spec.train_splits, key=len)
-        epochs = max(spec.schedule.epochs, known.epochs if known else 0)
         self.tapes[key] = Tape(corpus, stored, encoder, spec.crop, spec.draw, splits, epochs)
         return key

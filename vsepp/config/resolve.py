@@ -55,6 +55,8 @@ class Parameters:
     """Selected runs: id → key → value."""
     all_runs: dict[str, dict[str, Value]]
     """Every run that `runs.yaml` declares."""
+    possible_runs: tuple[str, ...]
+    """Ids of the runs whose corpus and encoder the preset has, selected or not."""
     tables: TablesFile
     variant: str
     published: Path
@@ -123,13 +125,19 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     check_runs(all_runs, str(runs_path), mistakes)
     check_tables(all_runs, rows, tables, preset, str(tables_path), mistakes)
     mistakes.raise_if_any()
+    possible = {
+        run: values
+        for run, values in all_runs.items()
+        if values["dataset"].value in corpora and values["encoder"].value in preset.encoders
+    }
     return Parameters(
         settings=settings,
         preset=preset,
         datasets=datasets.datasets,
         corpora=corpora,
-        runs=_select(all_runs, corpora, preset, settings),
+        runs=_select(possible, settings),
         all_runs=all_runs,
+        possible_runs=tuple(possible),
         tables=tables,
         variant=settings.label or settings.fidelity,
         published=published,
@@ -148,6 +156,8 @@ def _settings(folder: Path, overrides: dict[str, Any], mistakes: Mistakes) -> Se
     settings = validate(Settings, {**values, **given}, "--config", mistakes)
     mistakes.raise_if_any()
     assert settings is not None
+    if settings.archives is not None and not Path(settings.archives).is_dir():
+        mistakes.add("archives", f"got {settings.archives!r}, which is no folder")
     changed = sorted(set(overrides) - set(_HARMLESS))
     if changed and settings.label is None:
         mistakes.add(
@@ -265,6 +275,8 @@ def _resolve_corpora(
                 f"preset: corpora.{role}.dataset", f"got {merged.dataset!r}; datasets.yaml has {known}"
             )
         corpora[role] = merged
+    for role, keys in corpora.items():
+        _check_fold(role, keys, preset, datasets, mistakes)
     for name, keys in preset.encoders.items():
         if keys.weights == "scenes" and preset.pretraining is None:
             mistakes.add(
@@ -280,6 +292,25 @@ def _resolve_corpora(
     return corpora
 
 
+def _check_fold(
+    role: str, keys: CorpusKeys, preset: PresetFile, datasets: Mapping[str, DatasetKeys], mistakes: Mistakes
+) -> None:
+    """Note a fold that the test set cannot fill: found here, and not after the last training."""
+    entry = datasets.get(keys.dataset or "")
+    if entry is None:
+        return
+    images = entry.expected_images
+    if entry.generator and preset.scenes:
+        images = preset.scenes.images.get(entry.generator, {})
+    folds = 5 if role == "coco" else 1
+    if "test" in images and images["test"] < folds * preset.evaluation.fold_size:
+        mistakes.add(
+            "evaluation.fold_size",
+            f"got {preset.evaluation.fold_size}; {folds} such folds need more than the {images['test']} test images "
+            f"of {keys.dataset}",
+        )
+
+
 def check_runs(runs: Mapping[str, Mapping[str, Value]], where: str, mistakes: Mistakes) -> None:
     """Note what no single key can tell: starting points, dimensions, rows that are fed twice."""
     feeders: dict[str, str] = {}
@@ -293,6 +324,11 @@ def check_runs(runs: Mapping[str, Mapping[str, Value]], where: str, mistakes: Mi
                 mistakes.add(f"{place}.finetune_from", f"{start} is fine-tuned itself; expected a frozen run")
             else:
                 for key in (
+                    "trainset",
+                    "resize",
+                    "vocabulary_threshold",
+                    "caption_projection",
+                    "image_bias",
                     "dataset",
                     "encoder",
                     "text_encoder",
@@ -319,6 +355,10 @@ def check_runs(runs: Mapping[str, Mapping[str, Value]], where: str, mistakes: Mi
         if "+rV" in values["trainset"].value and values["dataset"].value != "coco":
             mistakes.add(
                 f"{place}.trainset", f"got {values['trainset'].value!r}; only COCO has restval images (rV)"
+            )
+        if not values["feeds"].value and not values["protocols"].value:
+            mistakes.add(
+                f"{place}.protocols", "got none and feeds no row; name the protocols to evaluate it under"
             )
         for row in values["feeds"].value:
             if row in feeders:
@@ -356,18 +396,8 @@ def check_tables(
             mistakes.add("preset: tables", f"got {name!r}; tables.yaml has {known}")
 
 
-def _select(
-    runs: dict[str, dict[str, Value]],
-    corpora: Mapping[str, CorpusKeys],
-    preset: PresetFile,
-    settings: Settings,
-) -> dict[str, dict[str, Value]]:
-    """Runs whose corpus and encoder the preset has and that `only` names, with the runs they start from."""
-    possible = {
-        run: values
-        for run, values in runs.items()
-        if values["dataset"].value in corpora and values["encoder"].value in preset.encoders
-    }
+def _select(possible: dict[str, dict[str, Value]], settings: Settings) -> dict[str, dict[str, Value]]:
+    """Runs that `only` names, with the runs they start from."""
     if settings.only is None:
         return possible
     wanted = {run for run in possible if any(fnmatch(run, pattern) for pattern in settings.only)}

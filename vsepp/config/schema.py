@@ -84,12 +84,14 @@ class RunKeys(_Model):
     drop_factor: PositiveFloat = _key("what the rate is multiplied with then", le=1.0)
     clip_norm: PositiveFloat = _key("largest global L2 norm of the gradient")
     frozen_mode: Literal["eval", "legacy"] = _key(
-        "mode of a frozen encoder under RC; legacy: training mode for the first legacy_steps of every epoch"
+        "mode of a frozen encoder under RC; legacy: training mode until the first validation of every epoch"
     )
     finetuned_mode: Literal["eval", "legacy"] = _key(
         "mode of a fine-tuned encoder's dropout and batch normalisation"
     )
-    legacy_steps: Positive = _key("steps of an epoch before the released code's first validation")
+    legacy_steps: Positive = _key(
+        "steps between two validations of the released code, counted over the whole training"
+    )
     rc_features: Literal["tape", "inline"] = _key(
         "random-crop features of a frozen encoder: from the shared tape, or computed in the step"
     )

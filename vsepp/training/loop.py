@@ -25,7 +25,7 @@ from vsepp.training.batches import Batch, epoch_batches, steps_per_epoch
 from vsepp.training.checkpoint import load_checkpoint, random_states, restore_random_states, save_checkpoint
 from vsepp.training.data import TrainingData
 from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed, recalls, write_history
-from vsepp.training.schedule import learning_rate, loss_name
+from vsepp.training.schedule import learning_rate, legacy_training_mode, loss_name
 from vsepp.training.step import (
     LossFunction,
     StepInputs,
@@ -200,7 +200,7 @@ def _steps(training: Training, epoch: int, rate: float) -> tuple[float, float]:
     losses: list[torch.Tensor] = []
     checked, if_collapsed = 0.0, 0.0
     for step, batch in enumerate(track(batches, total, what, "step")):
-        _set_encoder_mode(training, step)
+        _set_encoder_mode(training, epoch * total, step)
         inputs = step_inputs(data, batch, epoch, training.device, mask=run.loss.mask_same_image)
         losses.append(train_step(training.model, training.optimiser, loss, inputs, run.schedule.clip_norm))
         if_collapsed += _if_collapsed(training, loss, inputs, epoch)
@@ -228,15 +228,24 @@ def step_inputs(
     )
 
 
-def _set_encoder_mode(training: Training, step: int) -> None:
+def _set_encoder_mode(training: Training, before: int, step: int) -> None:
     """Put an encoder of the model into training mode where the released code has it, else into evaluation.
 
-    Differs from the paper: the paper does not say; `legacy` is what the released code's validation every 500
-    steps leaves of an epoch's training mode.
+    Differs from the paper: the paper does not say. The released code enters training mode at the start of an
+    epoch and leaves it at the first validation, which comes every 500 steps of the whole training: `legacy`.
+    Departs from the code in that fine-tuning counts its steps from its own start.
+
+    Parameters
+    ----------
+    training
+        Its model's encoder is switched.
+    before, step
+        Steps of the epochs before, and of this epoch so far.
     """
     encoder = training.model.encoder
     if encoder is not None:
-        encoder.train(training.run.encoder_mode == "legacy" and step < training.run.legacy_steps)
+        legacy = training.run.encoder_mode == "legacy"
+        encoder.train(legacy and legacy_training_mode(before, step, training.run.legacy_steps))
 
 
 def _if_collapsed(training: Training, loss: LossFunction, inputs: StepInputs, epoch: int) -> float:

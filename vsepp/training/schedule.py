@@ -26,3 +26,18 @@ def _boundary(fraction: float, epochs: int) -> int:
     A fraction such as 2/3 of 12 epochs must give 8 whichever way its last digit was rounded.
     """
     return math.floor(fraction * epochs + 0.5)
+
+
+def legacy_training_mode(before: int, step: int, every: int) -> bool:
+    """Whether the released code is still in training mode: no validation yet in this epoch.
+
+    Parameters
+    ----------
+    before
+        Steps of all epochs before this one.
+    step
+        Of this epoch, from 0.
+    every
+        Steps between two validations, counted over the whole training.
+    """
+    return (before + step) // every == before // every

@@ -4,9 +4,9 @@
 rule reproduce_tables:
     input:
         index=f"{REPORT}/index.html",
-        entry=f"{REPORTS}/index.html",
+        entry=ENTRY,
     message:
-        "Tables and figures are in {input.entry}"
+        "Tables and figures are in {input.index}"
 
 
 rule all_corpus:

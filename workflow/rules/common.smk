@@ -20,6 +20,8 @@ RESULTS = f"results/{PLAN.preset}"
 VARIANT = f"{RESULTS}/{PLAN.variant}"
 REPORTS = f"reports/{PLAN.preset}"
 REPORT = f"{REPORTS}/{PLAN.variant}"
+# reports/<preset>/index.html opens the default variant; another one leaves it alone.
+ENTRY = [f"{REPORTS}/index.html"] if PLAN.variant == "paper" else []
 LOGS = f"{RESULTS}/logs"
 BENCHMARKS = f"{RESULTS}/benchmarks"
 TEMPLATES = Path(workflow.basedir) / "reports" / "templates"

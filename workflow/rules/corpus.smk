@@ -81,7 +81,7 @@ rule store:
         f"{LOGS}/store-{{store}}.log",
     benchmark:
         f"{BENCHMARKS}/store-{{store}}.tsv"
-    threads: workflow.cores
+    threads: workflow.cores or 1
     resources:
         mem_mb=1800,
     params:

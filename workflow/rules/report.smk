@@ -9,7 +9,7 @@ rule report:
         templates=sorted(map(str, TEMPLATES.iterdir())),
     output:
         index=f"{REPORT}/index.html",
-        entry=f"{REPORTS}/index.html",
+        entry=ENTRY,
         headline=f"{REPORT}/headline.txt",
         tables=expand(
             f"{REPORT}/tables/{{table}}.{{kind}}",
@@ -31,8 +31,9 @@ rule report:
     params:
         spec=to_json(report_spec(PLAN, run_metrics, run_histories)),
         code=code.report_code(),
+        entry=" ".join(f"--entry {page}" for page in ENTRY),
         folder=lambda wildcards, output: Path(output.index).parent,
     message:
         "Report: tables, figures and the page that holds them"
     shell:
-        "vsepp report --spec {params.spec:q} --output {params.folder} --entry {output.entry} > {log} 2>&1"
+        "vsepp report --spec {params.spec:q} --output {params.folder} {params.entry} > {log} 2>&1"

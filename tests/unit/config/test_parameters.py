@@ -112,6 +112,8 @@ def test_all_mistakes_are_reported_at_once(params):
         ({"base": "vsepp", "dataset": "coco", "trainset": "RC", "feeds": {"1.7": "1K"}}, "row 1.7 is fed by"),
         ({"base": "vsepp", "dataset": "coco", "trainset": "RC", "feeds": {"9.9": "1K"}}, "odd.feeds: row 9.9 is not in published.csv"),
         ({"base": "vsepp", "trainset": "RC"}, "no layer gives dataset"),
+        ({"base": "vsepp", "dataset": "coco", "trainset": "RC"}, "odd.protocols: got none and feeds no row"),
+        ({"base": "coco-vsepp-rc", "finetune_from": "coco-vsepp-rc-rv", "protocols": ["1K"]}, "odd.trainset: got 'RC'"),
         ({"base": "vsepp", "dataset": "coco", "trainset": "RC", "text_dim": 7}, "joint_dim: got 128 with text_dim 128"),
     ],
 )  # fmt: skip
@@ -166,6 +168,8 @@ def test_a_selected_fine_tuned_run_brings_the_run_it_starts_from():
     ("overrides", "expected"),
     [
         ({"only": "nothing-*"}, "matches no run"),
+        ({"archives": "/no/such/folder"}, "archives: got '/no/such/folder', which is no folder"),
+        ({"label": "x", "evaluation": {"fold_size": 201}}, "fold_size: got 201; 5 such folds need more than the 1000"),
         ({"preset": "huge"}, "no such file; there are flickr8k, mini, paper"),
         ({"fidelity": "poster"}, "fidelity: got 'poster'"),
         ({"seeds": []}, "seeds: got []"),

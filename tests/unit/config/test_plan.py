@@ -110,3 +110,17 @@ def test_fidelity_overlays_name_the_same_keys():
         assert {key: set(values) for key, values in paper[section].items()} == {
             key: set(values) for key, values in code[section].items()
         }
+
+
+def test_runs_of_other_lengths_have_tapes_of_their_own():
+    before = make_plan(PARAMS, {})
+    longer = make_plan(PARAMS, {"label": "x", "runs": {"coco-vse0-rc": {"epochs": 99}}})
+    assert longer.runs["coco-vse0-rc"].tape not in before.tapes
+    assert longer.runs["coco-vsepp-rc"].tape == before.runs["coco-vsepp-rc"].tape
+
+
+def test_choosing_runs_changes_no_shared_artefact():
+    whole, some = make_plan(PARAMS, {}), make_plan(PARAMS, {"only": "coco-vsepp-rc"})
+    assert set(some.runs) == {"coco-vsepp-rc"}
+    assert (whole.encoders, whole.tapes, whole.stores) == (some.encoders, some.tapes, some.stores)
+    assert whole.runs["coco-vsepp-rc"] == some.runs["coco-vsepp-rc"]

@@ -1,7 +1,7 @@
 import pytest
 
 from vsepp.spec import LossSpec, ScheduleSpec
-from vsepp.training.schedule import learning_rate, loss_name
+from vsepp.training.schedule import learning_rate, legacy_training_mode, loss_name
 
 
 def schedule(epochs, drop_at):
@@ -27,3 +27,15 @@ def test_a_curriculum_begins_with_sh():
 def test_without_a_curriculum_the_loss_is_the_runs_own():
     loss = LossSpec(name="max_of_hinges", margin=0.2)
     assert {loss_name(loss, epoch, 8) for epoch in range(8)} == {"max_of_hinges"}
+
+
+@pytest.mark.parametrize(("steps_per_epoch", "every"), [(7, 3), (4, 10), (6, 6), (5, 1)])
+def test_legacy_mode_is_that_of_a_loop_that_validates_every_so_many_steps(steps_per_epoch, every):
+    iterations = 0
+    for epoch in range(5):
+        training = True
+        for step in range(steps_per_epoch):
+            assert legacy_training_mode(epoch * steps_per_epoch, step, every) is training
+            iterations += 1
+            if iterations % every == 0:
+                training = False
