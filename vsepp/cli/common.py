@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,20 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=None, help="CPU threads of tensor operations")
 
 
+def _keep_freed_memory() -> None:
+    """Tell glibc to keep what tensors free, up to a gigabyte, instead of giving it back to the kernel at once.
+
+    Every step allocates the same sizes again; fetching fresh pages for them cost a fifth of a CPU training's time.
+    """
+    m_trim_threshold, m_mmap_threshold = -1, -3  # of malloc.h
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # another libc
+        return
+    mallopt(m_mmap_threshold, 1 << 25)
+    mallopt(m_trim_threshold, 1 << 30)
+
+
 def gpu_count() -> int:
     """GPUs of this machine, found without importing torch."""
     return len(list(Path("/dev").glob("nvidia[0-9]*")))
@@ -64,6 +79,7 @@ def use_machine(given: argparse.Namespace, facts: dict[str, Any]) -> torch.devic
     """
     import torch
 
+    _keep_freed_memory()
     if given.threads:
         torch.set_num_threads(given.threads)
     wanted = given.device
