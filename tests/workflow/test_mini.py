@@ -22,7 +22,7 @@ def test_the_default_profile_is_in_force(mini):
 
 def test_it_ends_with_where_the_tables_are_and_their_headline_numbers(mini):
     end = mini.output[mini.output.rindex("steps (100%) done") :]
-    assert "reports/mini/paper/index.html" in end
+    assert "reports/mini/index.html" in end
     assert re.search(r"VSE\+\+.*\d+\.\d", end)
 
 
@@ -60,13 +60,17 @@ def test_captions_say_that_the_numbers_are_the_embedded_corpus(mini):
 
     parser = Captions()
     parser.feed((mini.folder / "reports/mini/paper/index.html").read_text())
-    numbered = [text for text in parser.texts if text.strip().startswith(("Table", "Figure"))]
-    assert len(numbered) == 6
-    assert all("embedded corpus" in text for text in numbered)
+    captions = [text for text in parser.texts if not text.startswith("What these numbers were made from")]
+    assert len(captions) == 6
+    assert all("embedded corpus" in text for text in captions)
 
 
-def test_the_entry_page_opens_the_default_variant(mini):
-    assert "paper/index.html" in (mini.folder / "reports/mini/index.html").read_text()
+def test_the_entry_page_is_the_default_variants_page_with_links_that_lead_somewhere(mini):
+    entry, page = mini.folder / "reports/mini/index.html", mini.folder / "reports/mini/paper/index.html"
+    links = re.findall(r'href="([^"#]+)"', entry.read_text())
+    assert any(link.endswith("table1.csv") for link in links)
+    assert all((entry.parent / link).is_file() for link in links)
+    assert re.sub(r'href="[^"]*"', "", entry.read_text()) == re.sub(r'href="[^"]*"', "", page.read_text())
 
 
 def test_a_second_run_has_nothing_to_do(mini):

@@ -15,23 +15,21 @@ def add_steps(steps: Any) -> None:
     parser = add_step(steps, "report", report, "write all tables and figures and the page that holds them")
     add_spec(parser, "ReportSpec")
     add_output(parser)
-    parser.add_argument("--entry", type=Path, help="also write this page, which opens the report")
+    parser.add_argument("--entry", type=Path, help="write the page here too, as what opens by default")
 
 
 def report(given: argparse.Namespace) -> None:
     """Write the report, and its headline beside it and on standard output."""
     from vsepp.provenance.manifest import write_text
-    from vsepp.reporting.render import make_report, write_entry_page
+    from vsepp.reporting.render import make_report
     from vsepp.reporting.specs import ReportSpec
 
     spec = from_json(ReportSpec, given.spec)
     for group in (group for table in spec.tables for group in table.groups):
         for metrics in (Path(file) for row in group.rows for file in row.metrics):
             _require_present_model(metrics.parent)
-    headline = make_report(spec, given.output)
+    headline = make_report(spec, given.output, given.entry)
     write_text(given.output / "headline.txt", headline + "\n")
-    if given.entry:
-        write_entry_page(given.entry, given.output / "index.html")
     print(headline)
 
 

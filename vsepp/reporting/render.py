@@ -113,13 +113,9 @@ def write_report(
     write_text(out, page)
 
 
-def write_entry_page(path: Path, target: Path, templates: Path = TEMPLATES) -> None:
-    """Write a page that opens `target`, such as `reports/mini/index.html` for the default variant."""
-    link = _links([target], path)[0][1]
-    write_text(path, _render(_html(templates), "entry.html.j2", link=link))
-
-
-def make_report(spec: ReportSpec, folder: Path, templates: Path = TEMPLATES) -> str:
+def make_report(
+    spec: ReportSpec, folder: Path, entry: Path | None = None, templates: Path = TEMPLATES
+) -> str:
     """Build and write everything of one report.
 
     Parameters
@@ -128,6 +124,10 @@ def make_report(spec: ReportSpec, folder: Path, templates: Path = TEMPLATES) -> 
         Tables and figures. Where its context names no commit, the code's present one is filled in.
     folder
         Gets `index.html`, `tables/` and `figures/`.
+    entry
+        The same page once more, elsewhere, such as `reports/mini/index.html` for the default variant.
+    templates
+        Folder of the templates.
 
     Returns
     -------
@@ -140,8 +140,9 @@ def make_report(spec: ReportSpec, folder: Path, templates: Path = TEMPLATES) -> 
     document = write_tables_document(built, folder / "tables", templates)
     drawn = [write_figure(figure, context, folder / "figures") for figure in spec.figures]
     index = folder / "index.html"
-    write_report(context, written, drawn, document, index, templates)
-    return summary.headline(built, index)
+    for page in [index, entry] if entry else [index]:
+        write_report(context, written, drawn, document, page, templates)
+    return summary.headline(built, entry or index)
 
 
 def table_caption(table: Table) -> str:

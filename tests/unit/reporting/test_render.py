@@ -10,7 +10,7 @@ import pytest
 
 from vsepp import spec as specs
 from vsepp.errors import VseppError
-from vsepp.reporting.render import TEMPLATES, make_report, table_caption, write_entry_page, write_table
+from vsepp.reporting.render import TEMPLATES, make_report, table_caption, write_table
 from vsepp.reporting.specs import ReportSpec, RowSpec
 from vsepp.reporting.tables import build_table
 
@@ -203,12 +203,13 @@ def test_the_commit_is_filled_in_when_the_spec_has_none(full, context, tmp_path)
     assert "<dt>Page written by</dt><dd></dd>" not in text
 
 
-def test_the_entry_page_leads_to_the_default_variant(tmp_path):
-    target = tmp_path / "paper" / "index.html"
-    write_entry_page(tmp_path / "index.html", target)
-    text = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert 'content="0; url=paper/index.html"' in text
-    assert Page(text).links == ["paper/index.html"]
+def test_the_entry_page_is_the_same_page_with_links_of_its_own(full, tmp_path):
+    headline = make_report(full, tmp_path / "paper", tmp_path / "index.html")
+    links = Page((tmp_path / "index.html").read_text(encoding="utf-8")).links
+    files = [link for link in links if not link.startswith("#")]
+    assert "paper/tables/table2.csv" in files
+    assert all((tmp_path / link).is_file() for link in files)
+    assert str(tmp_path / "index.html") in headline
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
