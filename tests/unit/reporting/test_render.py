@@ -116,7 +116,7 @@ def test_the_page_loads_nothing_and_its_links_lead_somewhere(folder):
     assert linked == written
 
 
-def test_every_caption_says_whose_numbers_these_are(folder, context):
+def test_every_caption_says_whose_numbers_these_are(full, folder, context):
     text = (folder / "index.html").read_text(encoding="utf-8")
     captions = re.findall(r'<p class="caption">(.*?)</p>', text, flags=re.DOTALL)
     assert sum(context.data_note in caption for caption in captions) == len(full.tables) + len(full.figures)
