@@ -54,11 +54,12 @@ class Workflow:
 
     def planned(self, *targets, **config):
         """Jobs of a dry run: rule → set of what its wildcards or files name."""
-        text = self.run("--dry-run", "--quiet", "host", *targets, **config).stdout
+        text = self.run(*targets, "--dry-run", "--quiet", "host", **config).stdout
         found = {}
         for rule, count in re.findall(r"^(\w+) +(\d+)$", text, re.MULTILINE):
             if rule not in ("total", "all", "reproduce_tables"):
                 found[rule] = int(count)
+        assert bool(found) != ("Nothing to be done" in text), text
         return found
 
     def trained(self, **config):

@@ -1,5 +1,6 @@
 # The plan that all rules look up, and the only functions of the workflow.
 
+import os
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -11,8 +12,11 @@ from vsepp.errors import VseppError
 from vsepp.provenance import code
 from vsepp.spec import to_json
 
+# Relative, so that a project that was moved has nothing to do again.
+PROJECT = Path(os.path.relpath(workflow.basedir))
+
 try:
-    PLAN = make_plan(Path(workflow.basedir) / "params", config)
+    PLAN = make_plan(PROJECT / "params", config)
 except VseppError as error:
     raise WorkflowError(str(error)) from None
 
@@ -24,7 +28,7 @@ REPORT = f"{REPORTS}/{PLAN.variant}"
 ENTRY = [f"{REPORTS}/index.html"] if PLAN.variant == "paper" else []
 LOGS = f"{RESULTS}/logs"
 BENCHMARKS = f"{RESULTS}/benchmarks"
-TEMPLATES = Path(workflow.basedir) / "reports" / "templates"
+TEMPLATES = PROJECT / "reports" / "templates"
 TABLES = [
     name
     for name in PLAN.parameters.preset.tables
