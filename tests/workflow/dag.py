@@ -46,7 +46,10 @@ class Workflow:
             command += ["--config", *(f"{key}={json.dumps(value)}" for key, value in merged.items())]
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         environment = {**os.environ, "PYTHONPATH": str(self.source), "PATH": path}
-        return subprocess.Popen(command, env=environment, text=True, stdout=output, stderr=subprocess.STDOUT)
+        # Not from the checkout of the tests: Python would import its package and not that of `source`.
+        return subprocess.Popen(
+            command, env=environment, cwd=self.folder, text=True, stdout=output, stderr=subprocess.STDOUT
+        )
 
     def run(self, *arguments, check=True, **config):
         """Call Snakemake and wait; `stdout` of what comes back is its whole output as text."""
