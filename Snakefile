@@ -26,5 +26,9 @@ rule all:
         "Tables and figures are in {input[0]}"
 
 
+onstart:
+    ask_for_files()
+
+
 onsuccess:
     announce()

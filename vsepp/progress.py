@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 log = logging.getLogger("vsepp")
@@ -52,3 +53,54 @@ def track(items: Iterable[T], total: int, what: str, unit: str = "it") -> Iterat
             rate = done / (now - started)
             log.info("%s: %d of %d %ss, %.1f %ss/s", what, done, total, unit, rate, unit)
     log.info("%s: %d %ss in %.1f s", what, total, unit, time.monotonic() - started)
+
+
+@contextmanager
+def track_bytes(total: int | None, what: str, done: int = 0) -> Iterator[Callable[[int], object]]:
+    """Show how many bytes of something are there; gives a function to call with the bytes of each piece.
+
+    Parameters
+    ----------
+    total
+        Bytes in all, where known.
+    what
+        A few words naming the work, shown in front.
+    done
+        Bytes that were there before.
+    """
+    if sys.stderr.isatty():
+        from tqdm import tqdm
+
+        with tqdm(total=total, initial=done, desc=what, unit="B", unit_scale=True, dynamic_ncols=True) as bar:
+            yield bar.update
+        return
+    started = last = time.monotonic()
+    here = 0
+
+    def advance(count: int) -> None:
+        nonlocal here, last
+        here += count
+        now = time.monotonic()
+        if now - last >= SECONDS_BETWEEN_LOG_LINES:
+            last = now
+            log.info("%s: %s", what, _so_far(done + here, total, here / (now - started)))
+
+    yield advance
+    seconds = time.monotonic() - started
+    log.info("%s: %s in %.1f s, %s/s", what, _bytes(done + here), seconds, _bytes(here / max(seconds, 1e-9)))
+
+
+def _so_far(done: int, total: int | None, rate: float) -> str:
+    if total is None or not rate:
+        return f"{_bytes(done)}, {_bytes(rate)}/s"
+    minutes = (total - done) / rate / 60
+    return f"{_bytes(done)} of {_bytes(total)}, {_bytes(rate)}/s, {minutes:.1f} min left"
+
+
+def _bytes(count: float) -> str:
+    """Bytes as a person reads them, in powers of 1000."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.2f} GB"

@@ -24,12 +24,32 @@ SPLITS: tuple[str, ...] = typing.get_args(Split)
 
 
 @dataclass(frozen=True)
+class SourceSpec:
+    """A file that is fetched before anything else, and what is known of it."""
+
+    file: str
+    """Its name below the folder of downloads, and in a folder of the user's own."""
+    mirrors: tuple[str, ...] = ()
+    """URLs, tried in this order; none where a licence asks for a request by hand."""
+    size: int | None = None
+    """Bytes, where known."""
+    sha256: str | None = None
+    """Of the whole file in hexadecimal, where known; else the first download records it."""
+    accepts: tuple[str, ...] = ()
+    """Other names under which a folder of the user's own may hold the same content, such as unpacked folders."""
+    instructions: str = ""
+    """What to do by hand where no mirror serves it: where to ask, and what to put where."""
+    licence: str = ""
+    citation: str = ""
+
+
+@dataclass(frozen=True)
 class CorpusSpec:
     """A set of captioned images and the files that it is read from."""
 
     name: str
     """The entry of `datasets.yaml`: `coco2014`, `flickr30k`, `flickr8k`, ..."""
-    reader: Literal["coco", "karpathy", "flickr8k"]
+    reader: Literal["coco", "karpathy", "flickr8k", "precomp"]
     files: dict[str, str]
     """Role of a file for the reader (`images`, `splits`, `captions`, ...) → path of the file, zip or folder."""
     captions_per_image: int | None = None
@@ -38,6 +58,10 @@ class CorpusSpec:
     """What an image with more captions means: keep the first ones, or bad data."""
     expected_images: dict[str, int] = field(default_factory=dict)
     """Images per split, asserted when given."""
+    reported_sha256: dict[str, str] = field(default_factory=dict)
+    """Name of a raw text file → its SHA-256 as others report it; another one is said loudly and is no error."""
+    first_images: dict[str, int] = field(default_factory=dict)
+    """Split → keep only its first so many images, after everything was checked: for rehearsals."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +83,8 @@ class EncoderSpec:
     architecture: str
     """`mini/vgg_mini`, `torchvision/vgg19`, `lite/efficientnet_lite0`, ..."""
     weights: str
-    """`scenes` (pretrained here), `torchvision/IMAGENET1K_V1`, `pip`, `random`, or the path of a file."""
+    """`scenes` (pretrained here), `file/<name>` (a downloaded or local file), `torchvision/<entry>`, `pip` or
+    `random`."""
     input_size: int
     """Side of the crop that it sees, pixels."""
     store_side: int
@@ -210,6 +235,8 @@ class RunSpec:
     order_seed: int
     draw: int
     """Which draw of random crops."""
+    image_features: Literal["computed", "precomputed"] = "computed"
+    """1C and 10C: features of the encoder here, or the ones that were published with the captions."""
 
     @property
     def train_splits(self) -> tuple[str, ...]:

@@ -8,13 +8,13 @@ from typing import Any
 
 from vsepp.cli.common import add_folders, add_output, add_spec, add_step
 from vsepp.provenance import code
-from vsepp.provenance.manifest import recorded
+from vsepp.provenance.manifest import artefact_digest, recorded
 from vsepp.provenance.publish import state_folder
 from vsepp.spec import CorpusSpec, ScenesSpec, StoreSpec, VocabularySpec, from_json, to_dict
 
 
 def add_steps(steps: Any) -> None:
-    """Add `scenes`, `corpus`, `tokens` and `store`."""
+    """Add `scenes`, `corpus`, `tokens`, `store` and `precomputed`."""
     parser = add_step(
         steps, "scenes", scenes, "draw scenes and write them in the layouts of COCO and Flickr30K"
     )
@@ -28,15 +28,29 @@ def add_steps(steps: Any) -> None:
 
     parser = add_step(steps, "tokens", tokens, "build a vocabulary and turn captions into word ids")
     add_spec(parser, "VocabularySpec")
-    add_folders(parser, corpus="folder of the corpus")
+    add_folders(
+        parser,
+        corpus="folder of the corpus",
+        vocabulary="optional: folder of a vocabulary that is taken instead of counting one",
+    )
     add_output(parser)
 
     parser = add_step(steps, "store", store, "decode and resize every image once")
     add_spec(parser, "StoreSpec")
+    _add_corpus(parser)
+    parser.add_argument("--workers", type=int, default=1, help="processes that decode")
+
+    parser = add_step(
+        steps, "precomputed", precomputed, "take over the features that were published with the captions"
+    )
+    _add_corpus(parser)
+
+
+def _add_corpus(parser: argparse.ArgumentParser) -> None:
+    """Add what the steps take that go from a corpus back to its raw files."""
     parser.add_argument("--corpus-spec", required=True, help="JSON of a CorpusSpec, or a file that holds it")
     add_folders(parser, corpus="folder of the corpus")
     add_output(parser)
-    parser.add_argument("--workers", type=int, default=1, help="processes that decode")
 
 
 def scenes(given: argparse.Namespace) -> None:
@@ -67,27 +81,37 @@ def corpus(given: argparse.Namespace) -> None:
 
 
 def tokens(given: argparse.Namespace) -> None:
-    """Build a vocabulary and encode all captions with it."""
-    from vsepp.data.captions import build_vocabulary, encode_captions, tokenize_captions
+    """Build a vocabulary, or take one over, and encode all captions with it."""
+    from vsepp.data.captions import (
+        build_vocabulary,
+        encode_captions,
+        multi_sentence_share,
+        tokenize_captions,
+    )
     from vsepp.data.tables import read_tables
+    from vsepp.data.vocabulary import FILE, Vocabulary
 
     spec = from_json(VocabularySpec, given.spec)
+    inputs = {"captions": given.corpus / "captions.parquet"}
+    if given.vocabulary is not None:
+        inputs["vocabulary"] = given.vocabulary / FILE
     given.output.mkdir(parents=True, exist_ok=True)
     with recorded(
-        given.output,
-        "tokens",
-        spec=to_dict(spec),
-        inputs={"captions": given.corpus / "captions.parquet"},
-        code=code.tokens_code(),
+        given.output, "tokens", spec=to_dict(spec), inputs=inputs, code=code.tokens_code()
     ) as facts:
         _, captions = read_tables(given.corpus)
         tokenized = tokenize_captions(captions)
-        vocabulary = build_vocabulary(captions, spec, tokenized)
+        if given.vocabulary is None:
+            vocabulary = build_vocabulary(captions, spec, tokenized)
+        else:
+            vocabulary = Vocabulary.read(given.vocabulary)
         encoded = encode_captions(captions, vocabulary, tokenized)
         vocabulary.write(given.output)
         encoded.save(given.output)
         facts["words"] = len(vocabulary)
         facts["tokens"] = int(encoded.offsets[-1])
+        # Captions whose words a sentence splitter before the word tokenizer would change, as the released code has it.
+        facts["several_sentences"] = multi_sentence_share(captions["text"])
 
 
 def store(given: argparse.Namespace) -> None:
@@ -106,6 +130,28 @@ def store(given: argparse.Namespace) -> None:
         ) as facts,
     ):
         facts.update(build_store(images, corpus_spec, spec, given.output, state, given.workers))
+
+
+def precomputed(given: argparse.Namespace) -> None:
+    """Turn published features into those of the corpus's images."""
+    from vsepp.data.tables import read_tables
+    from vsepp.features.precomputed import import_precomputed, raw_features
+
+    spec = from_json(CorpusSpec, given.corpus_spec)
+    images, _ = read_tables(given.corpus)
+    raw = raw_features(spec)
+    inputs = {"images": given.corpus / "images.parquet", **raw}
+    digest = code.precomputed_code(spec)
+    # Sizes and times say that the raw files are those of a killed step without reading them an extra time.
+    state_of = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in raw.values()]
+    given.output.mkdir(parents=True, exist_ok=True)
+    with (
+        state_folder(
+            given.output, given.corpus_spec, artefact_digest(inputs["images"]), state_of, digest
+        ) as state,
+        recorded(given.output, "precomputed", spec=to_dict(spec), inputs=inputs, code=digest) as facts,
+    ):
+        facts.update(import_precomputed(spec, images, given.output, state))
 
 
 def _raw_inputs(spec: CorpusSpec) -> dict[str, Path]:

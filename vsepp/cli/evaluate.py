@@ -10,7 +10,7 @@ from typing import Any
 from vsepp.cli.common import add_folders, add_machine, add_output, add_spec, add_step, use_machine
 from vsepp.errors import VseppError
 from vsepp.provenance import code
-from vsepp.provenance.manifest import MANIFEST, read_manifest, recorded, require_input, write_text
+from vsepp.provenance.manifest import MANIFEST, read_manifest, recorded, require_input
 from vsepp.spec import RunSpec, from_json, to_dict
 
 ENCODE_FOLDERS = {
@@ -70,10 +70,8 @@ def encode(given: argparse.Namespace) -> None:
 
 def evaluate(given: argparse.Namespace) -> None:
     """Score embeddings under each protocol; print, and publish where asked to."""
-    import numpy as np
-
     from vsepp.evaluation import protocols
-    from vsepp.evaluation.embeddings import Embeddings, write_arrays
+    from vsepp.evaluation.embeddings import Embeddings
 
     if given.run is not None:
         require_input(given.embeddings.parent, "run", given.run.parent)
@@ -91,14 +89,7 @@ def evaluate(given: argparse.Namespace) -> None:
         inputs={"embeddings": given.embeddings, **({"run": given.run.parent} if given.run else {})},
         code=code.evaluate_code(),
     ) as facts:
-        metrics = {evaluation.protocol: evaluation.to_dict() for evaluation in found}
-        write_text(given.output / "metrics.json", json.dumps(metrics, indent=1) + "\n")
-        ranks: dict[str, np.ndarray] = {}
-        for evaluation in found:
-            ranks[f"{evaluation.protocol}_image_to_text"] = evaluation.ranks.image_to_text
-            ranks[f"{evaluation.protocol}_text_to_image"] = evaluation.ranks.text_to_image
-            ranks[f"{evaluation.protocol}_caption_rows"] = evaluation.caption_rows
-        write_arrays(given.output / "ranks.npz", **ranks)
+        protocols.save(found, given.output)
         facts["protocols"] = given.protocol
 
 

@@ -40,6 +40,7 @@ def add_steps(steps: Any) -> None:
         steps, "encoder", encoder, "fetch an encoder's weights and cut it at its penultimate layer"
     )
     add_spec(parser, "EncoderSpec")
+    parser.add_argument("--weights", type=Path, help="file of the weights that the spec calls file/<name>")
     add_output(parser)
 
     parser = add_step(steps, "features", features, "extract 1C or 10C features of every image of a store")
@@ -101,11 +102,11 @@ def encoder(given: argparse.Namespace) -> None:
 
     spec = from_json(EncoderSpec, given.spec)
     given.output.mkdir(parents=True, exist_ok=True)
-    local = {"weights": Path(spec.weights)} if Path(spec.weights).is_file() else {}
+    local = {"weights": given.weights} if given.weights else {}
     with recorded(
         given.output, "encoder", spec=to_dict(spec), inputs=local, code=code.encoder_code(spec)
     ) as facts:
-        imported = import_weights(spec)
+        imported = import_weights(spec, given.weights)
         save_encoder(imported, given.output)
         facts["dim"] = imported.dim
 

@@ -5,39 +5,88 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import add_step
 from vsepp.errors import VseppError
 
+if TYPE_CHECKING:
+    from vsepp.config import Plan
+
 
 def add_steps(steps: Any) -> None:
-    """Add `runs`, `show` and `schema`."""
-    for name, call, description in (
-        ("runs", runs, "list the runs of a preset"),
-        ("show", show, "print one run's values, each with where it was set"),
-    ):
-        parser = add_step(steps, name, call, description)
-        if name == "show":
-            parser.add_argument("run", help="id of the run")
-            parser.add_argument(
-                "--json", action="store_true", help="print the spec that `vsepp train --spec` reads"
-            )
-        parser.add_argument("--params", type=Path, default=Path("params"), help="folder of the parameters")
-        parser.add_argument(
-            "--config",
-            nargs="*",
-            default=[],
-            metavar="KEY=VALUE",
-            help="overrides, as Snakemake's --config takes them: preset=paper fidelity=code",
-        )
+    """Add `runs`, `show`, `fidelity` and `schema`."""
+    parser = add_step(steps, "runs", runs, "list the runs of a preset")
+    add_plan_options(parser)
+
+    parser = add_step(steps, "show", show, "print one run's values, each with where it was set")
+    parser.add_argument("run", help="id of the run")
+    parser.add_argument("--json", action="store_true", help="print the spec that `vsepp train --spec` reads")
+    add_plan_options(parser)
+
+    parser = add_step(
+        steps, "fidelity", fidelity, "print what the paper's text and its released code decide, by key"
+    )
+    _add_params(parser)
+    parser.add_argument("--output", type=Path, help="write it to this file instead")
+
     parser = add_step(steps, "schema", schema, "print the JSON schema of the files in params/")
     parser.add_argument("--output", type=Path, help="write it to this file instead")
 
 
+def add_plan_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose a plan, as every command that looks at one has them; see `plan_of`."""
+    _add_params(parser)
+    parser.add_argument("--preset", metavar="NAME", help="short for --config preset=NAME")
+    parser.add_argument("--fidelity", metavar="NAME", help="short for --config fidelity=NAME")
+    parser.add_argument(
+        "--config",
+        nargs="*",
+        action="extend",
+        default=[],
+        metavar="KEY=VALUE",
+        help="overrides, as Snakemake's --config takes them: seeds=[0,1] label=mine runs='{default: {flip: true}}'",
+    )
+
+
+def plan_of(given: argparse.Namespace) -> Plan:
+    """The plan that the options of `add_plan_options` choose.
+
+    Raises
+    ------
+    VseppError
+        When an override is no KEY=VALUE or stands twice, and for every mistake in the parameters.
+    """
+    from vsepp.config import make_plan
+
+    overrides: dict[str, Any] = {}
+    shortcuts = [f"{key}={value}" for key in ("preset", "fidelity") if (value := getattr(given, key))]
+    for item in [*shortcuts, *given.config]:
+        key, equals, text = item.partition("=")
+        if not equals:
+            raise VseppError(f"--config: got {item!r}; expected KEY=VALUE")
+        if key in overrides:
+            raise VseppError(f"--config: {key} is given twice, as {overrides[key]!r} and {text!r}; keep one")
+        overrides[key] = _value(text)
+    return make_plan(given.params, overrides)
+
+
+def _add_params(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--params", type=Path, default=Path("params"), help="folder of the parameters")
+
+
+def _value(text: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:  # `only=*-1c`, which YAML takes for an alias
+        return text
+
+
 def runs(given: argparse.Namespace) -> None:
     """List runs: id, system, data, training set, encoder, rows of the paper."""
-    plan = _plan(given)
+    plan = plan_of(given)
     for name, run in plan.runs.items():
         spec = run.spec
         feeds = ", ".join(
@@ -51,7 +100,7 @@ def show(given: argparse.Namespace) -> None:
     """Print a run's resolved values."""
     from vsepp.spec import to_json
 
-    plan = _plan(given)
+    plan = plan_of(given)
     if given.run not in plan.runs:
         raise VseppError(f"{given.run}: no run of preset {plan.preset}; there are {', '.join(plan.runs)}")
     if given.json:
@@ -61,29 +110,23 @@ def show(given: argparse.Namespace) -> None:
         print(f"{key:22} {json.dumps(value.value, ensure_ascii=False):28} {value.origin}")
 
 
+def fidelity(given: argparse.Namespace) -> None:
+    """Print or write what each fidelity computes."""
+    from vsepp.config.describe import fidelity_document
+
+    _print_or_write(fidelity_document(given.params), given.output)
+
+
 def schema(given: argparse.Namespace) -> None:
     """Print or write the JSON schema."""
     from vsepp.config.describe import json_schema
 
     text = json.dumps(json_schema(), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-    if given.output:
-        given.output.write_text(text, encoding="utf-8")
+    _print_or_write(text, given.output)
+
+
+def _print_or_write(text: str, output: Path | None) -> None:
+    if output:
+        output.write_text(text, encoding="utf-8")
     else:
         print(text, end="")
-
-
-def _plan(given: argparse.Namespace) -> Any:
-    import yaml
-
-    from vsepp.config import make_plan
-
-    overrides: dict[str, Any] = {}
-    for item in given.config:
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise VseppError(f"--config: got {item!r}; expected KEY=VALUE")
-        try:
-            overrides[key] = yaml.safe_load(value)
-        except yaml.YAMLError:  # `only=*-1c`, which YAML takes for an alias
-            overrides[key] = value
-    return make_plan(given.params, overrides)

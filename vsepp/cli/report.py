@@ -26,7 +26,7 @@ def report(given: argparse.Namespace) -> None:
 
     spec = from_json(ReportSpec, given.spec)
     for group in (group for table in spec.tables for group in table.groups):
-        for metrics in (Path(file) for row in group.rows for file in row.metrics):
+        for metrics in (Path(file) for row in group.rows for file in [*row.metrics, *row.released]):
             _require_present_model(metrics.parent)
     headline = make_report(spec, given.output, given.entry)
     write_text(given.output / "headline.txt", headline + "\n")

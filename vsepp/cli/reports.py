@@ -78,9 +78,17 @@ def table_spec(plan: Plan, name: str, metrics: Files) -> TableSpec:
         for row, protocol in values["feeds"].value.items()
     }
 
+    released = {plan.parameters.released[name].run: name for name in plan.released}
+
     def row_spec(row: str) -> RowSpec:
         run, protocol = feeders.get(row, (None, None))
-        return RowSpec(row=row, run=run, protocol=protocol, metrics=tuple(metrics(run)) if run else ())
+        return RowSpec(
+            row=row,
+            run=run,
+            protocol=protocol,
+            metrics=tuple(metrics(run)) if run else (),
+            released=tuple(metrics(released[run])) if run in released else (),
+        )
 
     return TableSpec(
         id=name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,14 @@ from pydantic import BaseModel, ValidationError
 from vsepp.errors import VseppError
 
 M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A resolved value and where it was set."""
+
+    value: Any
+    origin: str
 
 
 class Mistakes:
@@ -125,7 +134,7 @@ def _known_keys(model: Any, location: tuple[Any, ...]) -> list[str]:
     return fields_of(model, location) or []
 
 
-def read_published(path: Path, mistakes: Mistakes) -> dict[str, str]:
+def published_rows(path: Path, mistakes: Mistakes) -> dict[str, str]:
     """Rows of the paper's tables: number → `trained` or `quoted`."""
     if not path.is_file():
         mistakes.add(str(path), "no such file; it holds the paper's numbers")

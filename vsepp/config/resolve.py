@@ -14,16 +14,20 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from vsepp.config.files import Mistakes, read_published, read_yaml, validate
+from vsepp.config.checks import check_corpora, check_released, check_runs, check_tables
+from vsepp.config.files import Mistakes, Value, published_rows, read_yaml, validate
 from vsepp.config.schema import (
     CorpusKeys,
     DatasetKeys,
     DatasetsFile,
     FidelityFile,
     PresetFile,
+    ReleasedFile,
+    ReleasedKeys,
     RunKeys,
     RunsFile,
     Settings,
+    SourceKeys,
     TablesFile,
 )
 from vsepp.errors import VseppError
@@ -36,19 +40,12 @@ _OPTIONAL = {"base": None, "abstract": False, "feeds": {}, "protocols": []}
 
 
 @dataclass(frozen=True)
-class Value:
-    """A resolved value and where it was set."""
-
-    value: Any
-    origin: str
-
-
-@dataclass(frozen=True)
 class Parameters:
     """All parameters of one invocation, resolved and checked."""
 
     settings: Settings
     preset: PresetFile
+    sources: dict[str, SourceKeys]
     datasets: dict[str, DatasetKeys]
     corpora: dict[str, CorpusKeys]
     runs: dict[str, dict[str, Value]]
@@ -57,6 +54,10 @@ class Parameters:
     """Every run that `runs.yaml` declares."""
     possible_runs: tuple[str, ...]
     """Ids of the runs whose corpus and encoder the preset has, selected or not."""
+    released: dict[str, ReleasedKeys]
+    """Checkpoints of the authors, whether their files are there or not."""
+    as_code: dict[str, dict[str, Value]]
+    """The runs of the released checkpoints under the overlay `code`, which is how the authors trained them."""
     tables: TablesFile
     variant: str
     published: Path
@@ -82,7 +83,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
         The folder `params`.
     overrides
         What the command line gave: keys of `config.yaml`, or sections to change (`runs`, `corpora`, `encoders`,
-        `evaluation`, `scenes`, `pretraining`, `resources`, `datasets`, `tables`).
+        `evaluation`, `scenes`, `pretraining`, `resources`, `sources`, `datasets`, `tables`).
 
     Raises
     ------
@@ -100,18 +101,23 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     entries = validate(RunsFile, {"runs": read_yaml(runs_path, mistakes)}, str(runs_path), mistakes)
     fidelity_path = folder / "fidelity" / f"{settings.fidelity}.yaml"
     fidelity = validate(FidelityFile, read_yaml(fidelity_path, mistakes), str(fidelity_path), mistakes)
+    code_path = folder / "fidelity" / "code.yaml"
+    code = validate(FidelityFile, read_yaml(code_path, mistakes), str(code_path), mistakes)
     preset_path = folder / "presets" / f"{settings.preset}.yaml"
     preset = _preset(preset_path, sections, mistakes)
     datasets = _datasets(folder / "datasets.yaml", sections, mistakes)
+    released_path = folder / "released.yaml"
+    released = validate(
+        ReleasedFile, {"released": read_yaml(released_path, mistakes)}, str(released_path), mistakes
+    )
     tables_path = folder / "tables.yaml"
     tables = validate(TablesFile, read_yaml(tables_path, mistakes), str(tables_path), mistakes)
     published = folder / "published.csv"
-    rows = read_published(published, mistakes)
+    rows = published_rows(published, mistakes)
     override_runs = validate(RunsFile, {"runs": sections.get("runs", {})}, "--config", mistakes)
     mistakes.raise_if_any()
-    assert (
-        entries and fidelity and preset and datasets and tables and override_runs
-    )  # else there were mistakes
+    # Else there were mistakes.
+    assert entries and fidelity and code and preset and datasets and released and tables and override_runs
 
     layers = [
         _Layer(str(runs_path), entries.runs),
@@ -120,24 +126,30 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
         _Layer("--config", override_runs.runs),
     ]
     all_runs = _resolve_runs(layers, mistakes)
-    corpora = _resolve_corpora(fidelity, preset, datasets.datasets, mistakes)
+    corpora = _resolve_corpora(fidelity, preset)
     mistakes.raise_if_any()
+    check_corpora(corpora, preset, datasets, mistakes)
     check_runs(all_runs, str(runs_path), mistakes)
     check_tables(all_runs, rows, tables, preset, str(tables_path), mistakes)
+    check_released(released.released, all_runs, str(released_path), mistakes)
     mistakes.raise_if_any()
     possible = {
-        run: values
-        for run, values in all_runs.items()
-        if values["dataset"].value in corpora and values["encoder"].value in preset.encoders
+        run: values for run, values in all_runs.items() if _possible(values, corpora, preset, datasets)
     }
+    layers[1] = _Layer(str(code_path), code.runs)
+    wanted = {keys.run for keys in released.released.values()}
+    as_code = {run: values for run, values in _resolve_runs(layers, mistakes).items() if run in wanted}
     return Parameters(
         settings=settings,
         preset=preset,
+        sources=datasets.sources,
         datasets=datasets.datasets,
         corpora=corpora,
         runs=_select(possible, settings),
         all_runs=all_runs,
         possible_runs=tuple(possible),
+        released=released.released,
+        as_code=as_code,
         tables=tables,
         variant=settings.label or settings.fidelity,
         published=published,
@@ -171,7 +183,7 @@ def _settings(folder: Path, overrides: dict[str, Any], mistakes: Mistakes) -> Se
 
 
 def _check_sections(sections: Mapping[str, Any], mistakes: Mistakes) -> None:
-    known = {*PresetFile.model_fields, "datasets"} - {"title", "data_note"}
+    known = {*PresetFile.model_fields, *DatasetsFile.model_fields} - {"title", "data_note"}
     for key, value in sections.items():
         if key not in known:
             mistakes.add(
@@ -199,11 +211,12 @@ def _preset(path: Path, sections: Mapping[str, Any], mistakes: Mistakes) -> Pres
 
 
 def _datasets(path: Path, sections: Mapping[str, Any], mistakes: Mistakes) -> DatasetsFile | None:
-    content = {"datasets": read_yaml(path, mistakes)}
+    content = read_yaml(path, mistakes)
     datasets = validate(DatasetsFile, content, str(path), mistakes)
-    if datasets is None or "datasets" not in sections:
+    changes = {key: value for key, value in sections.items() if key in DatasetsFile.model_fields}
+    if datasets is None or not changes:
         return datasets
-    return validate(DatasetsFile, _merge(content, {"datasets": sections["datasets"]}), "--config", mistakes)
+    return validate(DatasetsFile, _merge(content, changes), "--config", mistakes)
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -260,140 +273,26 @@ def _resolve_runs(layers: list[_Layer], mistakes: Mistakes) -> dict[str, dict[st
     return resolved
 
 
-def _resolve_corpora(
-    fidelity: FidelityFile, preset: PresetFile, datasets: Mapping[str, DatasetKeys], mistakes: Mistakes
-) -> dict[str, CorpusKeys]:
+def _resolve_corpora(fidelity: FidelityFile, preset: PresetFile) -> dict[str, CorpusKeys]:
     corpora = {}
     for role, keys in preset.corpora.items():
         layers = [fidelity.corpora.get(role, CorpusKeys()), keys]
         merged = CorpusKeys.model_validate(
             {key: value for layer in layers for key, value in _given(layer).items()}
         )
-        if merged.dataset not in datasets:
-            known = ", ".join(sorted(datasets))
-            mistakes.add(
-                f"preset: corpora.{role}.dataset", f"got {merged.dataset!r}; datasets.yaml has {known}"
-            )
         corpora[role] = merged
-    for role, keys in corpora.items():
-        _check_fold(role, keys, preset, datasets, mistakes)
-    for name, keys in preset.encoders.items():
-        if keys.weights == "scenes" and preset.pretraining is None:
-            mistakes.add(
-                f"preset: encoders.{name}.weights",
-                "got 'scenes', but the preset has no section `pretraining`",
-            )
-    for role, keys in corpora.items():
-        if keys.dataset in datasets and datasets[keys.dataset].generator and preset.scenes is None:
-            mistakes.add(
-                f"preset: corpora.{role}",
-                f"{keys.dataset} is generated, but the preset has no section `scenes`",
-            )
     return corpora
 
 
-def _check_fold(
-    role: str, keys: CorpusKeys, preset: PresetFile, datasets: Mapping[str, DatasetKeys], mistakes: Mistakes
-) -> None:
-    """Note a fold that the test set cannot fill: found here, and not after the last training."""
-    entry = datasets.get(keys.dataset or "")
-    if entry is None:
-        return
-    images = entry.expected_images
-    if entry.generator and preset.scenes:
-        images = preset.scenes.images.get(entry.generator, {})
-    folds = 5 if role == "coco" else 1
-    if "test" in images and images["test"] < folds * preset.evaluation.fold_size:
-        mistakes.add(
-            "evaluation.fold_size",
-            f"got {preset.evaluation.fold_size}; {folds} such folds need more than the {images['test']} test images "
-            f"of {keys.dataset}",
-        )
-
-
-def check_runs(runs: Mapping[str, Mapping[str, Value]], where: str, mistakes: Mistakes) -> None:
-    """Note what no single key can tell: starting points, dimensions, rows that are fed twice."""
-    feeders: dict[str, str] = {}
-    for run, values in runs.items():
-        place = f"{where}: runs.{run}"
-        start = values["finetune_from"].value
-        if start is not None:
-            if start not in runs or start == run:
-                mistakes.add(f"{place}.finetune_from", f"got {start!r}; expected the id of another run")
-            elif runs[start]["finetune_from"].value is not None:
-                mistakes.add(f"{place}.finetune_from", f"{start} is fine-tuned itself; expected a frozen run")
-            else:
-                for key in (
-                    "trainset",
-                    "resize",
-                    "vocabulary_threshold",
-                    "caption_projection",
-                    "image_bias",
-                    "dataset",
-                    "encoder",
-                    "text_encoder",
-                    "word_dim",
-                    "text_dim",
-                    "joint_dim",
-                    "vocabulary",
-                ):
-                    if runs[start][key].value != values[key].value:
-                        mistakes.add(
-                            f"{place}.{key}",
-                            f"got {values[key].value!r}, but {start}, which it starts from, has {runs[start][key].value!r}",
-                        )
-            if not values["trainset"].value.startswith("RC"):
-                mistakes.add(
-                    f"{place}.trainset",
-                    f"got {values['trainset'].value!r}; a fine-tuned run needs images: RC or RC+rV",
-                )
-        if values["text_dim"].value != values["joint_dim"].value and not values["caption_projection"].value:
-            mistakes.add(
-                f"{place}.joint_dim",
-                f"got {values['joint_dim'].value} with text_dim {values['text_dim'].value}; they must be equal without caption_projection",
-            )
-        if "+rV" in values["trainset"].value and values["dataset"].value != "coco":
-            mistakes.add(
-                f"{place}.trainset", f"got {values['trainset'].value!r}; only COCO has restval images (rV)"
-            )
-        if not values["feeds"].value and not values["protocols"].value:
-            mistakes.add(
-                f"{place}.protocols", "got none and feeds no row; name the protocols to evaluate it under"
-            )
-        for row in values["feeds"].value:
-            if row in feeders:
-                mistakes.add(f"{place}.feeds", f"row {row} is fed by {feeders[row]} already")
-            feeders[row] = run
-
-
-def check_tables(
-    runs: Mapping[str, Mapping[str, Value]],
-    rows: Mapping[str, str],
-    tables: TablesFile,
-    preset: PresetFile,
-    where: str,
-    mistakes: Mistakes,
-) -> None:
-    """Note rows and runs that the tables name and nobody has, and trained rows that no run feeds."""
-    fed = {row for values in runs.values() for row in values["feeds"].value}
-    for run, values in runs.items():
-        for row in sorted(set(values["feeds"].value) - set(rows)):
-            mistakes.add(f"params/runs.yaml: runs.{run}.feeds", f"row {row} is not in published.csv")
-    for name, table in tables.tables.items():
-        for row in (row for group in table.groups for row in group.rows):
-            if row not in rows:
-                mistakes.add(f"{where}: tables.{name}", f"row {row} is not in published.csv")
-            elif rows[row] == "trained" and row not in fed:
-                mistakes.add(f"{where}: tables.{name}", f"row {row} is trained here, but no run feeds it")
-    for name, figure in tables.figures.items():
-        named = list(figure.runs.values() if isinstance(figure.runs, dict) else figure.runs)
-        for run in [*named, *([figure.baseline] if figure.baseline else [])]:
-            if run not in runs:
-                mistakes.add(f"{where}: figures.{name}", f"{run} is no run")
-    for name in preset.tables:
-        if name not in tables.tables and name not in tables.figures:
-            known = ", ".join([*tables.tables, *tables.figures])
-            mistakes.add("preset: tables", f"got {name!r}; tables.yaml has {known}")
+def _possible(
+    values: Mapping[str, Value], corpora: Mapping[str, CorpusKeys], preset: PresetFile, datasets: DatasetsFile
+) -> bool:
+    """Whether the preset has a run's data and encoder; published features come without images."""
+    keys = corpora.get(values["dataset"].value)
+    if keys is None or values["encoder"].value not in preset.encoders:
+        return False
+    crops = datasets.datasets[keys.dataset].crops
+    return crops is None or values["trainset"].value.partition("+")[0] == crops
 
 
 def _select(possible: dict[str, dict[str, Value]], settings: Settings) -> dict[str, dict[str, Value]]:

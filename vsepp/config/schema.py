@@ -16,11 +16,17 @@ PositiveFloat = Annotated[float, Field(gt=0.0)]
 Seed = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$")]
 Channels = tuple[float, float, float]
+Split = Literal["train", "restval", "val", "test"]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-def _key(description: str, **limits: Any) -> Any:
-    """A key that a layer may leave out; the resolved run must have it."""
-    return Field(default=None, description=description, **limits)
+def _key(description: str, *, paper: str = "", code: str = "", **limits: Any) -> Any:
+    """A key that a layer may leave out; the resolved run must have it.
+
+    `paper` and `code` are what the paper's text and its released code say of it, for docs/fidelity.md.
+    """
+    said = {"paper": paper, "code": code} if paper else None
+    return Field(default=None, description=description, json_schema_extra=said, **limits)
 
 
 class _Model(BaseModel):
@@ -42,55 +48,102 @@ class RunKeys(_Model):
         "frozen run whose best snapshot this run starts from; null keeps the encoder frozen"
     )
     resize: Literal["squash", "short_side"] = _key(
-        "to a square, losing the aspect ratio, or the short side and a centred square"
+        "to a square, losing the aspect ratio, or the short side and a centred square",
+        paper="to 256×256; the interpolation is not said",
+        code="short side to 256, aspect ratio kept",
     )
     random_crop: Literal["crop", "resized_crop"] = _key(
-        "RC: one random window, or one of random scale and aspect"
+        "RC: one random window, or one of random scale and aspect",
+        paper="one random 224×224 crop of the resized image",
+        code="`RandomResizedCrop(224)` of the original pixels",
     )
     train_store_scale: float = _key(
         "RC: side of the stored image that crops are taken from, relative to the encoder's store_side",
+        paper="the image of 256×256",
+        code="the original pixels; a larger stored image stands for them, and finer detail is lost",
         ge=1.0,
         le=8.0,
     )
-    flip: bool = _key("RC: mirror half of the crops")
-    vocabulary: Literal["own_training", "all_splits"] = _key("captions that words are counted in")
-    vocabulary_threshold: Positive = _key("times a word must be seen to be known")
-    text_encoder: Literal["gru"] = _key("a module of vsepp.models.text")
-    word_dim: Positive = _key("size of the word embeddings")
-    text_dim: Positive = _key("D_ψ, size of the GRU's state")
-    joint_dim: Positive = _key("D, size of the joint space")
-    caption_projection: bool = _key("a linear map W_g after the text encoder (Eq. 2)")
-    image_bias: bool = _key("a bias in the image map W_f (Eq. 1)")
-    normalise_features: bool = _key("L2-normalise the CNN's feature before W_f")
-    normalise_images: bool = _key(
-        "L2-normalise the image embedding; false makes the similarity a dot product"
+    flip: bool = _key(
+        "RC: mirror half of the crops", paper="not mentioned", code="horizontally, half of the time"
     )
-    absolute: bool = _key("absolute values of both embeddings")
+    vocabulary: Literal["own_training", "all_splits"] = _key(
+        "captions that words are counted in",
+        paper="not mentioned",
+        code="all splits of raw data, test included (its README advises against it); training and validation "
+        "with the precomputed features",
+    )
+    vocabulary_threshold: Positive = _key(
+        "times a word must be seen to be known", paper="not mentioned", code="4"
+    )
+    text_encoder: Literal["gru"] = _key("a module of vsepp.models.text", paper="GRU", code="GRU")
+    word_dim: Positive = _key("size of the word embeddings", paper="300", code="300")
+    text_dim: Positive = _key("D_ψ, size of the GRU's state", paper="1024", code="1024")
+    joint_dim: Positive = _key("D, size of the joint space", paper="1024", code="1024")
+    caption_projection: bool = _key(
+        "a linear map W_g after the text encoder (Eq. 2)",
+        paper="a linear map after the GRU",
+        code="none: the GRU's output is the embedding",
+    )
+    image_bias: bool = _key("a bias in the image map W_f (Eq. 1)", paper="none in Eq. 1", code="a bias")
+    normalise_features: bool = _key(
+        "L2-normalise the CNN's feature before W_f", paper="not mentioned", code="normalised before the map"
+    )
+    normalise_images: bool = _key(
+        "L2-normalise the image embedding; false makes the similarity a dot product",
+        paper="all but VSE0",
+        code="all but VSE0 (`no_imgnorm`)",
+    )
+    absolute: bool = _key("absolute values of both embeddings", paper="Order0 alone", code="Order0 alone")
     similarity: Literal["dot", "order"] = _key("a module of vsepp.similarity")
-    order_form: Literal["squared", "root"] = _key("−‖max(0, g−f)‖² or −‖max(0, g−f)‖")
+    order_form: Literal["squared", "root"] = _key(
+        "−‖max(0, g−f)‖² or −‖max(0, g−f)‖", paper="the square", code="its root"
+    )
     loss: Literal["sum_of_hinges", "max_of_hinges"] = _key(
         "a module of vsepp.losses: SH (Eq. 5) or MH (Eq. 6)"
     )
-    margin: PositiveFloat = _key("α of Eqs. 5 and 6")
+    margin: PositiveFloat = _key("α of Eqs. 5 and 6", paper=".2; Order0 .05", code=".2; Order0 .05")
     negative_set: Annotated[int, Field(ge=2)] | None = _key(
         "pairs among which negatives are sought (Section 3.6); null is the batch"
     )
     mask_same_image: bool = _key("leave captions of the query's own image out of the negatives")
     curriculum: Fraction = _key("fraction of the epochs trained with SH before the loss above (Section 3.5)")
-    batch_size: Annotated[int, Field(ge=2)] = _key("pairs per step")
-    epochs: Positive = _key("passes over all training pairs")
-    learning_rate: PositiveFloat = _key("of Adam, at the start")
-    drop_at: Fraction = _key("fraction of the epochs after which the rate falls; 1 never")
-    drop_factor: PositiveFloat = _key("what the rate is multiplied with then", le=1.0)
-    clip_norm: PositiveFloat = _key("largest global L2 norm of the gradient")
+    batch_size: Annotated[int, Field(ge=2)] = _key("pairs per step", paper="128", code="128")
+    epochs: Positive = _key(
+        "passes over all training pairs", paper="30; fine-tuning 15", code="30, its flag's default"
+    )
+    learning_rate: PositiveFloat = _key(
+        "of Adam, at the start",
+        paper=".0002; Order0 .001; fine-tuning .00002",
+        code=".0002, its flag's default; fine-tuning .00002",
+    )
+    drop_at: Fraction = _key(
+        "fraction of the epochs after which the rate falls; 1 never",
+        paper="after 15 of 30 epochs; fine-tuning never",
+        code="after 15 epochs, its flag's default, for fine-tuning too",
+    )
+    drop_factor: PositiveFloat = _key("what the rate is multiplied with then", paper=".1", code=".1", le=1.0)
+    clip_norm: PositiveFloat = _key("largest global L2 norm of the gradient", paper="not mentioned", code="2")
     frozen_mode: Literal["eval", "legacy"] = _key(
-        "mode of a frozen encoder under RC; legacy: training mode until the first validation of every epoch"
+        "mode of a frozen encoder under RC; legacy: training mode until the first validation of every epoch",
+        paper="frozen",
+        code="training mode until the first validation of each epoch: dropout acts and the statistics of batch "
+        "normalisation move meanwhile",
     )
     finetuned_mode: Literal["eval", "legacy"] = _key(
-        "mode of a fine-tuned encoder's dropout and batch normalisation"
+        "mode of a fine-tuned encoder's dropout and batch normalisation",
+        paper="not mentioned",
+        code="training mode until the first validation of each epoch",
     )
     legacy_steps: Positive = _key(
-        "steps between two validations of the released code, counted over the whole training"
+        "steps between two validations of the released code, counted over the whole training",
+        paper="not mentioned",
+        code="500",
+    )
+    image_features: Literal["computed", "precomputed_if_given"] = _key(
+        "1C and 10C: features computed from the images, or the published ones where their folder is given",
+        paper="computed from the images",
+        code="the published files of precomputed features",
     )
     rc_features: Literal["tape", "inline"] = _key(
         "random-crop features of a frozen encoder: from the shared tape, or computed in the step"
@@ -98,27 +151,61 @@ class RunKeys(_Model):
     draw: Seed = _key("which draw of random crops")
 
 
+class SourceKeys(_Model):
+    """A file that is fetched: one entry of `sources` in `datasets.yaml`."""
+
+    mirrors: list[Annotated[str, Field(pattern=r"^https?://")]] = Field(
+        description="URLs, tried in this order; none where a licence asks for a request by hand"
+    )
+    size: Positive | None = Field(description="bytes; null where nobody has recorded them")
+    sha256: Sha256 | None = Field(
+        description="of the whole file; null where it is not known: the first download records it"
+    )
+    accepts: list[str] = Field(
+        default=[], description="other names under which a folder of your own may hold it, such as a folder"
+    )
+    instructions: str = Field(default="", description="what to do by hand, where no mirror serves it")
+    licence: str
+    citation: str
+
+
 class DatasetKeys(_Model):
-    """One entry of `datasets.yaml`."""
+    """One entry of `datasets` in `datasets.yaml`."""
 
     title: str
-    reader: Literal["coco", "karpathy", "flickr8k"]
-    files: dict[str, str]
+    reader: Literal["coco", "karpathy", "flickr8k", "precomp"]
+    files: dict[str, str] = Field(
+        description="role of the reader → entry of `sources`, or what the generator writes"
+    )
     generator: Literal["coco", "flickr"] | None = Field(
         default=None, description="layout that the scene generator writes; null for real data"
     )
     captions_per_image: Positive | None = None
     surplus_captions: Literal["drop", "error"] = "error"
-    expected_images: dict[Literal["train", "restval", "val", "test"], Positive] = {}
-    licence: str
-    citation: str
+    expected_images: dict[Split, Positive] = {}
+    reported_sha256: dict[str, Sha256] = Field(
+        default={}, description="raw text file → the sum that others report; another one is a warning"
+    )
+    crops: Literal["1C", "10C"] | None = Field(
+        default=None, description="of reader `precomp`: the crops that its features were made from"
+    )
+    precomputed: dict[Literal["1C", "10C"], str] = Field(
+        default={}, description="crops → entry that holds the published features and captions of this data"
+    )
 
 
 class CorpusKeys(_Model):
     """Which data plays a role, in a preset, and how much of it validates, in a fidelity."""
 
     dataset: str = _key("an entry of datasets.yaml")
-    validation_images: Positive | None = _key("validate on at most the first so many images; null takes all")
+    validation_images: Positive | None = _key(
+        "validate on at most the first so many images; null takes all",
+        paper="5,000 images of COCO, 1,000 of Flickr30K",
+        code="the first 1,000 images of COCO (5,000 captions), all 1,014 of Flickr30K",
+    )
+    first_images: dict[Split, Positive] = _key(
+        "keep only the first so many images of a split, after all checks: for rehearsals of a preset"
+    )
 
 
 class EncoderKeys(_Model):
@@ -126,7 +213,10 @@ class EncoderKeys(_Model):
 
     title: str
     architecture: str = Field(pattern=r"^(mini|torchvision|lite)/[a-z0-9_]+$", description="family/name")
-    weights: str = Field(description="scenes, torchvision/<name of weights>, pip, random, or a file")
+    weights: str = Field(
+        pattern=r"^(scenes|pip|random|torchvision/\w+|file/.+)$",
+        description="scenes, pip, random, torchvision/<entry>, or file/<entry of sources, or a name in archives>",
+    )
     input_size: Positive = Field(description="side of the crop it sees, pixels")
     store_side: Positive = Field(description="side of the resized image that crops are taken from, pixels")
     mean: Channels = Field(description="of its input, per channel on a 0–1 scale")
@@ -144,7 +234,7 @@ class ScenesKeys(_Model):
 
     seed: Seed
     side: Positive = Field(description="side of a rendered image, pixels")
-    images: dict[Dataset, dict[Literal["train", "restval", "val", "test"], Positive]]
+    images: dict[Dataset, dict[Split, Positive]]
     settings: dict[str, float] = Field(
         description="probabilities and counts of the renderer and the grammar, see vsepp/scenes"
     )
@@ -200,7 +290,7 @@ class Settings(_Model):
     label: Name | None = None
     only: list[str] | None = Field(default=None, description="patterns of run ids to train")
     archives: str | None = Field(
-        default=None, description="folder looked into for raw files before resources/"
+        default=None, description="folder of your own that is looked into before anything is downloaded"
     )
 
 
@@ -252,6 +342,21 @@ class RunsFile(_Model):
 
 
 class DatasetsFile(_Model):
-    """`params/datasets.yaml`: name → entry."""
+    """`params/datasets.yaml`."""
 
+    sources: dict[str, SourceKeys]
     datasets: dict[Name, DatasetKeys]
+
+
+class ReleasedKeys(_Model):
+    """One entry of `released.yaml`: a checkpoint of the authors."""
+
+    run: str = Field(description="the run of runs.yaml that it is a training of")
+    checkpoint: str = Field(description="file below the folder `archives`, or resources/downloads/")
+    vocabulary: str = Field(description="file below the same folder")
+
+
+class ReleasedFile(_Model):
+    """`params/released.yaml`: id → entry."""
+
+    released: dict[Name, ReleasedKeys]

@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+import copy
+import lzma
 import os
+import re
+import struct
 import threading
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import IO
 
+from vsepp.data.problems import refuse
 from vsepp.errors import VseppError
 from vsepp.spec import CorpusSpec
 
 # What macOS adds to the archives that it packs: shadows of the members, not members.
 _SHADOWS = "__MACOSX/"
+# Read whole into memory: more than any photograph or caption file takes.
+LARGEST_MEMBER = 2 << 30
+# A member that unpacks to so many times its size, and is large, is made to fill memory: photographs hardly
+# shrink in an archive, text about tenfold.
+LARGEST_RATIO, RATIO_MATTERS_ABOVE = 200, 100 << 20
+_OUTSIDE = re.compile(r"/|[A-Za-z]:|.*[\\\0]|(.*/)?\.\.(/|$)", re.DOTALL)
+_UNREADABLE = (
+    OSError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    ValueError,
+    NotImplementedError,
+    RuntimeError,
+)
 
 
 class Container:
@@ -30,7 +55,8 @@ class Container:
     Raises
     ------
     VseppError
-        Where there is nothing at `path`, or something that is neither.
+        Where there is nothing at `path`, or something that is neither; where a member's path leaves the archive,
+        or its declared sizes are those of a decompression bomb.
     """
 
     def __init__(self, path: Path | str):
@@ -81,37 +107,66 @@ class Container:
         Raises
         ------
         VseppError
-            Where it is missing or damaged, naming member and container.
+            Where it is missing, damaged or larger than `LARGEST_MEMBER`, naming member and container.
+        """
+        with self.open(member) as (stream, size):
+            if size > LARGEST_MEMBER:
+                raise VseppError(
+                    f"{self.path}: {member} takes {size:,} bytes, more than the {LARGEST_MEMBER:,} of any "
+                    "photograph or text; check where the copy comes from"
+                )
+            # One byte more is asked for: a member that holds more than it declares would be cut short silently.
+            data = stream.read(size + 1)
+            if len(data) != size:
+                raise zipfile.BadZipFile(
+                    f"it declares {size:,} bytes and holds {'more' if len(data) > size else f'{len(data):,}'}"
+                )
+        return data
+
+    @contextmanager
+    def open(self, member: str) -> Iterator[tuple[IO[bytes], int]]:
+        """Give a member as a stream, and the bytes that it should have: for what is too large for memory.
+
+        Errors are those of `read`; one of reading that the body raises is put down to the member.
         """
         try:
             if self.is_folder:
-                return (self.path / member).read_bytes()
-            return self._archive().read(member)
-        except (KeyError, FileNotFoundError) as error:
+                path = self.path / member
+                with path.open("rb") as stream:
+                    yield stream, os.fstat(stream.fileno()).st_size
+            else:
+                info = copy.copy(self._info(member))
+                declared = info.file_size
+                # The stream would end, content with its sum, where it is told to: what lies beyond is to be seen.
+                info.file_size += 1 << 16
+                with self._archive().open(info) as stream:
+                    yield stream, declared
+        except FileNotFoundError as error:
             raise VseppError(f"{self.path}: holds no {member}; fetch a complete copy") from error
-        except (
-            OSError,
-            zipfile.BadZipFile,
-            zlib.error,
-            EOFError,
-            NotImplementedError,
-            RuntimeError,
-        ) as error:
+        except _UNREADABLE as error:
             raise VseppError(
                 f"{self.path}: {member} cannot be read ({error}); the copy is damaged, fetch it again"
             ) from error
+
+    def _info(self, member: str) -> zipfile.ZipInfo:
+        try:
+            return self._archive().getinfo(member)
+        except KeyError as error:
+            raise FileNotFoundError(member) from error
 
     def _archive(self) -> zipfile.ZipFile:
         handles = self._handles
         if getattr(handles, "pid", None) != os.getpid():
             try:
-                handles.archive = zipfile.ZipFile(self.path)
-            except (zipfile.BadZipFile, OSError, ValueError) as error:
+                archive = zipfile.ZipFile(self.path)
+            except _UNREADABLE as error:
                 raise VseppError(
                     f"{self.path}: expected a folder or a whole zip archive, found "
                     f"{self.path.stat().st_size} bytes that are not one ({error}); "
                     "it may be truncated: fetch it again"
                 ) from error
+            _refuse_hostile(self.path, archive)
+            handles.archive = archive
             handles.pid = os.getpid()
         return handles.archive
 
@@ -137,6 +192,22 @@ class Container:
         for name in self._names:
             index.setdefault(name.rpartition("/")[2], []).append(name)
         return index
+
+
+def _refuse_hostile(path: Path, archive: zipfile.ZipFile) -> None:
+    """Refuse an archive that is made to do harm: paths that leave its folder, members that fill memory."""
+    leaving, bombs = [], []
+    for info in archive.infolist():
+        if _OUTSIDE.match(info.orig_filename):
+            leaving.append(repr(info.orig_filename))
+        if info.file_size > max(RATIO_MATTERS_ABOVE, LARGEST_RATIO * info.compress_size):
+            bombs.append(f"{info.filename} ({info.compress_size:,} bytes unpack to {info.file_size:,})")
+    refuse(
+        leaving,
+        f"{path}: members whose path leaves the archive's folder",
+        "Paths must be relative, with forward slashes; check where the copy comes from.",
+    )
+    refuse(bombs, f"{path}: members that unpack to more than is sane", "Check where the copy comes from.")
 
 
 def role_path(spec: CorpusSpec, role: str) -> Path:

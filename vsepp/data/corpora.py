@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
@@ -12,9 +13,9 @@ import pandas as pd
 from vsepp.components import component
 from vsepp.data.containers import Container, role_path
 from vsepp.data.problems import first_of, refuse
-from vsepp.data.raw import CaptionedImage
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus
 from vsepp.errors import VseppError
-from vsepp.spec import CorpusSpec
+from vsepp.spec import SPLITS, CorpusSpec
 
 log = logging.getLogger("vsepp")
 
@@ -33,7 +34,8 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     -------
     images
         One row per image of a split, in file order: `image_id`, `file_name`, `container` (role of the folder
-        or archive in `spec.files`), `member` (path inside it), `split`. `images.attrs["facts"]` counts what
+        or archive in `spec.files`), `member` (path inside it), `split`. Where there are features and no
+        photographs, `container` is empty and `member` names file and row. `images.attrs["facts"]` counts what
         was kept and what was left out.
     captions
         One row per caption: `caption_id`, `image_index` (row of `images`), `text`, `split`.
@@ -48,23 +50,51 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
         raise VseppError(
             f"corpus {spec.name}: no split lists an image; check the files {sorted(spec.files.values())}"
         )
+    reported = _compare_sums(spec, raw.sums)
     _check_repeated(raw.images)
     _check_captions(spec, raw.images)
-    containers = {
-        role: Container(role_path(spec, role)) for role in sorted({i.container for i in raw.images})
-    }
+    roles = sorted({image.container for image in raw.images if image.container})
+    containers = {role: Container(role_path(spec, role)) for role in roles}
     members = _members(raw.images, containers)
-    _check_expected(spec, raw.images, containers, members)
-    images, captions = _tables(spec, raw.images, members)
+    _check_expected(spec, raw, containers, members)
+    surplus = sum(len(image.captions[len(_used(spec, image)) :]) for image in raw.images)
+    kept, cut = _first_images(spec, raw.images)
+    images, captions = _tables(spec, [raw.images[row] for row in kept], [members[row] for row in kept])
     facts = {
         "images": images["split"].value_counts(sort=False).to_dict(),
         "captions": captions["split"].value_counts(sort=False).to_dict(),
-        "ignored": raw.ignored
-        | {"surplus captions": sum(len(image.captions) for image in raw.images) - len(captions)},
+        "ignored": raw.ignored | {"surplus captions": surplus},
+        **({"reported_sha256": reported} if reported else {}),
+        **({"first_images": cut} if cut else {}),
     }
     images.attrs["facts"] = facts
     log.info("%s: %s", spec.name, facts)
     return images, captions
+
+
+def _compare_sums(spec: CorpusSpec, found: dict[str, str]) -> dict[str, dict[str, str | None]]:
+    """Hold the sums of raw files against those that others report, which are no proof: say, do not refuse."""
+    for name, reported in spec.reported_sha256.items():
+        if name not in found:
+            log.warning(
+                "corpus %s: reported_sha256 names %s, which reader %s does not read",
+                spec.name,
+                name,
+                spec.reader,
+            )
+        elif found[name] != reported.lower():
+            log.warning(
+                "corpus %s: %s has SHA-256 %s, but %s is reported for it. The reported sum is only a report, so "
+                "the file is used: compare it with another copy, or where it comes from",
+                spec.name,
+                name,
+                found[name],
+                reported,
+            )
+    return {
+        name: {"reported": reported, "found": found.get(name)}
+        for name, reported in spec.reported_sha256.items()
+    }
 
 
 def _check_repeated(images: Sequence[CaptionedImage]) -> None:
@@ -121,7 +151,9 @@ def _is_unicode(text: str) -> bool:
 
 def _members(images: Sequence[CaptionedImage], containers: dict[str, Container]) -> list[str]:
     """Path of each image inside its container."""
-    members = [containers[image.container].locate(image.path) for image in images]
+    members = [
+        containers[image.container].locate(image.path) if image.container else image.path for image in images
+    ]
     for role, container in containers.items():
         listed = [image for image in images if image.container == role]
         missing = [
@@ -138,42 +170,73 @@ def _members(images: Sequence[CaptionedImage], containers: dict[str, Container])
 
 
 def _check_expected(
-    spec: CorpusSpec,
-    images: Sequence[CaptionedImage],
-    containers: dict[str, Container],
-    members: Sequence[str],
+    spec: CorpusSpec, raw: RawCorpus, containers: dict[str, Container], members: Sequence[str]
 ) -> None:
     """Hold the sizes of the splits against the ones that are known of the source."""
     problems = []
     short = False
     for split, expected in spec.expected_images.items():
-        found = [f"{image.path} ({image.listed_in})" for image in images if image.split == split]
-        if len(found) > expected:
-            surplus = found[expected:]
-            problems.append(
-                f"{split} has {len(found)} images, {len(surplus)} more than {expected}; "
-                f"the last ones are {first_of(surplus)}"
-            )
-        elif len(found) < expected:
+        listed = [image for image in raw.images if image.split == split]
+        if len(listed) == expected:
+            continue
+        problem = f"{split} has {_size(spec, listed)}"
+        if len(listed) > expected:
+            beyond = [f"{image.image_id} ({image.path}, {image.listed_in})" for image in listed[expected:]]
+            problem += f", {len(beyond)} more than {expected}; beyond it are {first_of(beyond)}"
+        else:
             short = True
-            problems.append(f"{split} has {len(found)} images, {expected - len(found)} fewer than {expected}")
-    if not problems:
-        return
-    hint = ""
-    if short:
-        used = {(image.container, member) for image, member in zip(images, members, strict=True)}
-        unlisted = [
-            name
-            for role, container in containers.items()
-            for name in container.names()
-            if name.lower().endswith(_PHOTOGRAPHS) and (role, name) not in used
-        ]
-        hint = f" Photographs that no split lists: {len(unlisted)}"
-        hint += f" ({first_of(unlisted)})." if unlisted else "."
-    raise VseppError(
-        f"corpus {spec.name}: splits of the wrong size: {'; '.join(problems)}.{hint} "
-        "Mend the split files, or expected_images if this is another release."
+            problem += f", {expected - len(listed)} fewer than {expected}"
+            if listed:
+                problem += f"; it lists {listed[0].image_id} to {listed[-1].image_id}"
+        if spec.captions_per_image is not None:
+            problem += f" (expected {expected * spec.captions_per_image} captions)"
+        problems.append(problem)
+    if problems:
+        missing = _candidates(raw, containers, members) if short else ""
+        raise VseppError(
+            f"corpus {spec.name}: splits of the wrong size: {'; '.join(problems)}.{missing} "
+            "Mend the split files, or expected_images if this is another release."
+        )
+
+
+def _size(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> str:
+    captions = sum(len(_used(spec, image)) for image in images)
+    return f"{len(images)} images and {captions} captions"
+
+
+def _candidates(raw: RawCorpus, containers: dict[str, Container], members: Sequence[str]) -> str:
+    """What a split that is short may lack: captioned images and photographs that no split lists."""
+    used = {(image.container, member) for image, member in zip(raw.images, members, strict=True)}
+    photographs = [
+        name
+        for role, container in containers.items()
+        for name in container.names()
+        if name.lower().endswith(_PHOTOGRAPHS) and (role, name) not in used
+    ]
+    return "".join(
+        f" {what} that no split lists: {len(items)}" + (f" ({first_of(items)})." if items else ".")
+        for what, items in (("Captioned images", raw.unlisted), ("Photographs", photographs))
     )
+
+
+def _used(spec: CorpusSpec, image: CaptionedImage) -> tuple[Caption, ...]:
+    return image.captions[: spec.captions_per_image]
+
+
+def _first_images(
+    spec: CorpusSpec, images: Sequence[CaptionedImage]
+) -> tuple[list[int], dict[str, dict[str, int]]]:
+    """Rows that `spec.first_images` keeps, in file order, and for each split that it names how many of how many."""
+    bad = [f"{split}: {n}" for split, n in spec.first_images.items() if split not in SPLITS or n < 1]
+    refuse(bad, f"corpus {spec.name}: first_images", f"Expected {', '.join(SPLITS)} and at least one image.")
+    seen: Counter[str] = Counter()
+    kept = []
+    for row, image in enumerate(images):
+        seen[image.split] += 1
+        if seen[image.split] <= spec.first_images.get(image.split, len(images)):
+            kept.append(row)
+    cut = {split: {"kept": min(n, seen[split]), "of": seen[split]} for split, n in spec.first_images.items()}
+    return kept, cut
 
 
 def _tables(
@@ -190,7 +253,7 @@ def _tables(
     rows = [
         (caption.caption_id, index, caption.text, image.split)
         for index, image in enumerate(raw)
-        for caption in image.captions[: spec.captions_per_image]
+        for caption in _used(spec, image)
     ]
     captions = pd.DataFrame(rows, columns=["caption_id", "image_index", "text", "split"])
     types = {"caption_id": np.int64, "image_index": np.int32, "text": "str", "split": "str"}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import multiprocessing
 import os
 import struct
+import threading
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -68,7 +70,8 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
             continue
         upscaled += is_upscaled(image.size, chunk.store)
         converted += image.mode != "RGB"
-        pixels[row] = np.asarray(resized(image.convert("RGB"), chunk.store))
+        rgb = image if image.mode == "RGB" else image.convert("RGB")
+        pixels[row] = np.asarray(resized(rgb, chunk.store))
     if not problems:
         # Written, not mapped: on a full disk a mapped page ends the process with a bus error.
         with chunk.file.open("r+b") as stream:
@@ -77,6 +80,18 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
             stream.flush()
             os.fsync(stream.fileno())
     return ChunkResult(chunk.number, upscaled, converted, tuple(problems))
+
+
+def end_with_parent() -> None:
+    """Let this process end when the one that started it is gone: a kill of that one leaves workers waiting."""
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    if parent is not None:
+        threading.Thread(target=wait, daemon=True).start()
 
 
 def resized(image: Image.Image, store: StoreSpec) -> Image.Image:

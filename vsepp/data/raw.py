@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from vsepp.data.containers import Container
+from vsepp.data.containers import Container, role_path
 from vsepp.data.problems import refuse
 from vsepp.errors import VseppError
+from vsepp.spec import CorpusSpec
 
 
 class Caption(NamedTuple):
@@ -28,7 +30,7 @@ class CaptionedImage:
     path: str
     """Where the raw files say that it lies, relative: `NAME.jpg` or `train2014/NAME.jpg`."""
     container: str
-    """Role of the folder or archive that holds it."""
+    """Role of the folder or archive that holds it; empty where there are features and no photographs."""
     split: str
     captions: tuple[Caption, ...]
     listed_in: str
@@ -44,6 +46,10 @@ class RawCorpus:
     images: list[CaptionedImage]
     ignored: dict[str, int] = field(default_factory=dict)
     """What the raw files hold and no split uses → how many."""
+    unlisted: list[str] = field(default_factory=list)
+    """Ids of images that the raw files caption and no split lists."""
+    sums: dict[str, str] = field(default_factory=dict)
+    """SHA-256 found of the files in `spec.reported_sha256` that were read."""
 
 
 class RawFile(NamedTuple):
@@ -53,14 +59,30 @@ class RawFile(NamedTuple):
     where: str
 
 
-def read_file(path: Path, member: str) -> RawFile:
-    """Read a raw text file given directly, or by the folder or zip archive that holds `member`.
+class RawFiles:
+    """Reads the raw text files of a corpus and sums those whose sum others report."""
 
-    Raises
-    ------
-    VseppError
-        Where it is missing.
-    """
+    def __init__(self, spec: CorpusSpec) -> None:
+        self.spec = spec
+        self.sums: dict[str, str] = {}
+        """Name, as in `spec.reported_sha256` → SHA-256 found."""
+
+    def read(self, role: str, member: str) -> RawFile:
+        """Read the file that plays a role, given directly, or by the folder or zip archive that holds `member`.
+
+        Raises
+        ------
+        VseppError
+            Where the corpus declares no such role, or the file is missing.
+        """
+        file = _read_file(role_path(self.spec, role), member)
+        # A file given directly may go by another name than its release gave it.
+        for name in {member, PurePosixPath(file.where).name} & set(self.spec.reported_sha256):
+            self.sums[name] = hashlib.sha256(file.data).hexdigest()
+        return file
+
+
+def _read_file(path: Path, member: str) -> RawFile:
     if path.is_file() and path.suffix.lower() != ".zip":
         return RawFile(path.read_bytes(), str(path))
     if not path.exists():
@@ -95,6 +117,13 @@ def _undecodable(data: bytes) -> Iterator[str]:
             # JSON is one long line: the text before the byte is what finds it.
             before = line[max(0, error.start - 40) : error.start].decode("ascii", "replace")
             yield f"line {number}, byte {error.start + 1}: 0x{line[error.start]:02x} after {before!r}"
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines of a text without their ends, `\\n` or `\\r\\n`; what follows the last end counts if there is any."""
+    # Not str.splitlines, which also breaks at characters that may stand inside a caption.
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]
 
 
 def parsed_json(file: RawFile, object_hook: Callable[[dict[str, Any]], Any] | None = None) -> dict[str, Any]:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import multiprocessing
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vsepp.data.containers import role_path
-from vsepp.data.decode import Chunk, ChunkResult, decode_chunk
+from vsepp.data.decode import Chunk, ChunkResult, decode_chunk, end_with_parent
 from vsepp.data.problems import refuse
+from vsepp.data.space import check_space, full_disk_explained
 from vsepp.errors import VseppError
 from vsepp.progress import track
 from vsepp.provenance.digests import value_digest
@@ -34,7 +32,6 @@ log = logging.getLogger("vsepp")
 
 FILE = "images.npy"
 CHUNK_IMAGES = 512
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def build_store(
@@ -90,7 +87,7 @@ def build_store(
         "chunk": chunk_images,
         "photographs": value_digest(photographs),
     }
-    with _full_disk_explained(state, shape):
+    with full_disk_explained(state, "for the image store", _bytes(shape)):
         offset = _prepare(state, shape, plan)
         chunks = _chunks(photographs, store, state / FILE, offset, chunk_images)
         done = _decode_missing(chunks, state, workers)
@@ -134,6 +131,11 @@ def open_store(folder: Path) -> np.memmap:
 
 
 def _photographs(images: pd.DataFrame, spec: CorpusSpec) -> list[tuple[str, str]]:
+    if (images["container"] == "").any():
+        raise VseppError(
+            f"corpus {spec.name}: has features and no photographs (reader {spec.reader}), so there is nothing to "
+            "decode; give its runs image_features: precomputed"
+        )
     paths = {role: str(role_path(spec, role)) for role in images["container"].unique()}
     return [(paths[role], member) for role, member in zip(images["container"], images["member"], strict=True)]
 
@@ -198,8 +200,7 @@ def _prepare(state: Path, shape: tuple[int, ...], plan: dict[str, Any]) -> int:
 
 def _allocate(file: Path, shape: tuple[int, ...]) -> None:
     """Make a `.npy` file of zeros and reserve its space, so that no disk fills up hours later."""
-    if shutil.disk_usage(file.parent).free < _bytes(shape):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    check_space(file.parent, _bytes(shape), "the image store")
     try:
         offset = np.lib.format.open_memmap(file, mode="w+", dtype=np.uint8, shape=shape).offset
         if hasattr(os, "posix_fallocate"):
@@ -234,7 +235,7 @@ def _results(chunks: Sequence[Chunk], workers: int) -> Iterator[ChunkResult]:
         return
     # Spawned: a fork of a process that has threads (PyTorch's, Arrow's) can hang.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(chunks)), mp_context=context)
+    pool = ProcessPoolExecutor(min(workers, len(chunks)), context, end_with_parent)
     try:
         for future in as_completed([pool.submit(decode_chunk, chunk) for chunk in chunks]):
             yield future.result()
@@ -245,17 +246,3 @@ def _results(chunks: Sequence[Chunk], workers: int) -> Iterator[ChunkResult]:
         ) from error
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _full_disk_explained(state: Path, shape: Sequence[int]) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _NO_SPACE:
-            raise
-        free = shutil.disk_usage(state).free
-        raise VseppError(
-            f"{state}: no space for the image store ({error.strerror}): it needs {_bytes(shape):,} bytes, "
-            f"{free:,} are free; free some and run the step again, which goes on from what is done"
-        ) from error

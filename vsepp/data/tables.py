@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vsepp.data.partial import whole_file
 from vsepp.errors import VseppError
 
 IMAGES = pa.schema(
@@ -27,13 +28,11 @@ def write_tables(folder: Path, images: pd.DataFrame, captions: pd.DataFrame) -> 
         Where the tables do not belong together.
     """
     _check(folder, images, captions)
-    folder.mkdir(parents=True, exist_ok=True)
     for name, frame, schema in (("images", images, IMAGES), ("captions", captions, CAPTIONS)):
         # Without pandas' own metadata, which would give the same table other bytes under another version.
         table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata(None)
-        partial = folder / f".{name}.parquet.part"
-        pq.write_table(table, partial, compression="zstd")
-        partial.replace(folder / f"{name}.parquet")
+        with whole_file(folder / f"{name}.parquet") as partial:
+            pq.write_table(table, partial, compression="zstd")
 
 
 def read_tables(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from vsepp.data.partial import whole_file
 from vsepp.errors import VseppError
 
 # The first words of every vocabulary, and their indices.
@@ -94,11 +95,8 @@ class Tokens:
 
     def save(self, folder: Path) -> None:
         """Write `tokens.npz` into a folder."""
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / f".{FILE}.part"
-        with partial.open("wb") as stream:
+        with whole_file(folder / FILE) as partial, partial.open("wb") as stream:
             np.savez_compressed(stream, ids=self.ids, offsets=self.offsets)
-        partial.replace(folder / FILE)
 
     @classmethod
     def load(cls, folder: Path) -> Tokens:

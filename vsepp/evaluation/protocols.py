@@ -13,6 +13,7 @@ images and not comparable with it, so a record keeps its protocol.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,17 +62,6 @@ class Evaluation:
             "per_fold": [fold.to_dict() for fold in self.per_fold],
         }
 
-    def save(self, metrics: Path, ranks: Path | None = None) -> None:
-        """Write the metrics as JSON and, where asked for, the ranks of every query as `.npz`."""
-        write_text(Path(metrics), json.dumps(self.to_dict(), indent=1) + "\n")
-        if ranks is not None:
-            write_arrays(
-                ranks,
-                image_to_text=self.ranks.image_to_text,
-                text_to_image=self.ranks.text_to_image,
-                caption_rows=self.caption_rows,
-            )
-
 
 def evaluate(embeddings: Embeddings, protocol: str, fold_size: int = DEFAULT_FOLD_SIZE) -> Evaluation:
     """Rank a test set's embeddings under a protocol.
@@ -112,6 +102,18 @@ def evaluate(embeddings: Embeddings, protocol: str, fold_size: int = DEFAULT_FOL
         ranks=Ranks(image_to_text, text_to_image[caption_rows]),
         caption_rows=caption_rows,
     )
+
+
+def save(evaluations: Sequence[Evaluation], folder: Path) -> None:
+    """Write `metrics.json` (protocol → metrics) and `ranks.npz` (the ranks of every query) into a folder."""
+    metrics = {evaluation.protocol: evaluation.to_dict() for evaluation in evaluations}
+    write_text(folder / "metrics.json", json.dumps(metrics, indent=1) + "\n")
+    ranks: dict[str, np.ndarray] = {}
+    for evaluation in evaluations:
+        ranks[f"{evaluation.protocol}_image_to_text"] = evaluation.ranks.image_to_text
+        ranks[f"{evaluation.protocol}_text_to_image"] = evaluation.ranks.text_to_image
+        ranks[f"{evaluation.protocol}_caption_rows"] = evaluation.caption_rows
+    write_arrays(folder / "ranks.npz", **ranks)
 
 
 def protocol_folds(protocol: str, n_images: int, fold_size: int = DEFAULT_FOLD_SIZE) -> list[slice]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import io
-import shutil
 from pathlib import Path
 
 import numpy as np
 
-from vsepp.errors import VseppError
+from vsepp.data.space import check_space, full_disk_explained
 
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+__all__ = ["GrowingRows", "check_space"]
 
 
 class GrowingRows:
@@ -70,32 +68,13 @@ class GrowingRows:
             raise ValueError(
                 f"{self.path}: rows {rows.dtype} {rows.shape} do not fit {self.dtype} {self.shape}"
             )
-        try:
-            with self.path.open("ab") as stream:
-                stream.write(np.ascontiguousarray(rows).data)
-        except OSError as error:
-            if error.errno not in _NO_SPACE:
-                raise
-            raise VseppError(
-                f"{self.path}: no space left after {self.done} of {self.shape[0]} rows; "
-                f"{_gib(self.missing_bytes)} more are needed. Free some space and run the step "
-                "again: it goes on from there"
-            ) from error
+        left = f"left after {self.done} of {self.shape[0]} rows"
+        with (
+            full_disk_explained(self.path, left, self.missing_bytes),
+            self.path.open("ab") as stream,
+        ):
+            stream.write(np.ascontiguousarray(rows).data)
         self.done += len(rows)
-
-
-def check_space(folder: Path, needed: int, what: str) -> None:
-    """Refuse to begin what the disk cannot hold; `needed` is in bytes."""
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise VseppError(
-            f"{folder}: {what} needs {_gib(needed)} and {_gib(free)} are free; free some space or put "
-            "the results on another disk"
-        )
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.2f} GiB"
 
 
 def _header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:

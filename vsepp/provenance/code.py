@@ -44,6 +44,11 @@ def features_code(spec: EncoderSpec) -> str:
     return code_digest("vsepp.features.extract", _family(spec))
 
 
+def precomputed_code(spec: CorpusSpec) -> str:
+    """Digest for taking over published features."""
+    return code_digest("vsepp.features.precomputed")
+
+
 def tape_code(spec: EncoderSpec) -> str:
     """Digest for writing random-crop features."""
     return code_digest("vsepp.features.tape", _family(spec))
@@ -57,6 +62,11 @@ def train_code(run: RunSpec) -> str:
     if run.trainset == "RC" and run.rc_features == "inline":
         named.append(_family(run.encoder))
     return code_digest("vsepp.training.loop", *named)
+
+
+def released_code(run: RunSpec) -> str:
+    """Digest for turning a released checkpoint into a run."""
+    return code_digest("vsepp.released.convert", *_model(run))
 
 
 def encode_code(run: RunSpec) -> str:

@@ -93,6 +93,24 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def sidecar_path(path: Path) -> Path:
+    """Where the manifest of a single file lies: of a download, beside which nothing else was made."""
+    return path.with_name(f"{path.name}.{MANIFEST}")
+
+
+def read_sidecar(path: Path) -> dict[str, Any] | None:
+    """Manifest of a single file, or `None` where there is none or the file was written to since."""
+    try:
+        noted = json.loads(sidecar_path(path).read_text(encoding="utf-8"))
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    if not isinstance(noted, dict) or "sha256" not in noted:
+        return None
+    same = (noted.get("size"), noted.get("mtime_ns")) == (status.st_size, status.st_mtime_ns)
+    return noted if same else None
+
+
 def artefact_digest(path: Path) -> str:
     """Digest of an input: the one its own manifest records, or that of the bytes where there is none."""
     if path.is_dir() and (path / MANIFEST).is_file():
@@ -101,6 +119,8 @@ def artefact_digest(path: Path) -> str:
         outputs = read_manifest(path)["outputs"]
         if path.name in outputs:
             return outputs[path.name]
+    if path.is_file() and (noted := read_sidecar(path)):
+        return noted["sha256"]
     return path_digest(path)
 
 

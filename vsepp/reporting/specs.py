@@ -56,6 +56,8 @@ class RowSpec:
     """Must be the published row's protocol: scores of different protocols are not comparable."""
     metrics: tuple[str, ...] = ()
     """A `metrics.json` per seed; empty means that it was not run."""
+    released: tuple[str, ...] = ()
+    """The `metrics.json` of the checkpoint that the authors released for this row, evaluated here."""
 
 
 @dataclass(frozen=True)

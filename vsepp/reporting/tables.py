@@ -24,6 +24,8 @@ class Cell:
     """Mean over the seeds."""
     sd: float | None = None
     """Sample standard deviation over the seeds; `None` with one seed."""
+    released: float | None = None
+    """Of the authors' own checkpoint, evaluated here; it is in no comparison for the best."""
     paper_best: bool = False
     ours_best: bool = False
     mark: str = ""
@@ -66,6 +68,11 @@ class Row:
             return "quoted"
         return "run" if self.seeds else "not run"
 
+    @property
+    def released(self) -> bool:
+        """Whether the authors' own checkpoint was evaluated for it."""
+        return any(cell.released is not None for cell in self.cells.values())
+
 
 @dataclass(frozen=True)
 class Group:
@@ -101,6 +108,11 @@ class Table:
     def not_run(self) -> int:
         """How many trained rows have no numbers of ours."""
         return sum(row.status == "not run" for row in self.rows)
+
+    @property
+    def released(self) -> bool:
+        """Whether any row has numbers of a released checkpoint."""
+        return any(row.released for row in self.rows)
 
 
 def read_published(path: Path) -> pd.DataFrame:
@@ -153,7 +165,7 @@ def build_table(spec: TableSpec, context: ContextSpec, published: Path) -> Table
 
 
 def to_frame(table: Table) -> pd.DataFrame:
-    """A table as one wide frame, unrounded: `paper_*`, `ours_*` (mean) and `sd_*` (sample) per metric."""
+    """A table as one wide frame, unrounded: `paper_*`, `ours_*` (mean), `sd_*` (sample) and `released_*`."""
     context = table.context
     records = []
     for group in table.groups:
@@ -176,7 +188,7 @@ def to_frame(table: Table) -> pd.DataFrame:
                 "ours_n_images": row.n_images,
                 "n_seeds": row.seeds,
             }
-            for source in ("paper", "ours", "sd"):
+            for source in ("paper", "ours", "sd", "released"):
                 record |= {f"{source}_{name}": getattr(cell, source) for name, cell in row.cells.items()}
             records.append(record)
     frame = pd.DataFrame.from_records(records)
@@ -215,7 +227,7 @@ def _group(
 def _row(
     spec: TableSpec, row: RowSpec, context: ContextSpec, published: pd.Series, notes: list[tuple[str, str]]
 ) -> Row:
-    if row.metrics and published["kind"] == "quoted":
+    if (row.metrics or row.released) and published["kind"] == "quoted":
         raise VseppError(f"{spec.id}, row {row.row}: it is quoted from the paper, but run {row.run} feeds it")
     if row.protocol is not None and row.protocol != published["protocol"]:
         raise VseppError(
@@ -223,14 +235,17 @@ def _row(
             f"paper's numbers are {published['protocol']}; correct `feeds` of the run"
         )
     metrics = read_metrics(row.metrics, published["protocol"])
+    released = read_metrics(row.released, published["protocol"])
+    _require_same_images(spec, row, metrics, released)
     at, mark = _note(published["note"], spec.cells, notes)
     cells = {}
     for name in spec.cells:
-        ours = metrics[name]
+        ours, theirs = metrics[name], released[name]
         cells[name] = Cell(
             paper=None if pd.isna(published[name]) else float(published[name]),
             ours=float(ours.mean()) if len(ours) else None,
             sd=float(ours.std(ddof=1)) if len(ours) > 1 else None,
+            released=float(theirs.mean()) if len(theirs) else None,
             mark=mark if at == name else "",
         )
     first = metrics.iloc[0] if len(metrics) else None
@@ -256,6 +271,21 @@ def _row(
             sorted({(str(sha), bool(d)) for sha, d in zip(metrics.commit, metrics.dirty, strict=True)})
         ),
     )
+
+
+def _require_same_images(
+    spec: TableSpec, row: RowSpec, metrics: pd.DataFrame, released: pd.DataFrame
+) -> None:
+    """Refuse a released checkpoint's scores of other test images than ours."""
+    if metrics.empty or released.empty:
+        return
+    for key in ("fold_size", "n_images", "n_captions"):
+        ours, theirs = metrics[key].iloc[0], released[key].iloc[0]
+        if ours != theirs and not (pd.isna(ours) and pd.isna(theirs)):
+            raise VseppError(
+                f"{spec.id}, row {row.row}: {key} is {ours} in {metrics['file'].iloc[0]} and {theirs} in "
+                f"{released['file'].iloc[0]}; evaluate the released checkpoint on the test images of run {row.run}"
+            )
 
 
 def _label(published: pd.Series, context: ContextSpec) -> str:

@@ -9,6 +9,13 @@ rule reproduce_tables:
         "Tables and figures are in {input.index}"
 
 
+rule all_downloads:
+    input:
+        files=[str(file.path) for file in PLAN.files.values()],
+    message:
+        "Every raw file is there"
+
+
 rule all_corpus:
     input:
         tables=[file for corpus in PLAN.corpora for file in corpus_tables(corpus)],
@@ -22,7 +29,8 @@ rule all_features:
     input:
         encoders=[encoder_weights(encoder) for encoder in PLAN.encoders],
         features=[
-            f"{RESULTS}/features/{features}/features.npy" for features in PLAN.features
+            f"{RESULTS}/features/{features}/features.npy"
+            for features in [*PLAN.features, *PLAN.precomputed]
         ],
     message:
         "Encoders and features are ready"
@@ -32,8 +40,8 @@ rule all_models:
     input:
         models=[
             f"{VARIANT}/runs/{run}/seed-{seed}/model.safetensors"
-            for run in PLAN.runs
-            for seed in PLAN.seeds
+            for run in PLAN.models
+            for seed in PLAN.seeds_of(run)
         ],
     message:
         "Every run is trained"
@@ -41,7 +49,7 @@ rule all_models:
 
 rule all_results:
     input:
-        metrics=[file for run in PLAN.runs for file in run_metrics(run)],
+        metrics=[file for model in PLAN.models for file in model_metrics(model)],
         report=rules.reproduce_tables.input,
     message:
         "Every run is evaluated"

@@ -1,13 +1,16 @@
 # The plan that all rules look up, and the only functions of the workflow.
 
 import os
+import re
 from pathlib import Path
+from shlex import quote
 
 from snakemake.exceptions import WorkflowError
 
 from vsepp.cli.common import gpu_count
 from vsepp.cli.reports import report_spec
 from vsepp.config import make_plan
+from vsepp.config.plan import DOWNLOADS
 from vsepp.errors import VseppError
 from vsepp.provenance import code
 from vsepp.spec import to_json
@@ -56,10 +59,14 @@ wildcard_constraints:
     corpus=any_of(PLAN.corpora),
     tokens=any_of(PLAN.tokens),
     store=any_of(PLAN.stores),
+    download=any_of(map(re.escape, PLAN.downloads)),
     encoder=any_of(set(PLAN.encoders) - set(PLAN.pretrained)),
     features=any_of(PLAN.features),
+    published=any_of(PLAN.precomputed),
     tape=any_of(PLAN.tapes),
     run=any_of(PLAN.runs),
+    released=any_of(PLAN.released),
+    model=any_of(PLAN.models),
     seed="|".join(map(str, PLAN.seeds)),
 
 
@@ -68,9 +75,19 @@ def temp_directory(path):
     return temp(directory(path))
 
 
+def corpus_name(wildcards):
+    """The corpus that a job of preparation is about."""
+    names = wildcards.keys()
+    if "store" in names:
+        return PLAN.stores[wildcards.store].corpus
+    if "published" in names:
+        return PLAN.precomputed[wildcards.published]
+    return wildcards.corpus
+
+
 def raw_files(wildcards):
     """What a corpus is read from: its archives, or the folder that the scene generator writes."""
-    corpus = getattr(wildcards, "corpus", None) or PLAN.stores[wildcards.store].corpus
+    corpus = corpus_name(wildcards)
     files = PLAN.corpora[corpus].files
     if PLAN.scenes_folder and all(
         Path(file).is_relative_to(PLAN.scenes_folder) for file in files.values()
@@ -92,9 +109,20 @@ def corpus_tables(corpus):
     ]
 
 
-def corpus_of_store(wildcards):
-    """Tables of the corpus whose images a store holds."""
-    return corpus_tables(PLAN.stores[wildcards.store].corpus)
+def tables_of_corpus(wildcards):
+    """Tables of the corpus that a job of preparation is about."""
+    return corpus_tables(corpus_name(wildcards))
+
+
+def token_inputs(wildcards):
+    """Captions, and the vocabulary where it is not counted in them but came with a released checkpoint."""
+    job = PLAN.tokens[wildcards.tokens]
+    inputs = {"corpus": corpus_tables(job.corpus)}
+    if job.released:
+        inputs["vocabulary"] = (
+            f"{VARIANT}/runs/{job.released}/seed-{PLAN.seeds[0]}/vocabulary.json"
+        )
+    return inputs
 
 
 def encoder_weights(encoder):
@@ -103,9 +131,9 @@ def encoder_weights(encoder):
 
 
 def local_weights(wildcards):
-    """The user's own weights file, where the encoder's weights are one."""
-    weights = PLAN.encoders[wildcards.encoder].weights
-    return [weights] if Path(weights).suffix in (".pth", ".pt", ".safetensors") else []
+    """The file of an encoder's weights, where they come from one."""
+    file = PLAN.encoder_files.get(wildcards.encoder)
+    return [str(file)] if file else []
 
 
 def feature_inputs(wildcards):
@@ -130,7 +158,9 @@ def tape_inputs(wildcards):
 def run_inputs(wildcards):
     """All that a run reads while it trains, and its encoder, whose digest its manifest holds."""
     run = PLAN.runs[wildcards.run]
-    inputs = {**encode_inputs(wildcards), "encoder": encoder_weights(run.encoder)}
+    inputs = data_inputs(run)
+    if run.encoder:
+        inputs["encoder"] = encoder_weights(run.encoder)
     if run.tape:
         inputs["tape"] = f"{RESULTS}/tapes/{run.tape}"
     if run.train_store and not run.tape:
@@ -143,8 +173,12 @@ def run_inputs(wildcards):
 
 
 def encode_inputs(wildcards):
-    """All that a trained run needs to encode a split, besides its own weights."""
-    run = PLAN.runs[wildcards.run]
+    """All that a trained model needs to encode a split, besides its own weights."""
+    return data_inputs(PLAN.models[wildcards.model])
+
+
+def data_inputs(run):
+    """Captions, and images or their features under the test crop."""
     inputs = {
         "corpus": corpus_tables(run.corpus),
         "tokens": f"{RESULTS}/tokens/{run.tokens}/tokens.npz",
@@ -168,16 +202,23 @@ def folders(wildcards, input):
     return " ".join(options)
 
 
-def run_spec(wildcards):
-    """A run's spec for one seed, as the JSON that its steps read."""
-    return to_json(PLAN.runs[wildcards.run].specs[int(wildcards.seed)])
+def model_spec(wildcards):
+    """Spec of a run or of a released checkpoint for one seed, as the JSON that its steps read."""
+    names = wildcards.keys()
+    name = next(
+        wildcards[kind] for kind in ("run", "model", "released") if kind in names
+    )
+    return to_json(PLAN.models[name].specs[int(wildcards.seed)])
 
 
-def run_metrics(run):
-    """Metrics of a run, a file for each seed; nothing for a run that is not part of this plan."""
-    if run not in PLAN.runs:
+def model_metrics(model):
+    """Metrics of a model, a file for each seed; nothing for one that is not part of this plan."""
+    if model not in PLAN.models:
         return []
-    return [f"{VARIANT}/metrics/{run}/seed-{seed}/metrics.json" for seed in PLAN.seeds]
+    return [
+        f"{VARIANT}/metrics/{model}/seed-{seed}/metrics.json"
+        for seed in PLAN.seeds_of(model)
+    ]
 
 
 def run_histories(run):
@@ -185,6 +226,13 @@ def run_histories(run):
     if run not in PLAN.runs:
         return []
     return [f"{VARIANT}/runs/{run}/seed-{seed}/history.csv" for seed in PLAN.seeds]
+
+
+def ask_for_files():
+    """Say at once, and not in the first hour, which files nobody but the user can get."""
+    for file in PLAN.downloads.values():
+        if not file.spec.mirrors and not file.path.exists():
+            logger.warning(f"{file.spec.file} is not there. {file.spec.instructions}")
 
 
 def announce():

@@ -1,4 +1,24 @@
-# Raw files → tables of images and captions, word ids, decoded images.
+# Mirrors → raw files → tables of images and captions, word ids, decoded images.
+
+
+rule download:
+    output:
+        file=f"{DOWNLOADS}/{{download}}",
+    log:
+        f"{LOGS}/download-{{download}}.log",
+    benchmark:
+        f"{BENCHMARKS}/download-{{download}}.tsv"
+    priority: 100
+    resources:
+        mem_mb=300,
+    params:
+        # Derived from the output, so that another mirror is no reason to fetch a file again.
+        source=lambda wildcards, output: to_json(PLAN.files[wildcards.download].spec),
+        lock=lambda wildcards, output: PROJECT / "params" / "sources.lock.yaml",
+    message:
+        "Download {wildcards.download}"
+    shell:
+        "vsepp fetch --spec {params.source:q} --lock {params.lock} --output {output.file:q} > {log} 2>&1"
 
 
 rule generate_scenes:
@@ -48,7 +68,7 @@ rule corpus:
 
 rule tokens:
     input:
-        corpus=lambda wildcards: corpus_tables(PLAN.tokens[wildcards.tokens].corpus),
+        unpack(token_inputs),
     output:
         tokens=f"{RESULTS}/tokens/{{tokens}}/tokens.npz",
         vocabulary=f"{RESULTS}/tokens/{{tokens}}/vocabulary.json",
@@ -72,7 +92,7 @@ rule tokens:
 
 rule store:
     input:
-        corpus=corpus_of_store,
+        corpus=tables_of_corpus,
         raw=raw_files,
     output:
         images=f"{RESULTS}/stores/{{store}}/images.npy",

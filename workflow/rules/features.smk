@@ -45,11 +45,14 @@ rule import_encoder:
     params:
         spec=lambda wildcards: to_json(PLAN.encoders[wildcards.encoder]),
         code=lambda wildcards: code.encoder_code(PLAN.encoders[wildcards.encoder]),
+        weights=lambda wildcards, input: (
+            f"--weights {quote(input.weights[0])}" if input else ""
+        ),
         folder=lambda wildcards, output: Path(output.manifest).parent,
     message:
-        "Encoder {wildcards.encoder}: fetch its weights and cut it at the penultimate layer"
+        "Encoder {wildcards.encoder}: cut it at the penultimate layer"
     shell:
-        "vsepp encoder --spec {params.spec:q} --output {params.folder} > {log} 2>&1"
+        "vsepp encoder --spec {params.spec:q} {params.weights} --output {params.folder} > {log} 2>&1"
 
 
 rule features:
@@ -81,6 +84,35 @@ rule features:
     shell:
         "vsepp features --encoder-spec {params.encoder_spec:q} --crop {params.crop:q} {params.folders}"
         " --output {params.folder} --threads {threads} > {log} 2>&1"
+
+
+rule published_features:
+    input:
+        corpus=tables_of_corpus,
+        raw=raw_files,
+    output:
+        features=f"{RESULTS}/features/{{published}}/features.npy",
+        manifest=f"{RESULTS}/features/{{published}}/manifest.json",
+    log:
+        f"{LOGS}/features-{{published}}.log",
+    benchmark:
+        f"{BENCHMARKS}/features-{{published}}.tsv"
+    resources:
+        mem_mb=MEMORY,
+    params:
+        corpus_spec=lambda wildcards: to_json(
+            PLAN.corpora[PLAN.precomputed[wildcards.published]]
+        ),
+        code=lambda wildcards: code.precomputed_code(
+            PLAN.corpora[PLAN.precomputed[wildcards.published]]
+        ),
+        corpus=lambda wildcards, input: Path(input.corpus[0]).parent,
+        folder=lambda wildcards, output: Path(output.manifest).parent,
+    message:
+        "Features {wildcards.published}: as they were published"
+    shell:
+        "vsepp precomputed --corpus-spec {params.corpus_spec:q} --corpus {params.corpus}"
+        " --output {params.folder} > {log} 2>&1"
 
 
 rule tape:

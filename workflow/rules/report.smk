@@ -3,7 +3,7 @@
 
 rule report:
     input:
-        metrics=[file for run in PLAN.runs for file in run_metrics(run)],
+        metrics=[file for model in PLAN.models for file in model_metrics(model)],
         histories=[file for run in PLAN.runs for file in run_histories(run)],
         published=PLAN.parameters.published,
         templates=sorted(map(str, TEMPLATES.iterdir())),
@@ -29,7 +29,7 @@ rule report:
     resources:
         mem_mb=500,
     params:
-        spec=to_json(report_spec(PLAN, run_metrics, run_histories)),
+        spec=to_json(report_spec(PLAN, model_metrics, run_histories)),
         code=code.report_code(),
         entry=" ".join(f"--entry {page}" for page in ENTRY),
         folder=lambda wildcards, output: Path(output.index).parent,

@@ -18,7 +18,7 @@ rule train:
         mem_mb=MEMORY,
         gpu=1 if GPUS else 0,
     params:
-        spec=run_spec,
+        spec=model_spec,
         code=lambda wildcards: code.train_code(PLAN.runs[wildcards.run].spec),
         folders=folders,
         folder=lambda wildcards, output: Path(output.manifest).parent,
@@ -27,3 +27,31 @@ rule train:
     shell:
         "vsepp train --spec {params.spec:q} {params.folders} --output {params.folder}"
         " --threads {threads} > {log} 2>&1"
+
+
+rule import_released:
+    input:
+        checkpoint=lambda wildcards: PLAN.released[wildcards.released].checkpoint,
+        vocabulary=lambda wildcards: PLAN.released[wildcards.released].vocabulary,
+    output:
+        model=f"{VARIANT}/runs/{{released}}/seed-{{seed}}/model.safetensors",
+        config=f"{VARIANT}/runs/{{released}}/seed-{{seed}}/config.json",
+        vocabulary=f"{VARIANT}/runs/{{released}}/seed-{{seed}}/vocabulary.json",
+        manifest=f"{VARIANT}/runs/{{released}}/seed-{{seed}}/manifest.json",
+    log:
+        f"{LOGS}/{PLAN.variant}/import_released-{{released}}-seed-{{seed}}.log",
+    benchmark:
+        f"{BENCHMARKS}/{PLAN.variant}/import_released-{{released}}-seed-{{seed}}.tsv"
+    resources:
+        mem_mb=MEMORY,
+    params:
+        spec=model_spec,
+        code=lambda wildcards: code.released_code(
+            PLAN.released[wildcards.released].model.spec
+        ),
+        folder=lambda wildcards, output: Path(output.manifest).parent,
+    message:
+        "Convert the released checkpoint {wildcards.released}"
+    shell:
+        "vsepp released --spec {params.spec:q} --checkpoint {input.checkpoint:q}"
+        " --vocabulary {input.vocabulary:q} --output {params.folder} > {log} 2>&1"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from vsepp.cli import main
-from vsepp.config.plan import make_plan
+from vsepp.config import make_plan
 from vsepp.spec import RunSpec, from_json
 
 PARAMS = Path(__file__).resolve().parents[3] / "params"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from vsepp.config.plan import make_plan
+from vsepp.config import make_plan
 from vsepp.config.resolve import load
 from vsepp.errors import VseppError
 

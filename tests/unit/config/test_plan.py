@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vsepp.config.plan import make_plan
+from vsepp.config import make_plan
 from vsepp.spec import RunSpec, from_json, to_json
 
 PARAMS = Path(__file__).resolve().parents[3] / "params"
@@ -67,9 +67,9 @@ def test_titles_and_folders_change_no_artefact(tmp_path):
     (tmp_path / "Flickr8k_text.zip").write_bytes(b"")
     after = make_plan(PARAMS, {"preset": "flickr8k", "archives": str(tmp_path)})
     assert before.corpora.keys() == after.corpora.keys()
-    corpus = after.corpora[after.corpus_of("flickr")]
+    corpus = next(iter(after.corpora.values()))
     assert corpus.files["text"] == str(tmp_path / "Flickr8k_text.zip")
-    assert corpus.files["images"] == "resources/flickr8k/Flickr8k_Dataset.zip"
+    assert corpus.files["images"] == "resources/downloads/Flickr8k_Dataset.zip"
 
 
 def test_a_spec_survives_its_json():

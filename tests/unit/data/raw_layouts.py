@@ -118,6 +118,27 @@ def write_flickr8k(root: Path) -> CorpusSpec:
     return corpus("flickr8k", "flickr8k", files, captions_per_image=2)
 
 
+PRECOMP_SIZES = {"train": 7, "dev": 2, "test": 3}
+
+
+def precomp_features(prefix: str, dim: int = 6) -> np.ndarray:
+    """float32 (n, dim), rows of length 1."""
+    rows = np.random.default_rng(len(prefix)).random((PRECOMP_SIZES[prefix], dim), dtype=np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def write_precomp(root: Path, repeated: tuple[str, ...] = ()) -> CorpusSpec:
+    """A folder of published features; the splits of `repeated` have each row five times."""
+    folder = root / "f30k_precomp"
+    folder.mkdir(parents=True)
+    for prefix, count in PRECOMP_SIZES.items():
+        rows = precomp_features(prefix)
+        np.save(folder / f"{prefix}_ims.npy", np.repeat(rows, 5, axis=0) if prefix in repeated else rows)
+        texts = [f"{prefix} café {image} caption {k}\n" for image in range(count) for k in range(5)]
+        (folder / f"{prefix}_caps.txt").write_text("".join(texts), encoding="utf-8")
+    return corpus("f30k_precomp", "precomp", {"folder": folder})
+
+
 def corpus(name: str, reader: str, files: dict[str, Path], **values) -> CorpusSpec:
     values = {"captions_per_image": 5, **values}
     return CorpusSpec(name=name, reader=reader, files={k: str(v) for k, v in files.items()}, **values)

@@ -1,8 +1,12 @@
 import multiprocessing
 import pickle
 import random
+import subprocess
+import sys
 import zipfile
+import zlib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -89,6 +93,186 @@ def test_a_damaged_member_is_named(archive):
     archive.write_bytes(data)
     with pytest.raises(VseppError, match=r"photographs\.zip: Flicker8k_Dataset/7\.jpg cannot be read"):
         container.read("Flicker8k_Dataset/7.jpg")
+
+
+def stored_in(path, name: str, content: bytes, compression=zipfile.ZIP_DEFLATED):
+    """An archive of `good.jpg` and another member."""
+    with zipfile.ZipFile(path, "w", compression) as out:
+        out.writestr("good.jpg", b"good")
+        out.writestr(name, content)
+    return path
+
+
+def patched(path, name: str, central: dict[int, bytes]):
+    """Overwrite fields of a member's entry in the archive's directory, by their offset in the entry."""
+    data = bytearray(path.read_bytes())
+    entry = data.rindex(b"PK\x01\x02", 0, data.rindex(name.encode()))
+    for offset, value in central.items():
+        data[entry + offset : entry + offset + len(value)] = value
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
+@pytest.mark.parametrize("where", ["header", "middle", "end"])
+def test_one_wrong_byte_anywhere_in_a_member_is_found_and_named(tmp_path, compression, where):
+    content = random.Random(0).randbytes(3000)
+    path = stored_in(tmp_path / "a.zip", "bad.jpg", content, compression)
+    with zipfile.ZipFile(path) as plain:
+        info = plain.getinfo("bad.jpg")
+        first = info.header_offset + 30 + len("bad.jpg")
+    data = bytearray(path.read_bytes())
+    place = {
+        "header": info.header_offset,
+        "middle": first + info.compress_size // 2,
+        "end": first + info.compress_size - 1,
+    }
+    data[place[where]] ^= 0xFF
+    path.write_bytes(data)
+    container = Container(path)
+    assert container.read("good.jpg") == b"good"
+    with pytest.raises(VseppError, match=r"a\.zip: bad\.jpg cannot be read .*damaged"):
+        container.read("bad.jpg")
+
+
+@pytest.mark.parametrize(("central", "part"), [({10: b"\x63\0"}, "compression"), ({8: b"\1\0"}, "encrypted")])
+def test_a_member_packed_in_an_unknown_way_is_named(tmp_path, central, part):
+    path = patched(stored_in(tmp_path / "a.zip", "bad.jpg", b"x" * 50), "bad.jpg", central)
+    with pytest.raises(VseppError, match=rf"a\.zip: bad\.jpg cannot be read .*{part}"):
+        Container(path).read("bad.jpg")
+
+
+LEAVING = [
+    "../outside.jpg",
+    "a/../../outside.jpg",
+    "a/..",
+    "/etc/outside.jpg",
+    "C:/outside.jpg",
+    "c:outside.jpg",
+    "..\\outside.jpg",
+    "a\\outside.jpg",
+    "\\\\host\\outside.jpg",
+]
+
+
+@pytest.mark.parametrize("name", LEAVING)
+def test_a_member_whose_path_leaves_the_folder_is_refused_when_the_archive_is_opened(tmp_path, name):
+    path = stored_in(tmp_path / "a.zip", name, b"x")
+    with pytest.raises(VseppError) as caught:
+        Container(path)
+    assert f"{path}: members whose path leaves the archive's folder (1 in all): {name!r}." in str(
+        caught.value
+    )
+
+
+@pytest.mark.parametrize("name", ["a..b/c.jpg", "...jpg", "a/..b.jpg", "über/c d:e.jpg", "a/C:x.jpg"])
+def test_dots_and_colons_inside_a_name_are_no_way_out(tmp_path, name):
+    assert Container(stored_in(tmp_path / "a.zip", name, b"x")).read(name) == b"x"
+
+
+def test_a_name_with_a_zero_byte_is_refused(tmp_path):
+    path = stored_in(tmp_path / "a.zip", "xx.jpg#.jpg", b"x")
+    path.write_bytes(path.read_bytes().replace(b"xx.jpg#", b"xx.jpg\0"))
+    with pytest.raises(VseppError, match=r"leaves the archive's folder \(1 in all\): 'xx\.jpg\\x00\.jpg'"):
+        Container(path)
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="needs Linux's /proc")
+
+
+def peak_memory_of(code: str, path) -> tuple[str, int]:
+    """What a process of its own prints, and its peak memory in bytes."""
+    # Not ru_maxrss, which a process takes over from the one that started it.
+    script = (
+        "import re, sys\nfrom pathlib import Path\n"
+        "from vsepp.data.containers import Container\nfrom vsepp.errors import VseppError\n"
+        f"try: {code}\nexcept VseppError as error: print(error)\n"
+        "print(int(re.search(r'VmHWM:\\s*(\\d+)', Path('/proc/self/status').read_text())[1]) * 1024)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
+    message, peak = done.stdout.splitlines()
+    return message, int(peak)
+
+
+@needs_proc
+def test_a_bomb_is_refused_by_what_it_declares_before_it_takes_memory(tmp_path):
+    size = 150 << 20
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("small.txt", b"0" * 1_000_000)
+        with out.open("bomb.jpg", "w") as stream:
+            for _ in range(size >> 20):
+                stream.write(bytes(1 << 20))
+    message, peak = peak_memory_of("Container(sys.argv[1])", tmp_path / "bomb.zip")
+    assert "bomb.zip: members that unpack to more than is sane (1 in all): bomb.jpg (" in message
+    assert f"unpack to {size:,})" in message
+    assert peak < 100 << 20
+
+
+@needs_proc
+def test_a_member_too_large_for_memory_is_refused_and_named(tmp_path):
+    # The declared sizes alone: 3 GiB, said to be packed in 1.
+    path = stored_in(tmp_path / "a.zip", "huge.jpg", b"x" * 50)
+    patched(path, "huge.jpg", {20: (1 << 30).to_bytes(4, "little"), 24: (3 << 30).to_bytes(4, "little")})
+    message, peak = peak_memory_of("Container(sys.argv[1]).read('huge.jpg')", path)
+    assert f"a.zip: huge.jpg takes {3 << 30:,} bytes, more than" in message
+    assert peak < 100 << 20
+
+
+def test_a_file_of_a_folder_too_large_for_memory_is_refused_and_named(tmp_path):
+    with (tmp_path / "huge.jpg").open("wb") as stream:
+        stream.truncate(3 << 30)
+    with pytest.raises(VseppError, match=rf"huge\.jpg takes {3 << 30:,} bytes"):
+        Container(tmp_path).read("huge.jpg")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_member_that_holds_more_than_it_declares_is_refused(tmp_path, compression):
+    content = random.Random(1).randbytes(5000)
+    path = stored_in(tmp_path / "a.zip", "liar.jpg", content, compression)
+    # With the sum of what it declares, so that only the length can tell.
+    patched(
+        path,
+        "liar.jpg",
+        {16: zlib.crc32(content[:100]).to_bytes(4, "little"), 24: (100).to_bytes(4, "little")},
+    )
+    with zipfile.ZipFile(path) as plain:
+        assert plain.read("liar.jpg") == content[:100]
+    with pytest.raises(VseppError, match=r"liar\.jpg cannot be read"):
+        Container(path).read("liar.jpg")
+
+
+@needs_proc
+def test_a_bomb_that_declares_little_takes_little_memory(tmp_path):
+    size = 150 << 20
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out, out.open("liar.jpg", "w") as stream:
+        for _ in range(size >> 20):
+            stream.write(bytes(1 << 20))
+    patched(
+        path, "liar.jpg", {16: zlib.crc32(bytes(100)).to_bytes(4, "little"), 24: (100).to_bytes(4, "little")}
+    )
+    message, peak = peak_memory_of("Container(sys.argv[1]).read('liar.jpg')", path)
+    assert "liar.jpg cannot be read (it declares 100 bytes and holds more)" in message
+    assert peak < 100 << 20
+
+
+def test_a_member_that_holds_less_than_it_declares_is_refused(tmp_path):
+    path = stored_in(tmp_path / "a.zip", "short.jpg", b"x" * 50)
+    patched(path, "short.jpg", {24: (60).to_bytes(4, "little")})
+    with pytest.raises(VseppError, match=r"short\.jpg cannot be read \(it declares 60 bytes and holds 50\)"):
+        Container(path).read("short.jpg")
+
+
+def test_a_member_may_be_read_as_a_stream(folder, archive):
+    for container in (Container(folder), Container(archive)):
+        with container.open("Flicker8k_Dataset/3.jpg") as (stream, size):
+            assert size == 10_000
+            stream.seek(9_990)
+            assert stream.read() == b"\x03" * 10
+        with pytest.raises(VseppError, match=r"holds no 99\.jpg"), container.open("99.jpg"):
+            pass
 
 
 def test_threads_may_share_one(archive):

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import logging
 import os
@@ -121,12 +122,16 @@ def test_split_sizes_are_asserted(spec):
     images, _ = read_corpus(spec)
     sizes = images["split"].value_counts().to_dict()
     read_corpus(replace(spec, expected_images=sizes))
-    too_many = [row.file_name for row in images.itertuples() if row.split == "train"][-1]
-    refused(
-        replace(spec, expected_images={**sizes, "train": sizes["train"] - 1}),
-        f"train has {sizes['train']} images, 1 more than {sizes['train'] - 1}",
-        too_many,
+    last = [row for row in images.itertuples() if row.split == "train"][-1]
+    each, wanted = spec.captions_per_image, sizes["train"] - 1
+    message = refused(
+        replace(spec, expected_images={**sizes, "train": wanted}),
+        f"train has {wanted + 1} images and {(wanted + 1) * each} captions, 1 more than {wanted}; "
+        f"beyond it are {last.image_id} (",
+        last.file_name,
+        f"(expected {wanted * each} captions)",
     )
+    assert "that no split lists" not in message
 
 
 def test_an_absent_split_and_the_photographs_in_no_split_are_reported(spec):
@@ -134,11 +139,112 @@ def test_an_absent_split_and_the_photographs_in_no_split_are_reported(spec):
     folder = Path(spec.files[images["container"].iloc[0]])
     (folder / "unlisted.jpg").write_bytes(b"")
     sizes = images["split"].value_counts().to_dict()
+    of_test = images["image_id"][images["split"] == "test"].tolist()
     refused(
         replace(spec, expected_images={**sizes, "test": sizes["test"] + 4}),
-        f"test has {sizes['test']} images, 4 fewer than {sizes['test'] + 4}",
+        f"test has {sizes['test']} images and {sizes['test'] * spec.captions_per_image} captions, "
+        f"4 fewer than {sizes['test'] + 4}; it lists {of_test[0]} to {of_test[-1]}",
         "Photographs that no split lists: 1 (unlisted.jpg)",
     )
+
+
+def test_a_split_that_is_not_there_at_all_is_named(spec):
+    sizes = read_corpus(spec)[0]["split"].value_counts().to_dict()
+    missing = "restval" if "restval" not in sizes else "val"
+    if missing in sizes:
+        edit_json(spec.files["splits"], lambda d: [i.update(split="train") for i in d["images"]])
+    refused(
+        replace(spec, expected_images={missing: 2}), f"{missing} has 0 images and 0 captions, 2 fewer than 2"
+    )
+
+
+def test_captions_of_a_split_are_its_images_times_the_captions_an_image(spec):
+    images, captions = read_corpus(spec)
+    facts = images.attrs["facts"]
+    assert facts["captions"] == {split: n * spec.captions_per_image for split, n in facts["images"].items()}
+    assert (captions["image_index"].value_counts() == spec.captions_per_image).all()
+
+
+def test_the_first_images_of_a_split_are_kept_with_their_captions(spec):
+    images, captions = read_corpus(spec)
+    cut_images, cut_captions = read_corpus(replace(spec, first_images={"train": 1, "test": 99}))
+    of_train = images.index[images["split"] == "train"].tolist()
+    kept = [row for row in images.index if row not in of_train[1:]]
+    pd.testing.assert_frame_equal(cut_images, images.loc[kept].reset_index(drop=True))
+    texts = captions[captions["image_index"].isin(kept)]
+    assert cut_captions["text"].tolist() == texts["text"].tolist()
+    assert cut_captions["caption_id"].tolist() == texts["caption_id"].tolist()
+    assert [kept[row] for row in cut_captions["image_index"]] == texts["image_index"].tolist()
+    tests = int((images["split"] == "test").sum())
+    assert cut_images.attrs["facts"]["first_images"] == {
+        "train": {"kept": 1, "of": len(of_train)},
+        "test": {"kept": tests, "of": tests},
+    }
+    assert cut_images.attrs["facts"]["images"]["train"] == 1
+    assert "first_images" not in images.attrs["facts"]
+
+
+def test_the_first_images_are_taken_after_everything_was_checked(spec):
+    images, _ = read_corpus(spec)
+    sizes = images["split"].value_counts().to_dict()
+    cut = replace(spec, first_images={"train": 1}, expected_images=sizes)
+    assert len(read_corpus(cut)[0]) == len(images) - sizes["train"] + 1
+    lost = images[images["split"] == "train"].iloc[-1]
+    (Path(spec.files[lost["container"]]) / lost["member"]).unlink()
+    refused(cut, lost["file_name"], "lacks photographs")
+
+
+@pytest.mark.parametrize("first", [{"train": 0}, {"dev": 3}])
+def test_first_images_that_mean_nothing_are_refused(spec, first):
+    refused(replace(spec, first_images=first), "first_images (1 in all)", str(first)[2:5])
+
+
+def raw_texts(spec) -> dict[str, bytes]:
+    """Content of the raw text files by the name that their release gives them."""
+    texts = {}
+    for role, name in spec.files.items():
+        path = Path(name)
+        if path.is_file():
+            texts[path.name] = path.read_bytes()
+        elif role == "text":
+            texts |= {file.name: file.read_bytes() for file in path.iterdir()}
+    return texts
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_reported_sum_that_agrees_is_recorded(spec, packed, caplog):
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in raw_texts(spec).items()}
+    assert len(sums) in (1, 3, 4)
+    spec = replace(zipped(spec) if packed else spec, reported_sha256={n: s.upper() for n, s in sums.items()})
+    images, _ = read_corpus(spec)
+    found = images.attrs["facts"]["reported_sha256"]
+    assert found == {name: {"reported": s.upper(), "found": s} for name, s in sums.items()}
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_reported_sum_that_differs_is_said_loudly_and_is_no_error(spec, caplog):
+    (name, data), *_ = raw_texts(spec).items()
+    images, _ = read_corpus(replace(spec, reported_sha256={name: "ab" * 32}))
+    found = hashlib.sha256(data).hexdigest()
+    (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    for part in (name, found, "ab" * 32, "only a report"):
+        assert part in record.getMessage()
+    assert images.attrs["facts"]["reported_sha256"] == {name: {"reported": "ab" * 32, "found": found}}
+
+
+def test_a_reported_sum_of_a_file_that_is_not_read_is_said(spec, caplog):
+    images, _ = read_corpus(replace(spec, reported_sha256={"dataset_x.json": "0" * 64}))
+    assert "names dataset_x.json, which reader" in caplog.text
+    assert images.attrs["facts"]["reported_sha256"]["dataset_x.json"]["found"] is None
+
+
+def test_a_file_given_under_another_name_has_the_sum_of_its_release(tmp_path):
+    spec = write_karpathy(tmp_path)
+    mine = Path(spec.files["splits"]).rename(tmp_path / "mine.json")
+    spec = replace(spec, files={**spec.files, "splits": str(mine)})
+    images, _ = read_corpus(replace(spec, reported_sha256={"dataset_flickr30k.json": "0" * 64}))
+    found = images.attrs["facts"]["reported_sha256"]["dataset_flickr30k.json"]["found"]
+    assert found == hashlib.sha256(mine.read_bytes()).hexdigest()
 
 
 def test_too_few_captions(spec):
@@ -170,7 +276,7 @@ def test_coco_order_split_and_text_come_from_their_files(tmp_path):
     of_12 = captions[captions["image_index"] == 1]
     assert of_12["caption_id"].tolist() == [12005, 12004, 12003, 12002, 12001]
     assert of_12["text"].iloc[0] == "Caption 12005 of café."
-    assert images.attrs["facts"]["ignored"] == {"surplus captions": 1}
+    assert images.attrs["facts"]["ignored"] == {"captioned images in no split": 0, "surplus captions": 1}
 
 
 def test_coco_reads_from_one_folder_that_holds_both_parts(tmp_path):
@@ -191,6 +297,95 @@ def test_coco_json_may_lie_in_an_archive(tmp_path):
 def test_coco_surplus_captions_can_be_an_error(tmp_path):
     spec = replace(write_coco(tmp_path), surplus_captions="error")
     refused(spec, "more than 5 captions (1 in all)", coco_name(12, "val2014"), "has 6", "dataset_coco.json")
+
+
+def with_captions(spec, counts):
+    """Give COCO images (id → captions) more captions, in both files."""
+    sentid = {image_id: [90_000 + 100 * image_id + k for k in range(n)] for image_id, n in counts.items()}
+
+    def listed(document):
+        for image in document["images"]:
+            if image["cocoid"] in sentid:
+                ids = sentid[image["cocoid"]]
+                image.update(sentids=ids, sentences=[{"raw": "x", "sentid": i} for i in ids])
+
+    def annotated(document):
+        of_folder = {image["id"] for image in document["images"]}
+        document["annotations"] += [
+            {"id": i, "image_id": image_id, "caption": f"Caption {i}."}
+            for image_id in of_folder & set(sentid)
+            for i in sentid[image_id]
+        ]
+
+    edit_json(spec.files["splits"], listed)
+    for part in ("train", "val"):
+        edit_json(spec.files[f"{part}_captions"], annotated)
+    return sentid
+
+
+def test_coco_images_with_five_six_and_seven_captions_give_their_first_five(tmp_path):
+    spec = write_coco(tmp_path)
+    sentids = with_captions(spec, {57: 5, 31: 6, 9: 7})
+    images, captions = read_corpus(spec)
+    for image_id, ids in sentids.items():
+        (row,) = images.index[images["image_id"] == str(image_id)]
+        assert captions["caption_id"][captions["image_index"] == row].tolist() == ids[:5]
+    assert (captions["image_index"].value_counts() == 5).all()
+    # One of 31, two of 9, and one of 12, which has six to begin with.
+    assert images.attrs["facts"]["ignored"]["surplus captions"] == 4
+    refused(
+        replace(spec, surplus_captions="error"),
+        "more than 5 captions (3 in all)",
+        f"{coco_name(31, 'train2014')} has 6",
+        f"{coco_name(9, 'val2014')} has 7",
+    )
+
+
+def test_coco_images_that_no_split_lists_are_named_when_a_split_is_short(tmp_path):
+    spec = write_coco(tmp_path)
+    edit_json(spec.files["splits"], lambda d: d["images"].pop(8))
+    images, _ = read_corpus(replace(spec, expected_images={}))
+    assert images.attrs["facts"]["ignored"]["captioned images in no split"] == 1
+    message = refused(
+        spec,
+        "train has 2 images and 10 captions, 1 fewer than 3; it lists 31 to 5 (expected 15 captions)",
+        "Captioned images that no split lists: 1 (3)",
+        f"Photographs that no split lists: 1 ({coco_name(3, 'train2014')})",
+    )
+    assert "val has" not in message
+
+
+def test_coco_an_image_in_the_wrong_split_makes_one_short_and_one_long(tmp_path):
+    spec = write_coco(tmp_path)
+    edit_json(spec.files["splits"], lambda d: d["images"][2].update(split="test"))
+    refused(
+        spec,
+        "val has 1 images and 5 captions, 1 fewer than 2",
+        "test has 3 images and 15 captions, 1 more than 2; beyond it are 8 (val2014/",
+        "images[4]",
+        "Captioned images that no split lists: 0.",
+    )
+
+
+def test_coco_unknown_split_is_named(tmp_path):
+    spec = write_coco(tmp_path)
+    edit_json(spec.files["splits"], lambda d: d["images"][2].update(split="valid"))
+    refused(spec, "unknown splits (1 in all)", "images[2]", coco_name(9, "val2014"), "'valid'")
+
+
+def test_coco_sentence_ids_that_occur_twice_are_named_with_both_images(tmp_path):
+    spec = write_coco(tmp_path)
+
+    def repeat(document):
+        image = document["images"][4]
+        image["sentids"][0] = image["sentences"][-1]["sentid"] = 57000
+
+    edit_json(spec.files["splits"], repeat)
+    refused(
+        spec,
+        "sentence ids that occur twice (1 in all)",
+        f"sentid 57000 (val2014/{coco_name(57, 'val2014')} and val2014/{coco_name(8, 'val2014')})",
+    )
 
 
 def test_coco_keeps_all_captions_when_no_number_is_given(tmp_path):

@@ -262,6 +262,36 @@ def test_a_killed_build_goes_on_and_gives_the_pixels_of_an_undisturbed_one(tmp_p
     assert np.array_equal(pixels, undisturbed)
 
 
+def children_of(pid: int) -> set[int]:
+    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def running(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/stat")
+    return status.is_file() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.skipif("not Path('/proc/self/task').is_dir()", reason="needs Linux's /proc")
+def test_a_killed_build_leaves_no_processes_behind(tmp_path):
+    (tmp_path / "photographs").mkdir()
+    for i in range(60):
+        (tmp_path / f"photographs/{i:02}.jpg").write_bytes(jpeg(0, (700, 500)))
+    (tmp_path / "build.py").write_text(BUILD)
+    process = subprocess.Popen([sys.executable, tmp_path / "build.py", tmp_path, "2", "256"])
+    done = tmp_path / "state/done.jsonl"
+    deadline = time.monotonic() + 60
+    while not (done.is_file() and done.read_text()):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.005)
+    workers = children_of(process.pid)
+    assert len(workers) >= 2
+    process.kill()
+    process.wait()
+    while any(map(running, workers)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize("change", ["side", "images", "chunk"])
 def test_a_state_of_another_build_is_not_taken_up(tmp_path, change):
     images, spec = ten(tmp_path)
@@ -280,7 +310,10 @@ def test_a_state_of_another_build_is_not_taken_up(tmp_path, change):
 def test_a_store_that_cannot_fit_is_refused_before_the_first_byte(tmp_path):
     images, spec = ten(tmp_path)
     side = 4_000_000
-    with pytest.raises(VseppError, match=rf"no space.*needs {10 * side * side * 3:,} bytes, [\d,]+ are free"):
+    with pytest.raises(
+        VseppError,
+        match=rf"no space: the image store needs {10 * side * side * 3 / 2**30:.2f} GiB and .* are free",
+    ):
         build(images, spec, tmp_path, store=StoreSpec("squash", side))
     assert list((tmp_path / "state").iterdir()) == []
 
@@ -298,7 +331,7 @@ def test_no_space_while_the_store_is_written_is_explained(tmp_path):
     )
     assert result.returncode == 1
     assert f"VseppError: {tmp_path / 'state'}: no space for the image store" in result.stderr
-    assert f"needs {10 * 64 * 64 * 3:,} bytes" in result.stderr
+    assert f"{10 * 64 * 64 * 3:,} bytes are needed" in result.stderr
     assert not (tmp_path / "out").exists()
     # What was reserved is given back.
     assert sum(path.stat().st_size for path in (tmp_path / "state").iterdir()) == 0

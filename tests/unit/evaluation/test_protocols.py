@@ -6,7 +6,7 @@ import pytest
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import retrieval_metrics
-from vsepp.evaluation.protocols import evaluate, format_summary, protocol_folds
+from vsepp.evaluation.protocols import evaluate, format_summary, protocol_folds, save
 from vsepp.evaluation.ranks import retrieval_ranks
 
 
@@ -99,11 +99,12 @@ def test_impossible_protocols_are_refused(protocol, n_images, fold_size, message
         protocol_folds(protocol, n_images, fold_size)
 
 
-def test_saved_record_is_unrounded_and_holds_every_rank(shuffled, tmp_path):
-    evaluation = evaluate(shuffled, "5x1K", fold_size=7)
-    evaluation.save(tmp_path / "metrics.json", tmp_path / "ranks.npz")
-    record = json.loads((tmp_path / "metrics.json").read_text(encoding="utf-8"))
-    assert record == evaluation.to_dict()
+def test_saved_records_are_unrounded_and_hold_every_rank(shuffled, tmp_path):
+    evaluation, first = evaluate(shuffled, "5x1K", fold_size=7), evaluate(shuffled, "1K", fold_size=7)
+    save([evaluation, first], tmp_path)
+    records = json.loads((tmp_path / "metrics.json").read_text(encoding="utf-8"))
+    assert records == {"5x1K": evaluation.to_dict(), "1K": first.to_dict()}
+    record = records["5x1K"]
     assert {key: record[key] for key in ("protocol", "fold_size", "folds", "n_images", "similarity")} == {
         "protocol": "5x1K",
         "fold_size": 7,
@@ -114,9 +115,11 @@ def test_saved_record_is_unrounded_and_holds_every_rank(shuffled, tmp_path):
     assert record["text_to_image"]["r1"] == evaluation.metrics.text_to_image.r1
     assert len(record["per_fold"]) == 5
     with np.load(tmp_path / "ranks.npz") as ranks:
-        assert ranks["image_to_text"].shape == (35,)
-        assert ranks["text_to_image"].shape == ranks["caption_rows"].shape == (record["n_captions"],)
-        assert not np.isnan(ranks["text_to_image"]).any()
+        assert ranks["5x1K_image_to_text"].shape == (35,)
+        assert ranks["1K_image_to_text"].shape == (7,)
+        assert ranks["5x1K_text_to_image"].shape == (record["n_captions"],)
+        assert ranks["5x1K_caption_rows"].shape == (record["n_captions"],)
+        assert not np.isnan(ranks["5x1K_text_to_image"]).any()
 
 
 def test_summary_names_protocol_and_both_directions(shuffled):

@@ -1,14 +1,18 @@
+import hashlib
+import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
+from vsepp.cli import main
 from vsepp.errors import VseppError
 from vsepp.models.encoders import build_encoder, save_encoder
 from vsepp.models.encoders.pretrained import import_weights
-from vsepp.spec import EncoderSpec
+from vsepp.spec import EncoderSpec, to_json
 
 MINI = EncoderSpec(
     name="vgg",
@@ -29,22 +33,103 @@ LITE0 = replace(
 )
 
 
-def test_weights_of_a_whole_network_load_without_its_classifier(tmp_path):
+RESNET18 = replace(MINI, name="resnet", architecture="torchvision/resnet18", weights="file/resnet18.pth")
+
+
+def in_file(name, **changes):
+    """The mini encoder with the weights of a file."""
+    return replace(MINI, weights=f"file/{name}", **changes)
+
+
+@pytest.fixture(scope="module")
+def resnet18():
     import torchvision
 
-    model = torchvision.models.resnet18(weights=None).eval()
+    torch.manual_seed(0)
+    return torchvision.models.resnet18(weights=None).eval()
+
+
+def named_after_its_sum(path, digits=8):
+    """Rename a file as torchvision does."""
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    return path.rename(path.with_name(f"{path.stem}-{checksum[:digits]}.pth"))
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "before torch 1.6"])
+def test_weights_of_a_whole_network_load_without_its_classifier(tmp_path, resnet18, zipped):
     path = tmp_path / "resnet18.pth"
-    torch.save(model.state_dict(), path)
-    encoder = import_weights(replace(MINI, architecture="torchvision/resnet18", weights=str(path))).eval()
+    torch.save(resnet18.state_dict(), path, _use_new_zipfile_serialization=zipped)
+    encoder = import_weights(RESNET18, path).eval()
     pixels = torch.randn(2, 3, 64, 64)
     with torch.inference_mode():
-        torch.testing.assert_close(model.fc(encoder(pixels)), model(pixels))
+        torch.testing.assert_close(resnet18.fc(encoder(pixels)), resnet18(pixels))
+
+
+def test_weights_from_before_batches_were_counted_load(tmp_path, resnet18):
+    path = tmp_path / "resnet18.pth"
+    state = {k: v for k, v in resnet18.state_dict().items() if not k.endswith("num_batches_tracked")}
+    torch.save(state, path)
+    encoder = import_weights(RESNET18, path).eval()
+    pixels = torch.randn(2, 3, 64, 64)
+    with torch.inference_mode():
+        torch.testing.assert_close(resnet18.fc(encoder(pixels)), resnet18(pixels))
+    del state["bn1.running_mean"]
+    torch.save(state, path)
+    with pytest.raises(VseppError, match=r"missing: bn1\.running_mean$"):
+        import_weights(RESNET18, path)
+
+
+def test_weights_of_another_architecture_are_refused(tmp_path, resnet18):
+    path = tmp_path / "resnet18.pth"
+    torch.save(resnet18.state_dict(), path)
+    deeper = replace(RESNET18, architecture="torchvision/resnet34")
+    with pytest.raises(
+        VseppError, match=r"resnet18\.pth: not the weights of 'torchvision/resnet34': missing: "
+    ):
+        import_weights(deeper, path)
+    with pytest.raises(
+        VseppError, match=r"not the weights of 'mini/vgg_mini': missing: .*; unknown: .*conv1"
+    ):
+        import_weights(in_file("resnet18.pth"), path)
+
+
+@pytest.mark.parametrize("digits", [8, 64])
+def test_a_file_named_after_its_sum_must_have_that_sum(tmp_path, digits):
+    path = tmp_path / "vgg.pth"
+    torch.save(build_encoder(MINI).network.state_dict(), path)
+    path = named_after_its_sum(path, digits)
+    import_weights(in_file(path.name), path)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    found = hashlib.sha256(content).hexdigest()
+    promised = path.stem.partition("-")[2]
+    said = rf"{path.name}: its SHA-256 is {found}, expected one that starts with {promised}.*fetch it again"
+    with pytest.raises(VseppError, match=said):
+        import_weights(in_file(path.name), path)
+
+
+def test_the_name_in_the_spec_promises_a_sum_whatever_the_file_is_called(tmp_path):
+    path = tmp_path / "mine.pth"
+    torch.save(build_encoder(MINI).network.state_dict(), path)
+    with pytest.raises(
+        VseppError, match=r"mine\.pth: its SHA-256 is .* as the name vgg19-dcbb9e9d\.pth says"
+    ):
+        import_weights(in_file("vgg19-dcbb9e9d.pth"), path)
+
+
+@pytest.mark.parametrize(
+    "name", ["vgg19-dcbb9e9.pth", "vgg19-DCBB9E9D.pth", "vgg19-dcbb9e9d-mine.pth", "v1.pth"]
+)
+def test_other_names_promise_no_sum(tmp_path, name):
+    torch.save(build_encoder(MINI).network.state_dict(), tmp_path / name)
+    import_weights(in_file(name), tmp_path / name)
 
 
 def test_weights_of_a_saved_encoder_load_from_safetensors(tmp_path):
     encoder = build_encoder(MINI)
     save_encoder(encoder, tmp_path)
-    loaded = import_weights(replace(MINI, weights=str(tmp_path / "encoder.safetensors")))
+    loaded = import_weights(in_file("mine"), tmp_path / "encoder.safetensors")
     for key, value in encoder.state_dict().items():
         assert torch.equal(loaded.state_dict()[key], value), key
 
@@ -57,36 +142,87 @@ def test_weights_that_do_not_fit_are_refused_with_the_parameters_names(tmp_path)
     save_file(state, path)
     said = r"wrong\.safetensors: .*missing: 0\.bias; unknown: extra\.weight"
     with pytest.raises(VseppError, match=said):
-        import_weights(replace(MINI, weights=str(path)))
+        import_weights(in_file("wrong"), path)
     state["0.bias"] = torch.zeros(16)
     del state["extra.weight"]
     state["3.bias"] = torch.zeros(5)
     save_file(state, path)
     with pytest.raises(VseppError, match=r"of another shape: 3\.bias"):
-        import_weights(replace(MINI, weights=str(path)))
+        import_weights(in_file("wrong"), path)
 
 
 class Malicious:
+    def __init__(self, witness):
+        self.witness = witness
+
     def __reduce__(self):
-        return (print, ("executed",))
+        return (Path.touch, (self.witness,))
 
 
-def test_files_that_are_no_weights_are_refused_and_no_pickle_is_executed(tmp_path, capsys):
-    path = tmp_path / "weights.pth"
-    for content in (Malicious(), {"state_dict": {"a": torch.zeros(1)}}, [1, 2]):
-        torch.save(content, path)
-        with pytest.raises(VseppError, match=r"weights\.pth"):
-            import_weights(replace(MINI, weights=str(path)))
-    path.write_bytes(b"truncated")
-    with pytest.raises(VseppError, match=r"weights\.pth: not a readable file"):
+def test_files_that_are_no_weights_are_refused_and_no_pickle_is_executed(tmp_path):
+    path, witness = tmp_path / "weights.pth", tmp_path / "executed"
+    weights = in_file("weights.pth")
+    for content in (
+        Malicious(witness),
+        {"0.bias": Malicious(witness)},
+        {"state_dict": {"a": torch.zeros(1)}},
+        [1],
+    ):
+        for zipped in (True, False):
+            torch.save(content, path, _use_new_zipfile_serialization=zipped)
+            with pytest.raises(VseppError, match=r"weights\.pth"):
+                import_weights(weights, path)
+    assert not witness.exists()
+    torch.save(Malicious(witness), path)
+    torch.load(path, weights_only=False)
+    assert witness.exists(), "the pickle of this test does execute something, where it is let"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("weights.pth", b"truncated", "not a readable file of weights"),
+        ("weights.safetensors", b"x" * 100, "not a readable file of weights"),
+        ("weights.bin", b"", "expected a name that ends in .pth, .pt, .safetensors"),
+        ("absent.pth", None, "no such file of weights"),
+    ],
+)
+def test_damaged_and_missing_files_are_named(tmp_path, name, content, said):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(VseppError, match=f"{name}: .*{said}"):
+        import_weights(in_file(name), tmp_path / name)
+
+
+def test_a_file_and_the_weights_of_the_spec_go_together(tmp_path):
+    path = tmp_path / "vgg.pth"
+    torch.save(build_encoder(MINI).network.state_dict(), path)
+    with pytest.raises(VseppError, match=r"its weights are the file 'vgg\.pth'.*--weights"):
+        import_weights(in_file("vgg.pth"))
+    with pytest.raises(VseppError, match=r"vgg\.pth was given, but its weights are 'random'"):
+        import_weights(MINI, path)
+    with pytest.raises(
+        VseppError, match=r"are a path.*name them 'file/vgg\.pth' and give the path with --weights"
+    ):
         import_weights(replace(MINI, weights=str(path)))
-    broken = tmp_path / "weights.safetensors"
-    broken.write_bytes(b"x" * 100)
-    with pytest.raises(VseppError, match=r"weights\.safetensors: not a readable file"):
-        import_weights(replace(MINI, weights=str(broken)))
-    with pytest.raises(VseppError, match=r"absent\.pth: no such file"):
-        import_weights(replace(MINI, weights="absent.pth"))
-    assert "executed" not in capsys.readouterr().out
+
+
+def test_the_command_records_the_file_and_not_its_place(tmp_path):
+    torch.manual_seed(0)
+    state = build_encoder(MINI).network.state_dict()
+    manifests = []
+    for place in ("here", "there"):
+        path = tmp_path / place / "vgg.pth"
+        path.parent.mkdir()
+        torch.save(state, path)
+        out = tmp_path / place / "encoder"
+        spec = to_json(in_file("vgg.pth"))
+        assert main(["encoder", "--spec", spec, "--weights", str(path), "--output", str(out)]) == 0
+        manifests.append(json.loads((out / "manifest.json").read_text()))
+        assert manifests[-1]["inputs"] == {"weights": hashlib.sha256(path.read_bytes()).hexdigest()}
+    for key in ("spec", "spec_digest", "inputs", "outputs"):
+        assert manifests[0][key] == manifests[1][key]
+    assert str(tmp_path) not in json.dumps(manifests[0]["spec"])
 
 
 @pytest.mark.parametrize(
@@ -109,7 +245,10 @@ def test_a_failed_download_says_what_to_do(tmp_path, monkeypatch):
     # Nothing listens on this port, so that the test needs no network and fails the same way everywhere.
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "")
-    with pytest.raises(VseppError, match=r"could not download https://.*resnet18.*give its path"):
+    with pytest.raises(
+        VseppError,
+        match=r"could not download https://.*resnet18.*name it as the encoder's weights, 'file/<name>'",
+    ):
         import_weights(
             replace(MINI, architecture="torchvision/resnet18", weights="torchvision/IMAGENET1K_V1")
         )

@@ -74,7 +74,7 @@ def test_a_new_loss_changes_no_digest(package):
 
 
 def test_training_follows_the_components_of_its_run_only():
-    from vsepp.config.plan import make_plan
+    from vsepp.config import make_plan
 
     plan = make_plan(PACKAGE.parent / "params", {})
     digests = {name: code.train_code(run.spec) for name, run in plan.runs.items()}

@@ -10,7 +10,14 @@ import pytest
 
 from vsepp import spec as specs
 from vsepp.errors import VseppError
-from vsepp.reporting.render import TEMPLATES, make_report, table_caption, write_table
+from vsepp.reporting import summary
+from vsepp.reporting.render import (
+    TEMPLATES,
+    make_report,
+    table_caption,
+    write_table,
+    write_tables_document,
+)
 from vsepp.reporting.specs import ReportSpec, RowSpec
 from vsepp.reporting.tables import build_table
 
@@ -80,6 +87,21 @@ def folder(full, tmp_path_factory):
     path = tmp_path_factory.mktemp("report")
     make_report(full, path)
     return path
+
+
+def compile_tables(document):
+    """Run LaTeX on a document and give what it printed."""
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", document.name],
+        cwd=document.parent,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "Overfull" not in done.stdout
+    return done.stdout
 
 
 def test_a_spec_survives_json(full):
@@ -170,6 +192,74 @@ def test_best_cells_are_bold_in_html_and_latex(full, context, published, tmp_pat
     assert r"\multicolumn{16}{c}{not run}" in latex
 
 
+def with_released(table, files):
+    """A table with released checkpoints' metrics, by row."""
+    groups = tuple(
+        replace(group, rows=tuple(replace(row, released=files.get(row.row, ())) for row in group.rows))
+        for group in table.groups
+    )
+    return replace(table, groups=groups)
+
+
+@pytest.fixture
+def released(full, context, published, write_metrics):
+    """Table 2 with the authors' checkpoints of rows 2.2 (run here, two seeds) and 2.4 (not run)."""
+    file = (write_metrics("released", [71.26, *I2T[1:]], [61, *T2I[1:]]),)
+    spec = with_released(full.tables[1], {"2.2": file, "2.4": file})
+    return build_table(spec, context, published)
+
+
+def test_released_numbers_are_the_third_line_of_a_cell_and_explained(
+    released, full, context, published, tmp_path
+):
+    _, html, _ = write_table(released, tmp_path / "with").files
+    text = html.read_text(encoding="utf-8")
+    assert Page(text).open == []
+    rows = dict(Page(text).tables["table2"])
+    assert rows["2.2"][3].split() == ["50.3", "±", "0.0", "43.1", "71.3"]
+    assert "not run" in rows["2.4"][1]
+    assert rows["2.4"][3].split() == ["50.1", "71.3"]
+    assert rows["1.7"][3].split() == ["55.0", "49.0"]
+    key = "released: the authors’ own checkpoint, evaluated here"
+    assert text.count(key) == 1
+    assert text.count('<span class="released">') == 1 + 2 * 8
+    _, html, _ = write_table(build_table(full.tables[1], context, published), tmp_path / "without").files
+    plain = html.read_text(encoding="utf-8")
+    assert key not in plain and 'class="released"' not in plain
+
+
+def test_released_numbers_are_a_line_of_their_own_in_latex(released, full, context, published, tmp_path):
+    _, _, tex = write_table(released, tmp_path).files
+    lines = [line.strip() for line in tex.read_text(encoding="utf-8").splitlines()]
+    (at,) = [i for i, line in enumerate(lines) if line.startswith("2.2 & VSE0")]
+    assert "ours & 50.3" in lines[at]
+    assert lines[at + 1].startswith("& & & paper & 43.1")
+    assert lines[at + 2].startswith("& & & released & 71.3 & & 80.0")
+    (at,) = [i for i, line in enumerate(lines) if line.startswith("2.4 & VSE0")]
+    assert "not run" in lines[at]
+    assert lines[at + 2].startswith("& & & released & 71.3")
+    assert sum("released &" in line for line in lines) == 2
+    key = "Released: the authors' own checkpoint, evaluated here."
+    assert write_tables_document([released], tmp_path).read_text(encoding="utf-8").count(key) == 1
+    plain = build_table(full.tables[1], context, published)
+    assert key not in write_tables_document([plain], tmp_path).read_text(encoding="utf-8")
+
+
+def test_released_numbers_change_no_word_of_the_summary(released, full, context, published, tmp_path):
+    plain = build_table(full.tables[1], context, published)
+    assert summary.headline([released], tmp_path) == summary.headline([plain], tmp_path)
+    assert summary.provenance([released], context) == summary.provenance([plain], context)
+    assert table_caption(released) == table_caption(plain)
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_a_table_with_released_numbers_compiles(released, tmp_path):
+    write_table(released, tmp_path)
+    assert "Output written on tables.pdf (1 page" in compile_tables(
+        write_tables_document([released], tmp_path)
+    )
+
+
 def test_text_is_escaped_in_html_and_latex(full, context, published, tmp_path):
     rude = replace(context, data_note="<script> & 50 % of my_data")
     table = build_table(full.tables[1], rude, published)
@@ -215,15 +305,6 @@ def test_the_entry_page_is_the_same_page_with_links_of_its_own(full, tmp_path):
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_the_tables_compile(folder, tmp_path):
     shutil.copytree(folder / "tables", tmp_path / "tables")
-    done = subprocess.run(
-        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "tables.tex"],
-        cwd=tmp_path / "tables",
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
+    printed = compile_tables(tmp_path / "tables" / "tables.tex")
     assert (tmp_path / "tables" / "tables.pdf").read_bytes().startswith(b"%PDF")
-    assert "Output written on tables.pdf (4 pages" in done.stdout
-    assert "Overfull" not in done.stdout
+    assert "Output written on tables.pdf (4 pages" in printed

@@ -174,3 +174,44 @@ def test_commits_count_each_run_once(write_metrics, context, published):
     rows = [RowSpec("2.2", "a", "5x1K", (clean,)), RowSpec("1.7", "b", "5x1K", (dirty,))]
     table = build_table(spec(*rows), context, published)
     assert commits([table, table]) == {("abc", False): 1, ("abc", True): 1}
+
+
+def test_released_numbers_stand_beside_ours_and_take_no_part_in_the_rest(write_metrics, context, published):
+    ours = write_metrics("a", [41, 76, 86, 2, 5], [30, 66, 80, 3, 9])
+    theirs = write_metrics("released", [99 + 1 / 7, 99, 99, 1, 2], [99, 99, 99, 1, 2], seed=1)
+    rows = [
+        RowSpec("2.2", "a", "5x1K", (ours,), (theirs,)),
+        RowSpec("1.7", "b", "5x1K", (), (theirs,)),
+        RowSpec("2.3"),
+    ]
+    table = build_table(spec(*rows), context, published)
+    plain = build_table(
+        spec(*[RowSpec(row.row, row.run, row.protocol, row.metrics) for row in rows]), context, published
+    )
+    assert cells(table, "released")["2.2"] == [99 + 1 / 7, 99.0, 1.0, 99.0, 99.0, 1.0]
+    assert cells(table, "released")["1.7"] == cells(table, "released")["2.2"]
+    assert cells(table, "released")["2.3"] == [None] * 6
+    assert [row.released for row in table.rows] == [True, True, False]
+    assert (table.released, plain.released) == (True, False)
+    assert [row.status for row in table.rows] == ["run", "not run", "not run"]
+    for attribute in ("ours", "sd", "ours_best", "paper_best"):
+        assert cells(table, attribute) == cells(plain, attribute)
+    assert commits([table]) == commits([plain])
+    frame = to_frame(table).set_index("row")
+    assert frame.loc["2.2", "released_i2t_r1"] == 99 + 1 / 7
+    assert frame["released_t2i_medr"].isna().tolist() == [False, False, True]
+    assert to_frame(plain)["released_i2t_r1"].isna().all()
+
+
+def test_released_numbers_of_other_test_images_or_of_a_quoted_row_are_refused(
+    write_metrics, context, published
+):
+    ours = write_metrics("a", [41, 76, 86, 2, 5], [30, 66, 80, 3, 9])
+    theirs = write_metrics("r", [41, 76, 86, 2, 5], [30, 66, 80, 3, 9], n_images=1000)
+    with pytest.raises(VseppError, match=r"table2, row 2\.2: n_images is 500 in .* and 1000 in .*/r/"):
+        build_table(spec(RowSpec("2.2", "a", "5x1K", (ours,), (theirs,))), context, published)
+    with pytest.raises(VseppError, match=r"row 1\.2: it is quoted"):
+        build_table(spec(RowSpec("1.2", "a", "5x1K", (), (theirs,)), table="table1"), context, published)
+    other = write_metrics("s", [41, 76, 86, 2, 5], [30, 66, 80, 3, 9], protocol="1K")
+    with pytest.raises(VseppError, match="no protocol 5x1K"):
+        build_table(spec(RowSpec("2.2", "a", "5x1K", (), (other,))), context, published)

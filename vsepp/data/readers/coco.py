@@ -13,9 +13,8 @@ from typing import Any
 
 from pycocotools.coco import COCO
 
-from vsepp.data.containers import role_path
 from vsepp.data.problems import refuse
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, list_of, parsed_json, read_file
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, list_of, parsed_json
 from vsepp.data.readers import karpathy
 from vsepp.spec import CorpusSpec
 
@@ -32,10 +31,11 @@ def read(spec: CorpusSpec) -> RawCorpus:
     VseppError
         On malformed files; on a sentence id that COCO does not annotate, or annotates another image with.
     """
-    entries, where = karpathy.load(spec, "dataset_coco.json")
+    raw = RawFiles(spec)
+    entries, where = karpathy.load(raw, "dataset_coco.json")
     annotations, files = {}, {}
     for part in ("train", "val"):
-        annotations[part], files[part] = _annotations(spec, part)
+        annotations[part], files[part] = _annotations(raw, part)
     images: list[CaptionedImage] = []
     misplaced, unknown, foreign = [], [], []
     for entry in entries:
@@ -70,12 +70,19 @@ def read(spec: CorpusSpec) -> RawCorpus:
     refuse(misplaced, f"{where}: images that belong to neither train2014 nor val2014", "Expected COCO 2014.")
     refuse(unknown, f"{where}: sentences that COCO does not annotate", "Fetch both releases again.")
     refuse(foreign, f"{where}: annotations of another image", "Fetch both releases again.")
-    return RawCorpus(images)
+    unlisted = _unlisted(annotations, images)
+    return RawCorpus(images, {"captioned images in no split": len(unlisted)}, unlisted, raw.sums)
 
 
-def _annotations(spec: CorpusSpec, part: str) -> tuple[dict[int, dict[str, Any]], str]:
+def _unlisted(annotations: dict[str, dict[int, dict[str, Any]]], images: list[CaptionedImage]) -> list[str]:
+    """Ids of the images that COCO annotates and the split file does not list."""
+    annotated = {str(annotation["image_id"]) for part in annotations.values() for annotation in part.values()}
+    return sorted(annotated - {image.image_id for image in images})
+
+
+def _annotations(raw: RawFiles, part: str) -> tuple[dict[int, dict[str, Any]], str]:
     """Annotations of a part by id, and what messages call their file."""
-    file = read_file(role_path(spec, f"{part}_captions"), f"captions_{part}2014.json")
+    file = raw.read(f"{part}_captions", f"captions_{part}2014.json")
     document = parsed_json(file)
     rows = list_of(document, "annotations", file.where)
     malformed = [

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 import re
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-from vsepp.data.containers import role_path
 from vsepp.data.problems import refuse
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, decoded, read_file
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, decoded, lines_of
 from vsepp.spec import CorpusSpec
 
 log = logging.getLogger("vsepp")
@@ -37,12 +36,12 @@ def read(spec: CorpusSpec) -> RawCorpus:
     VseppError
         On malformed lines, and on listed photographs that nobody captioned.
     """
-    text = role_path(spec, "text")
-    captions, where = _captions(text)
+    files = RawFiles(spec)
+    captions, where = _captions(files)
     images: list[CaptionedImage] = []
     unknown = []
     for split, list_name in LISTS.items():
-        file = read_file(text, list_name)
+        file = files.read("text", list_name)
         for line, name in _lines(decoded(file)):
             if name.strip() not in captions:
                 unknown.append(f"{file.where}: line {line}: {name.strip()}")
@@ -59,14 +58,14 @@ def read(spec: CorpusSpec) -> RawCorpus:
                 )
             )
     refuse(unknown, f"Photographs of a split list that {where} does not caption", "Mend the list.")
-    left_out = len(captions) - len({image.path for image in images})
-    log.info("%s: %d captioned photographs are in no split and are left out", where, left_out)
-    return RawCorpus(images, ignored={"captioned images in no split": left_out})
+    unlisted = sorted(captions.keys() - {image.path for image in images})
+    log.info("%s: %d captioned photographs are in no split and are left out", where, len(unlisted))
+    return RawCorpus(images, {"captioned images in no split": len(unlisted)}, unlisted, files.sums)
 
 
-def _captions(text: Path) -> tuple[dict[str, list[Caption]], str]:
+def _captions(files: RawFiles) -> tuple[dict[str, list[Caption]], str]:
     """Captions of each photograph in file order, and what messages call their file."""
-    file = read_file(text, CAPTIONS)
+    file = files.read("text", CAPTIONS)
     captions: dict[str, list[Caption]] = {}
     numbers: set[tuple[str, str]] = set()
     malformed, repeated = [], []
@@ -86,6 +85,4 @@ def _captions(text: Path) -> tuple[dict[str, list[Caption]], str]:
 
 def _lines(text: str) -> list[tuple[int, str]]:
     """Lines that are not blank, numbered from 1."""
-    # Not str.splitlines, which also breaks at characters that may stand inside a caption.
-    lines = (line.removesuffix("\r") for line in text.split("\n"))
-    return [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    return [(number, line) for number, line in enumerate(lines_of(text), start=1) if line.strip()]

@@ -9,16 +9,8 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from vsepp.data.containers import role_path
 from vsepp.data.problems import refuse
-from vsepp.data.raw import (
-    Caption,
-    CaptionedImage,
-    RawCorpus,
-    list_of,
-    parsed_json,
-    read_file,
-)
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, list_of, parsed_json
 from vsepp.spec import SPLITS, CorpusSpec
 
 
@@ -45,7 +37,8 @@ def read(spec: CorpusSpec) -> RawCorpus:
     VseppError
         Where the file is not what the module's description says.
     """
-    entries, where = load(spec, f"dataset_{spec.name}.json")
+    files = RawFiles(spec)
+    entries, where = load(files, f"dataset_{spec.name}.json")
     images = [
         CaptionedImage(
             image_id=PurePosixPath(entry.path).stem,
@@ -58,16 +51,16 @@ def read(spec: CorpusSpec) -> RawCorpus:
         )
         for entry in entries
     ]
-    return RawCorpus(images)
+    return RawCorpus(images, sums=files.sums)
 
 
-def load(spec: CorpusSpec, member: str) -> tuple[list[Entry], str]:
+def load(files: RawFiles, member: str) -> tuple[list[Entry], str]:
     """Entries of the file that plays the role `splits`, in file order, and what messages call the file.
 
     Parameters
     ----------
-    spec
-        The corpus.
+    files
+        Those of the corpus.
     member
         The file's name, where `splits` is a folder or a zip archive of several.
 
@@ -76,7 +69,7 @@ def load(spec: CorpusSpec, member: str) -> tuple[list[Entry], str]:
     VseppError
         On malformed entries, unknown splits and sentence ids that occur twice.
     """
-    file = read_file(role_path(spec, "splits"), member)
+    file = files.read("splits", member)
     document = parsed_json(file, object_hook=_without_tokens)
     entries, malformed, unknown = [], [], []
     for row, image in enumerate(list_of(document, "images", file.where)):

@@ -102,6 +102,9 @@ def load_encoder(spec: EncoderSpec, folder: Path) -> ImageEncoder:
 def load_state(encoder: ImageEncoder, state: dict[str, torch.Tensor], source: object) -> None:
     """Put a network's weights into an encoder; those of the removed classifier are left out.
 
+    Files that were saved before torch 0.4.1 have no counts of batch normalisation's batches; no feature depends
+    on them, and the encoder keeps its own.
+
     Raises
     ------
     VseppError
@@ -109,6 +112,7 @@ def load_state(encoder: ImageEncoder, state: dict[str, torch.Tensor], source: ob
     """
     state = {key: value for key, value in state.items() if not key.startswith(encoder.removed or ("\0",))}
     own = encoder.network.state_dict()
+    state = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")} | state
     problems = {
         "missing": sorted(set(own) - set(state)),
         "unknown": sorted(set(state) - set(own)),

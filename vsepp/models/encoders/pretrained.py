@@ -3,53 +3,112 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import torch
 
 from vsepp.errors import VseppError
 from vsepp.models.encoders import ImageEncoder, build_encoder, family_of, load_state
+from vsepp.provenance.digests import file_digest
 from vsepp.spec import EncoderSpec
 
 _FILES = (".pth", ".pt", ".safetensors")
+# Torchvision names a file after the first digits of its SHA-256: vgg19-dcbb9e9d.pth.
+_NAMED_AFTER_SUM = re.compile(r"-([0-9a-f]{8,64})\.pth$")
 
 
-def import_weights(spec: EncoderSpec) -> ImageEncoder:
+def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:
     """Make the encoder that `spec.weights` names.
 
     `torchvision/<entry>` and `pip` are published weights, `random` draws them under the caller's torch seed,
-    and a path that ends in .pth, .pt or .safetensors is a file of the whole or of the cut network. No pickle
-    is executed.
+    and `file/<name>` is a file of the whole or of the cut network. No pickle is executed.
+
+    Parameters
+    ----------
+    spec
+        The encoder.
+    file
+        Where the file of `file/<name>` lies (.pth, .pt or .safetensors). It is no part of the spec, so that
+        the same weights in another place make the same encoder.
 
     Raises
     ------
     VseppError
-        When the source does not exist, cannot be read or holds another network's weights.
+        When the source does not exist, cannot be read, holds another network's weights, or has not the
+        SHA-256 that its name promises.
     """
+    source, _, name = spec.weights.partition("/")
+    if source == "file" and name:
+        return _from_file(spec, name, file)
+    if file is not None:
+        raise VseppError(
+            f"encoder {spec.name!r}: {file} was given, but its weights are {spec.weights!r}; leave the file "
+            "out, or name the weights 'file/<name>'"
+        )
+    if Path(spec.weights).suffix in _FILES:
+        raise VseppError(
+            f"encoder {spec.name!r}: weights {spec.weights!r} are a path, which would make the encoder depend on "
+            f"where its file lies; name them 'file/{Path(spec.weights).name}' and give the path with --weights"
+        )
     if spec.weights == "random":
         return build_encoder(spec)
-    if Path(spec.weights).suffix in _FILES:
-        encoder = build_encoder(spec)
-        load_state(encoder, read_state(Path(spec.weights)), spec.weights)
-        return encoder
-    family, name = family_of(spec.architecture)
-    if spec.weights != "pip" and not spec.weights.startswith("torchvision/"):
+    family, architecture = family_of(spec.architecture)
+    if spec.weights != "pip" and source != "torchvision":
         raise VseppError(
-            f"encoder {spec.name!r}: cannot import weights {spec.weights!r}; expected 'torchvision/<entry>', "
-            f"'pip', 'random' or a file ({', '.join(_FILES)})"
+            f"encoder {spec.name!r}: cannot import weights {spec.weights!r}; expected 'file/<name>', "
+            "'torchvision/<entry>', 'pip' or 'random'"
         )
     if not hasattr(family, "published"):
         raise VseppError(
             f"encoder {spec.name!r}: there are no published weights {spec.weights!r} of "
-            f"{spec.architecture!r}; expected 'scenes', 'random' or a file"
+            f"{spec.architecture!r}; expected 'scenes', 'random' or 'file/<name>'"
         )
-    return ImageEncoder(spec, family.published(name, spec.weights, spec.input_size))
+    return ImageEncoder(spec, family.published(architecture, spec.weights, spec.input_size))
+
+
+def _from_file(spec: EncoderSpec, name: str, file: Path | None) -> ImageEncoder:
+    if file is None:
+        raise VseppError(
+            f"encoder {spec.name!r}: its weights are the file {name!r}, but no path was given; say where it "
+            "lies with --weights"
+        )
+    if file.is_file():  # else `read_state` says that it is missing
+        for promised in dict.fromkeys((Path(name).name, file.name)):
+            check_sum(file, promised)
+    state = read_state(file)
+    encoder = build_encoder(spec)
+    load_state(encoder, state, file)
+    return encoder
+
+
+def check_sum(file: Path, name: str) -> None:
+    """Refuse a file whose SHA-256 does not start with the digits in `name`, `<network>-<8 digits or more>.pth`.
+
+    Raises
+    ------
+    VseppError
+        Naming both sums. Other names promise nothing.
+    """
+    promised = _NAMED_AFTER_SUM.search(name)
+    if promised is None:
+        return
+    found = file_digest(file)
+    if not found.startswith(promised[1]):
+        raise VseppError(
+            f"{file}: its SHA-256 is {found}, expected one that starts with {promised[1]}, as the name {name} "
+            "says; it is damaged or another file: fetch it again. If the digits are no checksum, rename it"
+        )
 
 
 def read_state(path: Path) -> dict[str, torch.Tensor]:
     """Read a state dict from a .safetensors file, or from a .pth or .pt file without executing any pickle."""
     if not path.is_file():
-        raise VseppError(f"{path}: no such file of weights")
+        raise VseppError(f"{path}: no such file of weights; fetch it, or say where it lies with --weights")
+    if path.suffix not in _FILES:
+        raise VseppError(
+            f"{path}: cannot tell what it holds; expected a name that ends in {', '.join(_FILES)}"
+        )
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file

@@ -1,8 +1,9 @@
 """Any classification model of torchvision, cut at its penultimate layer.
 
-VGG19 gives FC7 (4096, after its ReLU; the dropout that follows is active in training mode alone), ResNet152
-the globally pooled 2048. GoogLeNet and Inception carry a second scaling of their input inside torchvision; it
-is off here, so their spec's mean and std are .5.
+VGG19 gives FC7: 4096 numbers after its ReLU and before its dropout, which follows in the cut network and acts in
+training mode alone, as in the released code. ResNet152 gives the globally pooled 2048, ViT-B/16 the class token
+after the last layer normalisation, 768. GoogLeNet and Inception carry a second scaling of their input inside
+torchvision; it is off here, so their spec's mean and std are .5.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def published(name: str, weights: str, input_size: int) -> CutNetwork:
     except (urllib.error.URLError, OSError) as error:
         raise VseppError(
             f"encoder torchvision/{name}: could not download {entries[entry].url}: {error}. Fetch that file "
-            "on another machine and give its path as the encoder's `weights`, or put it into torch's cache "
+            "on another machine and name it as the encoder's weights, 'file/<name>', or put it into torch's cache "
             "(TORCH_HOME/hub/checkpoints)"
         ) from error
     except ValueError as error:

@@ -1,0 +1,39 @@
+"""Weights files of torchvision's networks with random numbers, named as torchvision names its own."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+
+def write_weights(folder: Path, architecture: str, seed: int = 0) -> Path:
+    """Write the state of a whole network, its classifier included.
+
+    Parameters
+    ----------
+    folder
+        Made where it is missing.
+    architecture
+        `vgg19` (575 MB), `resnet152` (241 MB), `vit_b_16` (346 MB) or any other of torchvision's.
+    seed
+        Of the initialisation, which is the network's own.
+
+    Returns
+    -------
+    Path
+        `<architecture>-<first 8 hexadecimal digits of the file's SHA-256>.pth`.
+    """
+    import torch
+    import torchvision
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        state = torchvision.models.get_model(architecture, weights=None).state_dict()
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / f".{architecture}.part"
+    # Through a stream: given a path, torch writes its name into the file, and the sum would depend on it.
+    with partial.open("wb") as stream:
+        torch.save(state, stream)
+    with partial.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return partial.rename(folder / f"{architecture}-{digest[:8]}.pth")

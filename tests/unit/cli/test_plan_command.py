@@ -1,0 +1,381 @@
+"""`vsepp plan`: what it says, on files, disks and rates that are there."""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vsepp.cli import plan as command
+from vsepp.config import costs, make_plan
+from vsepp.config.costs import Rates
+from vsepp.errors import VseppError
+
+PARAMS = Path(__file__).resolve().parents[3] / "params"
+MACHINE = "some processor, 4 cores"
+
+
+def run(*arguments):
+    parser = argparse.ArgumentParser()
+    command.add_steps(parser.add_subparsers(required=True))
+    given = parser.parse_args(["plan", "--params", str(PARAMS), *map(str, arguments)])
+    given.call(given)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty working folder, and no rates but those that a test writes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "none.json").write_text("[]")
+    return tmp_path
+
+
+def report_of(capsys, *arguments):
+    run(*arguments, "--json")
+    return json.loads(capsys.readouterr().out)
+
+
+def record(device="cpu", machine=MACHINE, date="2026-01-01", **entries):
+    return {"device": device, "machine": machine, "date": date, "cores": 4, "rates": entries}
+
+
+# Round numbers for everything that the run flickr-vsepp-rc of the preset `paper` needs.
+NEEDED = {
+    "decode@256": {"images_per_s_per_core": 100},
+    "torchvision/vgg19@224": {"forward_images_per_s": 1_000, "train_pairs_per_s": 100},
+    "head@4096/1024": {"pairs_per_s": 10_000, "captions_per_s": 50_000},
+    "ranks@1024/dot": {"scores_per_s": 1e8},
+}
+
+
+def test_it_needs_no_data_no_torch_and_little_time(folder):
+    program = (
+        "import argparse, sys, time\n"
+        "from vsepp.cli import plan\n"
+        "parser = argparse.ArgumentParser()\n"
+        "plan.add_steps(parser.add_subparsers())\n"
+        f"given = parser.parse_args(['plan', '--params', {str(PARAMS)!r}, '--preset', 'paper'])\n"
+        "given.call(given)\n"
+        "print('torch' in sys.modules, time.process_time(), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=folder
+    )
+    torch, seconds = done.stderr.split()
+    assert torch == "False"
+    assert float(seconds) < 3
+    assert "5. Totals" in done.stdout
+
+
+@pytest.mark.parametrize("preset", ["mini", "flickr8k", "paper"])
+@pytest.mark.parametrize("fidelity", ["paper", "code"])
+def test_the_report_is_readable(folder, capsys, preset, fidelity):
+    # Two columns of the longest entries there are: a GPU that was not measured, and a very slow CPU.
+    slow = {"torchvision/vgg19@224": {"forward_images_per_s": 0.01}}
+    (folder / "slow.json").write_text(json.dumps([record(**slow)]))
+    run("--preset", preset, "--fidelity", fidelity, "--rates", folder / "slow.json")
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 110
+    numbered = [line[:2] for line in lines if line[1:3] == ". "]
+    assert numbered == ["1.", "2.", "3.", "4.", "5."]
+    assert "not measured" in "".join(lines)
+
+
+def test_the_papers_runs_as_they_are_printed(folder, capsys):
+    run("--preset", "paper", "--rates", folder / "none.json")
+    out = " ".join(capsys.readouterr().out.split())
+    for line in (
+        "coco-vsepp-1c 413,915 3,234 30 97,020 not measured 1C coco/vgg +5",
+        "coco-vsepp-rc-rv 566,435 4,426 30 132,780 not measured tape coco/vgg +3",
+        "coco-vsepp-rc-rv-ft 566,435 4,426 15 66,390 not measured from coco-vsepp-rc-rv",
+        "flickr-vsepp-rc 145,000 1,133 30 33,990 not measured tape flickr/vgg +7",
+        "tape coco/vgg 16,993,050 not measured read by coco-vse0-rc, coco-vsepp-rc, coco-vse0-rc-rv, coco-vsepp-rc-rv",
+        "tapes 262.26 GB 4 in all",
+        "at most 139.21 GB",
+        "To get hours, measure for about a minute on the machine that will train: `vsepp plan --preset paper "
+        "--calibrate --save`",
+    ):
+        assert line in out
+
+
+def test_hours_are_those_of_the_rates(folder, capsys):
+    path = folder / "rates.json"
+    path.write_text(json.dumps([record("a GPU", **NEEDED)]))
+    found = report_of(capsys, "--preset", "paper", "--config", "only=flickr-vsepp-rc", "--rates", path)
+    assert [device["title"] for device in found["devices"]] == ["GPU"]
+    store, features, tape = 31_014 / 400, 31_014 / 1_000, 145_000 * 30 / 1_000
+    validation = 5_000 * 30 / 50_000 + 1_000 * 5_000 * 30 / 1e8
+    training = 145_000 * 30 / 10_000 + validation
+    test = 5_000 / 50_000 + 1_000 * 5_000 / 1e8
+    (line,) = found["runs"]
+    assert line["forward"][0]["hours"] == 0
+    assert line["training"][0]["hours"] == pytest.approx(training / 3600)
+    hours = {shared["name"]: shared["hours"][0]["hours"] for shared in found["passes"]}
+    assert hours == pytest.approx(
+        {
+            "store flickr/squash256": store / 3600,
+            "1C flickr/vgg": features / 3600,
+            "tape flickr/vgg": tape / 3600,
+        }
+    )
+    (chain,) = found["totals"]["chains"]
+    assert chain["chain"] == [
+        "store flickr/squash256",
+        "tape flickr/vgg",
+        "training of flickr-vsepp-rc, seed 0",
+        "evaluation of flickr-vsepp-rc, seed 0",
+    ]
+    assert chain["chain_hours"] == pytest.approx((store + tape + training + test) / 3600)
+    # One GPU writes the tape and then extracts the features, or the other way round; the training waits for both.
+    assert chain["wall_hours"] == pytest.approx((store + tape + features + training + test) / 3600)
+    assert not any(entry["hours"][0]["missing"] for entry in found["totals"]["all_seeds"].values())
+
+
+def test_seeds_are_trained_each_and_share_the_passes(folder, capsys):
+    path = folder / "rates.json"
+    path.write_text(json.dumps([record("a GPU", **NEEDED)]))
+    chosen = ["--preset", "paper", "--rates", path, "--config", "only=flickr-vsepp-rc"]
+    totals = report_of(capsys, *chosen, "seeds=[0,1,2]", "--gpus", "3")["totals"]
+
+    def hours(key, phase):
+        return totals[key][phase]["hours"][0]["hours"]
+
+    assert hours("all_seeds", "training") == pytest.approx(3 * hours("one_seed", "training"))
+    assert hours("all_seeds", "tapes") == hours("one_seed", "tapes") > 0
+    # With a GPU a seed, and features beside the tape, three seeds take as long as the longest chain.
+    (chain,) = totals["chains"]
+    assert chain["wall_hours"] == pytest.approx(chain["chain_hours"])
+
+
+def test_hours_that_lack_a_rate_are_not_shown_and_their_sum_is_a_bound(folder, capsys):
+    path = folder / "rates.json"
+    part = {name: NEEDED[name] for name in NEEDED if name != "head@4096/1024"}
+    path.write_text(json.dumps([record("a GPU", **part)]))
+    run("--preset", "paper", "--config", "only=flickr-vsepp-rc", "--rates", path)
+    out = capsys.readouterr().out
+    lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    assert "not measured" in lines["flickr-vsepp-rc"]
+    assert "≥ 1.24" in lines["in"]  # the store, the features, the tape and the ranks, in hours
+    assert "GPU, not measured: captions_per_s of head@4096/1024; pairs_per_s of head@4096/1024." in out
+
+
+def test_without_a_gpus_rates_only_the_cpu_has_hours(folder, capsys):
+    path = folder / "rates.json"
+    path.write_text(json.dumps([record(**NEEDED)]))
+    found = report_of(capsys, "--preset", "paper", "--config", "only=flickr-vsepp-rc", "--rates", path)
+    assert [device["title"] for device in found["devices"]] == ["GPU", "a CPU"]
+    gpu, cpu = found["runs"][0]["training"]
+    assert gpu["hours"] == 0 and gpu["missing"]
+    assert cpu["hours"] > 0 and not cpu["missing"]
+
+
+RECORDS = [
+    Rates("cpu", MACHINE, "2026-01-01", 4),
+    Rates("cpu", "another, 2 cores", "2026-01-02", 2),
+    Rates("NVIDIA A100", "a server, 64 cores", "2026-01-03", 64),
+    Rates("NVIDIA H200", "a server, 64 cores", "2026-01-04", 64),
+]
+
+
+def titles(wanted=None, gpu=None, machine=MACHINE, records=RECORDS):
+    columns = command.choose_columns(records, wanted, gpu, machine, 2)
+    return [(c.title, c.rates.device if c.rates else None, c.devices) for c in columns]
+
+
+def test_the_device_that_would_be_used_is_shown():
+    assert titles(gpu="NVIDIA A100") == [("GPU", "NVIDIA A100", 2), ("this CPU", "cpu", 1)]
+    assert titles() == [("GPU", "NVIDIA H200", 2), ("this CPU", "cpu", 1)]
+    # Another GPU's hours are not this one's.
+    assert titles(gpu="NVIDIA T4") == [("GPU", None, 2), ("this CPU", "cpu", 1)]
+    assert titles(machine="a laptop")[1] == ("a CPU", "cpu", 1)
+    assert titles(records=[]) == [("GPU", None, 2)]
+    assert titles("a100") == [("GPU", "NVIDIA A100", 2)]
+    assert titles("another") == [("a CPU", "cpu", 1)]
+    with pytest.raises(VseppError, match="'T4' was not measured; recorded are: cpu"):
+        titles("T4")
+
+
+def test_where_each_file_is(folder, capsys):
+    own = folder / "mine"
+    (own / "flickr30k-images").mkdir(parents=True)
+    (own / "train2014.zip").write_bytes(b"12345")
+    downloads = folder / "resources" / "downloads"
+    downloads.mkdir(parents=True)
+    (downloads / "caption_datasets.zip").write_bytes(b"123")
+    found = report_of(
+        capsys, "--preset", "paper", "--config", f"archives={own}", "--rates", folder / "none.json"
+    )
+    files = {
+        file["name"]: (file["state"], file["host"], file["size"], file["kind"]) for file in found["files"]
+    }
+    assert files["train2014.zip"] == ("own folder", "images.cocodataset.org", 5, "file")
+    assert files["flickr30k-images.zip"] == ("own folder", None, None, "folder")
+    assert files["caption_datasets.zip"] == ("already there", "cs.stanford.edu", 3, "file")
+    assert files["vgg19-dcbb9e9d.pth"] == ("to fetch", "download.pytorch.org", 574_673_361, "file")
+    # What is there need not be written; what the user has lies on another disk.
+    kinds = found["disk"]["kinds"]
+    assert kinds["downloads"]["present"] == 3
+    assert kinds["downloads"]["bytes"] == 6_645_013_297 + 252_872_794 + 36_745_453 + 574_673_361
+
+
+def test_a_file_to_be_asked_for_says_how(folder, capsys):
+    run("--preset", "paper", "--rates", folder / "none.json")
+    out = capsys.readouterr().out
+    assert "flickr30k-images.zip         size not known  by hand, see below" in out
+    assert "fill in the form linked from" in out
+    assert "to fetch: 21.02 GB and 1 of unknown size" in out
+    assert "for want of a size: flickr30k-images.zip, resnet152-394f9c45.pth" in out
+
+
+def test_sums_that_were_recorded_are_known(folder, capsys):
+    shutil.copytree(PARAMS, folder / "params")
+    entry = {"sha256": "0" * 64, "size": 5, "url": "http://x", "date": "2026-01-01"}
+    (folder / "params" / "sources.lock.yaml").write_text(json.dumps({"Flickr8k_text.zip": entry}))
+    found = report_of(capsys, "--params", folder / "params", "--preset", "flickr8k")
+    assert {file["name"]: file["sha256"] for file in found["files"]} == {
+        "Flickr8k_Dataset.zip": None,
+        "Flickr8k_text.zip": "recorded before",
+    }
+
+
+def text_with(plan, free):
+    columns = command.choose_columns([], None, None, MACHINE, 1)
+    return " ".join(command.render(command.describe(plan, costs.NETWORKS, columns, {}, free)).split())
+
+
+def test_a_disk_that_is_too_small_is_said_with_the_way_out(folder):
+    paper = make_plan(PARAMS, {"preset": "paper"})
+    small, large = text_with(paper, 200 * 10**9), text_with(paper, 400 * 10**9)
+    assert "Free in" in large and "DOES NOT FIT" not in large
+    assert "IT DOES NOT FIT." in small
+    assert "--config label=inline runs='{default: {rc_features: inline}}'" in small
+    # The way out is one: as it stands there it is accepted, and has no tapes.
+    inline = make_plan(
+        PARAMS, {"preset": "paper", "label": "inline", "runs": {"default": {"rc_features": "inline"}}}
+    )
+    assert "tapes" not in command.describe(inline, costs.NETWORKS, [*_columns()], {}, 10**12)["disk"]["kinds"]
+
+
+def _columns():
+    return command.choose_columns([], None, None, MACHINE, 1)
+
+
+def test_kept_tapes_count_all_together(folder):
+    kept = make_plan(PARAMS, {"preset": "paper", "resources": {"keep_tapes": True}})
+    gone = make_plan(PARAMS, {"preset": "paper"})
+    peaks = [command.describe(p, costs.NETWORKS, _columns(), {}, 0)["disk"]["peak"] for p in (kept, gone)]
+    others = (566_435 * 2048 + 145_000 * (4096 + 2048)) * 30 * 2
+    assert peaks[0] - peaks[1] == others
+
+
+def test_what_is_on_disk_need_not_be_written(folder):
+    mini = make_plan(PARAMS, {})
+    before = command.describe(mini, costs.NETWORKS, _columns(), {}, 0)["disk"]
+    encoder = next(iter(mini.encoders))
+    place = folder / "results" / "mini" / "encoders" / encoder
+    place.mkdir(parents=True)
+    (place / "encoder.safetensors").write_bytes(bytes(1000))
+    after = command.describe(mini, costs.NETWORKS, _columns(), {}, 0)["disk"]
+    assert before["to_write"] - after["to_write"] == after["present"] == 1000
+
+
+def test_unknown_numbers_are_question_marks(folder, capsys):
+    corpora = "corpora={coco: {dataset: coco_precomp}}"
+    run(
+        "--preset",
+        "paper",
+        "--rates",
+        folder / "none.json",
+        "--config",
+        "label=x",
+        corpora,
+        "only=coco-vsepp-1c",
+    )
+    out = capsys.readouterr().out
+    line = next(line for line in out.splitlines() if line.startswith("  coco-vsepp-1c "))
+    assert line.split()[1:6] == ["?", "?", "30", "?", "?"]
+    assert "gives no number of images or captions" in out
+
+
+def test_generated_pictures_are_not_fetched(folder, capsys):
+    run("--rates", folder / "none.json")
+    out = capsys.readouterr().out
+    assert "none to fetch" in out
+    assert "by hand" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--save"], "nothing to save"),
+        (["--gpus", "0"], "expected at least 1"),
+        (["--rates", "nowhere.json"], "nowhere.json: no such file"),
+        (["--rates", "broken.json"], "broken.json: not valid JSON"),
+        (["--rates", "none.json", "--device", "H200"], "'H200' was not measured; recorded are: none"),
+        (["--preset", "huge"], "no such file"),
+    ],
+)
+def test_mistakes_are_named(folder, arguments, message):
+    (folder / "broken.json").write_text("[{")
+    with pytest.raises(VseppError) as error:
+        run(*arguments)
+    assert message in str(error.value)
+
+
+def test_calibrating_measures_what_the_plan_needs_and_keeps_what_it_does_not(folder, capsys):
+    path = folder / "benchmarks" / "rates.json"
+    chosen = ["--rates", path, "--calibrate", "--seconds", "0.001", "--device", "cpu", "--config"]
+    run(*chosen, "only=flickr-vsepp-1c", "--save")
+    out = capsys.readouterr().out
+    assert "mini/vgg_mini@40" in out and "repetition" in out and f"Written to {path}" in out
+    (first,) = json.loads(path.read_text())
+    assert set(first["rates"]) == {"mini/vgg_mini@40", "head@128/128", "decode@46", "ranks@128/dot"}
+    assert first["machine"] == command.machine_name()
+    assert {"commit", "versions", "batch", "dtype", "threads"} <= first.keys()
+
+    # An entry of an earlier time stays, and those of other machines.
+    first["rates"]["head@128/128"]["pairs_per_s"] = 1e-3
+    first["rates"]["mini/old@40"] = {"forward_images_per_s": 7.0}
+    path.write_text(json.dumps([record("a GPU"), first]))
+    found = report_of(capsys, *chosen, "only=flickr-vsepp-1c", "--save")
+    gpu, again = json.loads(path.read_text())
+    assert gpu == record("a GPU")
+    assert again["rates"]["head@128/128"]["pairs_per_s"] > 1
+    assert again["rates"]["mini/old@40"] == {"forward_images_per_s": 7.0}
+    cpu = [device["title"] for device in found["devices"]].index("this CPU")
+    assert found["runs"][0]["training"][cpu]["hours"] > 0
+    assert not found["runs"][0]["training"][cpu]["missing"]
+
+
+def test_without_save_nothing_is_written(folder, capsys):
+    path = folder / "rates.json"
+    path.write_text("[]")
+    arguments = ["--calibrate", "--seconds", "0.001", "--device", "cpu", "--config", "only=flickr-vsepp-1c"]
+    run("--rates", path, *arguments)
+    assert path.read_text() == "[]"
+    assert "Not written to a file" in capsys.readouterr().out
+
+
+def test_all_that_a_plan_needs_is_measured_when_it_is_calibrated():
+    for overrides in ({}, {"fidelity": "code"}, {"preset": "paper"}, {"preset": "flickr8k"}):
+        plan = make_plan(PARAMS, overrides)
+        wanted = command.wanted_rates(plan, costs.NETWORKS)
+        covered = {(name, "forward_images_per_s") for name in wanted.encoders}
+        covered |= {(name, "train_pairs_per_s") for name in wanted.finetuned}
+        covered |= {(name, rate) for name in wanted.heads for rate in ("pairs_per_s", "captions_per_s")}
+        covered |= {(name, "images_per_s_per_core") for name in wanted.decoding}
+        covered |= {(name, "scores_per_s") for name in wanted.ranking}
+        needed = {(work.entry, work.rate) for job in costs.jobs(plan).values() for work in job.work}
+        assert needed <= covered
+
+
+def test_the_recorded_rates_are_well_formed():
+    path = PARAMS.parent / "benchmarks" / "rates.json"
+    records = costs.parse_rates(json.loads(path.read_text(encoding="utf-8")), str(path))
+    measured = {name for entry in records for name in entry.rates}
+    for preset in ("mini", "flickr8k", "paper"):
+        jobs = costs.jobs(make_plan(PARAMS, {"preset": preset}))
+        assert {work.entry for job in jobs.values() for work in job.work} <= measured

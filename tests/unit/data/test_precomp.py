@@ -1,0 +1,204 @@
+"""The reader of published features."""
+
+import hashlib
+import pickle
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from raw_layouts import PRECOMP_SIZES, write_precomp, zipped
+
+from vsepp.data.corpora import read_corpus
+from vsepp.data.store import build_store
+from vsepp.data.tables import read_tables, write_tables
+from vsepp.errors import VseppError
+from vsepp.spec import StoreSpec
+
+
+def refused(spec, *parts):
+    with pytest.raises(VseppError) as caught:
+        read_corpus(spec)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def folder_of(spec) -> Path:
+    return Path(spec.files["folder"])
+
+
+def test_rows_and_lines_become_images_and_captions(tmp_path):
+    images, captions = read_corpus(write_precomp(tmp_path))
+    assert images["split"].tolist() == ["train"] * 7 + ["val"] * 2 + ["test"] * 3
+    assert images["image_id"].tolist()[:2] == ["train-0", "train-1"]
+    assert images["image_id"].tolist()[7:10] == ["dev-0", "dev-1", "test-0"]
+    assert images["member"].tolist()[6:9] == ["train_ims.npy#6", "dev_ims.npy#0", "dev_ims.npy#1"]
+    assert (images["container"] == "").all()
+    assert captions["caption_id"].tolist() == list(range(60))
+    assert captions["image_index"].tolist() == [row for row in range(12) for _ in range(5)]
+    assert captions["text"].iloc[36] == "dev café 0 caption 1"
+    assert images.attrs["facts"]["captions"] == {"train": 35, "val": 10, "test": 15}
+
+
+def test_repeated_rows_give_the_same_captions_and_name_the_first_of_five(tmp_path):
+    images, captions = read_corpus(write_precomp(tmp_path / "once"))
+    repeated_images, repeated_captions = read_corpus(
+        write_precomp(tmp_path / "five", repeated=("train", "test"))
+    )
+    pd.testing.assert_frame_equal(repeated_captions, captions)
+    assert repeated_images["image_id"].tolist() == images["image_id"].tolist()
+    assert repeated_images["member"].tolist()[5:11] == [
+        "train_ims.npy#25",
+        "train_ims.npy#30",
+        "dev_ims.npy#0",
+        "dev_ims.npy#1",
+        "test_ims.npy#0",
+        "test_ims.npy#5",
+    ]
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("prefix", ["", "data/f30k_precomp/"])
+def test_a_zip_of_the_folder_gives_the_same_tables(tmp_path, compression, prefix):
+    spec = write_precomp(tmp_path, repeated=("dev",))
+    with zipfile.ZipFile(tmp_path / "all.zip", "w", compression) as archive:
+        for path in folder_of(spec).iterdir():
+            archive.write(path, prefix + path.name)
+    packed = replace(spec, files={"folder": str(tmp_path / "all.zip")})
+    for one, other in zip(read_corpus(packed), read_corpus(spec), strict=True):
+        pd.testing.assert_frame_equal(one, other)
+
+
+def test_the_tables_are_written_and_read_like_any(tmp_path):
+    tables = read_corpus(write_precomp(tmp_path))
+    write_tables(tmp_path / "corpus", *tables)
+    for back, frame in zip(read_tables(tmp_path / "corpus"), tables, strict=True):
+        pd.testing.assert_frame_equal(back, frame)
+
+
+def test_split_sizes_first_images_and_reported_sums_hold_as_for_photographs(tmp_path):
+    spec = write_precomp(tmp_path)
+    text = (folder_of(spec) / "dev_caps.txt").read_bytes()
+    spec = replace(
+        spec,
+        expected_images={"train": 7, "val": 2, "test": 3},
+        first_images={"train": 2},
+        reported_sha256={"dev_caps.txt": hashlib.sha256(text).hexdigest()},
+    )
+    images, captions = read_corpus(spec)
+    assert images["image_id"].tolist()[:3] == ["train-0", "train-1", "dev-0"]
+    assert captions["caption_id"].tolist()[9:11] == [9, 35]
+    assert images.attrs["facts"]["reported_sha256"]["dev_caps.txt"]["found"] is not None
+    refused(
+        replace(spec, expected_images={"train": 6}),
+        "train has 7 images and 35 captions, 1 more than 6; beyond it are train-6 (train_ims.npy#6",
+    )
+
+
+def test_all_missing_files_are_listed(tmp_path):
+    spec = write_precomp(tmp_path)
+    for name in ("dev_ims.npy", "dev_caps.txt", "test_caps.txt"):
+        (folder_of(spec) / name).unlink()
+    refused(spec, "(3 in all): dev_ims.npy; dev_caps.txt; test_caps.txt", spec.files["folder"])
+    refused(zipped(spec), "(3 in all): dev_ims.npy; dev_caps.txt; test_caps.txt")
+
+
+@pytest.mark.parametrize("lines", [34, 36, 7, 0])
+def test_counts_that_do_not_fit_name_both_files_and_both_counts(tmp_path, lines):
+    spec = write_precomp(tmp_path)
+    (folder_of(spec) / "train_caps.txt").write_text("a caption\n" * lines)
+    where = spec.files["folder"]
+    refused(spec, f"{where}/train_ims.npy has 7 rows and {where}/train_caps.txt {lines} captions")
+
+
+def test_five_rows_that_differ_are_named_with_their_file(tmp_path):
+    spec = write_precomp(tmp_path, repeated=("train", "test"))
+    path = folder_of(spec) / "test_ims.npy"
+    rows = np.load(path)
+    rows[7, 2] = np.nextafter(rows[7, 2], np.float32(2))
+    rows[14] = 0
+    np.save(path, rows)
+    refused(spec, f"{path}: as many rows", "(2 in all): row 7 is not row 5; row 14 is not row 10")
+
+
+def test_as_many_rows_as_captions_that_are_no_five_each_are_refused(tmp_path):
+    spec = write_precomp(tmp_path)
+    (folder_of(spec) / "test_caps.txt").write_text("a\nb\nc\n")
+    refused(spec, "test_ims.npy has 3 rows", "3 captions")
+
+
+def test_an_empty_line_is_a_caption_that_is_missing(tmp_path):
+    spec = write_precomp(tmp_path)
+    path = folder_of(spec) / "dev_caps.txt"
+    path.write_text(path.read_text().replace("dev café 1 caption 2", ""))
+    refused(spec, "Empty captions (1 in all)", f"{path}: lines 6 to 10: caption 42 (dev_ims.npy#1)")
+
+
+def test_captions_with_dos_ends_a_mark_and_no_last_end_read_the_same(tmp_path):
+    spec = write_precomp(tmp_path)
+    expected = read_corpus(spec)[1]
+    for path in folder_of(spec).glob("*.txt"):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n").removesuffix(b"\r\n"))
+    pd.testing.assert_frame_equal(read_corpus(spec)[1], expected)
+
+
+def test_captions_that_are_not_utf8_name_the_line(tmp_path):
+    spec = write_precomp(tmp_path)
+    path = folder_of(spec) / "test_caps.txt"
+    path.write_bytes(path.read_bytes().replace("café 1 caption 3".encode(), b"caf\xe9 1 caption 3"))
+    refused(spec, f"{path}: not UTF-8 (1 in all)", "line 9, byte")
+
+
+def test_dimensions_that_differ_between_splits_are_refused(tmp_path):
+    spec = write_precomp(tmp_path)
+    np.save(folder_of(spec) / "dev_ims.npy", np.ones((2, 7), np.float32))
+    refused(spec, "train_ims.npy has 6", "dev_ims.npy has 7", "test_ims.npy has 6")
+
+
+class Hostile:
+    def __reduce__(self):
+        return (Path.touch, (Path("unpickled"),))
+
+
+OTHER_ARRAYS = {
+    "float64": (np.ones((7, 6)), "found float64 (7, 6)"),
+    "three dimensions": (np.ones((7, 1, 6), np.float32), "found float32 (7, 1, 6)"),
+    "by columns": (np.asfortranarray(np.ones((7, 6), np.float32)), "column by column"),
+    "big-endian": (np.ones((7, 6), ">f4"), "found >f4 (7, 6)"),
+    "objects": (np.array([[Hostile()]], object), "found object (1, 1)"),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_ARRAYS)
+def test_arrays_of_another_form_are_refused_and_never_unpickled(tmp_path, case, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    array, part = OTHER_ARRAYS[case]
+    spec = write_precomp(tmp_path)
+    path = folder_of(spec) / "train_ims.npy"
+    np.save(path, array, allow_pickle=True)
+    refused(spec, f"{path}: expected float32 (n, dim)", part)
+    path.write_bytes(pickle.dumps(array))
+    refused(spec, f"{folder_of(spec)}: train_ims.npy cannot be read")
+    assert not (tmp_path / "unpickled").exists()
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_an_array_of_another_size_than_its_header_says_is_refused(tmp_path, change):
+    spec = write_precomp(tmp_path)
+    path = folder_of(spec) / "train_ims.npy"
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] if change < 0 else data + b"x")
+    refused(spec, f"{path}: expected {len(data)} bytes for 7 rows of 6, found {len(data) + change}")
+
+
+def test_there_is_nothing_to_decode(tmp_path):
+    spec = write_precomp(tmp_path)
+    images, _ = read_corpus(spec)
+    with pytest.raises(VseppError, match=r"f30k_precomp: has features and no photographs.*precomputed"):
+        build_store(images, spec, StoreSpec("squash", 16), tmp_path / "out", tmp_path / "state", 1)
+
+
+def test_sizes_of_the_written_folder_are_what_the_tests_assume():
+    assert PRECOMP_SIZES == {"train": 7, "dev": 2, "test": 3}

@@ -1,0 +1,501 @@
+import dataclasses
+import json
+from argparse import ArgumentParser
+
+import pytest
+import torch
+import torchvision
+from legacy_files import (
+    Global,
+    New,
+    StateDict,
+    namespace,
+    vocabulary,
+    write_pickle,
+    write_torch,
+)
+from torch import nn
+
+from vsepp.cli import released as command
+from vsepp.data.vocabulary import Vocabulary
+from vsepp.errors import VseppError
+from vsepp.models.encoders import build_encoder
+from vsepp.models.joint import load_joint, read_weights
+from vsepp.provenance.digests import file_digest
+from vsepp.released.convert import Checkpoint, fit_state, import_released, our_state, read_words
+from vsepp.spec import (
+    CropSpec,
+    EncoderSpec,
+    LossSpec,
+    ModelSpec,
+    RunSpec,
+    ScheduleSpec,
+    StoreSpec,
+    VocabularySpec,
+    from_json,
+    to_json,
+)
+
+WORDS = ["<pad>", "<start>", "<end>", "<unk>", "zebra", "a", "café"]
+WORD_DIM, DIM, FEATURE, SIDE = 5, 8, 128, 32
+
+
+def encoder_spec(architecture):
+    return EncoderSpec(
+        "vgg", architecture, "random", SIDE, SIDE, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    )
+
+
+MODEL = ModelSpec(
+    text_encoder="gru",
+    word_dim=WORD_DIM,
+    text_dim=DIM,
+    joint_dim=DIM,
+    caption_projection=False,
+    image_bias=True,
+    normalise_features=True,
+    normalise_images=True,
+    absolute=False,
+    similarity="dot",
+    order_form="root",
+)
+FROZEN = RunSpec(
+    id="coco-vsepp-1c",
+    system="VSE++",
+    dataset="coco",
+    trainset="1C",
+    restval=False,
+    encoder=encoder_spec("mini/vgg_mini"),
+    finetune_from=None,
+    train_store=StoreSpec("short_side", SIDE),
+    eval_store=StoreSpec("short_side", SIDE),
+    crop=CropSpec("1C", SIDE),
+    vocabulary=VocabularySpec(("train", "val"), 4),
+    validation_images=None,
+    model=MODEL,
+    loss=LossSpec("max_of_hinges", 0.2),
+    schedule=ScheduleSpec(128, 30, 0.0002, 0.5, 0.1, 2.0),
+    encoder_mode="eval",
+    legacy_steps=500,
+    rc_features="tape",
+    init_seed=0,
+    order_seed=0,
+    draw=0,
+    image_features="computed",
+)
+LIVE = dataclasses.replace(
+    FROZEN,
+    id="coco-vsepp-rc-rv-ft",
+    trainset="RC",
+    restval=True,
+    encoder=encoder_spec("torchvision/resnet18"),
+    crop=CropSpec("RC", SIDE, "resized_crop", True),
+    finetune_from="coco-vsepp-rc-rv",
+    encoder_mode="legacy",
+)
+FLAGS = {
+    "data_path": "/data",
+    "data_name": "coco_precomp",
+    "cnn_type": "vgg19",
+    "img_dim": FEATURE,
+    "crop_size": 224,
+    "embed_size": DIM,
+    "word_dim": WORD_DIM,
+    "num_layers": 1,
+    "measure": "cosine",
+    "margin": 0.2,
+    "learning_rate": 0.0002,
+    "max_violation": True,
+    "use_abs": False,
+    "no_imgnorm": False,
+    "finetune": False,
+    "use_restval": False,
+    "vocab_size": len(WORDS),
+}
+LIVE_FLAGS = {
+    **FLAGS,
+    "data_name": "coco",
+    "cnn_type": "resnet18",
+    "img_dim": 4096,  # the default, without effect beside a CNN
+    "crop_size": SIDE,
+    "finetune": True,
+    "use_restval": True,
+}
+
+
+def change(run, **changes):
+    """A run with other values; `model__absolute=True` reaches into a part of it."""
+    for key, value in changes.items():
+        part, _, inner = key.partition("__")
+        if inner:
+            value = dataclasses.replace(getattr(run, part), **{inner: value})
+        run = dataclasses.replace(run, **{part: value})
+    return run
+
+
+def text_state(words=7, seed=0):
+    torch.manual_seed(seed)
+    gru, embedding = nn.GRU(WORD_DIM, DIM), nn.Embedding(words, WORD_DIM)
+    state = {"embed.weight": embedding.weight.detach()}
+    return state | {f"rnn.{key}": value.detach() for key, value in gru.state_dict().items()}
+
+
+def image_state(dim=FEATURE, seed=1):
+    torch.manual_seed(seed)
+    layer = nn.Linear(dim, DIM)
+    return {"fc.weight": layer.weight.detach(), "fc.bias": layer.bias.detach()}
+
+
+def write_checkpoint(path, image=None, text=None, opt=None, **options):
+    content = {
+        "epoch": 27,
+        "model": [StateDict(image or image_state()), StateDict(text or text_state())],
+        "best_rsum": 401.5,
+        "opt": namespace(**(FLAGS if opt is None else opt)),
+        "Eiters": 12345,
+    }
+    return write_torch(path / "model_best.pth.tar", content, **options)
+
+
+@pytest.fixture
+def words(tmp_path):
+    return write_pickle(tmp_path / "coco_vocab.pkl", vocabulary(WORDS))
+
+
+def authors_norm(x):
+    return x / (x * x).sum(1, keepdim=True).sqrt()
+
+
+def authors_images(features, state, no_imgnorm, use_abs):
+    """The released code's image side, its steps written out."""
+    embeddings = authors_norm(features) @ state["fc.weight"].T + state["fc.bias"]
+    embeddings = embeddings if no_imgnorm else authors_norm(embeddings)
+    return embeddings.abs() if use_abs else embeddings
+
+
+def authors_captions(captions, state, use_abs):
+    """The released code's caption side, the GRU's equations written out, one caption at a time."""
+    embeddings = []
+    for ids in captions:
+        h = torch.zeros(DIM)
+        for word in ids:
+            x = state["embed.weight"][word]
+            gates = state["rnn.weight_ih_l0"] @ x + state["rnn.bias_ih_l0"]
+            from_state = state["rnn.weight_hh_l0"] @ h + state["rnn.bias_hh_l0"]
+            reset, update = torch.sigmoid(gates[: 2 * DIM] + from_state[: 2 * DIM]).chunk(2)
+            new = torch.tanh(gates[2 * DIM :] + reset * from_state[2 * DIM :])
+            h = (1 - update) * new + update * h
+        embeddings.append(h)
+    embeddings = authors_norm(torch.stack(embeddings))
+    return embeddings.abs() if use_abs else embeddings
+
+
+CAPTIONS = [[1, 5, 4, 6, 2], [1, 3, 2], [1, 2]]
+
+
+def our_captions(model):
+    ids = torch.zeros(len(CAPTIONS), 5, dtype=torch.int64)
+    for row, caption in zip(ids, CAPTIONS, strict=True):
+        row[: len(caption)] = torch.tensor(caption)
+    return model.embed_captions(ids, torch.tensor([len(caption) for caption in CAPTIONS]))
+
+
+@pytest.mark.parametrize("version", ["0.3", "0.4"])
+@pytest.mark.parametrize(
+    ("flags", "run"),
+    [
+        ({}, FROZEN),
+        (
+            {"no_imgnorm": True, "max_violation": False},
+            change(FROZEN, model__normalise_images=False, loss__name="sum_of_hinges"),
+        ),
+        (
+            {
+                "measure": "order",
+                "use_abs": True,
+                "margin": 0.05,
+                "max_violation": False,
+                "data_name": "10crop_precomp",
+            },
+            change(
+                FROZEN,
+                model__absolute=True,
+                model__similarity="order",
+                loss__name="sum_of_hinges",
+                trainset="10C",
+                restval=True,
+            ),
+        ),
+    ],
+)
+def test_a_model_of_precomputed_features_embeds_as_the_authors_do(tmp_path, words, version, flags, run):
+    checkpoint = write_checkpoint(tmp_path, opt=FLAGS | flags, version=version)
+    import_released(checkpoint, words, run, tmp_path / "run")
+    model = load_joint(run.model, tmp_path / "run" / "model.safetensors")
+    features = torch.rand(4, FEATURE, generator=torch.Generator().manual_seed(3))
+    no_imgnorm, use_abs = flags.get("no_imgnorm", False), flags.get("use_abs", False)
+    with torch.no_grad():
+        expected = authors_images(features, image_state(), no_imgnorm, use_abs)
+        torch.testing.assert_close(model.embed_images(features), expected)
+        torch.testing.assert_close(our_captions(model), authors_captions(CAPTIONS, text_state(), use_abs))
+
+
+def test_a_fine_tuned_model_brings_its_cnn(tmp_path, words):
+    torch.manual_seed(5)
+    cnn = torchvision.models.resnet18().eval()
+    cnn.fc = nn.Sequential()
+    for name, buffer in cnn.named_buffers():
+        if name.endswith("running_mean"):
+            buffer.uniform_(-0.1, 0.1)
+        elif name.endswith("running_var"):
+            buffer.uniform_(0.5, 1.5)
+    state = {f"cnn.module.{key}": value for key, value in cnn.state_dict().items()}
+    # PyTorch before 0.4.1 did not count batches.
+    state = {key: value for key, value in state.items() if not key.endswith("num_batches_tracked")}
+    state |= image_state(512)
+    checkpoint = write_checkpoint(tmp_path, state, opt=LIVE_FLAGS, device="cuda:0")
+    facts = import_released(checkpoint, words, LIVE, tmp_path / "run")
+    assert facts["opt"]["cnn_type"] == "resnet18"
+    weights = tmp_path / "run" / "model.safetensors"
+    assert read_weights(weights)["encoder.network.bn1.num_batches_tracked"].item() == 0
+    model = load_joint(LIVE.model, weights, build_encoder(LIVE.encoder))
+    crops = torch.randint(
+        0, 256, (3, SIDE, SIDE, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(4)
+    )
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in (LIVE.encoder.mean, LIVE.encoder.std))
+    with torch.no_grad():
+        features = cnn((crops.permute(0, 3, 1, 2) / 255 - mean) / std)
+        expected = authors_images(features, state, no_imgnorm=False, use_abs=False)
+        torch.testing.assert_close(model.embed_images(crops), expected, rtol=1e-4, atol=1e-5)
+
+
+def on_paper(architecture):
+    """Names and shapes of a network, without its numbers."""
+    with torch.device("meta"):
+        return getattr(torchvision.models, architecture)().state_dict()
+
+
+@pytest.mark.parametrize("old_numbers", [False, True])
+@pytest.mark.parametrize("architecture", ["vgg19", "resnet152"])
+def test_the_papers_networks_find_their_weights(architecture, old_numbers):
+    """Names alone: with their numbers these files have hundreds of megabytes."""
+    run = change(LIVE, encoder__architecture=f"torchvision/{architecture}")
+    image = {}
+    for key, value in on_paper(architecture).items():
+        if architecture == "resnet152" and not key.startswith("fc."):
+            image[f"cnn.module.{key}"] = value
+        elif key.startswith("features."):
+            image[key.replace("features.", "cnn.features.module.")] = value
+        elif key.startswith(("classifier.0.", "classifier.3.")):
+            number = str(int(key.split(".")[1]) + old_numbers)
+            image[f"cnn.classifier.{number}.{key.rpartition('.')[2]}"] = value
+    state = our_state(Checkpoint(image, {}, {}, {}), "file")
+    with torch.device("meta"):
+        expected = build_encoder(run.encoder).state_dict()
+    assert {key: value.shape for key, value in state.items()} == {
+        f"encoder.{key}": value.shape for key, value in expected.items()
+    }
+
+
+def test_a_data_parallel_wrapper_anywhere_is_seen_through(tmp_path, words):
+    image = {f"module.{key}": value for key, value in image_state().items()}
+    text = {key.replace("rnn.", "rnn.module."): value for key, value in text_state().items()}
+    import_released(write_checkpoint(tmp_path, image, text), words, FROZEN, tmp_path / "run")
+    assert torch.equal(
+        read_weights(tmp_path / "run" / "model.safetensors")["image_map.weight"], image_state()["fc.weight"]
+    )
+
+
+def test_files_facts_and_manifest_of_the_command(tmp_path, words):
+    flags = FLAGS | {"learning_rate": 0.001, "margin": 0.05}
+    checkpoint = write_checkpoint(tmp_path, opt=flags)
+    parser = ArgumentParser()
+    command.add_steps(parser.add_subparsers())
+    out = tmp_path / "run"
+    files = ["--checkpoint", str(checkpoint), "--vocabulary", str(words), "--output", str(out)]
+    given = parser.parse_args(["released", "--spec", to_json(FROZEN), *files])
+    given.call(given)
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["step"] == "released"
+    assert manifest["spec"] == json.loads(to_json(FROZEN)), "encoding compares it with the run's"
+    assert manifest["inputs"] == {"checkpoint": file_digest(checkpoint), "vocabulary": file_digest(words)}
+    assert set(manifest["outputs"]) == {"model.safetensors", "config.json", "vocabulary.json"}
+    assert len(manifest["code_digest"]) == 64
+    facts = manifest["facts"]
+    assert (facts["epoch"], facts["best_rsum"], facts["Eiters"], facts["words"]) == (27, 401.5, 12345, 7)
+    assert facts["opt"] == flags
+    assert facts["sha256"] == manifest["inputs"]
+    assert facts["differences"] == {"margin": [0.05, 0.2], "learning_rate": [0.001, 0.0002]}
+    assert from_json(RunSpec, str(out / "config.json")) == FROZEN
+    read = Vocabulary.read(out)
+    assert read.words == tuple(WORDS)
+    assert (read.counts, read.splits, read.captions) == ({}, (), 0)
+    assert "counts, threshold, splits" in read.tokenizer
+
+
+def test_all_disagreements_are_said_at_once(tmp_path, words):
+    flags = {
+        "embed_size": 1024,
+        "word_dim": 300,
+        "num_layers": 2,
+        "measure": "order",
+        "max_violation": False,
+        "use_abs": True,
+        "no_imgnorm": True,
+        "img_dim": 4096,
+        "vocab_size": 11755,
+        "data_name": "10crop_precomp",
+    }
+    checkpoint = write_checkpoint(tmp_path, opt=FLAGS | flags)
+    run = change(FROZEN, dataset="flickr", model__image_bias=False, model__normalise_features=False)
+    with pytest.raises(VseppError) as error:
+        import_released(checkpoint, words, run, tmp_path / "run")
+    message = str(error.value)
+    assert message.startswith(f"{checkpoint}: not a model of run coco-vsepp-1c: ")
+    for said in (
+        "embed_size is 1024, of the run 8",
+        "word_dim is 300, of the run 5",
+        "num_layers is 2, of the run 1",
+        "measure is 'order', of the run 'cosine'",
+        "max_violation is False, of the run True",
+        "use_abs is True, of the run False",
+        "no_imgnorm is True, of the run False",
+        "img_dim is 4096, of the run 128",
+        "vocab_size counts 11755 words, the vocabulary 7",
+        "data_name is '10crop_precomp', the run's data set 'flickr'",
+        "data_name is '10crop_precomp', the run's training set '1C'",
+        "image_bias is always True there, of the run False",
+        "normalise_features is always True there, of the run False",
+    ):
+        assert said in message
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"cnn_type": "vgg19"}, "cnn_type is 'vgg19', of the run 'resnet18'"),
+        ({"finetune": False}, "finetune is False, of the run True"),
+        ({"use_restval": False}, "use_restval is False, of the run True"),
+        ({"crop_size": 224}, "crop_size is 224, of the run 32"),
+        ({"data_name": "f30k"}, "data_name is 'f30k', the run's data set 'coco'"),
+        ({"data_name": "coco_precomp"}, "data_name is 'coco_precomp', the run's training set 'RC'"),
+    ],
+)
+def test_flags_of_a_full_encoder_must_agree(tmp_path, words, flags, said):
+    image = {**image_state(512), "cnn.module.conv1.weight": torch.zeros(64, 3, 7, 7)}
+    checkpoint = write_checkpoint(tmp_path, image, opt=LIVE_FLAGS | flags)
+    with pytest.raises(VseppError) as error:
+        import_released(checkpoint, words, LIVE, tmp_path / "run")
+    assert said in str(error.value)
+
+
+def test_flags_without_effect_or_missing_ones_are_left_out(tmp_path, words):
+    idle = {"cnn_type": "resnet152", "use_restval": True, "finetune": True}
+    facts = import_released(write_checkpoint(tmp_path, opt=FLAGS | idle), words, FROZEN, tmp_path / "a")
+    assert facts["differences"] == {}
+    checkpoint = write_checkpoint(tmp_path, opt={"data_name": "coco_precomp", "max_violation": True})
+    assert import_released(checkpoint, words, FROZEN, tmp_path / "b")["opt"]["data_name"] == "coco_precomp"
+
+
+def test_a_cnn_must_be_in_the_file_where_the_run_keeps_it_in_the_model(tmp_path, words):
+    checkpoint = write_checkpoint(tmp_path, opt=LIVE_FLAGS)
+    with pytest.raises(
+        VseppError, match="the file holds no image encoder, the run keeps its encoder in the model"
+    ):
+        import_released(checkpoint, words, LIVE, tmp_path / "run")
+    image = {**image_state(512), "cnn.module.conv1.weight": torch.zeros(64, 3, 7, 7)}
+    checkpoint = write_checkpoint(tmp_path, image, opt=LIVE_FLAGS | {"finetune": False})
+    run = dataclasses.replace(LIVE, finetune_from=None, encoder_mode="eval")
+    with pytest.raises(VseppError, match="the file holds an image encoder, the run keeps its encoder apart"):
+        import_released(checkpoint, words, run, tmp_path / "run")
+
+
+def test_published_features_may_have_any_dimension(tmp_path, words):
+    checkpoint = write_checkpoint(tmp_path, image_state(64), opt=FLAGS | {"img_dim": 64})
+    import_released(checkpoint, words, change(FROZEN, image_features="precomputed"), tmp_path / "run")
+    with pytest.raises(VseppError, match="img_dim is 64, of the run 128"):
+        import_released(checkpoint, words, FROZEN, tmp_path / "other")
+
+
+def test_weights_of_other_shapes_are_named(tmp_path, words):
+    checkpoint = write_checkpoint(
+        tmp_path, image_state(64), {**text_state(), "rnn.weight_ih_l1": torch.zeros(3)}
+    )
+    with pytest.raises(VseppError) as error:
+        import_released(checkpoint, words, FROZEN, tmp_path / "run")
+    assert "image_map.weight has shape (8, 64), expected (8, 128)" in str(error.value)
+    assert "text.gru.weight_ih_l1 is unknown" in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_vocabulary_of_another_size_is_refused(tmp_path, words):
+    checkpoint = write_checkpoint(tmp_path, text=text_state(9), opt={"data_name": "coco_precomp"})
+    with pytest.raises(VseppError, match=r"embed\.weight counts 9 words, the vocabulary 7"):
+        import_released(checkpoint, words, FROZEN, tmp_path / "run")
+
+
+def test_two_weights_of_one_name_are_refused():
+    image = {"fc.weight": torch.zeros(1), "module.fc.weight": torch.zeros(1)}
+    with pytest.raises(VseppError, match="two of its weights mean the same"):
+        our_state(Checkpoint(image, {}, {}, {}), "file")
+
+
+def test_double_weights_become_single(tmp_path, words):
+    image = {key: value.double() for key, value in image_state().items()}
+    import_released(write_checkpoint(tmp_path, image), words, FROZEN, tmp_path / "run")
+    assert read_weights(tmp_path / "run" / "model.safetensors")["image_map.bias"].dtype == torch.float32
+
+
+def test_a_missing_weight_is_named():
+    with pytest.raises(VseppError, match=r"file: not the weights of this model: image_map\.bias is missing"):
+        fit_state({"image_map.weight": torch.zeros(DIM, FEATURE)}, FROZEN, 7, "file")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ([1], "expected a dictionary with `model` .* found list"),
+        ({"state_dict": {}, "epoch": 1}, r"found \['epoch', 'state_dict'\]"),
+        ({"model": {}, "opt": namespace()}, "expected a dictionary with `model`"),
+        ({"model": [{}, {}], "opt": {}}, "expected a dictionary with `model`"),
+        ({"model": [{"a": 1}, {}], "opt": namespace()}, "`model` has a int under 'a'; expected tensors"),
+        ({"model": [{}, {}], "opt": namespace(margin={})}, "margin is a dict; expected a text, a number"),
+        ({"model": [{}, {}], "opt": namespace(margin=[[1]])}, "margin is a list"),
+        ({"model": [{}, {}], "opt": namespace(), "epoch": torch.zeros(1)}, "epoch is a LegacyTensor"),
+    ],
+)
+def test_other_structures_are_refused(tmp_path, words, content, said):
+    checkpoint = write_torch(tmp_path / "a.pth.tar", content)
+    with pytest.raises(VseppError, match=rf"a\.pth\.tar: .*{said}"):
+        import_released(checkpoint, words, FROZEN, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"idx2word": dict(enumerate([*WORDS[:6], "a"]))}, "1 words are repeated, the first is 'a'"),
+        ({"idx2word": {i + (i > 4): word for i, word in enumerate(WORDS)}}, "no word of index 5"),
+        ({"idx2word": {**dict(enumerate(WORDS)), 6: 6}}, "no word of index 6"),
+        ({"word2idx": {word: i for i, word in enumerate(WORDS[:6])}}, "not the inverse"),
+        ({"word2idx": {word: 6 - i for i, word in enumerate(WORDS)}}, "not the inverse"),
+        ({"word2idx": list(WORDS)}, "expected word2idx and idx2word"),
+        ({"idx": 8}, "idx is 8, but there are 7 words"),
+        (
+            {"word2idx": {"a": 0, "b": 1}, "idx2word": {0: "a", 1: "b"}, "idx": 2},
+            "expected the first words <pad>, <start>, <end>, <unk>, found a, b",
+        ),
+    ],
+)
+def test_a_vocabulary_with_holes_or_repetitions_is_refused(tmp_path, changes, said):
+    path = write_pickle(tmp_path / "v.pkl", vocabulary(WORDS, **changes))
+    with pytest.raises(VseppError, match=r"v\.pkl: ") as error:
+        read_words(path)
+    assert said in str(error.value)
+
+
+def test_a_file_that_holds_no_vocabulary_is_refused(tmp_path):
+    with pytest.raises(VseppError, match="it holds a dict, expected a pickled Vocabulary"):
+        read_words(write_pickle(tmp_path / "v.pkl", {"word2idx": {}}))
+    with pytest.raises(VseppError, match=r"expected word2idx and idx2word, found \[\]"):
+        read_words(write_pickle(tmp_path / "v.pkl", New(Global("vocab.Vocabulary"), {})))

@@ -1,0 +1,585 @@
+"""Downloads against a real server: whole and verified, or one message that says what happened."""
+
+import hashlib
+import io
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from file_server import Served, serve
+
+from vsepp.errors import VseppError
+from vsepp.sources.download import fetch, fetch_all
+from vsepp.spec import SourceSpec, to_json
+
+SLICE = 1 << 18  # what the client reads at once
+
+
+def sha(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def source(server, *names, file="photographs.bin", **known):
+    return SourceSpec(file=file, mirrors=tuple(server.url(name) for name in names or ("a",)), **known)
+
+
+def get(spec, folder, **patience):
+    """Fetch without waiting long."""
+    patience = {"timeouts": (2.0, 0.3), "attempts": 3, "backoff": 0.01} | patience
+    return fetch(spec, folder / spec.file, folder / "sources.lock.yaml", **patience)
+
+
+def left_over(folder):
+    """Files of unfinished downloads."""
+    return [path for path in folder.rglob(".state/*/*") if path.is_file()]
+
+
+def ranges(server):
+    return [request.range for request in server.requests]
+
+
+def in_a_process(spec, folder, before=""):
+    """Fetch in another process; 120 s between bytes, so that only what is done to it ends it."""
+    program = (
+        f"{before}\nimport sys\nfrom pathlib import Path\nfrom vsepp.errors import VseppError\n"
+        "from vsepp.sources.download import fetch\nfrom vsepp.spec import SourceSpec, from_json\n"
+        f"folder = Path({str(folder)!r})\nspec = from_json(SourceSpec, {to_json(spec)!r})\n"
+        "try: fetch(spec, folder / spec.file, folder / 'sources.lock.yaml', timeouts=(5, 120), backoff=0.01)\n"
+        "except VseppError as error: sys.exit(str(error))\n"
+    )
+    return subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+
+
+def wait_until(true, what, seconds=20):
+    limit = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < limit, f"never: {what}"
+        time.sleep(0.01)
+
+
+def test_a_file_arrives_whole_with_its_manifest(tmp_path, content):
+    with serve({"a": content}) as server:
+        spec = source(server, sha256=sha(content), size=len(content), licence="CC0", citation="Us")
+        facts = get(spec, tmp_path / "deep")
+    target = tmp_path / "deep" / "photographs.bin"
+    assert target.read_bytes() == content
+    assert facts == json.loads((tmp_path / "deep" / "photographs.bin.manifest.json").read_text())
+    assert (facts["url"], facts["sha256"], facts["size"]) == (server.url("a"), sha(content), len(content))
+    assert (facts["verified"], facts["licence"], facts["citation"]) == ("published", "CC0", "Us")
+    assert facts["mtime_ns"] == target.stat().st_mtime_ns
+    assert not (tmp_path / "deep" / "sources.lock.yaml").exists()
+    assert not left_over(tmp_path)
+
+
+def test_a_file_that_is_there_asks_no_server(tmp_path, content):
+    with serve({"a": content}) as server:
+        spec = source(server, sha256=sha(content))
+        first = get(spec, tmp_path)
+        assert get(spec, tmp_path) == first
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"x"])
+def test_tiny_files(tmp_path, content):
+    with serve({"a": content}) as server:
+        get(source(server, sha256=sha(content)), tmp_path)
+    assert (tmp_path / "photographs.bin").read_bytes() == content
+
+
+def test_a_broken_connection_is_gone_on_with(tmp_path, content):
+    with serve({"a": Served(content, cut_after=1_000_000, cuts=2)}) as server:
+        get(source(server, sha256=sha(content)), tmp_path)
+    assert (tmp_path / "photographs.bin").read_bytes() == content
+    assert ranges(server)[0] is None
+    starts = [int(text.removeprefix("bytes=").rstrip("-")) for text in ranges(server)[1:]]
+    assert starts == sorted(set(starts))
+    assert 0 < starts[0] <= 1_000_000
+    assert sum(request.sent for request in server.requests) <= len(content) + 2 * SLICE
+
+
+def test_attempts_that_bring_something_new_are_not_counted(tmp_path, content):
+    with serve({"a": Served(content, cut_after=2 * SLICE)}) as server:
+        get(source(server, sha256=sha(content)), tmp_path, attempts=2)
+    assert len(server.requests) > 5
+
+
+def test_a_stall_is_ended_and_gone_on_with(tmp_path, content):
+    with serve({"a": Served(content, stall_after=1_000_000, cuts=1)}) as server:
+        get(source(server, sha256=sha(content)), tmp_path)
+    assert (tmp_path / "photographs.bin").read_bytes() == content
+    assert len(server.requests) == 2
+
+
+def test_a_server_that_always_stalls_is_given_up(tmp_path, content):
+    with (
+        serve({"a": Served(content, stall_after=0)}) as server,
+        pytest.raises(VseppError, match=r"/a: stalled: no byte for 0\.1 s"),
+    ):
+        get(source(server), tmp_path, timeouts=(1, 0.1))
+    assert len(server.requests) == 3
+
+
+def test_a_truncating_server_that_knows_no_ranges_is_given_up(tmp_path, content):
+    with (
+        serve({"a": Served(content, cut_after=1_000_000, ignore_ranges=True)}) as server,
+        pytest.raises(VseppError, match=r"connection ended after [\d,]+ of 3,000,000 bytes"),
+    ):
+        get(source(server, sha256=sha(content)), tmp_path)
+    assert len(server.requests) == 3
+    assert not (tmp_path / "photographs.bin").exists()
+
+
+@pytest.mark.parametrize("status", [500, 503, 429, 408])
+def test_errors_that_pass_are_tried_again(tmp_path, content, status):
+    with serve({"a": Served(content, statuses=[status, status])}) as server:
+        get(source(server, sha256=sha(content)), tmp_path)
+    assert [request.status for request in server.requests] == [status, status, 200]
+
+
+@pytest.mark.parametrize("status", [404, 403, 410, 416])
+def test_errors_that_stay_go_to_the_next_mirror(tmp_path, content, status):
+    with serve({"a": Served(content, always=status), "b": content}) as server:
+        facts = get(source(server, "a", "b", sha256=sha(content)), tmp_path)
+    assert [(request.name, request.status) for request in server.requests] == [("a", status), ("b", 200)]
+    assert facts["url"] == server.url("b")
+
+
+def test_a_server_says_how_long_to_wait(tmp_path, content):
+    with serve({"a": Served(content, statuses=[503], headers={"Retry-After": "1"})}) as server:
+        started = time.monotonic()
+        get(source(server, sha256=sha(content)), tmp_path)
+        assert time.monotonic() - started >= 1
+
+
+def test_no_server_makes_us_wait_for_ever(tmp_path, content, monkeypatch):
+    monkeypatch.setattr("vsepp.sources.download.LONGEST_WAIT", 0.05)
+    with serve({"a": Served(content, statuses=[429], headers={"Retry-After": "86400"})}) as server:
+        started = time.monotonic()
+        get(source(server, sha256=sha(content)), tmp_path)
+        assert time.monotonic() - started < 5
+
+
+def test_a_refused_range_starts_over(tmp_path, content):
+    with serve({"a": Served(content, cut_after=1_000_000, cuts=1, refuse_ranges=True)}) as server:
+        get(source(server, sha256=sha(content)), tmp_path)
+    assert [request.status for request in server.requests] == [200, 416, 200]
+    assert (tmp_path / "photographs.bin").read_bytes() == content
+
+
+def test_ignored_ranges_start_over(tmp_path, content):
+    with serve({"a": Served(content, cut_after=1_000_000, cuts=1, ignore_ranges=True)}) as server:
+        get(source(server, sha256=sha(content)), tmp_path)
+    assert [request.status for request in server.requests] == [200, 200]
+    assert (tmp_path / "photographs.bin").read_bytes() == content
+
+
+def page():
+    return Served(b"<!DOCTYPE html><title>Sign in</title>" + b" " * 5000)
+
+
+@pytest.mark.parametrize("file", ["a.zip", "a.pth", "a.json", "a.npy", "a.tar"])
+@pytest.mark.parametrize(
+    "answer", [page(), Served(b"PK\x03\x04 of sorts", headers={"Content-Type": "text/html; charset=utf-8"})]
+)
+def test_a_page_with_status_200_is_not_the_file(tmp_path, file, answer):
+    with serve({"a": answer}) as server, pytest.raises(VseppError, match=r"/a: .*HTML page"):
+        get(source(server, file=file), tmp_path)
+    assert len(server.requests) == 1
+    assert not (tmp_path / file).exists()
+    assert not (tmp_path / "sources.lock.yaml").exists()
+
+
+def zipped(content):
+    with io.BytesIO() as stream:
+        with zipfile.ZipFile(stream, "w") as archive:
+            archive.writestr("a.txt", content)
+        return stream.getvalue()
+
+
+def test_what_is_no_zip_is_refused_at_once_and_a_cut_one_at_its_end(tmp_path, content):
+    whole = zipped(content)
+    with serve({"a": content, "b": whole[:-100], "c": whole}) as server:
+        facts = get(source(server, "a", "b", "c", file="a.zip"), tmp_path)
+    assert facts["url"] == server.url("c")
+    assert [path.name for path in tmp_path.glob("*.bad-*")] == [f"a.zip.bad-{sha(whole[:-100])[:12]}"]
+
+
+def test_a_wrong_sum_is_kept_aside_and_the_next_mirror_asked(tmp_path, content):
+    other = content[::-1]
+    with serve({"a": other, "b": content}) as server:
+        facts = get(source(server, "a", "b", sha256=sha(content)), tmp_path)
+    assert facts["url"] == server.url("b")
+    assert (tmp_path / f"photographs.bin.bad-{sha(other)[:12]}").read_bytes() == other
+
+
+def test_all_that_went_wrong_is_told_mirror_by_mirror(tmp_path, content):
+    other = content[::-1]
+    with serve({"a": other, "b": Served(content, always=404), "c": page()}) as server:
+        spec = source(server, "a", "b", "c", sha256=sha(content))
+        with pytest.raises(VseppError) as raised:
+            get(spec, tmp_path)
+    message = str(raised.value)
+    assert f"/a: sha256 {sha(other)}, expected {sha(content)}; kept as" in message
+    assert "/b: status 404" in message
+    assert "/c: it answers with an HTML page" in message
+    assert not (tmp_path / "photographs.bin").exists()
+
+
+def test_a_file_of_another_size_is_refused_before_its_first_byte(tmp_path, content):
+    with serve({"a": content}) as server, pytest.raises(VseppError, match="has 3,000,000 bytes, expected 12"):
+        get(source(server, size=12), tmp_path)
+    # The answer's head is read; of the body at most what the sockets hold.
+    assert not left_over(tmp_path)
+
+
+def test_a_compressed_answer_is_refused(tmp_path):
+    with serve({"a": Served(b"{}", headers={"Content-Encoding": "gzip"})}) as server:
+        with pytest.raises(VseppError, match=r"compresses the file \(gzip\)"):
+            get(source(server), tmp_path)
+        assert server.requests[0].headers["Accept-Encoding"] == "identity"
+
+
+def test_a_host_that_is_not_there_is_told(tmp_path, content):
+    with serve({}) as gone:
+        dead = gone.url("a")
+    with serve({"b": content}) as server:
+        spec = SourceSpec("a.bin", mirrors=(dead, "no-scheme/a", server.url("b")), sha256=sha(content))
+        assert get(spec, tmp_path)["url"] == server.url("b")
+        (tmp_path / "a.bin").unlink()
+        with pytest.raises(VseppError, match=r"(?s)/a: the connection failed .*no-scheme/a: the connection"):
+            get(SourceSpec("a.bin", mirrors=(dead, "no-scheme/a")), tmp_path)
+
+
+class TestResume:
+    """An interrupted download, taken up by a later call."""
+
+    @pytest.fixture
+    def begun(self, tmp_path, content):
+        """A server whose mirrors both have the file, and a third of it on disk."""
+        with serve({"a": Served(content, cut_after=1_000_000), "b": content}) as server:
+            with pytest.raises(VseppError):
+                get(source(server), tmp_path, attempts=1)
+            server.files["a"].cut_after = None
+            server.requests.clear()
+            yield server
+
+    def test_goes_on_where_it_was(self, begun, tmp_path, content):
+        get(source(begun), tmp_path)
+        (request,) = begun.requests
+        assert request.status == 206
+        assert request.headers["If-Range"] == begun.files["a"].identity()
+        assert (tmp_path / "photographs.bin").read_bytes() == content
+
+    def test_a_changed_file_starts_over(self, begun, tmp_path, content):
+        begun.files["a"].content = content[::-1]
+        get(source(begun), tmp_path)
+        assert [request.status for request in begun.requests] == [200]
+        assert (tmp_path / "photographs.bin").read_bytes() == content[::-1]
+
+    def test_another_mirror_goes_on_where_a_sum_is_known(self, begun, tmp_path, content):
+        begun.files["a"].always = 404
+        get(source(begun, "a", "b", sha256=sha(content)), tmp_path)
+        assert [(request.name, request.status) for request in begun.requests] == [("a", 404), ("b", 206)]
+        assert (tmp_path / "photographs.bin").read_bytes() == content
+
+    def test_another_mirror_starts_over_where_no_sum_is_known(self, begun, tmp_path, content):
+        begun.files["a"].always = 404
+        get(source(begun, "a", "b"), tmp_path)
+        assert [(r.name, r.status, r.range) for r in begun.requests][1:] == [("b", 200, None)]
+        assert (tmp_path / "photographs.bin").read_bytes() == content
+
+    def test_another_mirror_with_another_size_starts_over(self, begun, tmp_path, content):
+        begun.files["b"].content = content + b"more"
+        get(source(begun, "b", sha256=sha(content + b"more")), tmp_path)
+        assert [request.status for request in begun.requests] == [206, 200]
+        assert (tmp_path / "photographs.bin").read_bytes() == content + b"more"
+
+    def test_a_mirror_that_refuses_costs_no_bytes(self, begun, tmp_path):
+        with pytest.raises(VseppError, match="status 404"):
+            get(source(begun, "nowhere"), tmp_path)
+        get(source(begun), tmp_path)
+        assert begun.requests[-1].status == 206
+
+    def test_damaged_bytes_on_disk_cost_one_more_go_at_the_same_mirror(self, begun, tmp_path, content):
+        (partial,) = [path for path in left_over(tmp_path) if path.name == "content"]
+        with partial.open("r+b") as stream:
+            stream.write(b"zeros of a power cut")
+        get(source(begun, sha256=sha(content)), tmp_path)
+        assert [request.status for request in begun.requests] == [206, 200]
+        assert len(list(tmp_path.glob("*.bad-*"))) == 1
+        assert (tmp_path / "photographs.bin").read_bytes() == content
+
+    def test_bytes_without_a_note_of_their_origin_are_not_used(self, begun, tmp_path, content):
+        (note,) = [path for path in left_over(tmp_path) if path.name == "origin.json"]
+        note.write_text('{"url": ')
+        get(source(begun), tmp_path)
+        assert [request.range for request in begun.requests] == [None]
+
+    def test_without_etag_or_sum_it_starts_over_and_with_a_date_it_goes_on(self, tmp_path, content):
+        for dated, status in ((False, 200), (True, 206)):
+            served = Served(content, cut_after=1_000_000, etag=None, last_modified=dated)
+            with serve({"a": served}) as server:
+                with pytest.raises(VseppError):
+                    get(source(server), tmp_path / str(dated), attempts=1)
+                served.cut_after = None
+                get(source(server), tmp_path / str(dated))
+                assert server.requests[-1].status == status
+
+
+def test_kill_9_and_the_next_process_goes_on(tmp_path, content):
+    with serve({"a": Served(content, bytes_per_second=2e6)}) as server:
+        spec = source(server, sha256=sha(content))
+        killed = in_a_process(spec, tmp_path)
+        wait_until(lambda: server.requests and server.requests[0].sent > 1_500_000, "half of the file")
+        killed.send_signal(signal.SIGKILL)
+        killed.communicate()
+        assert not (tmp_path / "photographs.bin").exists()
+        server.files["a"].bytes_per_second = None
+        get(spec, tmp_path)
+        assert int(ranges(server)[1].removeprefix("bytes=").rstrip("-")) >= 1_000_000
+    assert (tmp_path / "photographs.bin").read_bytes() == content
+    assert not left_over(tmp_path)
+
+
+def test_of_two_processes_one_fetches_and_the_other_waits(tmp_path, content):
+    with serve({"a": Served(content, bytes_per_second=3e6)}) as server:
+        spec = source(server)
+        both = [in_a_process(spec, tmp_path) for _ in range(2)]
+        for process in both:
+            assert process.wait() == 0, process.communicate()[1]
+            process.communicate()
+    assert len(server.requests) == 1
+    assert (tmp_path / "photographs.bin").read_bytes() == content
+
+
+def test_a_limit_met_in_the_middle_keeps_what_came(tmp_path, content):
+    limit = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({1_000_000}, resource.RLIM_INFINITY))"
+    )
+    with serve({"a": content}) as server:
+        spec = source(server, sha256=sha(content))
+        process = in_a_process(spec, tmp_path, before=limit)
+        _, error = process.communicate()
+        assert process.returncode == 1
+        assert "the disk is full (File too large)" in error
+        assert "Traceback" not in error
+        get(spec, tmp_path)
+        assert ranges(server) == [None, "bytes=1000000-"]
+    assert (tmp_path / "photographs.bin").read_bytes() == content
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of two megabytes."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a small disk is not permitted here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
+class TestSmallDisk:
+    def test_a_file_too_large_is_refused_before_its_first_byte(self, small_disk, content):
+        with (
+            serve({"a": content, "b": content}) as server,
+            pytest.raises(VseppError, match=r"3,000,000 bytes are needed in .*, 2,\d{3},\d{3} are free"),
+        ):
+            get(source(server, "a", "b", sha256=sha(content)), small_disk)
+        assert len(server.requests) == 1  # no other mirror makes room
+
+    def test_a_disk_that_fills_up_in_the_middle_is_named_and_the_bytes_kept(self, small_disk, content):
+        with serve({"a": Served(content, announce_length=False)}) as server:
+            spec = source(server, sha256=sha(content))
+            with pytest.raises(VseppError, match=r"the disk is full \(No space left on device\)"):
+                get(spec, small_disk)
+            kept = [path for path in left_over(small_disk) if path.name == "content"]
+            assert kept[0].stat().st_size > 1_900_000
+            subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
+            get(spec, small_disk)
+            assert server.requests[-1].status == 206
+        assert (small_disk / "photographs.bin").read_bytes() == content
+
+
+def test_a_file_of_unknown_length_arrives_and_a_cut_one_is_noticed(tmp_path, content):
+    with serve({"a": Served(content, announce_length=False, cut_after=1_000_000, cuts=1)}) as server:
+        get(source(server), tmp_path)
+    assert (tmp_path / "photographs.bin").read_bytes() == content
+    assert [request.status for request in server.requests] == [200, 206]
+
+
+def test_without_mirrors_the_way_by_hand_is_told(tmp_path):
+    spec = SourceSpec(
+        "flickr30k-images.zip",
+        instructions="Ask the authors for it.",
+        accepts=("flickr30k-images", "flickr30k_images"),
+        licence="research only",
+    )
+    with pytest.raises(VseppError) as raised:
+        get(spec, tmp_path)
+    message = str(raised.value)
+    for part in (
+        str(tmp_path / "flickr30k-images.zip"),
+        "Ask the authors for it.",
+        "as flickr30k-images, flickr30k_images)",
+        "`archives` in params/config.yaml",
+        "Licence: research only.",
+    ):
+        assert part in message
+
+
+class TestRecordedSums:
+    def test_the_first_download_is_recorded_loudly_and_demanded_afterwards(self, tmp_path, content, caplog):
+        lock = tmp_path / "sources.lock.yaml"
+        with serve({"a": content}) as server, caplog.at_level(logging.WARNING, "vsepp"):
+            spec = source(server)
+            assert get(spec, tmp_path)["verified"] == "recorded first time"
+            assert (
+                f"no sha256 is published for it. The one of this first download, {sha(content)}"
+                in caplog.text
+            )
+            entry = yaml.safe_load(lock.read_text())["photographs.bin"]
+            assert entry["sha256"] == sha(content)
+            assert (entry["size"], entry["url"]) == (len(content), server.url("a"))
+            assert lock.read_text().startswith("# SHA-256 of files")
+
+            (tmp_path / "photographs.bin").unlink()
+            assert get(spec, tmp_path)["verified"] == "recorded before"
+            (tmp_path / "photographs.bin").unlink()
+            server.files["a"].content = content[::-1]
+            with pytest.raises(
+                VseppError, match=rf"with sha256 {sha(content)} \(.*sources\.lock\.yaml, recorded on 20"
+            ):
+                get(spec, tmp_path)
+
+    def test_a_published_sum_is_not_recorded(self, tmp_path, content):
+        with serve({"a": content}) as server:
+            get(source(server, sha256=sha(content).upper()), tmp_path)
+        assert not (tmp_path / "sources.lock.yaml").exists()
+
+    def test_several_at_once_are_all_recorded(self, tmp_path, content):
+        names = [f"{number}.bin" for number in range(6)]
+        with serve({name: content[number:50_000] for number, name in enumerate(names)}) as server:
+            sources = [(source(server, name, file=name), tmp_path / name) for name in names]
+            fetch_all(sources, tmp_path / "lock.yaml", workers=6)
+        text = (tmp_path / "lock.yaml").read_text()
+        assert list(yaml.safe_load(text)) == names
+        assert text.index("0.bin") < text.index("5.bin")
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("- a", "expected files and their sums"),
+            ("a: {", "not valid YAML"),
+            ("a.bin: {size: 1}", "a.bin: exp"),
+        ],
+    )
+    def test_a_damaged_record_is_refused(self, tmp_path, text, expected):
+        (tmp_path / "sources.lock.yaml").write_text(text)
+        with pytest.raises(VseppError, match=f"sources.lock.yaml: .*{expected}|lock.yaml: {expected}"):
+            get(SourceSpec("a.bin", mirrors=("http://127.0.0.1:9/a",)), tmp_path)
+
+
+class TestFilesPutThere:
+    def test_one_is_read_once_verified_and_noted(self, tmp_path, content):
+        target = tmp_path / "photographs.bin"
+        target.write_bytes(content)
+        spec = SourceSpec("photographs.bin", sha256=sha(content), size=len(content))
+        facts = get(spec, tmp_path)
+        assert (facts["verified"], facts["url"]) == ("published", None)
+        before = target.stat().st_mtime_ns
+        target.write_bytes(content[::-1])  # of the same size and time: only the note speaks for it
+        os.utime(target, ns=(before, before))
+        assert get(spec, tmp_path) == facts
+
+    def test_a_wrong_one_is_refused_and_left_alone(self, tmp_path, content):
+        target = tmp_path / "photographs.bin"
+        target.write_bytes(content)
+        with pytest.raises(VseppError, match=rf"sha256 {sha(content)}, expected {sha(b'')}"):
+            get(SourceSpec("photographs.bin", sha256=sha(b"")), tmp_path)
+        with pytest.raises(VseppError, match="has 3,000,000 bytes, expected 7; it is cut off"):
+            get(SourceSpec("photographs.bin", size=7), tmp_path)
+        assert target.read_bytes() == content
+
+    def test_one_of_unknown_sum_is_recorded(self, tmp_path, content):
+        (tmp_path / "photographs.bin").write_bytes(content)
+        assert get(SourceSpec("photographs.bin"), tmp_path)["verified"] == "recorded first time"
+        entry = yaml.safe_load((tmp_path / "sources.lock.yaml").read_text())["photographs.bin"]
+        assert (entry["sha256"], entry["url"]) == (sha(content), None)
+
+    def test_one_that_was_written_to_since_is_read_again(self, tmp_path, content):
+        target = tmp_path / "photographs.bin"
+        target.write_bytes(content)
+        spec = SourceSpec("photographs.bin", sha256=sha(content))
+        get(spec, tmp_path)
+        target.write_bytes(content[::-1])
+        with pytest.raises(VseppError, match="it is damaged or another file"):
+            get(spec, tmp_path)
+
+    def test_a_folder_is_not_a_file(self, tmp_path):
+        (tmp_path / "photographs.bin").mkdir()
+        with pytest.raises(VseppError, match=r"photographs\.bin: expected a file"):
+            get(SourceSpec("photographs.bin"), tmp_path)
+
+
+class TestSeveral:
+    def test_they_come_at_once(self, tmp_path, content):
+        slow = {name: Served(content[:400_000], bytes_per_second=1e6) for name in "abcd"}
+        with serve(slow) as server:
+            sources = [(source(server, name, file=name), tmp_path / name) for name in "abcd"]
+            started = time.monotonic()
+            fetch_all(sources, tmp_path / "lock.yaml", workers=4)
+            assert time.monotonic() - started < 1.4  # one after the other they take 1.6 s
+        assert all((tmp_path / name).read_bytes() == content[:400_000] for name in "abcd")
+
+    def test_one_failure_stops_no_other_and_all_are_told(self, tmp_path, content):
+        with serve({"a": content, "c": content}) as server:
+            sources = [(source(server, name, file=name), tmp_path / name) for name in "abcd"]
+            with pytest.raises(VseppError) as raised:
+                fetch_all(sources, tmp_path / "lock.yaml", workers=2)
+        message = str(raised.value)
+        assert message.startswith("2 of 4 files could not be fetched")
+        assert "/b: status 404" in message
+        assert "/d: status 404" in message
+        assert (tmp_path / "a").read_bytes() == (tmp_path / "c").read_bytes() == content
+
+    def test_an_interrupt_ends_all_and_keeps_the_bytes(self, tmp_path, content):
+        with serve({name: Served(content, bytes_per_second=1e6) for name in "ab"}) as server:
+            program = (
+                "from pathlib import Path\nfrom vsepp.sources.download import fetch_all\n"
+                "from vsepp.spec import SourceSpec\nfolder = Path({!r})\n"
+                "fetch_all([(SourceSpec(n, mirrors=(u,)), folder / n) for n, u in {!r}], folder / 'lock.yaml')"
+            ).format(str(tmp_path), [(name, server.url(name)) for name in "ab"])
+            process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+            wait_until(lambda: sum(request.sent for request in server.requests) > 1_200_000, "some bytes")
+            process.send_signal(signal.SIGINT)
+            started = time.monotonic()
+            _, error = process.communicate()
+            assert time.monotonic() - started < 1.5
+        assert "KeyboardInterrupt" in error
+        assert len([path for path in left_over(tmp_path) if path.name == "content"]) == 2
+
+
+def test_downloading_imports_no_torch():
+    probe = "import sys, vsepp.sources.download; print(sorted({'torch', 'pydantic', 'pandas'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_paths_of_messages_are_where_the_file_belongs(tmp_path):
+    spec = SourceSpec("a.bin", mirrors=("http://127.0.0.1:9/a",))
+    (tmp_path / "closed").write_text("a file where a folder belongs")
+    with pytest.raises(VseppError, match=r"closed/a\.bin: cannot be written"):
+        get(spec, Path(tmp_path / "closed"))

@@ -1,0 +1,1 @@
+"""Measured rates: how fast a device does what a plan asks of it."""

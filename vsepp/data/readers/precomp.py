@@ -1,0 +1,126 @@
+"""The folders of features that the paper's authors published: `coco_precomp`, `f30k_precomp`, `10crop_precomp`.
+
+Role `folder`: the folder, or a zip archive of it, with `{train,dev,test}_ims.npy` (CNN features, float32
+`(n, dim)`, L2-normalised) and `{train,dev,test}_caps.txt` (one caption a line, five lines an image). There are
+no photographs. Some folders repeat each image's row five times, once a caption; others have it once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vsepp.data.arrays import NpyRows
+from vsepp.data.containers import Container, role_path
+from vsepp.data.problems import refuse
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFile, RawFiles, decoded, lines_of
+from vsepp.errors import VseppError
+from vsepp.progress import track
+from vsepp.spec import CorpusSpec
+
+ROLE = "folder"
+# What the files call a split → what we call it, in the order of the images table.
+PREFIXES = {"train": "train", "dev": "val", "test": "test"}
+CAPTIONS_PER_IMAGE = 5
+_BLOCK_IMAGES = 1000
+
+
+def read(spec: CorpusSpec) -> RawCorpus:
+    """Read train, val (`dev`) and test.
+
+    An image's id is `train-0`, its path `train_ims.npy#0`: file and row of its feature, the first of five where
+    the rows are repeated. A caption's id is its number over the three files, from 0.
+
+    Raises
+    ------
+    VseppError
+        On files that are missing or malformed, whose counts do not fit, or whose five rows of an image differ.
+    """
+    features = feature_files(spec)
+    files = RawFiles(spec)
+    images: list[CaptionedImage] = []
+    first_id = 0
+    for prefix, rows in features.items():
+        file = files.read(ROLE, f"{prefix}_caps.txt")
+        texts = lines_of(decoded(file))
+        images += _images(prefix, texts, first_id, rows, file)
+        first_id += len(texts)
+    return RawCorpus(images, sums=files.sums)
+
+
+def feature_files(spec: CorpusSpec) -> dict[str, NpyRows]:
+    """The three arrays of features by prefix: `train`, `dev`, `test`.
+
+    Raises
+    ------
+    VseppError
+        Naming all files of the folder that are missing, or arrays that are malformed or differ in `dim`.
+    """
+    container = Container(role_path(spec, ROLE))
+    wanted = [f"{prefix}_{what}" for prefix in PREFIXES for what in ("ims.npy", "caps.txt")]
+    found = {name: container.locate(name) for name in wanted}
+    missing = [name for name, member in found.items() if member is None]
+    refuse(missing, f"{container.path}: files are missing", f"Expected {', '.join(wanted)}.")
+    features = {prefix: NpyRows(container, str(found[f"{prefix}_ims.npy"])) for prefix in PREFIXES}
+    if len({rows.dim for rows in features.values()}) > 1:
+        dims = ", ".join(f"{rows.where} has {rows.dim}" for rows in features.values())
+        raise VseppError(f"features of one encoder must have one dimension: {dims}; fetch the folder again")
+    return features
+
+
+def member_of(prefix: str, row: int) -> str:
+    """What the images table calls a feature's file and row."""
+    return f"{prefix}_ims.npy#{row}"
+
+
+def _images(
+    prefix: str, texts: list[str], first_id: int, rows: NpyRows, file: RawFile
+) -> list[CaptionedImage]:
+    step = _rows_per_image(rows, len(texts), file.where)
+    if step > 1:
+        _refuse_different(rows)
+    images = []
+    for number in range(len(rows) // step):
+        lines = range(number * CAPTIONS_PER_IMAGE, (number + 1) * CAPTIONS_PER_IMAGE)
+        images.append(
+            CaptionedImage(
+                image_id=f"{prefix}-{number}",
+                path=member_of(prefix, number * step),
+                container="",
+                split=PREFIXES[prefix],
+                captions=tuple(Caption(first_id + line, texts[line]) for line in lines),
+                listed_in=f"{rows.where}: row {number * step}",
+                captions_in=f"{file.where}: lines {lines[0] + 1} to {lines[-1] + 1}: caption",
+            )
+        )
+    return images
+
+
+def _rows_per_image(rows: NpyRows, captions: int, captions_in: str) -> int:
+    """1, or 5 where an image's row stands there once a caption."""
+    if len(rows) and len(rows) * CAPTIONS_PER_IMAGE == captions:
+        return 1
+    if len(rows) and len(rows) == captions and captions % CAPTIONS_PER_IMAGE == 0:
+        return CAPTIONS_PER_IMAGE
+    raise VseppError(
+        f"{rows.where} has {len(rows)} rows and {captions_in} {captions} captions; expected "
+        f"{CAPTIONS_PER_IMAGE} captions a row, or a row a caption with {CAPTIONS_PER_IMAGE} of each image; "
+        "they are not of one release: fetch both again"
+    )
+
+
+def _refuse_different(rows: NpyRows) -> None:
+    """Refuse repeated rows that do not repeat."""
+    size = CAPTIONS_PER_IMAGE * _BLOCK_IMAGES
+    different = []
+    blocks = rows.blocks(0, len(rows), size)
+    for number, block in enumerate(track(blocks, -(-len(rows) // size), f"checking {rows.where}", "block")):
+        # Bits are compared, so that a NaN equals itself: it is refused where features are imported.
+        five = block.view(np.uint32).reshape(-1, CAPTIONS_PER_IMAGE, rows.dim)
+        for image, place in np.argwhere((five != five[:, :1]).any(axis=2)):
+            row = number * size + CAPTIONS_PER_IMAGE * image
+            different.append(f"row {row + place} is not row {row}")
+    refuse(
+        different,
+        f"{rows.where}: as many rows as captions, but an image's five rows differ",
+        "Expected five equal rows an image, or one row for five captions: fetch the folder again.",
+    )

@@ -1,0 +1,64 @@
+"""Disks that are full, or will be: said with how much is needed and how much there is."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from vsepp.errors import VseppError
+
+# A quota and a limit on the size of files stop a write as a full disk does.
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def check_space(folder: Path, needed: int, what: str) -> None:
+    """Refuse to begin what the disk cannot hold; `needed` is in bytes.
+
+    Raises
+    ------
+    VseppError
+        Naming what is needed and what is free.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise VseppError(
+            f"{folder}: no space: {what} needs {_size(needed)} and {_size(free)} are free; free some or put the "
+            "results on another disk"
+        )
+
+
+@contextmanager
+def full_disk_explained(path: Path, what: str, needed: int) -> Iterator[None]:
+    """Turn the system's refusal of bytes into an error that says how to go on; other failures pass.
+
+    Parameters
+    ----------
+    path
+        File or folder that is written to.
+    what
+        Says what there is no space for, behind "no space": `for the image store`.
+    needed
+        Bytes that it takes.
+
+    Raises
+    ------
+    VseppError
+        Where the disk is full.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_SPACE:
+            raise
+        free = shutil.disk_usage(path if path.is_dir() else path.parent).free
+        raise VseppError(
+            f"{path}: no space {what} ({error.strerror}): {_size(needed)} are needed, {_size(free)} are free. "
+            "Free some and run the step again: it goes on from what is done"
+        ) from error
+
+
+def _size(size: int) -> str:
+    return f"{size / 2**30:.2f} GiB" if size >= 2**30 else f"{size:,} bytes"

@@ -1,0 +1,345 @@
+"""A released checkpoint and its vocabulary → the files of a run of this package.
+
+The released code keeps two state dicts: of the image encoder (a CNN where images were read, and the map W_f, `fc`)
+and of the text encoder. `opt` are the flags of its training, which must be those of the run that the file stands for.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vsepp.data.tokens import SPECIAL
+from vsepp.data.vocabulary import Vocabulary
+from vsepp.errors import VseppError
+from vsepp.models.encoders import build_encoder
+from vsepp.models.joint import JointEmbedding
+from vsepp.provenance.digests import file_digest
+from vsepp.provenance.manifest import write_text
+from vsepp.provenance.publish import publish
+from vsepp.released.tensors import LegacyTensor
+from vsepp.released.torchfile import read_torch
+from vsepp.released.unpickle import NAMESPACE, Instance, read_vocabulary
+from vsepp.spec import RunSpec, to_json
+
+TOKENIZER = (
+    "of the released code: lower case, nltk's Punkt sentences, then its word tokenizer; the released file holds "
+    "words alone, so counts, threshold, splits and captions are left empty"
+)
+CNN_PREFIX = "cnn."
+PRECOMPUTED = "_precomp"
+_MEASURES = {"dot": "cosine", "order": "order"}
+_MAX_VIOLATION = {"max_of_hinges": True, "sum_of_hinges": False}
+_ROLES = {"coco": "coco", "10crop": "coco", "f30k": "flickr", "f8k": "flickr"}
+"""How a `data_name` starts → the role of its corpus."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a released file holds."""
+
+    image: dict[str, torch.Tensor]
+    text: dict[str, torch.Tensor]
+    opt: dict[str, Any]
+    """Flags of the training."""
+    progress: dict[str, int | float | None]
+    """`epoch`, `best_rsum` and `Eiters` (steps), `None` where an older file lacks them."""
+
+    @property
+    def full(self) -> bool:
+        """Whether it holds a CNN, and not the map of precomputed features alone."""
+        return any(key.startswith(CNN_PREFIX) for key in self.image)
+
+
+def import_released(checkpoint: Path, vocabulary: Path, run: RunSpec, out: Path) -> dict[str, Any]:
+    """Write a released model as a trained run: `model.safetensors`, `config.json` and `vocabulary.json`.
+
+    Parameters
+    ----------
+    checkpoint
+        `model_best.pth.tar` of the released code.
+    vocabulary
+        The `<data_name>_vocab.pkl` that it was trained with.
+    run
+        The run that it stands for; one with a live encoder where the file holds a CNN.
+    out
+        Folder to write into.
+
+    Returns
+    -------
+    dict
+        Facts for the manifest: `epoch`, `best_rsum` and `Eiters` of the file, `opt`, `words`, `sha256` of both
+        files, and `differences` in margin or learning rate (key → value of the file and of the run), which change
+        nothing in the evaluation.
+
+    Raises
+    ------
+    VseppError
+        When a file is refused, is not of the released code's structure, or is not of this run: then with all that
+        disagrees, each by key, value of the file and value of the run.
+    """
+    content = read_checkpoint(checkpoint)
+    words = read_words(vocabulary)
+    if problems := disagreements(content, run, len(words)):
+        raise VseppError(
+            f"{checkpoint}: not a model of run {run.id}: {'; '.join(problems)}. Give the checkpoint and the "
+            "vocabulary of this run, or the run that they belong to"
+        )
+    state = fit_state(our_state(content, checkpoint), run, len(words), checkpoint)
+    _write(out, state, run, words)
+    return {
+        **content.progress,
+        "opt": content.opt,
+        "words": len(words),
+        "sha256": {"checkpoint": file_digest(checkpoint), "vocabulary": file_digest(vocabulary)},
+        "differences": _differences(content.opt, run),
+    }
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read a released checkpoint.
+
+    Raises
+    ------
+    VseppError
+        When the file is refused or is not `{model: [image encoder, text encoder], opt, ...}`.
+    """
+    content = read_torch(path)
+    match content:
+        case {"model": [dict(image), dict(text)], "opt": Instance(kind) as opt} if kind == NAMESPACE:
+            pass
+        case _:
+            found = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
+            raise VseppError(
+                f"{path}: not a checkpoint of the released code: expected a dictionary with `model` (the state dicts "
+                f"of the image and the text encoder) and `opt`, found {found}"
+            )
+    progress = {key: content.get(key) for key in ("epoch", "best_rsum", "Eiters")}
+    for key, value in {**progress, **opt.values}.items():
+        if not _is_plain(value):
+            raise VseppError(
+                f"{path}: {key} is a {type(value).__name__}; expected a text, a number or a list of them"
+            )
+    return Checkpoint(_tensors(image, path), _tensors(text, path), opt.values, progress)
+
+
+def read_words(path: Path) -> tuple[str, ...]:
+    """Words of a released vocabulary in the order of their indices.
+
+    Raises
+    ------
+    VseppError
+        When the file is refused, an index is missing or a word repeated, or the special words are not first.
+    """
+    values = read_vocabulary(path).values
+    indices, names = values.get("word2idx"), values.get("idx2word")
+    if not (isinstance(indices, dict) and isinstance(names, dict)):
+        raise VseppError(f"{path}: no vocabulary: expected word2idx and idx2word, found {sorted(values)}")
+    if holes := [i for i in range(len(names)) if not isinstance(names.get(i), str)]:
+        raise VseppError(f"{path}: idx2word has {len(names)} entries but no word of index {holes[0]}")
+    words = tuple(names[i] for i in range(len(names)))
+    if repeated := [word for word, count in Counter(words).items() if count > 1]:
+        raise VseppError(f"{path}: {len(repeated)} words are repeated, the first is {repeated[0]!r}")
+    if indices != {word: i for i, word in enumerate(words)}:
+        raise VseppError(f"{path}: word2idx is not the inverse of idx2word")
+    if values.get("idx", len(words)) != len(words):
+        raise VseppError(f"{path}: idx is {values['idx']}, but there are {len(words)} words")
+    if words[: len(SPECIAL)] != SPECIAL:
+        raise VseppError(
+            f"{path}: expected the first words {', '.join(SPECIAL)}, found {', '.join(words[: len(SPECIAL)])}"
+        )
+    return words
+
+
+def disagreements(content: Checkpoint, run: RunSpec, words: int) -> list[str]:
+    """What says that a checkpoint is not of a run, one text each: key, value of the file, value of the run.
+
+    Flags that the file lacks are left out, and so are flags without effect in its training: `cnn_type`,
+    `finetune`, `crop_size` and `use_restval` with precomputed features, `img_dim` without them, and `use_restval`
+    of other data than COCO.
+    """
+    opt, found = content.opt, []
+    for key, wanted in _expected_flags(content, run):
+        if key in opt and opt[key] != wanted:
+            found.append(f"{key} is {opt[key]!r}, of the run {wanted!r}")
+    found += _data_disagreements(str(opt.get("data_name", "")), run)
+    if content.full != run.live_encoder:
+        holds = "holds an image encoder" if content.full else "holds no image encoder"
+        keeps = "in the model" if run.live_encoder else "apart, as it is frozen and in evaluation mode"
+        found.append(f"the file {holds}, the run keeps its encoder {keeps}")
+    for key, wanted in {"caption_projection": False, "image_bias": True, "normalise_features": True}.items():
+        if getattr(run.model, key) != wanted:
+            found.append(f"{key} is always {wanted} there, of the run {not wanted}")
+    for key, value in (("vocab_size", opt.get("vocab_size")), ("embed.weight", _rows(content))):
+        if value is not None and value != words:
+            found.append(f"{key} counts {value} words, the vocabulary {words}")
+    return found
+
+
+def _expected_flags(content: Checkpoint, run: RunSpec) -> Iterator[tuple[str, Any]]:
+    """Flags of the released code that have an effect there → the values that say the same as the run."""
+    model = run.model
+    yield "embed_size", model.joint_dim
+    if model.text_dim != model.joint_dim:
+        yield "embed_size", model.text_dim
+    yield "word_dim", model.word_dim
+    yield "num_layers", 1
+    yield "measure", _MEASURES.get(model.similarity, model.similarity)
+    yield "max_violation", _MAX_VIOLATION.get(run.loss.name, run.loss.name)
+    yield "use_abs", model.absolute
+    yield "no_imgnorm", not model.normalise_images
+    if not content.full:
+        # The dimension of published features is theirs, whichever encoder the run names.
+        if run.image_features == "computed":
+            yield "img_dim", _outline(run).dim
+        return
+    yield "cnn_type", run.encoder.architecture.rpartition("/")[2]
+    yield "crop_size", run.crop.size
+    yield "finetune", run.finetuned
+    if content.opt.get("data_name") == "coco":
+        yield "use_restval", run.restval
+
+
+def _data_disagreements(name: str, run: RunSpec) -> list[str]:
+    found = []
+    role = next((role for start, role in _ROLES.items() if name.startswith(start)), run.dataset)
+    if role != run.dataset:
+        found.append(f"data_name is {name!r}, the run's data set {run.dataset!r}")
+    fixed = run.trainset != "RC"
+    if name and (
+        name.endswith(PRECOMPUTED) != fixed or (name.startswith("10crop") and run.trainset != "10C")
+    ):
+        found.append(f"data_name is {name!r}, the run's training set {run.trainset!r}")
+    return found
+
+
+def our_state(content: Checkpoint, source: object) -> dict[str, torch.Tensor]:
+    """The weights under the names that they have here.
+
+    Raises
+    ------
+    VseppError
+        When two weights get one name.
+    """
+    # Early versions of torchvision put a dropout before each linear layer of VGG's classifier, not behind it.
+    old_vgg = "cnn.classifier.1.weight" in content.image
+    names = {key: _image_name(key, old_vgg) for key in content.image}
+    names |= {key: _text_name(key) for key in content.text}
+    state = {names[key]: value for key, value in (content.image | content.text).items()}
+    if len(state) != len(content.image) + len(content.text):
+        raise VseppError(f"{source}: two of its weights mean the same; expected each weight once")
+    return {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
+
+
+def _image_name(key: str, old_vgg: bool) -> str:
+    # DataParallel adds a level `module` wherever it is put.
+    parts = [part for part in key.split(".") if part != "module"]
+    if old_vgg and parts[:2] == ["cnn", "classifier"]:
+        parts[2] = {"1": "0", "4": "3"}.get(parts[2], parts[2])
+    if parts[0] == "cnn":
+        parts[:1] = ["encoder", "network"]
+    elif parts[0] == "fc":
+        parts[0] = "image_map"
+    return ".".join(parts)
+
+
+def _text_name(key: str) -> str:
+    parts = [part for part in key.split(".") if part != "module"]
+    return ".".join(["text", {"embed": "words", "rnn": "gru"}.get(parts[0], parts[0]), *parts[1:]])
+
+
+def fit_state(
+    state: dict[str, torch.Tensor], run: RunSpec, words: int, source: object
+) -> dict[str, torch.Tensor]:
+    """The state of the run's model with these weights in it.
+
+    Parameters
+    ----------
+    state
+        Weights under the names that they have here. Counters of batch normalisation, which PyTorch before 0.4.1
+        did not have and which nothing here reads, are set to zero where they are missing.
+    run, words
+        The run and the size of its vocabulary.
+    source
+        For the message.
+
+    Raises
+    ------
+    VseppError
+        Naming weights that are missing, unknown or of another shape.
+    """
+    weight = state.get("image_map.weight")
+    dim = None if run.image_features == "computed" or weight is None else weight.shape[1]
+    model = _outline(run, words, dim).model
+    counters = {
+        key: value for key, value in model.state_dict().items() if key.endswith("num_batches_tracked")
+    }
+    state = {key: torch.zeros((), dtype=value.dtype) for key, value in counters.items()} | state
+    model = model.to_empty(device="cpu")
+    model.load_weights(state, source)
+    return model.state_dict()
+
+
+@dataclass(frozen=True)
+class _Outline:
+    """The run's model without memory for its weights."""
+
+    model: JointEmbedding
+    dim: int
+    """D_φ, size of the encoder's feature."""
+
+
+def _outline(run: RunSpec, words: int = len(SPECIAL), dim: int | None = None) -> _Outline:
+    """The model that takes features of `dim`, by default those of the run's encoder."""
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nothing is initialised without memory
+        encoder = build_encoder(run.encoder)
+        dim = dim or encoder.dim
+        model = JointEmbedding(run.model, dim, words, encoder if run.live_encoder else None)
+    return _Outline(model, dim)
+
+
+def _tensors(state: dict[Any, Any], path: Path) -> dict[str, torch.Tensor]:
+    for key, value in state.items():
+        if not isinstance(key, str) or not isinstance(value, LegacyTensor | torch.Tensor):
+            raise VseppError(
+                f"{path}: `model` has a {type(value).__name__} under {key!r}; expected tensors by name"
+            )
+    return {
+        key: value.read() if isinstance(value, LegacyTensor) else value.detach().clone()
+        for key, value in state.items()
+    }
+
+
+def _rows(content: Checkpoint) -> int | None:
+    embedding = content.text.get("embed.weight")
+    return None if embedding is None or not embedding.dim() else len(embedding)
+
+
+def _is_plain(value: Any) -> bool:
+    scalar = (str, int, float, bool, type(None))
+    if isinstance(value, list | tuple):
+        return all(isinstance(item, scalar) for item in value)
+    return isinstance(value, scalar)
+
+
+def _differences(opt: dict[str, Any], run: RunSpec) -> dict[str, list[Any]]:
+    ours = {"margin": run.loss.margin, "learning_rate": run.schedule.learning_rate}
+    return {key: [opt[key], value] for key, value in ours.items() if key in opt and opt[key] != value}
+
+
+def _write(out: Path, state: dict[str, torch.Tensor], run: RunSpec, words: tuple[str, ...]) -> None:
+    from safetensors.torch import save_file
+
+    out.mkdir(parents=True, exist_ok=True)
+    Vocabulary(words, {}, 0, (), 0, TOKENIZER).write(out)
+    write_text(out / "config.json", to_json(run) + "\n")
+    partial = out / ".model.safetensors.part"
+    save_file({key: value.detach().contiguous() for key, value in state.items()}, partial)
+    publish({partial: out / "model.safetensors"})

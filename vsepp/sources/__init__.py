@@ -1,0 +1,1 @@
+"""Downloads: whole and verified, or not there."""

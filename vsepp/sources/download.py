@@ -1,0 +1,264 @@
+"""Files from their mirrors: resumed, verified, and in place only when they are whole."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import shutil
+import zipfile
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from vsepp.errors import VseppError
+from vsepp.provenance.publish import publish, state_folder
+from vsepp.sources.partial import Partial
+from vsepp.sources.sums import Demand, check_present, demanded, describe, record, write_sidecar
+from vsepp.sources.transfer import Manner, Refused, transfer
+from vsepp.spec import SourceSpec
+
+log = logging.getLogger("vsepp")
+
+LONGEST_WAIT = 120.0
+"""Seconds; no server makes us wait longer before the next attempt."""
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_PATIENCE = Manner()
+
+
+def fetch(
+    source: SourceSpec,
+    target: Path,
+    lock: Path,
+    *,
+    timeouts: tuple[float, float] = _PATIENCE.timeouts,
+    attempts: int = _PATIENCE.attempts,
+    backoff: float = _PATIENCE.backoff,
+) -> dict[str, Any]:
+    """Bring a file to `target`, whole and verified, or verify the one that is there.
+
+    What was received before a failure or a kill stays in a state folder beside the target and is gone on with. Of
+    several processes that want the same file one fetches it and the others wait. The facts are also written to
+    `<target>.manifest.json`.
+
+    Parameters
+    ----------
+    source
+        Mirrors, and what is known of the file.
+    target
+        Where it belongs.
+    lock
+        File of the sums that first downloads recorded (`params/sources.lock.yaml`).
+    timeouts
+        Seconds for a connection, and without a byte.
+    attempts
+        Failures in a row before the next mirror; one that brought new bytes counts as the first.
+    backoff
+        Seconds after the first of these, doubled after every further one.
+
+    Returns
+    -------
+    dict
+        `file`, `url` (`None` for a file put there by hand), `sha256`, `size`, `mtime_ns`, `date`, `verified`
+        (`published`, `recorded first time`, `recorded before`), `licence`, `citation`.
+
+    Raises
+    ------
+    VseppError
+        Where no mirror gives the file, naming what each of them did; where it has to be asked for by hand; where
+        the disk is full; on a file with another sum.
+    """
+    return _fetch(source, target, lock, Manner(timeouts, attempts, backoff))
+
+
+def fetch_all(sources: Sequence[tuple[SourceSpec, Path]], lock: Path, workers: int = 4) -> None:
+    """Fetch files to their targets, several at once; a failure does not stop the others.
+
+    Raises
+    ------
+    VseppError
+        With all failures.
+    """
+    _warn_of_full_disk(sources)
+    manner = Manner()
+    failures = []
+    with ThreadPoolExecutor(max_workers=max(workers, 1)) as pool:
+        jobs = [pool.submit(_fetch, source, target, lock, manner) for source, target in sources]
+        try:
+            for job in as_completed(jobs):
+                error = job.exception()
+                if isinstance(error, VseppError):
+                    log.error("%s", str(error).partition("\n")[0])  # the others may take hours yet
+                    failures.append(str(error))
+                elif error:
+                    raise error
+        except BaseException:  # an interrupt, most often: what is on disk stays
+            manner.stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    if failures:
+        raise VseppError(
+            f"{len(failures)} of {len(sources)} files could not be fetched; the others are there.\n"
+            + "\n".join(sorted(failures))
+        )
+
+
+def _fetch(source: SourceSpec, target: Path, lock: Path, manner: Manner) -> dict[str, Any]:
+    if target.exists():
+        return check_present(source, target, lock)
+    if not source.mirrors:
+        raise VseppError(_by_hand(source, target))
+    with _disk_explained(source, target), state_folder(target, "download") as state:
+        if target.exists():  # another process fetched it while this one waited
+            return check_present(source, target, lock)
+        return _download(source, target, lock, state, manner)
+
+
+def _download(source: SourceSpec, target: Path, lock: Path, state: Path, manner: Manner) -> dict[str, Any]:
+    """Go through the mirrors until one has given the right file; `state` is ours alone."""
+    demand = demanded(source, lock)
+    partial = Partial(state, source.file, manner.stopped)
+    told = []
+    mirrors, repeated = deque(source.mirrors), set()
+    with requests.Session() as session:
+        while mirrors:
+            url = mirrors.popleft()
+            try:
+                _persist(session, url, source, partial, demand, manner)
+            except Refused as refusal:
+                told.append(f"{url}: {refusal}")
+            else:
+                fault = _fault(source, partial, demand)
+                if fault is None:
+                    return _settle(source, target, lock, partial, demand)
+                # What a crash left, or what came while the file was replaced, says nothing against the mirror's
+                # file of now: it has one more go from the first byte.
+                if partial.pieced and url not in repeated:
+                    repeated.add(url)
+                    mirrors.appendleft(url)
+                told.append(f"{url}: {fault}; kept as {_put_aside(target, partial)}")
+            log.warning("%s: %s", source.file, told[-1])
+    raise VseppError(_no_mirror(target, told, demand))
+
+
+def _persist(
+    session: requests.Session,
+    url: str,
+    source: SourceSpec,
+    partial: Partial,
+    demand: Demand | None,
+    manner: Manner,
+) -> None:
+    """Ask one mirror until it has given everything, or failed so many times in a row.
+
+    Raises
+    ------
+    Refused
+        With what it did the last time.
+    """
+    furthest = failures = 0
+    while not partial.whole:
+        manner.stopped()
+        try:
+            log.info("%s: from %s, byte %d on", source.file, url, partial.length)
+            transfer(session, url, source, partial, sum_known=demand is not None, manner=manner)
+            return
+        except Refused as refusal:
+            failures = 1 if partial.length > furthest else failures + 1
+            furthest = max(furthest, partial.length)
+            if not refusal.again or failures >= manner.attempts:
+                raise
+            wait = min(max(refusal.wait, manner.backoff * 2 ** (failures - 1)), LONGEST_WAIT)
+            log.warning("%s: %s: %s; again in %.1f s", source.file, url, refusal, wait)
+            manner.stop.wait(wait)
+
+
+def _fault(source: SourceSpec, partial: Partial, demand: Demand | None) -> str | None:
+    """What is wrong with a file that came to its end, if anything."""
+    if demand and partial.sha256 != demand.sha256:
+        return f"sha256 {partial.sha256}, expected {demand.sha256}"
+    if source.size is not None and partial.length != source.size:
+        return f"{partial.length:,} bytes, expected {source.size:,}"
+    if source.file.lower().endswith(".zip") and not zipfile.is_zipfile(partial.file):
+        return "not a whole zip file: its directory, at the end, is missing"
+    return None
+
+
+def _put_aside(target: Path, partial: Partial) -> Path:
+    aside = target.with_name(f"{target.name}.bad-{partial.sha256[:12]}")
+    publish({partial.file: aside})
+    partial.start(None)
+    return aside
+
+
+def _settle(
+    source: SourceSpec, target: Path, lock: Path, partial: Partial, demand: Demand | None
+) -> dict[str, Any]:
+    """Publish a verified file; its sidecar is there first, so that nobody finds the one without the other."""
+    with partial.file.open("rb") as stream:
+        os.fsync(stream.fileno())
+    url = partial.origin.url if partial.origin else None
+    facts = describe(source, partial.file, partial.sha256, url, demand)
+    if demand is None:
+        record(source, facts, lock)
+    write_sidecar(target, facts)
+    publish({partial.file: target})
+    log.info("%s: %s bytes, sha256 %s (%s)", target, f"{facts['size']:,}", facts["sha256"], facts["verified"])
+    return facts
+
+
+def _by_hand(source: SourceSpec, target: Path) -> str:
+    others = f" (or, unpacked or renamed, as {', '.join(source.accepts)})" if source.accepts else ""
+    lines = [
+        f"{target}: missing, and no mirror serves it.",
+        source.instructions,
+        f"Put it there, or into a folder of your own as {source.file}{others}, and name that folder as `archives` in "
+        "params/config.yaml.",
+        f"Licence: {source.licence}." if source.licence else "",
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _no_mirror(target: Path, told: Sequence[str], demand: Demand | None) -> str:
+    expected = f" with sha256 {demand.sha256} ({demand.basis})" if demand else ""
+    lines = [
+        f"{target}: none of its mirrors gave the file{expected}:",
+        *(f"  {what}" for what in told),
+        "Run the step again later; it goes on from what was received. Or get the file elsewhere and put it there, or "
+        "into a folder of your own that `archives` in params/config.yaml names.",
+        "If all of them send one other file, it was replaced: see that this is meant, and change the expected sum."
+        if demand
+        else "",
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _warn_of_full_disk(sources: Sequence[tuple[SourceSpec, Path]]) -> None:
+    """Each file is held against the disk when it begins; together they may still be too many."""
+    needed = sum(source.size or 0 for source, target in sources if source.mirrors and not target.exists())
+    folder = next((folder for _, target in sources for folder in target.parents if folder.is_dir()), Path())
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        log.warning("%s: the files take up to %s bytes, %s are free", folder, f"{needed:,}", f"{free:,}")
+
+
+@contextmanager
+def _disk_explained(source: SourceSpec, target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_SPACE:
+            raise VseppError(
+                f"{target}: cannot be written: {error}; check the folder's permissions"
+            ) from error
+        free = shutil.disk_usage(target.parent).free
+        size = f"{source.size:,} bytes" if source.size else "an unknown size"
+        raise VseppError(
+            f"{target}: the disk is full ({error.strerror}): the file has {size}, {free:,} bytes are free; free some "
+            "and run the step again, which goes on from what was received"
+        ) from error

@@ -1,0 +1,175 @@
+"""Which sum a file must have: the published one, or the one that its first download recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+from filelock import FileLock
+
+from vsepp.errors import VseppError
+from vsepp.progress import track_bytes
+from vsepp.provenance.manifest import read_sidecar, sidecar_path, write_text
+from vsepp.spec import SourceSpec
+
+log = logging.getLogger("vsepp")
+
+_BLOCK = 1 << 20
+_HEADER = """\
+# SHA-256 of files for which none is published, as their first download had them. Later downloads, here and after a
+# clone, must have the same. Written by `vsepp fetch`; commit it. Where a publisher has replaced a file on purpose,
+# delete its entry.
+"""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """The sum that a file must have."""
+
+    sha256: str
+    verified: str
+    """`published` or `recorded before`."""
+    basis: str
+    """Where the sum comes from, for messages."""
+
+
+def demanded(source: SourceSpec, lock: Path) -> Demand | None:
+    """The sum that a file must have; `None` before its first download when none is published."""
+    if source.sha256:
+        return Demand(source.sha256.lower(), "published", "its entry in params/datasets.yaml")
+    if entry := read_lock(lock).get(source.file):
+        return Demand(entry["sha256"], "recorded before", f"{lock}, recorded on {entry['date']}")
+    return None
+
+
+def read_lock(lock: Path) -> dict[str, dict[str, Any]]:
+    """Recorded sums: file → `sha256`, `size`, `url`, `date`.
+
+    Raises
+    ------
+    VseppError
+        On a file that is not what `record` writes.
+    """
+    if not lock.is_file():
+        return {}
+    try:
+        entries = yaml.safe_load(lock.read_text(encoding="utf-8")) or {}
+    except yaml.YAMLError as error:
+        raise VseppError(f"{lock}: not valid YAML: {error}") from error
+    if not isinstance(entries, dict):
+        raise VseppError(f"{lock}: expected files and their sums, got {type(entries).__name__}; restore it")
+    for file, entry in entries.items():
+        if not isinstance(entry, dict) or not {"sha256", "size", "date"} <= set(entry):
+            raise VseppError(
+                f"{lock}: {file}: expected sha256, size, url and date, got {entry!r}; restore the entry or delete it"
+            )
+    return entries
+
+
+def record(source: SourceSpec, facts: dict[str, Any], lock: Path) -> None:
+    """Record the sum of a first download, atomically and after what other processes recorded.
+
+    Raises
+    ------
+    VseppError
+        When another sum was recorded in the meantime.
+    """
+    guard = lock.parent / ".state" / f"{lock.name}.lock"
+    guard.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(guard):
+        entries = read_lock(lock)
+        known = entries.get(source.file)
+        if known and known["sha256"] != facts["sha256"]:
+            raise VseppError(
+                f"{source.file}: two first downloads at once gave two files: sha256 {facts['sha256']} here, "
+                f"{known['sha256']} in {lock}; find out which is right and delete the other"
+            )
+        if known:
+            return
+        # The day and no time of it: nothing else here changes from one download to the next.
+        entries[source.file] = {key: facts[key] for key in ("sha256", "size", "url")} | {
+            "date": facts["date"][:10]
+        }
+        write_text(lock, _HEADER + yaml.safe_dump(entries, sort_keys=True, allow_unicode=True))
+    log.warning(
+        "%s: NOT VERIFIED: no sha256 is published for it. The one of this first download, %s, is recorded in %s and "
+        "demanded from now on: compare it with another source where you can, and commit the file.",
+        source.file,
+        facts["sha256"],
+        lock,
+    )
+
+
+def describe(
+    source: SourceSpec, file: Path, sha256: str, url: str | None, demand: Demand | None
+) -> dict[str, Any]:
+    """Facts of a verified file, as its sidecar holds them; `file` has the final content and time stamp."""
+    status = file.stat()
+    return {
+        "file": source.file,
+        "url": url,
+        "sha256": sha256,
+        "size": status.st_size,
+        "mtime_ns": status.st_mtime_ns,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "verified": demand.verified if demand else "recorded first time",
+        "licence": source.licence,
+        "citation": source.citation,
+    }
+
+
+def write_sidecar(target: Path, facts: dict[str, Any]) -> None:
+    """Write the manifest of a single file beside it."""
+    write_text(sidecar_path(target), json.dumps(facts, indent=1, sort_keys=True) + "\n")
+
+
+def check_present(source: SourceSpec, target: Path, lock: Path) -> dict[str, Any]:
+    """Verify a file that is there already; it is read only when its sidecar does not speak for it.
+
+    Raises
+    ------
+    VseppError
+        On another size or sum than expected; the file is left as it is.
+    """
+    if not target.is_file():
+        raise VseppError(f"{target}: expected a file, found something else; move it away")
+    demand = demanded(source, lock)
+    noted = read_sidecar(target)
+    size = target.stat().st_size
+    if source.size is not None and size != source.size:
+        raise VseppError(
+            f"{target}: has {size:,} bytes, expected {source.size:,}; it is cut off or another file: "
+            "move it away and run the step again"
+        )
+    sha256 = noted["sha256"] if noted else _file_sum(target)
+    if demand and sha256 != demand.sha256:
+        raise VseppError(
+            f"{target}: sha256 {sha256}, expected {demand.sha256} ({demand.basis}); it is damaged or another file: "
+            "move it away and run the step again, or correct the expected sum if you trust this file"
+        )
+    facts = noted or describe(source, target, sha256, None, demand)
+    if not demand:
+        record(source, facts, lock)
+    if not noted:
+        try:
+            write_sidecar(target, facts)
+        except OSError as error:
+            log.warning(
+                "%s: no manifest beside it (%s), so it is read again every time", target, error.strerror
+            )
+    return facts
+
+
+def _file_sum(path: Path) -> str:
+    sha = hashlib.sha256()
+    with path.open("rb") as stream, track_bytes(path.stat().st_size, f"{path.name}: sha256") as advance:
+        while block := stream.read(_BLOCK):
+            sha.update(block)
+            advance(len(block))
+    return sha.hexdigest()

@@ -1,0 +1,247 @@
+"""One mirror: ask for the bytes that are missing, and notice when what comes is not the file."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+import requests
+
+from vsepp import __version__
+from vsepp.errors import VseppError
+from vsepp.progress import track_bytes
+from vsepp.sources.partial import Origin, Partial
+from vsepp.spec import SourceSpec
+
+_BLOCK = 1 << 18  # bytes; as many may be lost to a resume when a connection breaks
+_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
+_FIRST_BYTES = {
+    ".zip": (b"PK\x03\x04",),
+    ".npy": (b"\x93NUMPY",),
+    ".gz": (b"\x1f\x8b",),
+    ".tgz": (b"\x1f\x8b",),
+}
+_PAGES = (".html", ".htm")
+
+
+class Refused(Exception):
+    """A mirror does not give the file, or not now (`again`), perhaps naming the seconds to `wait`."""
+
+    def __init__(self, reason: str, *, again: bool = False, wait: float = 0.0):
+        super().__init__(reason)
+        self.again = again
+        self.wait = wait
+
+
+class Stopped(Exception):
+    """The user wants no more; what is on disk stays there."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How patient a download is."""
+
+    timeouts: tuple[float, float] = (15.0, 60.0)
+    """Seconds for a connection, and without a byte."""
+    attempts: int = 5
+    """Failures in a row before a mirror is given up; one that brought new bytes counts as the first."""
+    backoff: float = 1.0
+    """Seconds after the first of these, doubled after every further one."""
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set when the user wants no more."""
+
+    def stopped(self) -> None:
+        """Raise `Stopped` once the user wants no more."""
+        if self.stop.is_set():
+            raise Stopped
+
+
+def transfer(
+    session: requests.Session,
+    url: str,
+    source: SourceSpec,
+    partial: Partial,
+    *,
+    sum_known: bool,
+    manner: Manner,
+) -> None:
+    """Bring `partial` to the whole file as `url` has it.
+
+    Parameters
+    ----------
+    session
+        For connections that are kept.
+    url
+        The mirror.
+    source
+        What is expected.
+    partial
+        What is there already; it is gone on with where it is certain to be a part of the same file.
+    sum_known
+        Whether the finished file will be held against a known sum: a resume may then cross mirrors.
+    manner
+        Timeouts, and the wish to stop.
+
+    Raises
+    ------
+    Refused
+        Where the mirror does not give the file, or not all of it.
+    VseppError
+        Where the disk has no room for it.
+    """
+    resuming = partial.length > 0 and _may_go_on(partial, url, sum_known)
+    headers = _headers(partial, url, resuming)
+    try:
+        with session.get(url, headers=headers, stream=True, timeout=manner.timeouts) as response:
+            _prepare(response, url, source, partial, resuming)
+            _receive(response, source, partial, manner)
+    except requests.RequestException as error:
+        raise _refusal(error, partial, manner) from error
+
+
+def _may_go_on(partial: Partial, url: str, sum_known: bool) -> bool:
+    """Whether a further piece can be told to be of the same file."""
+    origin = partial.origin
+    if origin is None:
+        return False
+    if origin.url == url and origin.validator:
+        return True
+    return sum_known and origin.total is not None and partial.length < origin.total
+
+
+def _headers(partial: Partial, url: str, resuming: bool) -> dict[str, str]:
+    # A compressed transfer would have a length, ranges and a sum of its own.
+    headers = {"User-Agent": f"vsepp/{__version__}", "Accept-Encoding": "identity"}
+    if resuming:
+        headers["Range"] = f"bytes={partial.length}-"
+        if partial.origin and partial.origin.url == url and partial.origin.validator:
+            headers["If-Range"] = partial.origin.validator
+    return headers
+
+
+def _prepare(
+    response: requests.Response, url: str, source: SourceSpec, partial: Partial, resuming: bool
+) -> None:
+    """Look at the head of a response and set `partial` to where its body goes on, or refuse it."""
+    status = response.status_code
+    if status == 416 and resuming:
+        partial.start(None)
+        raise Refused("status 416: it has no such range; starting over", again=True)
+    if status not in (200, 206) or (status == 206 and not resuming):
+        again = status >= 500 or status in (408, 429)
+        raise Refused(f"status {status} {response.reason}", again=again, wait=_retry_after(response))
+    kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind == "text/html" and not source.file.endswith(_PAGES):
+        raise Refused("it answers with an HTML page, not with the file")
+    encoding = response.headers.get("Content-Encoding", "identity")
+    if encoding != "identity":
+        raise Refused(f"it compresses the file ({encoding}) although it was asked not to")
+    origin = _origin(response, url, partial)
+    if source.size is not None and origin.total not in (None, source.size):
+        raise Refused(f"its file has {origin.total:,} bytes, expected {source.size:,}")
+    if status == 206:
+        partial.go_on(origin)
+    else:
+        partial.start(origin)  # all of it: ranges are ignored, or the file is another by now
+    _require_space(source, partial)
+
+
+def _origin(response: requests.Response, url: str, partial: Partial) -> Origin:
+    """What a good response says of the file; a piece that does not fit the others is refused."""
+    total: int | None
+    if response.status_code == 200:
+        length = response.headers.get("Content-Length", "")
+        total = int(length) if length.isdecimal() else None
+    else:
+        match = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        total = int(match[2]) if match and match[2] != "*" else None
+        before = partial.origin
+        fits = match is not None and before is not None and int(match[1]) == partial.length
+        if not fits or (before and before.total is not None and before.total != total):
+            partial.start(None)
+            raise Refused(
+                "its file is not the one begun with (another size or range); starting over", again=True
+            )
+    return Origin(url, response.headers.get("ETag"), response.headers.get("Last-Modified"), total)
+
+
+def _require_space(source: SourceSpec, partial: Partial) -> None:
+    """Refuse to begin what the disk cannot hold.
+
+    Raises
+    ------
+    VseppError
+        Naming the bytes that are needed and those that are free.
+    """
+    total = partial.origin.total if partial.origin and partial.origin.total is not None else source.size
+    if total is None:
+        return
+    needed, free = total - partial.length, shutil.disk_usage(partial.file.parent).free
+    if needed > free:
+        raise VseppError(
+            f"{source.file}: {needed:,} bytes are needed in {partial.file.parent}, {free:,} are free; "
+            "free some, or link the folder of downloads to a larger disk, and run the step again"
+        )
+
+
+def _receive(response: requests.Response, source: SourceSpec, partial: Partial, manner: Manner) -> None:
+    total = partial.origin.total if partial.origin else None
+    with (
+        partial.file.open("ab", buffering=0) as stream,
+        track_bytes(total, source.file, partial.length) as advance,
+    ):
+        for block in response.iter_content(_BLOCK):
+            manner.stopped()
+            if not partial.length:
+                _require_first_bytes(block, source)
+            partial.append(stream, block)
+            advance(len(block))
+    if total is not None and partial.length != total:
+        raise _ended_early(partial)
+
+
+def _require_first_bytes(block: bytes, source: SourceSpec) -> None:
+    suffix = Path(source.file).suffix.lower()
+    start = block[:512].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")) and suffix not in _PAGES:
+        raise Refused("it answers with an HTML page, not with the file")
+    expected = _FIRST_BYTES.get(suffix)
+    if expected and not block.startswith(expected):
+        raise Refused(f"what it sends is no {suffix} file: it begins with {block[:8]!r}")
+
+
+def _retry_after(response: requests.Response) -> float:
+    """Seconds that a server asks to wait, 0 where it does not."""
+    text = response.headers.get("Retry-After", "").strip()
+    if text.isdecimal():
+        return float(text)
+    try:
+        return max((parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds(), 0.0)
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def _refusal(error: requests.RequestException, partial: Partial, manner: Manner) -> Refused:
+    """An error of the HTTP library in words; whether another attempt could help."""
+    if isinstance(error, requests.exceptions.SSLError):
+        return Refused(f"its certificate is not accepted ({error})")
+    if isinstance(error, requests.exceptions.ConnectTimeout):
+        return Refused(f"no connection within {manner.timeouts[0]:g} s", again=True)
+    # A stall within the body comes as a connection error whose text alone tells it.
+    if isinstance(error, requests.exceptions.ReadTimeout) or "Read timed out" in str(error):
+        return Refused(f"stalled: no byte for {manner.timeouts[1]:g} s", again=True)
+    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+        return _ended_early(partial)
+    again = isinstance(error, requests.exceptions.ConnectionError)
+    return Refused(f"the connection failed ({error})", again=again)
+
+
+def _ended_early(partial: Partial) -> Refused:
+    total = partial.origin.total if partial.origin else None
+    of = f" of {total:,}" if total is not None else ""
+    return Refused(f"the connection ended after {partial.length:,}{of} bytes", again=True)
