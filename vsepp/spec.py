@@ -58,8 +58,8 @@ class CorpusSpec:
     """What an image with more captions means: keep the first ones, or bad data."""
     expected_images: dict[str, int] = field(default_factory=dict)
     """Images per split, asserted when given."""
-    reported_sha256: dict[str, str] = field(default_factory=dict)
-    """Name of a raw text file → its SHA-256 as others report it; another one is said loudly and is no error."""
+    reported_sha256: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Name of a raw text file → SHA-256 sums that others report; another one is said loudly and is no error."""
     first_images: dict[str, int] = field(default_factory=dict)
     """Split → keep only its first so many images, after everything was checked: for rehearsals."""
 
@@ -314,6 +314,9 @@ def _revive(hint: Any, value: Any) -> Any:
     if origin is tuple:
         inner = typing.get_args(hint)[0]
         return tuple(_revive(inner, item) for item in value)
+    if origin is dict:
+        inner = typing.get_args(hint)[1]
+        return {key: _revive(inner, item) for key, item in value.items()}
     if origin in (typing.Union, types.UnionType) and value is not None:
         (inner,) = [arg for arg in typing.get_args(hint) if arg is not type(None)]
         return _revive(inner, value)

@@ -8,11 +8,13 @@ import csv
 import hashlib
 import json
 import os
+import shutil
 
 import pytest
 import yaml
 from dag import Workflow, copy_of_the_project
 from file_server import serve
+from fullsize import Sizes, write_raw
 from made_weights import write_weights
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(4 * 3600)]
@@ -39,9 +41,11 @@ def known(path):
 
 
 @pytest.fixture(scope="module")
-def paper(raw, tmp_path_factory):
+def paper(tmp_path_factory):
     """The finished slice; its files came from a server, but for those that no mirror serves."""
     folder = tmp_path_factory.mktemp("paper")
+    # Splits and captions of all images; of the photographs, all are listed and the first ones are there.
+    raw = write_raw(folder / "raw", Sizes(photographs=60), images=32, empty_rest=True)
     archives = folder / "archives"
     archives.mkdir()
     (archives / "flickr30k-images.zip").symlink_to(raw["flickr30k-images.zip"])
@@ -78,7 +82,8 @@ def paper(raw, tmp_path_factory):
         (folder / "snakemake.log").write_text(done.stdout)
         assert done.returncode == 0, f"{folder}: {done.stdout[-8000:]}"
         workflow.requests = list(server.requests)
-    return workflow
+    yield workflow
+    shutil.rmtree(folder)
 
 
 def test_every_run_of_the_paper_was_trained_and_evaluated(paper):

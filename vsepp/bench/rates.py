@@ -1,4 +1,4 @@
-"""How fast this device runs the encoders, the training steps, the decoder and the ranking: about a minute in all.
+"""How fast this device runs the encoders, the training steps, the decoder and the ranking: a minute or two.
 
 Each rate is measured through the function that the workflow's step calls, on made-up images and captions of
 realistic sizes, and is the median of some repetitions after a warm-up.

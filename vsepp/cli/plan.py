@@ -225,12 +225,13 @@ def _calibrated(plan: Plan, given: argparse.Namespace) -> dict[str, Any]:
     state, today = dict(git_state()), datetime.now(UTC).date().isoformat()
     commit = state["commit"][:12]
     rates: dict[str, dict[str, Any]] = {}
-    load = os.getloadavg()[0]
     wanted = wanted_rates(plan, known)
     found_rates = measure(wanted, device, Effort(given.seconds))
     for name, found in track(found_rates, len(wanted), "measuring rates", "rate"):
         rounded = {key: float(f"{value:.4g}") if "_per_s" in key else value for key, value in found.items()}
-        rates.setdefault(name, {}).update(rounded | {"date": today, "commit": commit})
+        # Other work on the machine is seen in it: rates are worth repeating where it is above what they use.
+        seen = {"date": today, "commit": commit, "load_average": round(os.getloadavg()[0], 2)}
+        rates.setdefault(name, {}).update(rounded | seen)
     return {
         "device": facts["device"],
         "machine": machine_name(),
@@ -240,7 +241,6 @@ def _calibrated(plan: Plan, given: argparse.Namespace) -> dict[str, Any]:
         "versions": dict(versions()),
         "cores": os.cpu_count(),
         "threads": facts["threads"],
-        "load_average_before": round(load, 2),
         "dtype": "float32",
         "batch": next(iter(plan.runs.values())).spec.schedule.batch_size,
         "rates": rates,
@@ -260,8 +260,7 @@ def merged(records: Sequence[Mapping[str, Any]], new: Mapping[str, Any]) -> list
 
 def _measured_lines(record: Mapping[str, Any], path: Path | None) -> list[str]:
     lines = [
-        f"Measured on {record['device']}, {record['machine']}; threads: {record['threads']}; load average before: "
-        f"{record['load_average_before']}"
+        f"Measured on {record['device']}, {record['machine']}, threads {record['threads']}; load averages tell of other work"
     ]
     for name, entry in record["rates"].items():
         for key, rate in entry.items():
@@ -270,6 +269,7 @@ def _measured_lines(record: Mapping[str, Any], path: Path | None) -> list[str]:
                 batch = entry.get(f"{part}batch")
                 count = entry[f"{part}repetitions"]
                 said = f"{count} repetition{'s' if count > 1 else ''}" + (f", batch {batch}" if batch else "")
+                said += f", load {entry['load_average']}"
                 lines.append(f"  {name:32} {key:24} {rate:>14,.5g}  ({said})")
     lines.append(f"Written to {path}" if path else "Not written to a file: --save does that")
     return [*lines, ""]
@@ -755,7 +755,7 @@ def _missing_lines(report: Mapping[str, Any]) -> list[str]:
             lines += _wrapped(f"{device['title']}, not measured: {some}.")
     if lines:
         lines += _wrapped(
-            "To get hours, measure for about a minute on the machine that will train: "
+            "To get hours, measure for a minute or two on the machine that will train: "
             f"`{_CALIBRATE.format(report['preset'])}`"
         )
     return lines

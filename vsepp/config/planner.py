@@ -247,7 +247,7 @@ class _Planner:
             captions_per_image=entry.captions_per_image,
             surplus_captions=entry.surplus_captions,
             expected_images=expected,  # type: ignore[arg-type]
-            reported_sha256=dict(entry.reported_sha256),
+            reported_sha256={name: tuple(sums) for name, sums in entry.reported_sha256.items()},
             first_images=dict(keys.first_images or {}),
         )
         identity = replace(spec, files={}), _key(self.scenes) if entry.generator else None

@@ -91,7 +91,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
         Listing all mistakes: file, run, key, value and what is accepted.
     """
     mistakes = Mistakes()
-    overrides = dict(overrides or {})
+    overrides = _with_nulls(dict(overrides or {}))
     settings = _settings(folder, overrides, mistakes)
     sections = {key: value for key, value in overrides.items() if key not in Settings.model_fields}
     _check_sections(sections, mistakes)
@@ -180,6 +180,15 @@ def _settings(folder: Path, overrides: dict[str, Any], mistakes: Mistakes) -> Se
     if settings.label in ("paper", "code"):
         mistakes.add("--config: label", f"got {settings.label!r}, which names a fidelity; choose another")
     return settings
+
+
+def _with_nulls(value: Any) -> Any:
+    """Snakemake's `--config` gives the words inside mappings as text, `null` too."""
+    if isinstance(value, Mapping):
+        return {key: _with_nulls(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_nulls(item) for item in value]
+    return None if value == "null" else value
 
 
 def _check_sections(sections: Mapping[str, Any], mistakes: Mistakes) -> None:

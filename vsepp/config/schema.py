@@ -183,8 +183,8 @@ class DatasetKeys(_Model):
     captions_per_image: Positive | None = None
     surplus_captions: Literal["drop", "error"] = "error"
     expected_images: dict[Split, Positive] = {}
-    reported_sha256: dict[str, Sha256] = Field(
-        default={}, description="raw text file → the sum that others report; another one is a warning"
+    reported_sha256: dict[str, list[Sha256]] = Field(
+        default={}, description="raw text file → sums that others report; another one is a warning"
     )
     crops: Literal["1C", "10C"] | None = Field(
         default=None, description="of reader `precomp`: the crops that its features were made from"

@@ -95,7 +95,7 @@ def test_the_papers_runs_as_they_are_printed(folder, capsys):
         "tape coco/vgg 16,993,050 not measured read by coco-vse0-rc, coco-vsepp-rc, coco-vse0-rc-rv, coco-vsepp-rc-rv",
         "tapes 262.26 GB 4 in all",
         "at most 139.21 GB",
-        "To get hours, measure for about a minute on the machine that will train: `vsepp plan --preset paper "
+        "To get hours, measure for a minute or two on the machine that will train: `vsepp plan --preset paper "
         "--calibrate --save`",
     ):
         assert line in out

@@ -190,3 +190,10 @@ def test_files_that_are_no_yaml_mapping_are_named(params):
     assert "expected keys and values, got list" in complaint(params)
     (params / "runs.yaml").write_text("a: [1\n")
     assert "not valid YAML" in complaint(params)
+
+
+def test_null_on_a_command_line_is_nothing():
+    runs = {"flickr-vsepp-rc-neg2": {"negative_set": "null"}}
+    plan = make_plan(PARAMS, {"label": "x", "runs": runs, "only": "null"})
+    assert plan.runs["flickr-vsepp-rc-neg2"].spec.loss.negative_set is None
+    assert len(plan.runs) == 32

@@ -49,6 +49,14 @@ def test_it_is_nltks_word_tokenizer_without_a_sentence_splitter(text):
     assert tokenize(text) == nltk.word_tokenize(text.lower(), preserve_line=True)
 
 
+WORDS = ["a", "dog", "10", "cannot", "wanna", "gimmes", ",", ", ", ".", " .", "\n", "  ", " ", "'s", "t"]
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=12).map("".join))
+def test_plain_captions_are_cut_as_nltk_cuts_them(text):
+    assert tokenize(text) == nltk.word_tokenize(text, preserve_line=True)
+
+
 @given(st.text(alphabet=st.sampled_from("<>/padstrenunk \t.'\"")))
 def test_no_caption_spells_a_special_word(text):
     assert not set(SPECIAL) & set(tokenize(text))

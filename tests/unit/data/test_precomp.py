@@ -85,7 +85,7 @@ def test_split_sizes_first_images_and_reported_sums_hold_as_for_photographs(tmp_
         spec,
         expected_images={"train": 7, "val": 2, "test": 3},
         first_images={"train": 2},
-        reported_sha256={"dev_caps.txt": hashlib.sha256(text).hexdigest()},
+        reported_sha256={"dev_caps.txt": (hashlib.sha256(text).hexdigest(),)},
     )
     images, captions = read_corpus(spec)
     assert images["image_id"].tolist()[:3] == ["train-0", "train-1", "dev-0"]
