@@ -25,7 +25,7 @@ from vsepp.models.joint import JointEmbedding
 from vsepp.spec import LossSpec, ModelSpec
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import TrainingData
-from vsepp.training.loop import step_inputs
+from vsepp.training.epoch import step_inputs
 from vsepp.training.step import loss_function, make_optimiser, train_step
 
 MODEL = ModelSpec(

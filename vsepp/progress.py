@@ -39,7 +39,8 @@ def track(items: Iterable[T], total: int, what: str, unit: str = "it") -> Iterat
     unit
         What one item is ("image", "step").
     """
-    if sys.stderr.isatty():
+    # Of several processes of one run, the first one shows a bar; the others log warnings alone.
+    if sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
         from tqdm import tqdm
 
         yield from tqdm(items, total=total, desc=what, unit=unit, dynamic_ncols=True)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import ctypes
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vsepp import devices
 from vsepp.errors import VseppError
 
 if TYPE_CHECKING:
@@ -46,7 +50,12 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose processor and threads, on which no result depends."""
-    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N")
+    parser.add_argument(
+        "--device", default="auto", help="auto, cpu, cuda (a free GPU; waits for one) or cuda:N (this GPU)"
+    )
+    parser.add_argument(
+        "--device-share", type=int, default=1, metavar="N", help="jobs like this one that share a GPU"
+    )
     parser.add_argument("--threads", type=int, default=None, help="CPU threads of tensor operations")
 
 
@@ -65,12 +74,15 @@ def _keep_freed_memory() -> None:
 
 
 def gpu_count() -> int:
-    """GPUs of this machine, found without importing torch."""
-    return len(list(Path("/dev").glob("nvidia[0-9]*")))
+    """GPUs that jobs of this machine may use, found without importing torch."""
+    return len(devices.visible_gpus())
 
 
 def use_machine(given: argparse.Namespace, facts: dict[str, Any]) -> torch.device:
     """Set the threads, choose the device and record both.
+
+    A GPU is taken from the machine's locks and kept until the process ends; see `vsepp.devices.claim`. Under
+    `torchrun` each process has the GPU of its local rank and takes no lock.
 
     Raises
     ------
@@ -80,19 +92,67 @@ def use_machine(given: argparse.Namespace, facts: dict[str, Any]) -> torch.devic
     import torch
 
     _keep_freed_memory()
+    if devices.process_rank() > 0:  # the first process speaks for all of them
+        logging.getLogger("vsepp").setLevel(logging.WARNING)
     if given.threads:
         torch.set_num_threads(given.threads)
-    wanted = given.device
-    if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.device(wanted)
-    except RuntimeError as error:
-        raise VseppError(f"--device: got {wanted!r}; expected auto, cpu, cuda or cuda:N") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise VseppError(
-            f"--device: {wanted} asked for, but torch finds no GPU; use --device auto to fall back on the CPU"
-        )
+    device = _choose_device(given, facts)
     facts["device"] = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     facts["threads"] = torch.get_num_threads()
     return device
+
+
+def _choose_device(given: argparse.Namespace, facts: dict[str, Any]) -> torch.device:
+    """The device that was asked for, made this process's own where it is a GPU."""
+    import torch
+
+    wanted, rank = given.device, devices.local_rank()
+    try:
+        device = torch.device("cuda" if wanted == "auto" else wanted)
+    except RuntimeError as error:
+        raise VseppError(f"--device: got {wanted!r}; expected auto, cpu, cuda or cuda:N") from error
+    if device.type != "cuda":
+        return device
+    if torch.cuda.is_initialized():  # by an earlier step of this process, which keeps its GPU
+        return torch.device("cuda", torch.cuda.current_device())
+    with ExitStack() as held:
+        # Before CUDA is asked anything: the driver looks at the visible GPUs once. A torch without CUDA needs none.
+        gpus = devices.visible_gpus() if torch.backends.cuda.is_built() else ()
+        if rank is not None:
+            _require_local_gpu(wanted, rank, gpus)
+            device = torch.device("cuda", rank)
+        elif gpus:
+            wish = devices.one_of(gpus, device.index)
+            share = getattr(given, "device_share", 1)
+            facts["gpu"] = held.enter_context(devices.claim(_job(given), wish, share))
+            device = torch.device("cuda", 0)
+        if torch.cuda.is_available():
+            atexit.register(held.pop_all().close)
+            return device
+    facts.pop("gpu", None)
+    if wanted == "auto":
+        return torch.device("cpu")
+    raise VseppError(
+        f"--device: {wanted} asked for, but torch finds no GPU; use --device auto to fall back on the CPU"
+    )
+
+
+def _require_local_gpu(wanted: str, rank: int, gpus: Sequence[str]) -> None:
+    """Refuse what cannot be had by one of the processes that `torchrun` started here."""
+    if wanted not in ("auto", "cuda"):
+        raise VseppError(
+            f"--device: got {wanted} under torchrun, where each process takes the GPU of its local rank; expected "
+            "auto, cpu or cuda"
+        )
+    if gpus and rank >= len(gpus):
+        raise VseppError(
+            f"torchrun: a process with local rank {rank} was started, but there are {len(gpus)} GPUs to use here; "
+            f"expected --nproc-per-node {len(gpus)} or fewer, or --device cpu"
+        )
+
+
+def _job(given: argparse.Namespace) -> str:
+    """Step and output of a job, for those who wait for its GPU."""
+    step = getattr(getattr(given, "call", None), "__name__", "vsepp")
+    output = getattr(given, "output", None)
+    return step if output is None else f"{step} {output}"

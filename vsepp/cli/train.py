@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from vsepp import devices
 from vsepp.cli.common import (
     add_folders,
     add_machine,
@@ -39,14 +43,17 @@ def add_steps(steps: Any) -> None:
 
 
 def train(given: argparse.Namespace) -> None:
-    """Train a run."""
-    from vsepp.training.data import Artefacts, load_training_data
-    from vsepp.training.loop import train as train_run
-
+    """Train a run; of several processes that `torchrun` started, the first one locks, writes and records."""
     run = from_json(RunSpec, given.spec)
     folders = {name: getattr(given, name) for name in _FOLDERS if getattr(given, name) is not None}
     inputs = {name: artefact_digest(folder) for name, folder in folders.items()}
     digest = code.train_code(run)
+    # The folder's name depends on all of this too; a state folder that was moved or copied is found out.
+    identity = {"code": digest, "inputs": inputs}
+    if devices.process_rank() > 0:
+        with tempfile.TemporaryDirectory() as nothing:
+            _train(given, run, folders, Path(nothing), identity, {})
+        return
     given.output.mkdir(parents=True, exist_ok=True)
     with (
         state_folder(given.output, to_json(run), digest, inputs) as state,
@@ -54,7 +61,26 @@ def train(given: argparse.Namespace) -> None:
             given.output, "train", spec=to_dict(run), inputs=folders, code=digest, seed=run.init_seed
         ) as facts,
     ):
-        device = use_machine(given, facts)
-        init_from = folders.pop("init_from", None)
-        data = load_training_data(run, Artefacts(**folders), device)
-        facts.update(train_run(run, data, given.output, state, device, init_from))
+        facts.update(_train(given, run, folders, state, identity, facts))
+
+
+def _train(
+    given: argparse.Namespace,
+    run: RunSpec,
+    folders: Mapping[str, Path],
+    state: Path,
+    identity: Mapping[str, Any],
+    facts: dict[str, Any],
+) -> dict[str, Any]:
+    """Train with the other processes, if there are any, and tell the facts."""
+    from vsepp.training.data import Artefacts, load_training_data
+    from vsepp.training.distributed import join
+    from vsepp.training.loop import train as train_run
+
+    device = use_machine(given, facts)
+    artefacts = Artefacts(**{name: folder for name, folder in folders.items() if name != "init_from"})
+    with join(device) as group:
+        data = load_training_data(run, artefacts, device)
+        return train_run(
+            run, data, given.output, state, device, folders.get("init_from"), identity=identity, group=group
+        )

@@ -1,60 +1,258 @@
-"""What a killed training needs to go on: one file in the state folder, replaced after every epoch."""
+"""What a killed training needs to go on: checkpoints in the state folder, each there whole or not at all.
+
+`checkpoint.pt` is the newest one; `checkpoint.previous.pt` is the one before, for when the newest is damaged. The
+best snapshot changes less often than the rest: it has a file of its own, `best-NNNN.pt`, written when it is another
+one, before the checkpoint that names it by its epoch.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
+import math
+import os
+import time
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from vsepp.data.partial import whole_file
+from vsepp.data.space import full_disk_explained
 from vsepp.errors import VseppError
 
+log = logging.getLogger("vsepp")
+
 FILE = "checkpoint.pt"
+PREVIOUS = "checkpoint.previous.pt"
+
+SECONDS_BETWEEN = 60.0
+# Of the time so far: the checkpoints along the way together, and once more the one after the last epoch. Writing
+# so stays under 1 % of a training's time.
+SHARE = 0.005
+# What the first one is expected to take: a disk's answer, and bytes per second. After it, what the last one took.
+_ASSUMED_WAIT, _ASSUMED_RATE = 0.02, 2.5e8
 
 
-def save_checkpoint(folder: Path, content: dict[str, Any]) -> None:
-    """Write a checkpoint that is either there whole or the one before it.
-
-    Parameters
-    ----------
-    folder
-        State folder; it holds one checkpoint.
-    content
-        Tensors, numbers, strings and containers of them: it is read back without unpickling objects.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f".{FILE}.part"
-    torch.save(content, partial)
-    partial.replace(folder / FILE)
-
-
-def load_checkpoint(folder: Path, run: str) -> dict[str, Any] | None:
-    """Read the checkpoint of a run, or `None` where there is none.
+class Checkpoints:
+    """The checkpoints of one training: when to write one, writing, and taking up the last one.
 
     Parameters
     ----------
     folder
-        State folder.
-    run
-        The run's spec as JSON; a checkpoint holds that of the run that wrote it under `run`.
-
-    Raises
-    ------
-    VseppError
-        When the file is damaged or another run's.
+        State folder. It holds two checkpoints at most, and the best snapshots that they name.
+    identity
+        All that decides what is trained, nested mappings of what JSON can write: the run, the code, ... A
+        checkpoint that was written under another one is refused.
+    interval
+        Least seconds between two checkpoints. There are more where writing would cost more than its share of
+        the time. 0 writes whenever asked, whatever it costs; infinity never.
+    size
+        Bytes of a checkpoint with its best snapshot, about: decides when the first one is worth its time.
     """
-    path = folder / FILE
-    if not path.is_file():
+
+    def __init__(
+        self, folder: Path, identity: Mapping[str, Any], interval: float = SECONDS_BETWEEN, size: int = 0
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.written = ""
+        """Where in the training the last checkpoint is, in words; empty where there is none."""
+        self._identity = json.dumps(identity, sort_keys=True)
+        self._interval = interval
+        self._size = size
+        self._expected = _ASSUMED_WAIT + size / _ASSUMED_RATE
+        self._seconds = 0.0
+        self._began = self._last = time.monotonic()
+        self._best_epoch = 0
+
+    @property
+    def share(self) -> float:
+        """Share of this process's training time that went into writing checkpoints."""
+        return self._seconds / max(time.monotonic() - self._began, 1e-9)
+
+    def due(self, *, last: bool = False) -> bool:
+        """Whether to write one now. After the `last` epoch the interval does not count, only what writing costs."""
+        if self._interval == 0 or math.isinf(self._interval):
+            return self._interval == 0
+        now = time.monotonic()
+        allowed = SHARE * (now - self._began)
+        if last:
+            return self._expected <= allowed
+        return now - self._last >= self._interval and self._seconds + self._expected <= allowed
+
+    def save(
+        self, content: Mapping[str, Any], best_epoch: int, best: dict[str, torch.Tensor], where: str
+    ) -> None:
+        """Write a checkpoint; a kill at any moment leaves it or the one before.
+
+        Parameters
+        ----------
+        content
+            Tensors, numbers, strings and containers of them: it is read back without unpickling objects.
+        best_epoch
+            Epoch of the best snapshot, from 1; 0 where there is none yet.
+        best
+            Its weights; written only if the checkpoint before had those of another epoch.
+        where
+            Where in the training this is, in words.
+
+        Raises
+        ------
+        VseppError
+            When the disk is full; the checkpoint before stays.
+        """
+        started = time.monotonic()
+        before, self._best_epoch = self._best_epoch, best_epoch
+        if best_epoch not in (0, before):
+            self._write(self._best_path(best_epoch), {"epoch": best_epoch, "model": best})
+        whole = {
+            **content,
+            "identity": self._identity,
+            "best_epoch": best_epoch,
+            "where": where,
+        }
+        self._write(self.folder / FILE, whole, keep=self.folder / PREVIOUS)
+        for path in self.folder.glob("best-*.pt"):
+            if path not in (self._best_path(before), self._best_path(best_epoch)):
+                path.unlink()
+        self.written = where
+        self._last = time.monotonic()
+        self._expected = self._last - started
+        self._seconds += self._expected
+
+    def load(self) -> dict[str, Any] | None:
+        """Take up the newest checkpoint that is whole; `None` where there is none.
+
+        What a kill left half-written is removed. A damaged checkpoint is said, and removed once it is known
+        how to go on.
+
+        Returns
+        -------
+        dict
+            The content that was saved, and under `best` and `best_epoch` the best snapshot.
+
+        Raises
+        ------
+        VseppError
+            When the checkpoint was written under another identity, naming what differs. Nothing is removed.
+        """
+        for partial in self.folder.glob(".*"):  # ours, and what safetensors writes to before it renames
+            partial.unlink()
+        damaged: list[Path] = []
+        for path in (self.folder / FILE, self.folder / PREVIOUS):
+            if not path.is_file():
+                continue
+            try:
+                content = self._read(path)
+            except _Damaged as error:
+                log.warning("%s: damaged checkpoint (%s)", path, error)
+                damaged.append(path)
+                continue
+            if damaged:
+                log.warning("%s: goes on from the checkpoint before, of %s", path, content["where"])
+            if path.name == PREVIOUS:
+                path.replace(self.folder / FILE)  # what is damaged must not become the one before
+            self._best_epoch, self.written = content["best_epoch"], content["where"]
+            return content
+        if damaged:
+            log.error("%s: no checkpoint can be read; TRAINING STARTS FROM THE BEGINNING", self.folder)
+        for path in [*damaged, *self.folder.glob("best-*.pt")]:
+            path.unlink()
         return None
+
+    def _best_path(self, epoch: int) -> Path:
+        return self.folder / f"best-{epoch:04d}.pt"
+
+    def _write(self, path: Path, content: Mapping[str, Any], keep: Path | None = None) -> None:
+        """Replace `path`, atomically and past a power failure; what was there is kept as `keep`."""
+        with (
+            full_disk_explained(self.folder, "for a checkpoint", self._size),
+            whole_file(path) as partial,
+        ):
+            with partial.open("wb") as stream:
+                _save(dict(content), stream)
+                stream.flush()
+                os.fsync(stream.fileno())
+            if keep is not None and path.is_file():
+                path.replace(keep)
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        """Read a checkpoint and the best snapshot that it names."""
+        content = _load(path)
+        try:
+            identity, best_epoch = content["identity"], content["best_epoch"]
+        except (KeyError, TypeError) as error:
+            raise _Damaged(f"holds no {error}") from error
+        _refuse_other(path, json.loads(identity), json.loads(self._identity))
+        content["best"] = {}
+        if best_epoch:
+            best = _load(self._best_path(best_epoch))
+            if best.get("epoch") != best_epoch:
+                raise _Damaged(f"{self._best_path(best_epoch).name} is of epoch {best.get('epoch')}")
+            content["best"] = best["model"]
+        return content
+
+
+class _Damaged(Exception):
+    """A file that is not what was written."""
+
+
+def _save(content: dict[str, Any], stream: Any) -> None:
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises whatever the bytes make of themselves
+        torch.save(content, stream)
+    except RuntimeError as error:
+        # torch speaks of positions in the file when the system refused to write.
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from error
+        raise
+
+
+def _load(path: Path) -> dict[str, Any]:
+    """Content of a file, every byte compared with its checksum, which `torch.load` does not do."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if wrong := archive.testzip():
+                raise _Damaged(f"{path.name}: checksum of {wrong} is wrong")
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except (_Damaged, MemoryError, PermissionError):
+        raise
+    except Exception as error:  # zipfile and torch raise whatever the bytes make of themselves
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise _Damaged(f"{path.name}: {lines[0]}") from error
+
+
+def _refuse_other(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    """Raise where a checkpoint's identity is another one, with both values of all that differs."""
+    there, here = _flat(theirs), _flat(ours)
+    differing = [
+        f"{key}: {there.get(key, 'nothing')} in the checkpoint, {here.get(key, 'nothing')} now"
+        for key in sorted(there.keys() | here.keys())
+        if key not in there or key not in here or there[key] != here[key]
+    ]
+    if differing:
         raise VseppError(
-            f"{path}: damaged checkpoint ({error}); delete it to train from the start"
-        ) from error
-    if content.get("run") != run:
-        raise VseppError(f"{path}: the checkpoint of another run; give each run a state folder of its own")
-    return content
+            f"{path}: the checkpoint of other code or of another run; {'; '.join(differing)}. Give each run a "
+            f"state folder of its own, or delete {path.parent} to train from the start"
+        )
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with dotted keys."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
 
 
 def random_states(device: torch.device) -> dict[str, Any]:

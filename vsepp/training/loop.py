@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-import time
-from dataclasses import asdict, dataclass, field
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,52 +12,20 @@ import numpy as np
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.evaluation.encode import encode_split
-from vsepp.evaluation.metrics import RetrievalMetrics, retrieval_metrics
-from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.models.encoders import load_encoder
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, read_weights
-from vsepp.progress import track
 from vsepp.provenance.publish import publish
-from vsepp.spec import RunSpec, to_json
-from vsepp.training.adam import Adam
-from vsepp.training.batches import Batch, epoch_batches, steps_per_epoch
-from vsepp.training.checkpoint import load_checkpoint, random_states, restore_random_states, save_checkpoint
+from vsepp.spec import RunSpec, to_dict, to_json
+from vsepp.training.checkpoint import SECONDS_BETWEEN, Checkpoints
 from vsepp.training.data import TrainingData
-from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed, recalls, write_history
-from vsepp.training.schedule import learning_rate, legacy_training_mode, loss_name
-from vsepp.training.step import (
-    LossFunction,
-    StepInputs,
-    collapsed_loss,
-    loss_function,
-    make_optimiser,
-    train_step,
-)
+from vsepp.training.distributed import ALONE, Group, require_divisible
+from vsepp.training.epoch import train_epoch
+from vsepp.training.history import write_history
+from vsepp.training.memory import checkpoint_bytes, memory_explained
+from vsepp.training.state import EpochSoFar, Training, go_on, save
+from vsepp.training.step import make_optimiser
 
 log = logging.getLogger("vsepp")
-
-# Losses stay on the device for so many steps, so that a GPU need not wait for the host after each.
-STEPS_BETWEEN_CHECKS = 50
-# Validation images and captions whose scores tell whether the model has collapsed.
-SPREAD_OVER = 256
-
-
-@dataclass
-class Training:
-    """All that changes while a run trains."""
-
-    run: RunSpec
-    data: TrainingData
-    device: torch.device
-    model: JointEmbedding
-    optimiser: Adam
-    history: list[EpochRecord] = field(default_factory=list)
-    best: dict[str, torch.Tensor] = field(default_factory=dict)
-    """Weights of the best epoch so far, on the CPU."""
-    best_epoch: int = 0
-    collapsed_losses: dict[tuple, float] = field(default_factory=dict)
-    """Size of a batch → its loss if all embeddings were equal; follows from the rest, so it is not saved."""
 
 
 def train(
@@ -67,11 +35,15 @@ def train(
     state: Path,
     device: torch.device,
     init_from: Path | None = None,
+    *,
+    identity: Mapping[str, Any] | None = None,
+    checkpoint_seconds: float = SECONDS_BETWEEN,
+    group: Group = ALONE,
 ) -> dict[str, Any]:
     """Train a run, select the snapshot with the best sum of recalls on validation, and publish it.
 
-    A training that was killed goes on from the last epoch that it finished and ends with the same weights as
-    one that was not, bit for bit on a CPU.
+    A training that was killed goes on from its last checkpoint, within an epoch too, and ends with the same
+    weights and history as one that was not, bit for bit on a CPU.
 
     Parameters
     ----------
@@ -88,29 +60,50 @@ def train(
         Where to compute.
     init_from
         Folder of the frozen run whose best snapshot a fine-tuned run starts from, with a new Adam.
+    identity
+        What else decides the result, for JSON: digests of the code and of the inputs. A checkpoint that was
+        written under another one, or by another run, is refused.
+    checkpoint_seconds
+        Least time between two checkpoints; see `Checkpoints`.
+    group
+        The processes that train the run together. Only the first one validates and writes; the facts of the
+        others are empty.
 
     Returns
     -------
     dict
-        Facts for the manifest: best epoch and its rsum, epochs, parameters, pairs, collapsed epochs, speed.
+        Facts for the manifest: best epoch and its rsum, epochs, parameters, pairs, collapsed epochs, speed, and the
+        shares of the time that validation (median epoch) and writing checkpoints (in this process) took.
 
     Raises
     ------
     VseppError
-        When the loss is no longer finite (the last checkpoint stays), when artefacts do not fit the run, and
-        when `init_from` is missing or given to a run that starts from nothing.
+        When the loss is no longer finite or memory runs out (the last checkpoint stays), when artefacts or the
+        checkpoint do not fit the run, and when `init_from` is missing or given to a run that starts from nothing.
     """
-    training = _start(run, data, device, init_from)
-    _go_on(training, state)
-    for epoch in range(len(training.history), run.schedule.epochs):
-        training.history.append(_epoch(training, epoch))
-        _report(training)
-        save_checkpoint(state, _checkpoint(training))
-    return _finish(training, out, state)
+    require_divisible(run, group)
+    model = _model(run, data, init_from)
+    with memory_explained(run, model, device):
+        model.to(device)
+        interval = checkpoint_seconds if group.first else math.inf
+        checkpoints = Checkpoints(
+            state, {"run": to_dict(run), **(identity or {})}, interval, checkpoint_bytes(model)
+        )
+        optimiser = make_optimiser(model, run.schedule.learning_rate)
+        training = Training(run, data, device, model, optimiser, checkpoints, group)
+        go_on(training)
+        for epoch in range(len(training.history), run.schedule.epochs):
+            training.history.append(train_epoch(training, epoch))
+            training.so_far = EpochSoFar()
+            if group.first:
+                _report(training)
+            if checkpoints.due(last=epoch + 1 == run.schedule.epochs):
+                save(training)
+        return _finish(training, out, state) if group.first else {}
 
 
-def _start(run: RunSpec, data: TrainingData, device: torch.device, init_from: Path | None) -> Training:
-    """A training before its first step."""
+def _model(run: RunSpec, data: TrainingData, init_from: Path | None) -> JointEmbedding:
+    """The model before its first step, on the CPU."""
     if run.finetuned and init_from is None:
         raise VseppError(
             f"run {run.id}: starts from {run.finetune_from}, but no folder of that run was given"
@@ -126,165 +119,7 @@ def _start(run: RunSpec, data: TrainingData, device: torch.device, init_from: Pa
     if init_from is not None:
         path = init_from / "model.safetensors"
         model.load_weights(read_weights(path), path)
-    model.to(device)
-    return Training(run, data, device, model, make_optimiser(model, run.schedule.learning_rate))
-
-
-def _go_on(training: Training, state: Path) -> None:
-    """Take up the last checkpoint, if there is one."""
-    saved = load_checkpoint(state, to_json(training.run))
-    if saved is None:
-        return
-    training.model.load_state_dict(saved["model"])
-    training.optimiser.load_state_dict(saved["optimiser"])
-    training.history = [EpochRecord(**record) for record in saved["history"]]
-    training.best, training.best_epoch = saved["best"], saved["best_epoch"]
-    restore_random_states(saved["random"], training.device)
-    log.info("%s: goes on after epoch %d", training.run.id, len(training.history))
-
-
-def _checkpoint(training: Training) -> dict[str, Any]:
-    return {
-        "run": to_json(training.run),
-        "model": training.model.state_dict(),
-        "optimiser": training.optimiser.state_dict(),
-        "history": [asdict(record) for record in training.history],
-        "best": training.best,
-        "best_epoch": training.best_epoch,
-        "random": random_states(training.device),
-    }
-
-
-def _epoch(training: Training, epoch: int) -> EpochRecord:
-    """Train for one epoch (from 0) and validate."""
-    run, data = training.run, training.data
-    rate = learning_rate(run.schedule, epoch)
-    training.optimiser.learning_rate = rate
-    started = time.monotonic()
-    loss, if_collapsed = _steps(training, epoch, rate)
-    trained = time.monotonic()
-    metrics, spread = _validate(training)
-    n_images = len(data.validation.images)
-    best = max((record.rsum for record in training.history), default=-1.0)
-    if metrics.rsum > best:
-        training.best = {
-            key: value.detach().cpu().clone() for key, value in training.model.state_dict().items()
-        }
-        training.best_epoch = epoch + 1
-    return EpochRecord(
-        epoch=epoch + 1,
-        loss=loss,
-        lr=rate,
-        **recalls(metrics),
-        seconds=time.monotonic() - started,
-        pairs_per_second=len(data.pairs) / (trained - started),
-        collapsed=int(
-            is_collapsed(loss, if_collapsed, spread / run.loss.margin, metrics.rsum / chance_rsum(n_images))
-        ),
-    )
-
-
-def _steps(training: Training, epoch: int, rate: float) -> tuple[float, float]:
-    """Take the steps of an epoch; mean loss per query, and what it would be if all embeddings were equal."""
-    run, data = training.run, training.data
-    loss = loss_function(run.loss, loss_name(run.loss, epoch, run.schedule.epochs))
-    total = steps_per_epoch(len(data.pairs), run.schedule.batch_size)
-    batches = epoch_batches(
-        len(data.pairs),
-        run.schedule.batch_size,
-        order_seed=run.order_seed,
-        epoch=epoch,
-        negative_set=run.loss.negative_set,
-    )
-    what = f"{run.id} epoch {epoch + 1}/{run.schedule.epochs}"
-    losses: list[torch.Tensor] = []
-    checked, if_collapsed = 0.0, 0.0
-    for step, batch in enumerate(track(batches, total, what, "step")):
-        _set_encoder_mode(training, epoch * total, step)
-        inputs = step_inputs(data, batch, epoch, training.device, mask=run.loss.mask_same_image)
-        losses.append(train_step(training.model, training.optimiser, loss, inputs, run.schedule.clip_norm))
-        if_collapsed += _if_collapsed(training, loss, inputs, epoch)
-        if len(losses) == STEPS_BETWEEN_CHECKS or step == total - 1:
-            values = torch.stack(losses).double().cpu()
-            _check_finite(values, training, epoch, step + 1 - len(losses), rate)
-            checked += float(values.sum())
-            losses.clear()
-    return checked / len(data.pairs), if_collapsed / len(data.pairs)
-
-
-def step_inputs(
-    data: TrainingData, batch: Batch, epoch: int, device: torch.device, *, mask: bool = False
-) -> StepInputs:
-    """Gather the features and tokens of a batch on the device."""
-    ids, lengths = data.tokens.padded(data.pairs[batch.pairs])
-    negatives = None if batch.negatives is None else torch.from_numpy(batch.negatives).to(device)
-    return StepInputs(
-        images=data.train_inputs(batch.pairs, epoch).to(device),
-        ids=torch.from_numpy(ids).to(device),
-        lengths=torch.from_numpy(lengths),
-        queries=batch.queries,
-        negatives=negatives,
-        image_of=torch.from_numpy(data.image_of[batch.pairs]).to(device) if mask else None,
-    )
-
-
-def _set_encoder_mode(training: Training, before: int, step: int) -> None:
-    """Put an encoder of the model into training mode where the released code has it, else into evaluation.
-
-    Differs from the paper: the paper does not say. The released code enters training mode at the start of an
-    epoch and leaves it at the first validation, which comes every 500 steps of the whole training: `legacy`.
-    Departs from the code in that fine-tuning counts its steps from its own start.
-
-    Parameters
-    ----------
-    training
-        Its model's encoder is switched.
-    before, step
-        Steps of the epochs before, and of this epoch so far.
-    """
-    encoder = training.model.encoder
-    if encoder is not None:
-        legacy = training.run.encoder_mode == "legacy"
-        encoder.train(legacy and legacy_training_mode(before, step, training.run.legacy_steps))
-
-
-def _if_collapsed(training: Training, loss: LossFunction, inputs: StepInputs, epoch: int) -> float:
-    """Loss of the step if all embeddings were equal; batches of one size share it."""
-    negatives = None if inputs.negatives is None else len(inputs.negatives)
-    name = loss_name(training.run.loss, epoch, training.run.schedule.epochs)
-    size = (name, len(inputs.lengths), inputs.queries, negatives)
-    if size not in training.collapsed_losses:
-        training.collapsed_losses[size] = collapsed_loss(loss, inputs)
-    return training.collapsed_losses[size]
-
-
-def _check_finite(losses: torch.Tensor, training: Training, epoch: int, first: int, rate: float) -> None:
-    wrong = torch.nonzero(~torch.isfinite(losses)).flatten().tolist()
-    if wrong:
-        kept = f"the state after epoch {epoch} is kept" if epoch else "no epoch was finished"
-        raise VseppError(
-            f"run {training.run.id}: the loss is {losses[wrong[0]].item()} in epoch {epoch + 1}, step "
-            f"{first + wrong[0] + 1}, at learning rate {rate:g}; expected a finite number. Look for features "
-            f"that are not finite, lower learning_rate, or lower clip_norm; {kept}"
-        )
-
-
-def _validate(training: Training) -> tuple[RetrievalMetrics, float]:
-    """Recalls on the validation split, and the deviation of the scores of its first items."""
-    data = training.data
-    try:
-        found = encode_split(
-            training.model, data.eval_inputs, data.tokens, data.validation, device=training.device
-        )
-    except VseppError as error:
-        epoch = len(training.history) + 1
-        raise VseppError(f"run {training.run.id}: validation after epoch {epoch}: {error}") from error
-    ranks = retrieval_ranks(
-        found.image_embeddings, found.caption_embeddings, found.caption_to_image, found.similarity
-    )
-    some = (found.image_embeddings[:SPREAD_OVER], found.caption_embeddings[:SPREAD_OVER])
-    spread = training.model.scores(*(torch.from_numpy(embeddings) for embeddings in some)).std(correction=0)
-    return retrieval_metrics(ranks), float(spread)
+    return model
 
 
 def _report(training: Training) -> None:
@@ -308,7 +143,7 @@ def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
     """Write the results into the state folder, move them into place, and tell the facts."""
     from safetensors.torch import save_file
 
-    run, history = training.run, training.history
+    run, history, checkpoint_share = training.run, training.history, training.checkpoints.share
     # `best` is of the whole model; a frozen encoder is not in the model at all, so nothing need be left out.
     save_file({key: value.contiguous() for key, value in training.best.items()}, state / "model.safetensors")
     write_history(state / "history.csv", history)
@@ -325,5 +160,8 @@ def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
         "collapsed_epochs": [record.epoch for record in history if record.collapsed],
         "collapsed": bool(history[-1].collapsed),
         "pairs_per_second": float(np.median([record.pairs_per_second for record in history])),
+        "validation_share": float(np.median(training.validation_shares)),
+        "checkpoint_share": checkpoint_share,
         "device": str(training.device),
+        "processes": training.group.size,
     }

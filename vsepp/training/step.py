@@ -11,11 +11,16 @@ from vsepp.components import component
 from vsepp.models.joint import JointEmbedding
 from vsepp.spec import LossSpec
 from vsepp.training.adam import Adam
+from vsepp.training.distributed import ALONE, Group
 
 
 @dataclass(frozen=True)
 class StepInputs:
-    """What a step reads: n pairs, of which the first `queries` are queries."""
+    """What a step reads: n pairs, of which the first `queries` are queries.
+
+    Where several processes train a run, `images`, `ids` and `lengths` are of this one's share of the pairs, and
+    the rest is about all n; see `vsepp.training.distributed`.
+    """
 
     images: torch.Tensor
     """Features `(n, feature_dim)`, or uint8 crops `(n, size, size, 3)` for an encoder in the model."""
@@ -28,6 +33,13 @@ class StepInputs:
     """int64 `(m,)`, positions among the n pairs; `None` means all."""
     image_of: torch.Tensor | None
     """`(n,)`, given where captions of one image shall not be negatives of each other."""
+    batch_pairs: int | None = None
+    """n, where this process has loaded a share of them only."""
+
+    @property
+    def pairs(self) -> int:
+        """n, the pairs of the whole batch."""
+        return len(self.lengths) if self.batch_pairs is None else self.batch_pairs
 
 
 LossFunction = Callable[[torch.Tensor, StepInputs], torch.Tensor]
@@ -68,6 +80,7 @@ def train_step(
     loss: LossFunction,
     inputs: StepInputs,
     clip_norm: float,
+    group: Group = ALONE,
 ) -> torch.Tensor:
     """Take one step and return the loss that it saw, a detached scalar on the model's device.
 
@@ -81,11 +94,17 @@ def train_step(
         The pairs.
     clip_norm
         Largest global L2 norm of the gradient of the summed loss.
+    group
+        The processes that take this step together.
     """
     optimiser.zero_grad()
-    scores = model.scores(model.embed_images(inputs.images), model.embed_captions(inputs.ids, inputs.lengths))
-    value = loss(scores, inputs)
-    value.backward()
+    images, captions = group.gather(
+        model.embed_images(inputs.images), model.embed_captions(inputs.ids, inputs.lengths), inputs.pairs
+    )
+    value = loss(model.scores(images, captions), inputs)
+    # Each process has the loss of the whole batch, and their gradients are added: so each stands for its part.
+    (value / group.size).backward()
+    group.add_gradients(optimiser.parameters)
     torch.nn.utils.clip_grad_norm_(optimiser.parameters, clip_norm)
     optimiser.step()
     return value.detach()
@@ -96,5 +115,5 @@ def collapsed_loss(loss: LossFunction, inputs: StepInputs) -> float:
 
     MH stays at that value when a model has collapsed to one point, where no negative is harder than another.
     """
-    pairs = len(inputs.lengths)
+    pairs = inputs.pairs
     return float(loss(torch.zeros(pairs, pairs, device=inputs.images.device), inputs))

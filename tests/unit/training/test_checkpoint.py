@@ -1,65 +1,274 @@
+import itertools
+import math
+import resource
+import shutil
+import types
+
 import pytest
 import torch
 
 from vsepp.errors import VseppError
+from vsepp.training import checkpoint
 from vsepp.training.checkpoint import (
     FILE,
-    load_checkpoint,
+    PREVIOUS,
+    Checkpoints,
     random_states,
     restore_random_states,
-    save_checkpoint,
 )
 
 CPU = torch.device("cpu")
+SPEC = {"run": {"loss": {"margin": 0.2}, "splits": ["train"]}, "code": "abc"}
+
+
+def save(checkpoints, number, best=0):
+    """A checkpoint whose content tells its number."""
+    checkpoints.save(
+        {"number": number, "w": torch.full((50,), float(number))},
+        best,
+        {"w": torch.full((50,), float(best))},
+        f"epoch {number}",
+    )
+
+
+def number(folder, identity=SPEC):
+    content = Checkpoints(folder, identity).load()
+    return None if content is None else content["number"]
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def flip(path, place):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
 
 
 def test_a_checkpoint_is_read_back(tmp_path):
     content = {
-        "run": "a",
         "model": {"w": torch.rand(3, 2)},
         "means": [torch.rand(2)],
         "history": [{"loss": 0.1}],
+        "sizes": {("max_of_hinges", 16, None): 0.4},
     }
-    save_checkpoint(tmp_path / "state", content)
-    read = load_checkpoint(tmp_path / "state", "a")
-    assert read["history"] == content["history"]
+    best = {"w": torch.rand(3, 2)}
+    Checkpoints(tmp_path / "state", SPEC).save(content, 2, best, "epoch 3, step 4")
+    again = Checkpoints(tmp_path / "state", SPEC)
+    read = again.load()
+    assert read["history"] == content["history"] and read["sizes"] == content["sizes"]
     assert torch.equal(read["model"]["w"], content["model"]["w"])
     assert torch.equal(read["means"][0], content["means"][0])
+    assert read["best_epoch"] == 2 and torch.equal(read["best"]["w"], best["w"])
+    assert again.written == "epoch 3, step 4"
 
 
-def test_the_state_folder_holds_the_last_checkpoint_alone(tmp_path):
-    for epoch in range(3):
-        save_checkpoint(tmp_path, {"run": "a", "epoch": epoch})
-    assert [path.name for path in tmp_path.iterdir()] == [FILE]
-    assert load_checkpoint(tmp_path, "a")["epoch"] == 2
+def test_the_last_two_checkpoints_are_kept_and_the_snapshots_that_they_name(tmp_path):
+    checkpoints = Checkpoints(tmp_path, SPEC)
+    save(checkpoints, 1)
+    assert names(tmp_path) == [FILE]
+    for at, best in ((2, 2), (3, 2), (4, 4), (5, 5)):
+        save(checkpoints, at, best)
+    assert names(tmp_path) == ["best-0004.pt", "best-0005.pt", PREVIOUS, FILE]
+    save(checkpoints, 6, 5)
+    assert names(tmp_path) == ["best-0005.pt", PREVIOUS, FILE]
+    assert number(tmp_path) == 6
+    (tmp_path / FILE).unlink()
+    assert number(tmp_path) == 5
+
+
+def test_a_best_snapshot_that_has_not_changed_is_not_written_again(tmp_path):
+    checkpoints = Checkpoints(tmp_path, SPEC)
+    save(checkpoints, 1, 1)
+    before = (tmp_path / "best-0001.pt").stat()
+    save(checkpoints, 2, 1)
+    again = Checkpoints(tmp_path, SPEC)
+    again.load()
+    save(again, 3, 1)
+    after = (tmp_path / "best-0001.pt").stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
 def test_without_a_checkpoint_there_is_nothing_to_go_on_from(tmp_path):
-    assert load_checkpoint(tmp_path, "a") is None
+    checkpoints = Checkpoints(tmp_path / "new", SPEC)
+    assert checkpoints.load() is None and checkpoints.written == ""
 
 
-def test_a_write_that_was_cut_short_leaves_the_one_before(tmp_path):
-    save_checkpoint(tmp_path, {"run": "a", "epoch": 1})
-    (tmp_path / f".{FILE}.part").write_bytes(b"half")
-    assert load_checkpoint(tmp_path, "a")["epoch"] == 1
+def test_what_a_kill_left_half_written_is_removed(tmp_path):
+    save(Checkpoints(tmp_path, SPEC), 1)
+    for name in (f".{FILE}.123.part", ".best-0001.pt.123.part", ".tmpAbC"):
+        (tmp_path / name).write_bytes(b"half")
+    assert number(tmp_path) == 1
+    assert names(tmp_path) == [FILE]
 
 
-def test_another_runs_checkpoint_is_refused(tmp_path):
-    save_checkpoint(tmp_path, {"run": "a"})
-    with pytest.raises(VseppError, match="checkpoint of another run"):
-        load_checkpoint(tmp_path, "b")
+def test_a_wrong_bit_anywhere_is_found_or_of_no_consequence(tmp_path):
+    whole = tmp_path / "whole"
+    checkpoints = Checkpoints(whole, SPEC)
+    save(checkpoints, 1, 1)
+    save(checkpoints, 2, 1)
+    found = []
+    for place in range(5, (whole / FILE).stat().st_size, 61):
+        shutil.copytree(whole, tmp_path / str(place))
+        flip(tmp_path / str(place) / FILE, place)
+        content = Checkpoints(tmp_path / str(place), SPEC).load()
+        assert torch.equal(content["w"], torch.full((50,), float(content["number"])))
+        found.append(content["number"])
+    assert set(found) == {1, 2}  # there is padding
 
 
-def test_a_damaged_checkpoint_is_refused_and_named(tmp_path):
-    (tmp_path / FILE).write_bytes(b"not a checkpoint")
-    with pytest.raises(VseppError, match=f"{FILE}: damaged checkpoint"):
-        load_checkpoint(tmp_path, "a")
+def test_a_wrong_bit_in_a_weight_falls_back_to_the_checkpoint_before(tmp_path, caplog):
+    checkpoints = Checkpoints(tmp_path, SPEC)
+    save(checkpoints, 1)
+    save(checkpoints, 2)
+    path = tmp_path / FILE
+    flip(path, path.read_bytes().index(torch.full((50,), 2.0).numpy().tobytes()) + 7)
+    assert torch.load(path, weights_only=True)["number"] == 2  # torch would not notice
+    assert number(tmp_path) == 1
+    assert f"{FILE}: damaged" in caplog.text and "checksum" in caplog.text
+    assert "goes on from the checkpoint before, of epoch 1" in caplog.text
+    caplog.clear()
+    assert number(tmp_path) == 1  # what was damaged is gone
+    assert names(tmp_path) == [FILE] and not caplog.text
 
 
-def test_no_object_is_unpickled(tmp_path):
-    save_checkpoint(tmp_path, {"run": "a", "path": tmp_path})
-    with pytest.raises(VseppError, match="damaged checkpoint"):
-        load_checkpoint(tmp_path, "a")
+@pytest.mark.parametrize("harm", ["cut", "missing", "other"])
+def test_a_checkpoint_without_its_best_snapshot_falls_back(tmp_path, caplog, harm):
+    checkpoints = Checkpoints(tmp_path, SPEC)
+    save(checkpoints, 1, 1)
+    save(checkpoints, 2, 2)
+    best = tmp_path / "best-0002.pt"
+    if harm == "cut":
+        best.write_bytes(best.read_bytes()[:-100])
+    elif harm == "missing":
+        best.unlink()
+    else:
+        best.write_bytes((tmp_path / "best-0001.pt").read_bytes())
+    read = Checkpoints(tmp_path, SPEC).load()
+    assert read["number"] == 1 and torch.equal(read["best"]["w"], torch.full((50,), 1.0))
+    assert "best-0002.pt" in caplog.text
+
+
+def test_after_a_fall_the_good_one_outlives_the_next_write(tmp_path):
+    checkpoints = Checkpoints(tmp_path, SPEC)
+    for at in (1, 2):
+        save(checkpoints, at, at)
+    (tmp_path / FILE).write_bytes(b"damaged")
+    again = Checkpoints(tmp_path, SPEC)
+    assert again.load()["number"] == 1
+    save(again, 3, 3)
+    (tmp_path / FILE).write_bytes(b"damaged")
+    assert number(tmp_path) == 1
+
+
+def test_all_damaged_is_said_loudly_and_leaves_an_empty_folder(tmp_path, caplog):
+    checkpoints = Checkpoints(tmp_path, SPEC)
+    for at in (1, 2):
+        save(checkpoints, at, at)
+    for name in (FILE, PREVIOUS):
+        (tmp_path / name).write_bytes(b"not a checkpoint")
+    assert number(tmp_path) is None
+    assert "TRAINING STARTS FROM THE BEGINNING" in caplog.text
+    assert names(tmp_path) == []
+
+
+def test_another_identity_is_refused_with_both_values(tmp_path):
+    save(Checkpoints(tmp_path, SPEC), 1)
+    other = {"run": {"loss": {"margin": 0.3}, "splits": ["train"]}, "code": "abd"}
+    with pytest.raises(VseppError) as caught:
+        Checkpoints(tmp_path, other).load()
+    for part in (
+        f"{tmp_path / FILE}: the checkpoint of other code or of another run",
+        "code: abc in the checkpoint, abd now; run.loss.margin: 0.2 in the checkpoint, 0.3 now.",
+        f"delete {tmp_path} to train from the start",
+    ):
+        assert part in str(caught.value)
+    assert "splits" not in str(caught.value)
+    assert number(tmp_path) == 1
+
+
+def test_a_refusal_removes_nothing(tmp_path):
+    checkpoints = Checkpoints(tmp_path, SPEC)
+    for at in (1, 2):
+        save(checkpoints, at, at)
+    (tmp_path / FILE).write_bytes(b"damaged")
+    before = names(tmp_path)
+    with pytest.raises(VseppError, match=f"{PREVIOUS}: the checkpoint of other code"):
+        Checkpoints(tmp_path, {"code": "other"}).load()
+    assert names(tmp_path) == before
+
+
+def test_no_object_is_unpickled(tmp_path, caplog):
+    Checkpoints(tmp_path, SPEC).save({"path": tmp_path}, 0, {}, "epoch 1")
+    assert number(tmp_path) is None
+    assert "damaged checkpoint" in caplog.text
+
+
+def test_a_full_disk_keeps_the_checkpoint_before(tmp_path):
+    checkpoints = Checkpoints(tmp_path, SPEC, size=123456)
+    save(checkpoints, 1)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(VseppError, match=r"no space for a checkpoint .*123,456 bytes are needed"):
+            save(checkpoints, 2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert names(tmp_path) == [FILE]
+    assert number(tmp_path) == 1
+
+
+def ticking(monkeypatch, seconds):
+    """A clock that goes on by so much at every look: a write, two looks, takes that long."""
+    ticks = itertools.count(step=seconds)
+    monkeypatch.setattr(checkpoint, "time", types.SimpleNamespace(monotonic=lambda: next(ticks)))
+
+
+def test_writing_stays_under_half_a_percent_of_the_time(tmp_path, monkeypatch):
+    ticking(monkeypatch, 1.0)
+    checkpoints = Checkpoints(tmp_path, SPEC)
+    written = 0
+    for look in range(1, 6001):
+        if checkpoints.due():
+            save(checkpoints, look)
+            written += 1
+            assert checkpoints.share <= 0.005 + 1 / look or written == 1
+    # Nothing was known of the first, so it came when the least time had passed.
+    assert 20 <= written <= 31
+    assert 0.003 < checkpoints.share <= 0.0051
+
+
+def test_quick_writes_keep_the_least_time_between_them(tmp_path, monkeypatch):
+    ticking(monkeypatch, 0.25)
+    checkpoints = Checkpoints(tmp_path, SPEC, interval=100)
+    looks = []
+    for look in range(1, 1901):
+        if checkpoints.due():
+            save(checkpoints, look)
+            looks.append(look)
+    assert len(looks) == 4  # of 475 seconds and a little
+    assert all(399 <= later - sooner <= 401 for sooner, later in itertools.pairwise(looks))
+
+
+def test_the_first_waits_for_longer_where_there_is_much_to_write(tmp_path, monkeypatch):
+    ticking(monkeypatch, 1.0)
+    large = Checkpoints(tmp_path, SPEC, size=1_000_000_000)  # taken to last 4 s
+    assert 795 < next(look for look in itertools.count() if large.due()) < 810
+
+
+def test_after_the_last_epoch_only_the_cost_counts(tmp_path, monkeypatch):
+    ticking(monkeypatch, 1.0)
+    checkpoints = Checkpoints(tmp_path, SPEC)
+    assert not checkpoints.due(last=True)  # 20 ms are much after one second
+    assert next(look for look in itertools.count(2) if checkpoints.due(last=True)) == 4
+    assert not checkpoints.due()
+
+
+def test_the_interval_can_ask_for_all_or_none(tmp_path):
+    assert Checkpoints(tmp_path, SPEC, interval=0, size=10**15).due()
+    never = Checkpoints(tmp_path, SPEC, interval=math.inf)
+    assert not never.due() and not never.due(last=True)
 
 
 def test_random_states_are_put_back():

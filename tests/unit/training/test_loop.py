@@ -1,19 +1,13 @@
-import csv
 import dataclasses
 import json
 import logging
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
+import re
 
 import numpy as np
 import pytest
 import tiny_corpus as tiny
 import torch
-from safetensors.torch import load_file
+from tiny_corpus import assert_same_results, history, killed_at, run_in, weights
 
 from vsepp.data.tokens import Tokens
 from vsepp.errors import VseppError
@@ -23,112 +17,9 @@ from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.losses import max_of_hinges
 from vsepp.models.encoders import load_encoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import to_json
-from vsepp.training.loop import train
+from vsepp.training.memory import memory_explained
 
-RUNS = {
-    "1C": tiny.FROZEN,
-    "RC, negatives beyond the batch": tiny.change(tiny.RC, loss__negative_set=24),
-    "few negatives, curriculum": tiny.change(tiny.FROZEN, loss__negative_set=2, loss__curriculum=1 / 3),
-    "order": tiny.change(tiny.FROZEN, model__similarity="order", model__absolute=True),
-    "legacy with dropout": tiny.LEGACY,
-    "legacy with BN": tiny.change(tiny.LEGACY, encoder=tiny.ENCODERS["resnet"]),
-}
-
-
-class Killed(Exception):
-    """Stands for whatever ends a process between two steps."""
-
-
-def killed_at(data, call):
-    """The data with a source of features that fails at its `call`-th use."""
-    calls = iter(range(call))
-
-    def inputs(pairs, epoch):
-        if next(calls, None) is None:
-            raise Killed
-        return data.train_inputs(pairs, epoch)
-
-    return dataclasses.replace(data, train_inputs=inputs)
-
-
-def weights(folder):
-    return load_file(folder / "model.safetensors")
-
-
-def history(folder):
-    with (folder / "history.csv").open(newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
-def assert_same_results(one, other):
-    first, second = weights(one), weights(other)
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[key], second[key]) for key in first)
-    clock = {"seconds", "pairs_per_second"}
-    for mine, theirs in zip(history(one), history(other), strict=True):
-        assert {k: v for k, v in mine.items() if k not in clock} == {
-            k: v for k, v in theirs.items() if k not in clock
-        }
-
-
-def run_in(folder, run, data, init_from=None):
-    facts = train(run, data, folder / "out", folder / "state", tiny.CPU, init_from)
-    return folder / "out", facts
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_a_training_cut_short_ends_bit_identical_with_one_that_was_not(corpus, tmp_path, name):
-    run = RUNS[name]
-    data = tiny.data_of(run, corpus)
-    whole, _ = run_in(tmp_path / "whole", run, data)
-    cut = tmp_path / "cut"
-    # Four steps an epoch: within the first, within the second, and within the third epoch.
-    for call in (3, 6, 5):
-        torch.manual_seed(call)
-        with pytest.raises(Killed):
-            run_in(cut, run, killed_at(data, call))
-        assert not (cut / "out").exists()
-    torch.manual_seed(99)
-    out, facts = run_in(cut, run, data)
-    assert_same_results(whole, out)
-    assert facts["epochs"] == 3
-
-
-def test_a_killed_process_goes_on_and_ends_bit_identical(corpus, tmp_path):
-    run = tiny.change(tiny.LEGACY, schedule__epochs=20)
-    out, state = tmp_path / "out", tmp_path / "state"
-    spec = tmp_path / "run.json"
-    spec.write_text(to_json(run))
-    command = [sys.executable, tiny.__file__, *map(str, (spec, corpus, out, state))]
-    process = subprocess.Popen(
-        command, cwd=Path(__file__).parents[3], env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    try:
-        deadline = time.monotonic() + 120
-        while not (state / "checkpoint.pt").is_file():
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.005)
-    finally:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    assert process.returncode == -signal.SIGKILL
-    assert not out.exists()
-    finished = len(torch.load(state / "checkpoint.pt", weights_only=True)["history"])
-    assert 1 <= finished < 20
-    data = tiny.data_of(run, corpus)
-    train(run, data, out, state, tiny.CPU)
-    whole, _ = run_in(tmp_path / "whole", run, data)
-    assert_same_results(whole, out)
-
-
-def test_a_training_that_was_killed_while_publishing_publishes(corpus, tmp_path):
-    data = tiny.data_of(tiny.FROZEN, corpus)
-    out, _ = run_in(tmp_path, tiny.FROZEN, data)
-    before = weights(out)
-    (out / "model.safetensors").unlink()
-    run_in(tmp_path, tiny.FROZEN, killed_at(data, 0))  # no step is taken again
-    assert all(torch.equal(value, before[key]) for key, value in weights(out).items())
+LEGACY_BN = tiny.change(tiny.LEGACY, encoder=tiny.ENCODERS["resnet"])
 
 
 def test_one_seed_gives_one_model_and_other_seeds_give_others(corpus, tmp_path):
@@ -222,7 +113,7 @@ def test_results_hold_the_spec_a_row_an_epoch_and_no_frozen_encoder(corpus, tmp_
 
 
 def test_a_legacy_encoder_moves_its_statistics_and_not_its_weights(corpus, tmp_path):
-    run = RUNS["legacy with BN"]
+    run = LEGACY_BN
     out, _ = run_in(tmp_path, run, tiny.data_of(run, corpus))
     before = load_encoder(run.encoder, corpus / "encoder-resnet").state_dict()
     after = {k.removeprefix("encoder."): v for k, v in weights(out).items() if k.startswith("encoder.")}
@@ -264,15 +155,15 @@ def test_fine_tuning_trains_the_encoder_and_leaves_its_statistics(corpus, tmp_pa
     moved = {key for key in before if not torch.equal(found[f"encoder.{key}"], before[key])}
     assert moved == {key for key in before if key.endswith(("weight", "bias"))}
     assert facts["encoder_in_model"]
-    with pytest.raises(Killed):
-        run_in(tmp_path / "cut", run, killed_at(data, 6), frozen_run)
+    with pytest.raises(tiny.Killed):
+        run_in(tmp_path / "cut", run, killed_at(data, 6), frozen_run, checkpoint_seconds=0)
     again, _ = run_in(tmp_path / "cut", run, data, frozen_run)
     assert_same_results(out, again)
 
 
 def test_fine_tuning_goes_on_from_another_live_encoder(corpus, tmp_path):
     """A frozen `legacy` run hands over the statistics that it moved."""
-    first = RUNS["legacy with BN"]
+    first = LEGACY_BN
     start, _ = run_in(tmp_path / "first", first, tiny.data_of(first, corpus))
     run = tiny.change(
         tiny.FINETUNED, encoder=tiny.ENCODERS["resnet"], schedule__epochs=1, schedule__learning_rate=0.0
@@ -303,18 +194,26 @@ def test_nan_in_the_loss_names_the_step_and_keeps_the_state(corpus, tmp_path):
     order = np.random.default_rng((1, 0, 1)).permutation(len(data.pairs)).tolist()
     step = order.index(17) // 16 + 1
     with pytest.raises(VseppError) as caught:
-        run_in(tmp_path, tiny.FROZEN, dataclasses.replace(data, train_inputs=spoilt))
+        run_in(tmp_path, tiny.FROZEN, dataclasses.replace(data, train_inputs=spoilt), checkpoint_seconds=0)
     for part in (
         "run tiny",
         "the loss is nan",
         f"epoch 2, step {step}",
         "learning rate 0.01",
-        "after epoch 1 is kept",
+        f"the checkpoint of epoch {'1' if step == 1 else f'2, step {step - 1}'} is kept",
     ):
         assert part in str(caught.value)
     out, _ = run_in(tmp_path, tiny.FROZEN, data)
     whole, _ = run_in(tmp_path / "whole", tiny.FROZEN, data)
     assert_same_results(whole, out)
+
+
+def test_weights_that_are_not_finite_are_not_kept(corpus, tmp_path):
+    # The first step sees a finite loss and throws the weights beyond what single precision holds.
+    run = tiny.change(tiny.FROZEN, schedule__learning_rate=1e39)
+    with pytest.raises(VseppError, match=r"the loss is nan in epoch 1, step 2, .* no checkpoint yet"):
+        run_in(tmp_path, run, tiny.data_of(run, corpus), checkpoint_seconds=0)
+    assert not list((tmp_path / "state").iterdir())
 
 
 def test_a_collapse_is_logged_with_advice_and_recorded(corpus, tmp_path, caplog):
@@ -342,15 +241,86 @@ def test_a_collapse_is_logged_with_advice_and_recorded(corpus, tmp_path, caplog)
     assert not facts["collapsed_epochs"] and "may recover" not in caplog.text
 
 
-def test_the_checkpoint_of_another_run_is_refused(corpus, tmp_path):
-    data = tiny.data_of(tiny.FROZEN, corpus)
-    with pytest.raises(Killed):
-        run_in(tmp_path, tiny.FROZEN, killed_at(data, 5))
-    with pytest.raises(VseppError, match="checkpoint of another run"):
-        run_in(tmp_path, tiny.change(tiny.FROZEN, loss__margin=0.3), data)
-
-
 def test_a_split_that_is_not_there_is_refused():
     images, captions = tiny.tables()
     with pytest.raises(VseppError, match="'dev' has no images"):
         split_rows(images, captions, "dev")
+
+
+def test_facts_tell_what_share_of_the_time_validation_and_checkpoints_took(corpus, tmp_path):
+    data = tiny.data_of(tiny.FROZEN, corpus)
+    _, facts = run_in(tmp_path / "often", tiny.FROZEN, data, checkpoint_seconds=0)
+    assert 0 < facts["validation_share"] < 1
+    assert 0.01 < facts["checkpoint_share"] < 1
+    _, facts = run_in(tmp_path / "never", tiny.FROZEN, data, checkpoint_seconds=float("inf"))
+    assert facts["checkpoint_share"] == 0
+
+
+# No machine has so much: the allocator refuses, as it would a batch that is too large.
+TOO_MUCH = 1 << 60
+REFUSALS = {
+    "torch": lambda: torch.empty(TOO_MUCH, dtype=torch.uint8),
+    "numpy": lambda: np.empty(TOO_MUCH, np.uint8),
+}
+
+
+@pytest.mark.parametrize("library", REFUSALS)
+def test_out_of_memory_names_what_to_lower_and_what_it_takes_and_keeps_the_state(corpus, tmp_path, library):
+    data = tiny.data_of(tiny.FROZEN, corpus)
+
+    def greedy(pairs, epoch):
+        return REFUSALS[library]() if epoch == 1 else data.train_inputs(pairs, epoch)
+
+    with pytest.raises(VseppError) as caught:
+        run_in(tmp_path, tiny.FROZEN, dataclasses.replace(data, train_inputs=greedy), checkpoint_seconds=0)
+    said = str(caught.value)
+    for part in ("run tiny: out of memory on cpu", "Lower schedule.batch_size (16).", "of 16 pairs"):
+        assert part in said
+    assert "negative_set" not in said and "encoder" not in said
+    machine = float(re.search(r"the machine has ([0-9.]+) GiB", said)[1])
+    assert 0.1 < machine < 1e6
+    out, _ = run_in(tmp_path, tiny.FROZEN, killed_at(data, 8))  # eight of twelve steps are left
+    whole, _ = run_in(tmp_path / "whole", tiny.FROZEN, data)
+    assert_same_results(whole, out)
+
+
+@pytest.mark.parametrize(
+    ("run", "advice"),
+    [
+        (
+            tiny.change(tiny.FROZEN, loss__negative_set=24),
+            "Lower loss.negative_set (24), or schedule.batch_size",
+        ),
+        (tiny.change(tiny.FROZEN, loss__negative_set=8), "Lower schedule.batch_size (16)."),
+        (tiny.LEGACY, "schedule.batch_size (16), or take a smaller encoder than mini/vgg_mini"),
+    ],
+    ids=["beyond the batch", "within the batch", "live encoder"],
+)
+def test_what_to_lower_depends_on_the_run(corpus, tmp_path, run, advice):
+    data = dataclasses.replace(
+        tiny.data_of(run, corpus), train_inputs=lambda pairs, epoch: REFUSALS["torch"]()
+    )
+    with pytest.raises(VseppError, match=re.escape(advice)):
+        run_in(tmp_path, run, data)
+
+
+def test_other_failures_are_not_taken_for_a_lack_of_memory(corpus, tmp_path):
+    data = tiny.data_of(tiny.FROZEN, corpus)
+    narrow = dataclasses.replace(
+        data, train_inputs=lambda pairs, epoch: data.train_inputs(pairs, epoch)[:, 1:]
+    )
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):
+        run_in(tmp_path, tiny.FROZEN, narrow)
+
+
+def test_the_estimate_is_what_the_model_its_gradients_and_moments_take():
+    model = torch.nn.Sequential(
+        torch.nn.Linear(1000, 1000, bias=False), torch.nn.Linear(1000, 500, bias=False)
+    )
+    model[1].requires_grad_(False)
+    with (
+        pytest.raises(VseppError, match=r"moments take 0\.02 GiB"),
+        memory_explained(tiny.FROZEN, model, tiny.CPU),
+    ):
+        # 4 bytes × (1.5 million weights + 3 × 1 million that are trained) = 18 MB
+        raise MemoryError

@@ -1,15 +1,18 @@
 """A corpus of a few images with all artefacts of the steps before training, made by those steps.
 
-As a program it trains a run on it, to be killed: python tiny_corpus.py RUN.json CORPUS OUT STATE
+And how to train on it: here, cut short, or in a process that is to be killed.
 """
 
+import csv
 import dataclasses
-import sys
+import resource
+import signal
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
+from safetensors.torch import load_file
 
 from vsepp.data.tables import write_tables
 from vsepp.data.tokens import Tokens
@@ -185,8 +188,54 @@ def data_of(run, folder):
     return load_training_data(run, artefacts(folder, run.encoder.name), CPU)
 
 
-if __name__ == "__main__":
+class Killed(Exception):
+    """Stands for whatever ends a process between two steps."""
+
+
+def killed_at(data, call, source="train_inputs"):
+    """The data with a source of features that fails at its `call`-th use, from 0."""
+    calls = iter(range(call))
+    real = getattr(data, source)
+
+    def inputs(*arguments):
+        if next(calls, None) is None:
+            raise Killed
+        return real(*arguments)
+
+    return dataclasses.replace(data, **{source: inputs})
+
+
+def run_in(folder, run, data, init_from=None, **options):
+    facts = train(run, data, folder / "out", folder / "state", CPU, init_from, **options)
+    return folder / "out", facts
+
+
+def train_alone(spec, corpus, out, state, largest_file=None):
+    """Train with a checkpoint after every step; the system ends the process that writes a larger file."""
     torch.set_num_threads(1)
-    spec = from_json(RunSpec, sys.argv[1])
-    corpus, out, state = map(Path, sys.argv[2:])
-    train(spec, data_of(spec, corpus), out, state, CPU)
+    if largest_file is not None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+    run = from_json(RunSpec, spec)
+    train(run, data_of(run, Path(corpus)), Path(out), Path(state), CPU, checkpoint_seconds=0)
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def history(folder):
+    with (folder / "history.csv").open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def assert_same_results(one, other):
+    """Weights and history, all but what a clock says, to the last bit."""
+    first, second = weights(one), weights(other)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    clock = {"seconds", "pairs_per_second"}
+    for mine, theirs in zip(history(one), history(other), strict=True):
+        assert {k: v for k, v in mine.items() if k not in clock} == {
+            k: v for k, v in theirs.items() if k not in clock
+        }

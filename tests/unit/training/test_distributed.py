@@ -1,0 +1,333 @@
+"""Two and three gloo processes against one on the same batches.
+
+As a program this starts the processes: python test_distributed.py CORPUS OUT PORT...
+"""
+
+import contextlib
+import dataclasses
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+from multiprocessing.connection import wait
+from pathlib import Path
+
+import pytest
+import tiny_corpus as tiny
+import torch
+from safetensors.torch import load_file
+
+from vsepp.errors import VseppError
+from vsepp.models.encoders import load_encoder
+from vsepp.models.joint import JointEmbedding
+from vsepp.training.batches import epoch_batches
+from vsepp.training.distributed import ALONE, Group, join, require_divisible
+from vsepp.training.loop import train
+from vsepp.training.schedule import loss_name
+from vsepp.training.step import StepInputs, collapsed_loss, loss_function, make_optimiser, train_step
+
+pytestmark = pytest.mark.ddp
+
+RESNET = tiny.change(tiny.FINETUNED, encoder=tiny.ENCODERS["resnet"])
+# The 60 training pairs make four batches of 16, the last of 12, unless said otherwise.
+RUNS = {
+    "MH": tiny.FROZEN,
+    "SH": tiny.change(tiny.FROZEN, loss__name="sum_of_hinges"),
+    "dot product of images that are not normalised": tiny.change(
+        tiny.FROZEN, model__normalise_images=False, loss__name="sum_of_hinges"
+    ),
+    "order": tiny.change(tiny.FROZEN, model__similarity="order", model__absolute=True),
+    "order, root": tiny.change(
+        tiny.FROZEN, model__similarity="order", model__absolute=True, model__order_form="root"
+    ),
+    "negatives from a part of the batch": tiny.change(tiny.FROZEN, loss__negative_set=5),
+    "negatives beyond the batch": tiny.change(tiny.RC, loss__negative_set=31),
+    "captions of one image masked": tiny.change(tiny.FROZEN, loss__mask_same_image=True),
+    "curriculum": tiny.change(tiny.FROZEN, loss__curriculum=0.5),
+    "head only, caption projection": tiny.change(
+        tiny.FROZEN, model__caption_projection=True, model__text_dim=7
+    ),
+    "encoder in the model": RESNET,
+    "encoder without batch normalisation": tiny.FINETUNED,
+    "a last batch of one pair": tiny.change(tiny.FROZEN, schedule__batch_size=59),
+    "batches of two pairs": tiny.change(tiny.FROZEN, schedule__batch_size=2, loss__negative_set=2),
+}
+EPOCHS = 2
+SIZES = (2, 3)
+# Adam divides a gradient by its own size, and so makes much of the rounding of one that is nothing but rounding: that
+# of the bias of W_f under SH, where every caption is as often a negative as it is a positive.
+CLOSE = {"gradients": 1e-12, "weights": 1e-7}
+
+
+def double(model):
+    """The model in double precision, where orders of summation do not show."""
+
+    def cast(module, inputs):
+        return (inputs[0].double(),)
+
+    model.double().image_map.register_forward_pre_hook(cast)
+    if model.encoder is not None:
+        model.encoder.network.register_forward_pre_hook(cast)
+    return model
+
+
+def inputs_of(data, batch, epoch, group, mask):
+    mine = batch.pairs[group.share(len(batch.pairs))]
+    ids, lengths = data.tokens.padded(data.pairs[mine])
+    return StepInputs(
+        images=data.train_inputs(mine, epoch),
+        ids=torch.from_numpy(ids),
+        lengths=torch.from_numpy(lengths),
+        queries=batch.queries,
+        negatives=None if batch.negatives is None else torch.from_numpy(batch.negatives),
+        image_of=torch.from_numpy(data.image_of[batch.pairs]) if mask else None,
+        batch_pairs=len(batch.pairs),
+    )
+
+
+def steps(run, corpus, group, precision=double):
+    """Losses of all steps, gradients of the first one before clipping, and weights at the end."""
+    data = tiny.data_of(run, corpus)
+    encoder = None
+    if run.live_encoder:
+        encoder = load_encoder(run.encoder, corpus / f"encoder-{run.encoder.name}").requires_grad_().eval()
+    torch.manual_seed(run.init_seed)
+    model = precision(JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder))
+    optimiser = make_optimiser(model, run.schedule.learning_rate)
+    losses, gradients = [], {}
+    for epoch in range(EPOCHS):
+        loss = loss_function(run.loss, loss_name(run.loss, epoch, EPOCHS))
+        for batch in epoch_batches(
+            len(data.pairs), run.schedule.batch_size, order_seed=0, epoch=epoch,
+            negative_set=run.loss.negative_set,
+        ):  # fmt: skip
+            inputs = inputs_of(data, batch, epoch, group, run.loss.mask_same_image)
+            clip_norm = 0.5 if losses else float("inf")
+            losses.append(train_step(model, optimiser, loss, inputs, clip_norm, group))
+            if len(losses) == 1:
+                gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
+    group.check_same(model.state_dict(), run.id)
+    return {"losses": torch.stack(losses), "gradients": gradients, "weights": model.state_dict()}
+
+
+def exchanges(group):
+    """What `gather`, `from_first` and `check_same` give this process."""
+    mine = group.share(7)
+    everything = torch.arange(14.0).view(7, 2)
+    local = everything[mine].clone().requires_grad_()
+    images, captions = group.gather(local, 10 * local, 7)
+    # Each process weighs what it gathered in its own way.
+    (images.square().sum() * (group.rank + 1) + captions.sum()).backward()
+    found = {"images": images.detach(), "captions": captions.detach(), "gradient": local.grad}
+    found["told"] = group.from_first(lambda: {"rank": group.rank, "tensor": torch.ones(3), "none": None})
+    try:
+        group.check_same({"map.weight": torch.full((2,), float(group.rank))}, "run tiny")
+        found["error"] = ""
+    except VseppError as error:
+        found["error"] = str(error)
+    return found
+
+
+class Killed(Exception):
+    """Stands for whatever ends all processes between two steps."""
+
+
+def train_in(folder, corpus, group, calls=None):
+    """Train a whole run; end at the `calls`-th batch, as a kill of all processes would."""
+    data = tiny.data_of(tiny.FROZEN, corpus)
+    left = iter(range(calls if calls is not None else 1000))
+
+    def inputs(pairs, epoch):
+        if next(left, None) is None:
+            raise Killed
+        return data.train_inputs(pairs, epoch)
+
+    # The folders of another process would show that it has written.
+    out, state = folder / f"out-{group.rank}", folder / f"state-{group.rank}"
+    with contextlib.suppress(Killed):
+        return train(
+            tiny.FROZEN, dataclasses.replace(data, train_inputs=inputs), out, state, tiny.CPU,
+            checkpoint_seconds=0, group=group,
+        )  # fmt: skip
+
+
+def free_ports(count):
+    taken = [socket.socket() for _ in range(count)]
+    for one in taken:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in taken]
+    for one in taken:
+        one.close()
+    return ports
+
+
+@pytest.fixture(scope="module")
+def all_processes(corpus, tmp_path_factory):
+    """Folder of the results."""
+    out = tmp_path_factory.mktemp("ddp")
+    ports = [str(port) for port in free_ports(len(SIZES))]
+    subprocess.run(
+        [sys.executable, __file__, str(corpus), str(out), *ports],
+        cwd=Path(__file__).parents[3],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        timeout=300,
+        check=True,
+    )
+    return out
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def processes(request, all_processes):
+    """Results of each of two, or three, processes."""
+    size = request.param
+    return [torch.load(all_processes / f"{rank}-of-{size}.pt", weights_only=True) for rank in range(size)]
+
+
+@pytest.fixture(scope="module")
+def alone(corpus):
+    return {name: steps(run, corpus, ALONE) for name, run in RUNS.items()}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_processes_together_have_the_gradients_and_weights_of_one(processes, alone, name):
+    one = alone[name]
+    for found in processes:
+        many = found[name]
+        torch.testing.assert_close(many["losses"], one["losses"], rtol=1e-9, atol=1e-9)
+        for part in ("gradients", "weights"):
+            assert many[part].keys() == one[part].keys()
+            for key, value in one[part].items():
+                torch.testing.assert_close(many[part][key], value, rtol=0, atol=CLOSE[part])
+        assert all(
+            torch.equal(value, processes[0][name]["weights"][k]) for k, value in many["weights"].items()
+        )
+    # All that is trained has moved, or the comparison would say little.
+    assert all(gradient.abs().max() > 0 for gradient in one["gradients"].values())
+
+
+def test_in_single_precision_the_weights_are_those_of_one_process_within_rounding(processes, corpus):
+    one = steps(tiny.FROZEN, corpus, ALONE, lambda model: model)
+    for key, value in one["weights"].items():
+        torch.testing.assert_close(processes[1]["single"]["weights"][key], value, rtol=0, atol=1e-6)
+
+
+def test_gathered_embeddings_are_in_the_order_of_the_batch_and_their_gradients_are_added(processes):
+    size = len(processes)
+    everything = torch.arange(14.0).view(7, 2)
+    for found in processes:
+        assert torch.equal(found["exchanges"]["images"], everything)
+        assert torch.equal(found["exchanges"]["captions"], 10 * everything)
+    gradients = torch.cat([found["exchanges"]["gradient"] for found in processes])
+    weight = sum(range(1, size + 1))
+    torch.testing.assert_close(gradients, 2 * weight * everything + 10 * size)
+
+
+def test_what_the_first_process_found_out_reaches_all(processes):
+    for found in processes:
+        told = found["exchanges"]["told"]
+        assert told["rank"] == 0 and told["none"] is None
+        assert torch.equal(told["tensor"], torch.ones(3))
+
+
+def test_weights_that_differ_from_the_first_process_are_an_error(processes):
+    errors = [found["exchanges"]["error"] for found in processes]
+    assert errors[0] == ""
+    for rank, error in enumerate(errors[1:], start=1):
+        assert f"map.weight differs between process 0 and process {rank}" in error
+
+
+def test_a_training_on_several_processes_is_that_of_one_and_goes_on_bit_for_bit(
+    processes, all_processes, corpus, tmp_path
+):
+    train_in(tmp_path, corpus, ALONE)
+    one = load_file(tmp_path / "out-0" / "model.safetensors")
+    size = len(processes)
+    whole, cut = (all_processes / f"{name}-{size}" for name in ("whole", "cut"))
+    found, again = (load_file(folder / "out-0" / "model.safetensors") for folder in (whole, cut))
+    assert all(torch.equal(value, again[key]) for key, value in found.items())
+    for key, value in one.items():
+        torch.testing.assert_close(found[key], value, rtol=0, atol=1e-6)
+    for rank in range(1, size):
+        assert processes[rank]["facts"] == {}
+        assert not (cut / f"out-{rank}").exists() and not list((cut / f"state-{rank}").iterdir())
+    assert processes[0]["facts"]["processes"] == size and processes[0]["facts"]["epochs"] == 3
+
+
+@pytest.mark.parametrize("pairs", [1, 2, 5, 128])
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+def test_shares_are_neighbours_and_together_the_batch(pairs, size):
+    shares = [range(pairs)[Group(rank, size).share(pairs)] for rank in range(size)]
+    assert all(len(share) for share in shares)
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+    if pairs >= size:
+        assert [pair for share in shares for pair in share] == list(range(pairs))
+
+
+def test_a_share_counts_as_the_whole_batch_when_a_collapse_is_looked_for(corpus):
+    data = tiny.data_of(tiny.FROZEN, corpus)
+    batch = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=0))
+    whole = inputs_of(data, batch, 0, ALONE, False)
+    part = inputs_of(data, batch, 0, Group(1, 3), False)
+    loss = loss_function(tiny.FROZEN.loss)
+    assert len(part.lengths) == 5 and part.pairs == 16
+    assert collapsed_loss(loss, part) == collapsed_loss(loss, whole) == pytest.approx(16 * 0.4)
+
+
+def test_an_encoder_in_training_mode_is_not_divided():
+    with pytest.raises(VseppError, match=r"run tiny: encoder_mode is legacy.*got 2 processes"):
+        require_divisible(tiny.LEGACY, Group(0, 2))
+    require_divisible(tiny.LEGACY, ALONE)
+    require_divisible(tiny.FINETUNED, Group(0, 2))
+
+
+def test_without_torchrun_a_process_is_alone(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with join(tiny.CPU) as group:
+        assert group is ALONE and group.first
+        assert group.from_first(lambda: 3) == 3
+        assert not torch.distributed.is_initialized()
+
+
+def take_part(corpus, out, rank, ports):
+    """Meet the others as `torchrun` would have it, two and then three, and write what came of it."""
+    torch.set_num_threads(1)
+    for size, port in zip(SIZES, ports, strict=True):
+        if rank < size:
+            os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size)}
+            os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+            with join(tiny.CPU) as group:
+                found = {name: steps(run, corpus, group) for name, run in RUNS.items()}
+                found["single"] = steps(tiny.FROZEN, corpus, group, lambda model: model)
+                found["exchanges"] = exchanges(group)
+                train_in(out / f"whole-{size}", corpus, group)
+                # Within the second epoch, and then within the third.
+                assert [train_in(out / f"cut-{size}", corpus, group, calls) for calls in (6, 3)] == [
+                    None,
+                    None,
+                ]
+                found["facts"] = train_in(out / f"cut-{size}", corpus, group)
+                torch.save(found, out / f"{rank}-of-{size}.pt")
+
+
+def start(corpus, out, *ports):
+    """Fork the processes: importing torch takes longer than all that they do."""
+    fork = multiprocessing.get_context("fork")
+    processes = [
+        fork.Process(target=take_part, args=(Path(corpus), Path(out), rank, ports), daemon=True)
+        for rank in range(max(SIZES))
+    ]
+    for process in processes:
+        process.start()
+    # One that fails leaves the others waiting: they are daemons, and end with this process.
+    running = {process.sentinel: process for process in processes}
+    while running:
+        for sentinel in wait(list(running)):
+            process = running.pop(sentinel)
+            process.join()
+            if process.exitcode:
+                sys.exit(1)
+
+
+if __name__ == "__main__":
+    start(*sys.argv[1:])

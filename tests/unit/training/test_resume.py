@@ -1,0 +1,256 @@
+"""A training that is killed, at any moment and more than once, ends like one that was not."""
+
+import dataclasses
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import time
+
+import pytest
+import tiny_corpus as tiny
+import torch
+from tiny_corpus import Killed, assert_same_results, history, killed_at, run_in, weights
+
+from vsepp.errors import VseppError
+from vsepp.spec import to_json
+from vsepp.training.checkpoint import FILE, PREVIOUS
+
+pytestmark = pytest.mark.resume
+
+RUNS = {
+    "1C": tiny.FROZEN,
+    "RC, negatives beyond the batch": tiny.change(tiny.RC, loss__negative_set=24),
+    "few negatives, curriculum": tiny.change(tiny.FROZEN, loss__negative_set=2, loss__curriculum=1 / 3),
+    "masked": tiny.change(tiny.FROZEN, loss__name="sum_of_hinges", loss__mask_same_image=True),
+    "order": tiny.change(tiny.FROZEN, model__similarity="order", model__absolute=True),
+    "legacy with dropout": tiny.LEGACY,
+    "legacy with BN": tiny.change(tiny.LEGACY, encoder=tiny.ENCODERS["resnet"]),
+}
+STEPS = 4  # of an epoch; three epochs
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Makes processes that find torch loaded and are otherwise new."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["vsepp.training.loop", "vsepp.training.data"])
+    return context
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_training_cut_short_ends_bit_identical_with_one_that_was_not(corpus, tmp_path, name):
+    run = RUNS[name]
+    data = tiny.data_of(run, corpus)
+    whole, _ = run_in(tmp_path / "whole", run, data)
+    cut = tmp_path / "cut"
+    # After steps 3, 3 + 4 and 3 + 4 + 4 of twelve: within the first, the second and the third epoch.
+    for call in (3, 4, 4):
+        torch.manual_seed(call)
+        with pytest.raises(Killed):
+            run_in(cut, run, killed_at(data, call), checkpoint_seconds=0)
+        assert not (cut / "out").exists()
+    torch.manual_seed(99)
+    out, facts = run_in(cut, run, killed_at(data, 1))  # one step is left
+    assert_same_results(whole, out)
+    assert facts["epochs"] == 3
+
+
+def test_a_training_cut_short_in_its_validation_validates_again(corpus, tmp_path):
+    data = tiny.data_of(tiny.LEGACY, corpus)
+    whole, _ = run_in(tmp_path / "whole", tiny.LEGACY, data)
+    with pytest.raises(Killed):
+        run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, 1, "eval_inputs"), checkpoint_seconds=0)
+    out, _ = run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, STEPS))  # those of the third epoch
+    assert_same_results(whole, out)
+
+
+def test_without_a_checkpoint_a_killed_training_starts_anew_and_ends_the_same(corpus, tmp_path):
+    data = tiny.data_of(tiny.LEGACY, corpus)
+    whole, _ = run_in(tmp_path / "whole", tiny.LEGACY, data)
+    with pytest.raises(Killed):
+        run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, 7))  # far too early for one
+    assert not list((tmp_path / "cut/state").iterdir())
+    out, _ = run_in(tmp_path / "cut", tiny.LEGACY, data)
+    assert_same_results(whole, out)
+
+
+def written_at(path):
+    """When a file was written; `None` where there is none, as between two generations."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
+def test_a_process_killed_at_random_moments_ends_bit_identical(corpus, tmp_path, processes):
+    run = tiny.change(tiny.LEGACY, schedule__epochs=24, loss__negative_set=24)
+    out, state = tmp_path / "out", tmp_path / "state"
+    checkpoint = state / FILE
+    seed = int(time.time())
+    moments = random.Random(seed)
+    for _ in range(4):
+        before = written_at(checkpoint)
+        process = processes.Process(
+            target=tiny.train_alone, args=(to_json(run), str(corpus), str(out), str(state))
+        )
+        process.start()
+        deadline = time.monotonic() + 120
+        while written_at(checkpoint) in (None, before):
+            assert process.is_alive() and time.monotonic() < deadline
+            time.sleep(0.002)
+        time.sleep(moments.uniform(0, 0.15))
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL, f"seed {seed}"
+        assert not out.exists()
+        assert len(list(state.glob("[!.]*"))) <= 5  # two checkpoints, and a best snapshot not yet removed
+    data = tiny.data_of(run, corpus)
+    run_in(tmp_path, run, data, checkpoint_seconds=0)
+    whole, _ = run_in(tmp_path / "whole", run, data)
+    assert_same_results(whole, out)
+
+
+def test_a_process_killed_while_it_writes_a_checkpoint_leaves_the_one_before(corpus, tmp_path, processes):
+    data = tiny.data_of(tiny.LEGACY, corpus)
+    with pytest.raises(Killed):
+        run_in(tmp_path, tiny.LEGACY, killed_at(data, 6), checkpoint_seconds=0)
+    state = tmp_path / "state"
+    before = (state / FILE).read_bytes()
+    arguments = (to_json(tiny.LEGACY), str(corpus), str(tmp_path / "out"), str(state), len(before) // 2)
+    process = processes.Process(target=tiny.train_alone, args=arguments)
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGXFSZ
+    (partial,) = state.glob(".*.part")
+    assert 0 < partial.stat().st_size <= len(before) // 2
+    assert (state / FILE).read_bytes() == before
+    out, _ = run_in(tmp_path, tiny.LEGACY, killed_at(data, 6))  # six steps are left
+    assert not partial.exists()
+    whole, _ = run_in(tmp_path / "whole", tiny.LEGACY, data)
+    assert_same_results(whole, out)
+
+
+def states_after(steps, run, data, folder):
+    """The state folder as it was after each of these numbers of steps of one training."""
+    found = []
+    for number in steps:
+        with pytest.raises(Killed):
+            run_in(folder / str(number), run, killed_at(data, number), checkpoint_seconds=0)
+        found.append(folder / str(number) / "state")
+    return found
+
+
+def test_a_kill_between_the_best_snapshot_and_its_checkpoint_loses_neither(corpus, tmp_path):
+    run = tiny.change(tiny.FROZEN, schedule__epochs=10)
+    data = tiny.data_of(run, corpus)
+    whole, facts = run_in(tmp_path / "whole", run, data)
+    assert facts["best_epoch"] == 10  # it changes to the end
+    before, after = states_after([6 * STEPS, 10 * STEPS - 1], run, data, tmp_path)
+    ahead = {path.name for path in after.glob("best-*")} - {path.name for path in before.glob("best-*")}
+    assert ahead
+    for name in ahead:
+        shutil.copy(after / name, before / name)
+    out, _ = run_in(before.parent, run, data, checkpoint_seconds=0)
+    assert_same_results(whole, out)
+    assert len(list(before.glob("best-*"))) <= 2
+
+
+def test_a_kill_between_two_generations_goes_on_from_the_one_there_is(corpus, tmp_path):
+    data = tiny.data_of(tiny.FROZEN, corpus)
+    whole, _ = run_in(tmp_path / "whole", tiny.FROZEN, data)
+    (state,) = states_after([6], tiny.FROZEN, data, tmp_path)
+    (state / FILE).replace(state / PREVIOUS)
+    out, _ = run_in(state.parent, tiny.FROZEN, killed_at(data, 6))
+    assert_same_results(whole, out)
+
+
+def damage(path):
+    """Change one byte in the middle, as a bad disk does."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(corpus, tmp_path, caplog):
+    data = tiny.data_of(tiny.LEGACY, corpus)
+    whole, _ = run_in(tmp_path / "whole", tiny.LEGACY, data)
+    (state,) = states_after([6], tiny.LEGACY, data, tmp_path)
+    damage(state / FILE)
+    # The one before is of one step less.
+    with pytest.raises(Killed):
+        run_in(state.parent, tiny.LEGACY, killed_at(data, 6), checkpoint_seconds=0)
+    assert "checkpoint.pt: damaged" in caplog.text
+    assert "goes on from the checkpoint before, of epoch 2, step 1" in caplog.text
+    caplog.clear()
+    out, _ = run_in(state.parent, tiny.LEGACY, killed_at(data, 1))
+    assert "damaged" not in caplog.text
+    assert_same_results(whole, out)
+
+
+def test_with_all_checkpoints_damaged_training_starts_anew_and_says_so(corpus, tmp_path, caplog):
+    data = tiny.data_of(tiny.FROZEN, corpus)
+    whole, _ = run_in(tmp_path / "whole", tiny.FROZEN, data)
+    (state,) = states_after([6], tiny.FROZEN, data, tmp_path)
+    damage(state / FILE)
+    (state / PREVIOUS).write_bytes(b"")
+    with pytest.raises(Killed):
+        run_in(state.parent, tiny.FROZEN, killed_at(data, 3 * STEPS - 1))
+    assert "TRAINING STARTS FROM THE BEGINNING" in caplog.text
+    out, _ = run_in(state.parent, tiny.FROZEN, data)
+    assert_same_results(whole, out)
+
+
+@pytest.mark.parametrize(
+    ("run", "identity", "said"),
+    [
+        (
+            tiny.change(tiny.FROZEN, loss__margin=0.3),
+            {"code": "abc"},
+            "run.loss.margin: 0.2 in the checkpoint, 0.3",
+        ),
+        (tiny.FROZEN, {"code": "abd"}, "code: abc in the checkpoint, abd now"),
+        (
+            tiny.FROZEN,
+            {"code": "abc", "inputs": {"tokens": "1"}},
+            "inputs.tokens: nothing in the checkpoint, 1",
+        ),
+    ],
+    ids=["run", "code", "inputs"],
+)
+def test_the_checkpoint_of_something_else_is_refused_with_what_differs(corpus, tmp_path, run, identity, said):
+    data = tiny.data_of(tiny.FROZEN, corpus)
+    with pytest.raises(Killed):
+        run_in(tmp_path, tiny.FROZEN, killed_at(data, 5), checkpoint_seconds=0, identity={"code": "abc"})
+    with pytest.raises(VseppError) as caught:
+        run_in(tmp_path, run, data, identity=identity)
+    message = str(caught.value)
+    assert said in message and message.count(" in the checkpoint") == 1
+    assert f"delete {tmp_path / 'state'}" in message
+    # It was not touched.
+    run_in(tmp_path, tiny.FROZEN, killed_at(data, 7), identity={"code": "abc"})
+
+
+def test_a_training_that_was_killed_while_publishing_publishes(corpus, tmp_path):
+    data = tiny.data_of(tiny.FROZEN, corpus)
+    out, _ = run_in(tmp_path, tiny.FROZEN, data, checkpoint_seconds=0)
+    before = weights(out)
+    (out / "model.safetensors").unlink()
+    run_in(tmp_path, tiny.FROZEN, killed_at(data, 0))  # no step is taken again
+    assert all(torch.equal(value, before[key]) for key, value in weights(out).items())
+
+
+def test_an_epochs_time_goes_on_where_it_was(corpus, tmp_path):
+    data = tiny.data_of(tiny.FROZEN, corpus)
+
+    def slow(pairs, epoch):
+        time.sleep(0.1)
+        return data.train_inputs(pairs, epoch)
+
+    slowly = dataclasses.replace(data, train_inputs=slow)
+    with pytest.raises(Killed):
+        run_in(tmp_path, tiny.FROZEN, killed_at(slowly, 3), checkpoint_seconds=0)
+    out, _ = run_in(tmp_path, tiny.FROZEN, data)
+    first, second = (float(row["seconds"]) for row in history(out)[:2])
+    assert first > 0.3 > second

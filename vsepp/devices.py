@@ -1,0 +1,238 @@
+"""Which GPU a job computes on. Snakemake counts GPUs but assigns none, so jobs take theirs from locks.
+
+Nothing here imports torch: the workflow counts GPUs at every start, and a job must know its GPU before CUDA does.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vsepp.errors import VseppError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+log = logging.getLogger("vsepp")
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+# What a scheduler gave to a job is that job's own, and many number it from 0 again: GPU 0 of one is not that of another.
+ALLOCATIONS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
+SECONDS_BETWEEN_TRIES = 1.0
+SECONDS_BETWEEN_LOG_LINES = 600.0
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A job on a GPU, as it tells the others."""
+
+    process: int
+    what: str
+    share: int
+    """It leaves room for so many jobs of its kind, itself included."""
+
+    def __str__(self) -> str:
+        return f"{self.what} (process {self.process})"
+
+
+def process_rank() -> int:
+    """Number of this process among those that `torchrun` started; 0 without it."""
+    return int(os.environ.get("RANK", 0))
+
+
+def local_rank() -> int | None:
+    """Number of this process among those that `torchrun` started on this machine; `None` without it."""
+    number = os.environ.get("LOCAL_RANK")
+    return None if number is None else int(number)
+
+
+def installed() -> int:
+    """GPUs of this machine that have a device file."""
+    return len(list(Path("/dev").glob("nvidia[0-9]*")))
+
+
+def visible_gpus(count: int | None = None, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them: numbers or UUIDs.
+
+    Parameters
+    ----------
+    count
+        GPUs of the machine; by default those that have a device file.
+    environment
+        Where CUDA_VISIBLE_DEVICES is looked up; unset means all. As for the driver, the list ends at the first
+        entry that is no GPU.
+    """
+    there = [str(number) for number in range(installed() if count is None else count)]
+    if VISIBLE not in environment or not there:
+        return tuple(there)
+    found: list[str] = []
+    for entry in map(str.strip, environment[VISIBLE].split(",")):
+        if entry not in there and not entry.startswith(("GPU-", "MIG-")):
+            break
+        found.append(entry)
+    return tuple(dict.fromkeys(found))
+
+
+def one_of(gpus: Sequence[str], number: int | None) -> Sequence[str]:
+    """The GPUs of which a job would take any: all, or only the one that is N-th among them, from 0, for `cuda:N`.
+
+    Raises
+    ------
+    VseppError
+        When there are not so many.
+    """
+    if number is None:
+        return gpus
+    if number >= len(gpus):
+        raise VseppError(
+            f"--device: got cuda:{number}, but there are {len(gpus)} GPUs to use here; expected cuda:0 to "
+            f"cuda:{len(gpus) - 1}"
+        )
+    return gpus[number : number + 1]
+
+
+def lock_folder() -> Path:
+    """Where jobs of this user, within one allocation of a scheduler, lock their GPUs.
+
+    Raises
+    ------
+    VseppError
+        When the folder is there and another user's, who could then decide over our GPUs.
+    """
+    job = next((os.environ[name] for name in ALLOCATIONS if os.environ.get(name)), "")
+    folder = Path(tempfile.gettempdir()) / "-".join(["vsepp-devices", str(os.getuid()), *filter(None, [job])])
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise VseppError(
+            f"{folder}: belongs to user {folder.stat().st_uid}, expected {os.getuid()}; set TMPDIR to a folder "
+            "of your own"
+        )
+    return folder
+
+
+@contextmanager
+def claim(what: str, gpus: Sequence[str], share: int = 1, folder: Path | None = None) -> Iterator[str]:
+    """Take one of some GPUs, waiting while all are taken, and make it the only one this process sees.
+
+    A job that shares its GPU with N - 1 others takes 1/N of it, and jobs fit as long as their parts add up to at
+    most one: a job that wants a GPU for itself never meets one that shares. Jobs go to the emptiest GPU. The
+    kernel frees what a process held when it ends, however it ends.
+
+    Parameters
+    ----------
+    what
+        Which job this is, for the log of those who wait for it.
+    gpus
+        Numbers or UUIDs, from `visible_gpus`. A GPU must have one name: a number and a UUID are not compared.
+    share
+        N, jobs of this kind that fit on one GPU.
+    folder
+        Where the locks lie; `lock_folder()` by default.
+
+    Yields
+    ------
+    str
+        The GPU, to which CUDA_VISIBLE_DEVICES is set in the meantime.
+
+    Raises
+    ------
+    VseppError
+        When `share` is below 1, or there is no GPU to take.
+    """
+    if share < 1:
+        raise VseppError(f"--device-share: got {share}; expected at least 1, the jobs that share a GPU")
+    if not gpus:
+        raise VseppError(f"{what}: no GPU to take; expected at least one, see {VISIBLE} and /dev/nvidia*")
+    me = Holder(os.getpid(), what, share)
+    gpu, lock = _wait(me, gpus, folder or lock_folder())
+    before = os.environ.get(VISIBLE)
+    os.environ[VISIBLE] = gpu
+    try:
+        yield gpu
+    finally:
+        if before is None:
+            os.environ.pop(VISIBLE, None)
+        else:
+            os.environ[VISIBLE] = before
+        lock.release()
+
+
+def _wait(me: Holder, gpus: Sequence[str], folder: Path) -> tuple[str, BaseFileLock]:
+    """Try until there is room on one of the GPUs, and say who waits for whom."""
+    from filelock import FileLock
+
+    said = -SECONDS_BETWEEN_LOG_LINES
+    while True:
+        # One process looks at a time, so that what it found is still so when it takes a place.
+        with FileLock(folder / "looking.lock"):
+            holders = {gpu: _holders(folder, gpu) for gpu in gpus}
+            taken = {gpu: sum(Fraction(1, job.share) for job in holders[gpu].values()) for gpu in gpus}
+            emptiest = min(gpus, key=taken.__getitem__)
+            if taken[emptiest] + Fraction(1, me.share) <= 1:
+                return emptiest, _take(folder, emptiest, holders[emptiest], me)
+        if time.monotonic() - said >= SECONDS_BETWEEN_LOG_LINES:
+            said = time.monotonic()
+            busy = "; ".join(
+                f"GPU {gpu} with {', '.join(map(str, jobs.values()))}" for gpu, jobs in holders.items()
+            )
+            log.info("%s waits for %s", me, busy)
+        time.sleep(SECONDS_BETWEEN_TRIES)
+
+
+def _holders(folder: Path, gpu: str) -> dict[int, Holder]:
+    """Place → job that holds it now, of one GPU."""
+    found = {}
+    for path in folder.glob(_lock_name(gpu, "*")):
+        lock = _try_lock(path)
+        if lock is None:
+            found[int(path.suffixes[-2][1:])] = _read_holder(path)
+        else:
+            lock.release()
+    return found
+
+
+def _take(folder: Path, gpu: str, holders: Mapping[int, Holder], me: Holder) -> BaseFileLock:
+    """Lock a free place of a GPU and write down who has it."""
+    place = next(number for number in range(len(holders) + 1) if number not in holders)
+    path = folder / _lock_name(gpu, place)
+    lock = _try_lock(path)
+    if lock is None:
+        raise VseppError(
+            f"{path}: was locked by a process that does not ask for it as jobs do; end that process"
+        )
+    path.with_suffix(".json").write_text(json.dumps(asdict(me)), encoding="utf-8")
+    return lock
+
+
+def _lock_name(gpu: str, place: object) -> str:
+    """File of a place on a GPU; some names of parts of a GPU have slashes."""
+    return f"gpu-{gpu.replace('/', '_')}.{place}.lock"
+
+
+def _try_lock(path: Path) -> BaseFileLock | None:
+    """Lock a file, or give `None` where another process has it."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        return None
+    return lock
+
+
+def _read_holder(lock: Path) -> Holder:
+    """Who holds a lock; one who did not get to write it down takes the whole GPU."""
+    try:
+        return Holder(**json.loads(lock.with_suffix(".json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return Holder(0, "a job that does not say which", 1)

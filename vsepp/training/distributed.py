@@ -1,0 +1,226 @@
+"""One run on several processes, each with a device: `torchrun --nproc-per-node 2 -m vsepp.cli train …`.
+
+Every process takes a part of the pairs of every batch, embeds it, and gets the embeddings of the others, so the
+negatives are those of the whole batch. The gradients are the ones that one process has on the same batch.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch.autograd.function import once_differentiable
+
+from vsepp.errors import VseppError
+from vsepp.spec import RunSpec
+
+T = TypeVar("T")
+
+# The others wait so long for the first process, which validates and writes.
+PATIENCE = timedelta(hours=1)
+# Gradients are added in pieces of about so many bytes: a call for each would cost more than the adding.
+BUCKET_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class Group:
+    """The processes that train a run together. Alone, nothing is exchanged and no value changes."""
+
+    rank: int = 0
+    """Number of this process."""
+    size: int = 1
+    """How many processes there are."""
+
+    @property
+    def first(self) -> bool:
+        """Whether this process is the one that validates, writes and reports."""
+        return self.rank == 0
+
+    def share(self, pairs: int) -> slice:
+        """The pairs of a batch that this process loads and embeds: neighbours, and at least one.
+
+        Where a batch has fewer pairs than there are processes, those left over embed its first pair, so that
+        all have the same work to do; `gather` drops what they made of it.
+        """
+        start, stop = _bounds(pairs, self.rank, self.size)
+        return slice(start, stop) if stop > start else slice(0, 1)
+
+    def gather(
+        self, images: torch.Tensor, captions: torch.Tensor, pairs: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Embeddings of a whole batch from those of each process's share, with gradient.
+
+        Parameters
+        ----------
+        images, captions
+            `(n, d)`, of the n pairs of `share(pairs)`.
+        pairs
+            Pairs of the batch.
+
+        Returns
+        -------
+        tuple[torch.Tensor, torch.Tensor]
+            Each `(pairs, d)`, in the order of the batch. The gradient that reaches a share is the sum of those
+            that all processes have for it.
+        """
+        if self.size == 1:
+            return images, captions
+        both = _Gather.apply(torch.stack([images, captions]), self, pairs)
+        return both[0], both[1]
+
+    def add_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+        """Replace the gradients by their sum over all processes, which is the same to the bit on each."""
+        if self.size == 1:
+            return
+        # Every process has done the same work, so that a gradient is missing in all of them or in none.
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        buckets = [(bucket, torch.cat([g.flatten() for g in bucket])) for bucket in _buckets(gradients)]
+        for work in [dist.all_reduce(flat, async_op=True) for _, flat in buckets]:
+            work.wait()
+        for bucket, flat in buckets:
+            for gradient, total in zip(bucket, flat.split([g.numel() for g in bucket]), strict=True):
+                gradient.copy_(total.view(gradient.shape))
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """What `make` gives in the first process, in all of them; the others wait and do not call it.
+
+        Parameters
+        ----------
+        make
+            Its result holds tensors, numbers, strings, `None` and containers of them; tensors arrive on the CPU.
+        """
+        if self.size == 1:
+            return make()
+        if not self.first:
+            length = torch.zeros(1, dtype=torch.int64)
+            dist.broadcast(length, 0)
+            content = torch.empty(int(length), dtype=torch.uint8)
+            dist.broadcast(content, 0)
+            return torch.load(io.BytesIO(content.numpy()), map_location="cpu", weights_only=True)
+        value, stream = make(), io.BytesIO()
+        torch.save(value, stream)
+        content = torch.frombuffer(stream.getbuffer(), dtype=torch.uint8)
+        dist.broadcast(torch.tensor([len(content)]), 0)
+        dist.broadcast(content, 0)
+        return value
+
+    def check_same(self, weights: Mapping[str, torch.Tensor], what: str) -> None:
+        """Refuse to go on with weights that are not those of the first process, to the bit.
+
+        Raises
+        ------
+        VseppError
+            Naming the first that differs.
+        """
+        if self.size == 1:
+            return
+        for name, tensor in weights.items():
+            theirs = tensor.detach().clone(memory_format=torch.contiguous_format)
+            dist.broadcast(theirs, 0)
+            if not torch.equal(theirs, tensor):
+                raise VseppError(
+                    f"{what}: {name} differs between process 0 and process {self.rank}, expected equal weights; "
+                    "use devices of one kind and one version of everything, or one process"
+                )
+
+
+ALONE = Group()
+
+
+def require_divisible(run: RunSpec, group: Group) -> None:
+    """Refuse a run whose batches cannot be divided among processes.
+
+    Raises
+    ------
+    VseppError
+        For an encoder in training mode: its batch statistics, and what dropout draws, are of the whole batch.
+    """
+    if group.size > 1 and run.live_encoder and run.encoder_mode == "legacy":
+        raise VseppError(
+            f"run {run.id}: encoder_mode is legacy, which puts the encoder into training mode, where its features "
+            f"depend on the whole batch; got {group.size} processes, expected 1. Train it without torchrun, or set "
+            "encoder_mode: eval"
+        )
+
+
+@contextmanager
+def join(device: torch.device) -> Iterator[Group]:
+    """Meet the processes that `torchrun` started; without it this one is alone.
+
+    Parameters
+    ----------
+    device
+        Where this process computes: GPUs exchange by NCCL, CPUs by gloo.
+
+    Raises
+    ------
+    VseppError
+        When GPUs are to exchange and this torch cannot.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield ALONE
+        return
+    if device.type == "cuda":
+        if not dist.is_nccl_available():
+            raise VseppError("torchrun: this torch has no NCCL to exchange between GPUs; use --device cpu")
+        torch.cuda.set_device(device)
+    # Numbers and checkpoints are exchanged from the CPU's memory, so gloo is always there.
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+    try:
+        yield Group(dist.get_rank(), dist.get_world_size())
+    finally:
+        dist.destroy_process_group()
+
+
+class _Gather(torch.autograd.Function):
+    """Concatenate the shares of all processes; backwards, add the gradients that all processes have for a share."""
+
+    @staticmethod
+    def forward(ctx: Any, both: torch.Tensor, group: Group, pairs: int) -> torch.Tensor:
+        """`(2, n, d)` of this process to `(2, pairs, d)`."""
+        bounds = [_bounds(pairs, rank, group.size) for rank in range(group.size)]
+        ctx.loaded, ctx.bounds = both.shape[1], bounds[group.rank]
+        counts = [stop - start for start, stop in bounds]
+        # Shares differ by a pair at most, and collectives want equal shapes.
+        padded = both.new_zeros(2, max(counts), both.shape[2])
+        padded[:, : counts[group.rank]] = both[:, : counts[group.rank]]
+        parts = [torch.empty_like(padded) for _ in bounds]
+        dist.all_gather(parts, padded)
+        return torch.cat([part[:, :count] for part, count in zip(parts, counts, strict=True)], dim=1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        total = gradient.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        start, stop = ctx.bounds
+        own = total.new_zeros(2, ctx.loaded, total.shape[2])
+        own[:, : stop - start] = total[:, start:stop]
+        return own, None, None
+
+
+def _bounds(pairs: int, rank: int, size: int) -> tuple[int, int]:
+    """First pair of a process and the one after its last."""
+    return pairs * rank // size, pairs * (rank + 1) // size
+
+
+def _buckets(gradients: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    """Neighbouring gradients of one type together, up to the size of a bucket."""
+    bucket: list[torch.Tensor] = []
+    filled = 0
+    for gradient in gradients:
+        size = gradient.numel() * gradient.element_size()
+        if bucket and (filled + size > BUCKET_BYTES or gradient.dtype != bucket[0].dtype):
+            yield bucket
+            bucket, filled = [], 0
+        bucket.append(gradient)
+        filled += size
+    if bucket:
+        yield bucket

@@ -1,0 +1,192 @@
+"""An epoch: its steps, validation, and whether its weights are the best so far."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from itertools import islice
+
+import torch
+
+from vsepp.errors import VseppError
+from vsepp.evaluation.encode import encode_split
+from vsepp.evaluation.metrics import RetrievalMetrics, retrieval_metrics
+from vsepp.evaluation.ranks import retrieval_ranks
+from vsepp.progress import track
+from vsepp.training.batches import Batch, epoch_batches, steps_per_epoch
+from vsepp.training.data import TrainingData
+from vsepp.training.distributed import ALONE, Group
+from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed, recalls
+from vsepp.training.schedule import learning_rate, legacy_training_mode, loss_name
+from vsepp.training.state import Training, save
+from vsepp.training.step import LossFunction, StepInputs, collapsed_loss, loss_function, train_step
+
+# Losses stay on the device for so many steps, so that a GPU need not wait for the host after each.
+STEPS_BETWEEN_CHECKS = 50
+# Validation images and captions whose scores tell whether the model has collapsed.
+SPREAD_OVER = 256
+
+
+def train_epoch(training: Training, epoch: int) -> EpochRecord:
+    """Train for what is left of an epoch (from 0) and validate."""
+    rate = learning_rate(training.run.schedule, epoch)
+    training.optimiser.learning_rate = rate
+    started = training.epoch_began = time.monotonic() - training.so_far.seconds
+    _steps(training, epoch, rate)
+    training.group.check_same(training.model.state_dict(), f"run {training.run.id}, epoch {epoch + 1}")
+    return EpochRecord(**training.group.from_first(lambda: asdict(_record(training, epoch, rate, started))))
+
+
+def _record(training: Training, epoch: int, rate: float, started: float) -> EpochRecord:
+    """Validate after an epoch, keep the weights if they are the best so far, and sum the epoch up."""
+    run, data = training.run, training.data
+    trained = time.monotonic()
+    metrics, spread = _validate(training)
+    best = max((record.rsum for record in training.history), default=-1.0)
+    if metrics.rsum > best:
+        training.best = {
+            key: value.detach().cpu().clone() for key, value in training.model.state_dict().items()
+        }
+        training.best_epoch = epoch + 1
+    ended = time.monotonic()
+    training.validation_shares.append((ended - trained) / (ended - started))
+    loss, if_collapsed = (
+        total / len(data.pairs) for total in (training.so_far.loss, training.so_far.if_collapsed)
+    )
+    above_chance = metrics.rsum / chance_rsum(len(data.validation.images))
+    return EpochRecord(
+        epoch=epoch + 1,
+        loss=loss,
+        lr=rate,
+        **recalls(metrics),
+        seconds=ended - started,
+        pairs_per_second=len(data.pairs) / (trained - started),
+        collapsed=int(is_collapsed(loss, if_collapsed, spread / run.loss.margin, above_chance)),
+    )
+
+
+def _steps(training: Training, epoch: int, rate: float) -> None:
+    """Take the steps of an epoch that are left, and add them to what is known of it so far."""
+    run, data, so_far = training.run, training.data, training.so_far
+    loss = loss_function(run.loss, loss_name(run.loss, epoch, run.schedule.epochs))
+    total, done = steps_per_epoch(len(data.pairs), run.schedule.batch_size), so_far.steps
+    batches = epoch_batches(
+        len(data.pairs),
+        run.schedule.batch_size,
+        order_seed=run.order_seed,
+        epoch=epoch,
+        negative_set=run.loss.negative_set,
+    )
+    what = f"{run.id} epoch {epoch + 1}/{run.schedule.epochs}"
+    losses: list[torch.Tensor] = []
+    for step, batch in enumerate(track(islice(batches, done, None), total - done, what, "step"), start=done):
+        _set_encoder_mode(training, epoch * total, step)
+        inputs = step_inputs(
+            data, batch, epoch, training.device, mask=run.loss.mask_same_image, group=training.group
+        )
+        losses.append(
+            train_step(
+                training.model, training.optimiser, loss, inputs, run.schedule.clip_norm, training.group
+            )
+        )
+        so_far.if_collapsed += _if_collapsed(training, loss, inputs, epoch)
+        due = training.checkpoints.due()
+        if due or len(losses) == STEPS_BETWEEN_CHECKS or step == total - 1:
+            _settle(losses, training, epoch, rate)
+        if due:
+            save(training)
+
+
+def _settle(losses: list[torch.Tensor], training: Training, epoch: int, rate: float) -> None:
+    """Fetch the losses of the last steps, check them, and add them up."""
+    values = torch.stack(losses).double().cpu()
+    _check_finite(values, training, epoch, training.so_far.steps, rate)
+    # One by one: where the sum was interrupted must not show in its last digit.
+    for value in values.tolist():
+        training.so_far.loss += value
+    training.so_far.steps += len(losses)
+    losses.clear()
+
+
+def step_inputs(
+    data: TrainingData,
+    batch: Batch,
+    epoch: int,
+    device: torch.device,
+    *,
+    mask: bool = False,
+    group: Group = ALONE,
+) -> StepInputs:
+    """Gather the features and tokens of this process's share of a batch on the device."""
+    loaded = batch.pairs[group.share(len(batch.pairs))]
+    ids, lengths = data.tokens.padded(data.pairs[loaded])
+    negatives = None if batch.negatives is None else torch.from_numpy(batch.negatives).to(device)
+    return StepInputs(
+        images=data.train_inputs(loaded, epoch).to(device),
+        ids=torch.from_numpy(ids).to(device),
+        lengths=torch.from_numpy(lengths),
+        queries=batch.queries,
+        negatives=negatives,
+        image_of=torch.from_numpy(data.image_of[batch.pairs]).to(device) if mask else None,
+        batch_pairs=len(batch.pairs),
+    )
+
+
+def _set_encoder_mode(training: Training, before: int, step: int) -> None:
+    """Put an encoder of the model into training mode where the released code has it, else into evaluation.
+
+    Differs from the paper: the paper does not say. The released code enters training mode at the start of an
+    epoch and leaves it at the first validation, which comes every 500 steps of the whole training: `legacy`.
+    Departs from the code in that fine-tuning counts its steps from its own start.
+
+    Parameters
+    ----------
+    training
+        Its model's encoder is switched.
+    before, step
+        Steps of the epochs before, and of this epoch so far.
+    """
+    encoder = training.model.encoder
+    if encoder is not None:
+        legacy = training.run.encoder_mode == "legacy"
+        encoder.train(legacy and legacy_training_mode(before, step, training.run.legacy_steps))
+
+
+def _if_collapsed(training: Training, loss: LossFunction, inputs: StepInputs, epoch: int) -> float:
+    """Loss of the step if all embeddings were equal; batches of one size share it."""
+    negatives = None if inputs.negatives is None else len(inputs.negatives)
+    name = loss_name(training.run.loss, epoch, training.run.schedule.epochs)
+    size = (name, inputs.pairs, inputs.queries, negatives)
+    if size not in training.collapsed_losses:
+        training.collapsed_losses[size] = collapsed_loss(loss, inputs)
+    return training.collapsed_losses[size]
+
+
+def _check_finite(losses: torch.Tensor, training: Training, epoch: int, first: int, rate: float) -> None:
+    wrong = torch.nonzero(~torch.isfinite(losses)).flatten().tolist()
+    if wrong:
+        written = training.checkpoints.written
+        kept = f"the checkpoint of {written} is kept" if written else "there is no checkpoint yet"
+        raise VseppError(
+            f"run {training.run.id}: the loss is {losses[wrong[0]].item()} in epoch {epoch + 1}, step "
+            f"{first + wrong[0] + 1}, at learning rate {rate:g}; expected a finite number. Look for features "
+            f"that are not finite, lower learning_rate, or lower clip_norm; {kept}"
+        )
+
+
+def _validate(training: Training) -> tuple[RetrievalMetrics, float]:
+    """Recalls on the validation split, and the deviation of the scores of its first items."""
+    data = training.data
+    try:
+        found = encode_split(
+            training.model, data.eval_inputs, data.tokens, data.validation, device=training.device
+        )
+    except VseppError as error:
+        epoch = len(training.history) + 1
+        raise VseppError(f"run {training.run.id}: validation after epoch {epoch}: {error}") from error
+    ranks = retrieval_ranks(
+        found.image_embeddings, found.caption_embeddings, found.caption_to_image, found.similarity
+    )
+    some = (found.image_embeddings[:SPREAD_OVER], found.caption_embeddings[:SPREAD_OVER])
+    spread = training.model.scores(*(torch.from_numpy(embeddings) for embeddings in some)).std(correction=0)
+    return retrieval_metrics(ranks), float(spread)

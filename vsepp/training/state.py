@@ -1,0 +1,94 @@
+"""What changes while a run trains, and its way into a checkpoint and back."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import asdict, dataclass, field
+
+import torch
+
+from vsepp.models.joint import JointEmbedding
+from vsepp.spec import RunSpec
+from vsepp.training.adam import Adam
+from vsepp.training.checkpoint import Checkpoints, random_states, restore_random_states
+from vsepp.training.data import TrainingData
+from vsepp.training.distributed import ALONE, Group
+from vsepp.training.history import EpochRecord
+
+log = logging.getLogger("vsepp")
+
+
+@dataclass
+class EpochSoFar:
+    """Where in an epoch a training is."""
+
+    steps: int = 0
+    """Steps taken."""
+    loss: float = 0.0
+    """Sum over their queries."""
+    if_collapsed: float = 0.0
+    """The same if all embeddings were equal."""
+    seconds: float = 0.0
+    """Before the last checkpoint that was taken up, in this epoch."""
+
+
+@dataclass
+class Training:
+    """All that changes while a run trains."""
+
+    run: RunSpec
+    data: TrainingData
+    device: torch.device
+    model: JointEmbedding
+    optimiser: Adam
+    checkpoints: Checkpoints
+    group: Group = ALONE
+    """The processes that train together; of what follows, the others know the history and the epoch so far."""
+    history: list[EpochRecord] = field(default_factory=list)
+    so_far: EpochSoFar = field(default_factory=EpochSoFar)
+    """Of the epoch after those in `history`."""
+    epoch_began: float = 0.0
+    """When that epoch would have begun by this process's clock, had it not been killed."""
+    validation_shares: list[float] = field(default_factory=list)
+    """Share of each epoch's time that validation took."""
+    best: dict[str, torch.Tensor] = field(default_factory=dict)
+    """Weights of the best epoch so far, on the CPU."""
+    best_epoch: int = 0
+    collapsed_losses: dict[tuple, float] = field(default_factory=dict)
+    """Kind and size of a batch → its loss if all embeddings were equal, of the first such batch."""
+
+
+def go_on(training: Training) -> None:
+    """Take up the last checkpoint, if there is one."""
+    saved = training.group.from_first(training.checkpoints.load)
+    if saved is None:
+        return
+    training.model.load_state_dict(saved["model"])
+    training.optimiser.load_state_dict(saved["optimiser"])
+    training.history = [EpochRecord(**record) for record in saved["history"]]
+    training.so_far = EpochSoFar(**saved["so_far"])
+    training.validation_shares = saved["validation_shares"]
+    training.collapsed_losses = saved["collapsed_losses"]
+    training.best, training.best_epoch = saved["best"], saved["best_epoch"]
+    restore_random_states(saved["random"], training.device)
+    log.info("%s: goes on after %s", training.run.id, saved["where"])
+
+
+def save(training: Training) -> None:
+    """Write a checkpoint, unless the weights are not finite: then nobody shall go on from here."""
+    if not all(bool(value.isfinite().all()) for value in training.model.parameters()):
+        return
+    done, so_far = len(training.history), training.so_far
+    seconds = time.monotonic() - training.epoch_began if so_far.steps else 0.0
+    content = {
+        "model": training.model.state_dict(),
+        "optimiser": training.optimiser.state_dict(),
+        "history": [asdict(record) for record in training.history],
+        "so_far": {**asdict(so_far), "seconds": seconds},
+        "validation_shares": training.validation_shares,
+        "collapsed_losses": training.collapsed_losses,
+        "random": random_states(training.device),
+    }
+    where = f"epoch {done + 1}, step {so_far.steps}" if so_far.steps else f"epoch {done}"
+    training.checkpoints.save(content, training.best_epoch, training.best, where)
