@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 from vsepp.config.plan import Plan
+from vsepp.config.resolve import HARMLESS
 from vsepp.config.schema import FigureKeys
 from vsepp.reporting.specs import (
     ContextSpec,
@@ -50,6 +51,7 @@ def context_spec(plan: Plan) -> ContextSpec:
         role: plan.parameters.datasets[keys.dataset].title for role, keys in plan.parameters.corpora.items()
     }
     encoders = {role: keys.title for role, keys in preset.encoders.items()}
+    overridden = {key: value for key, value in plan.parameters.overrides.items() if key not in HARMLESS}
     return ContextSpec(
         preset=plan.preset,
         variant=plan.variant,
@@ -58,7 +60,7 @@ def context_spec(plan: Plan) -> ContextSpec:
         summary=(
             f"{len(plan.runs)} runs of VSE0, VSE++, Order0 and Order++ on {preset.title}, beside the numbers of "
             "Faghri et al., VSE++: Improving Visual-Semantic Embeddings with Hard Negatives."
-            + (f" Overridden: {json.dumps(plan.parameters.overrides)}." if plan.parameters.overrides else "")
+            + (f" Overridden: {json.dumps(overridden)}." if overridden else "")
         ),
         data_note=preset.data_note.strip(),
         seeds=tuple(plan.seeds),

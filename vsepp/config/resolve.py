@@ -34,8 +34,8 @@ from vsepp.errors import VseppError
 
 # These belong to the entry that names them; inheriting them would train or print a row twice.
 _NOT_INHERITED = ("base", "abstract", "feeds")
-# Overriding these changes no result, so they need no label.
-_HARMLESS = ("preset", "fidelity", "seeds", "label", "only", "archives", "resources")
+HARMLESS = ("preset", "fidelity", "seeds", "label", "only", "archives", "resources", "sources")
+"""Overriding these changes no result, so they need no label."""
 _OPTIONAL = {"base": None, "abstract": False, "feeds": {}, "protocols": []}
 
 
@@ -170,7 +170,7 @@ def _settings(folder: Path, overrides: dict[str, Any], mistakes: Mistakes) -> Se
     assert settings is not None
     if settings.archives is not None and not Path(settings.archives).is_dir():
         mistakes.add("archives", f"got {settings.archives!r}, which is no folder")
-    changed = sorted(set(overrides) - set(_HARMLESS))
+    changed = sorted(set(overrides) - set(HARMLESS))
     if changed and settings.label is None:
         mistakes.add(
             "--config",

@@ -71,7 +71,7 @@ def recorded(
         "versions": dict(versions()),
         "machine": {
             "platform": platform.platform(),
-            "processor": _processor(),
+            "processor": processor(),
             "python": platform.python_version(),
             "cores": os.cpu_count(),
         },
@@ -179,7 +179,8 @@ def versions() -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def _processor() -> str:
+def processor() -> str:
+    """Name of this machine's processor."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():
         for line in cpuinfo.read_text(encoding="utf-8").splitlines():

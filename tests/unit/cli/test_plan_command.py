@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from vsepp.cli import plan as command
-from vsepp.config import costs, make_plan
-from vsepp.config.costs import Rates
+from vsepp.config import make_plan
+from vsepp.costs.rates import NETWORKS, parse_rates
+from vsepp.costs.work import jobs_of
 from vsepp.errors import VseppError
 
 PARAMS = Path(__file__).resolve().parents[3] / "params"
@@ -172,32 +173,6 @@ def test_without_a_gpus_rates_only_the_cpu_has_hours(folder, capsys):
     assert cpu["hours"] > 0 and not cpu["missing"]
 
 
-RECORDS = [
-    Rates("cpu", MACHINE, "2026-01-01", 4),
-    Rates("cpu", "another, 2 cores", "2026-01-02", 2),
-    Rates("NVIDIA A100", "a server, 64 cores", "2026-01-03", 64),
-    Rates("NVIDIA H200", "a server, 64 cores", "2026-01-04", 64),
-]
-
-
-def titles(wanted=None, gpu=None, machine=MACHINE, records=RECORDS):
-    columns = command.choose_columns(records, wanted, gpu, machine, 2)
-    return [(c.title, c.rates.device if c.rates else None, c.devices) for c in columns]
-
-
-def test_the_device_that_would_be_used_is_shown():
-    assert titles(gpu="NVIDIA A100") == [("GPU", "NVIDIA A100", 2), ("this CPU", "cpu", 1)]
-    assert titles() == [("GPU", "NVIDIA H200", 2), ("this CPU", "cpu", 1)]
-    # Another GPU's hours are not this one's.
-    assert titles(gpu="NVIDIA T4") == [("GPU", None, 2), ("this CPU", "cpu", 1)]
-    assert titles(machine="a laptop")[1] == ("a CPU", "cpu", 1)
-    assert titles(records=[]) == [("GPU", None, 2)]
-    assert titles("a100") == [("GPU", "NVIDIA A100", 2)]
-    assert titles("another") == [("a CPU", "cpu", 1)]
-    with pytest.raises(VseppError, match="'T4' was not measured; recorded are: cpu"):
-        titles("T4")
-
-
 def test_where_each_file_is(folder, capsys):
     own = folder / "mine"
     (own / "flickr30k-images").mkdir(parents=True)
@@ -239,47 +214,6 @@ def test_sums_that_were_recorded_are_known(folder, capsys):
         "Flickr8k_Dataset.zip": None,
         "Flickr8k_text.zip": "recorded before",
     }
-
-
-def text_with(plan, free):
-    columns = command.choose_columns([], None, None, MACHINE, 1)
-    return " ".join(command.render(command.describe(plan, costs.NETWORKS, columns, {}, free)).split())
-
-
-def test_a_disk_that_is_too_small_is_said_with_the_way_out(folder):
-    paper = make_plan(PARAMS, {"preset": "paper"})
-    small, large = text_with(paper, 200 * 10**9), text_with(paper, 400 * 10**9)
-    assert "Free in" in large and "DOES NOT FIT" not in large
-    assert "IT DOES NOT FIT." in small
-    assert "--config label=inline runs='{default: {rc_features: inline}}'" in small
-    # The way out is one: as it stands there it is accepted, and has no tapes.
-    inline = make_plan(
-        PARAMS, {"preset": "paper", "label": "inline", "runs": {"default": {"rc_features": "inline"}}}
-    )
-    assert "tapes" not in command.describe(inline, costs.NETWORKS, [*_columns()], {}, 10**12)["disk"]["kinds"]
-
-
-def _columns():
-    return command.choose_columns([], None, None, MACHINE, 1)
-
-
-def test_kept_tapes_count_all_together(folder):
-    kept = make_plan(PARAMS, {"preset": "paper", "resources": {"keep_tapes": True}})
-    gone = make_plan(PARAMS, {"preset": "paper"})
-    peaks = [command.describe(p, costs.NETWORKS, _columns(), {}, 0)["disk"]["peak"] for p in (kept, gone)]
-    others = (566_435 * 2048 + 145_000 * (4096 + 2048)) * 30 * 2
-    assert peaks[0] - peaks[1] == others
-
-
-def test_what_is_on_disk_need_not_be_written(folder):
-    mini = make_plan(PARAMS, {})
-    before = command.describe(mini, costs.NETWORKS, _columns(), {}, 0)["disk"]
-    encoder = next(iter(mini.encoders))
-    place = folder / "results" / "mini" / "encoders" / encoder
-    place.mkdir(parents=True)
-    (place / "encoder.safetensors").write_bytes(bytes(1000))
-    after = command.describe(mini, costs.NETWORKS, _columns(), {}, 0)["disk"]
-    assert before["to_write"] - after["to_write"] == after["present"] == 1000
 
 
 def test_unknown_numbers_are_question_marks(folder, capsys):
@@ -362,20 +296,20 @@ def test_without_save_nothing_is_written(folder, capsys):
 def test_all_that_a_plan_needs_is_measured_when_it_is_calibrated():
     for overrides in ({}, {"fidelity": "code"}, {"preset": "paper"}, {"preset": "flickr8k"}):
         plan = make_plan(PARAMS, overrides)
-        wanted = command.wanted_rates(plan, costs.NETWORKS)
+        wanted = command.wanted_rates(plan, NETWORKS)
         covered = {(name, "forward_images_per_s") for name in wanted.encoders}
         covered |= {(name, "train_pairs_per_s") for name in wanted.finetuned}
         covered |= {(name, rate) for name in wanted.heads for rate in ("pairs_per_s", "captions_per_s")}
         covered |= {(name, "images_per_s_per_core") for name in wanted.decoding}
         covered |= {(name, "scores_per_s") for name in wanted.ranking}
-        needed = {(work.entry, work.rate) for job in costs.jobs(plan).values() for work in job.work}
+        needed = {(work.entry, work.rate) for job in jobs_of(plan).values() for work in job.work}
         assert needed <= covered
 
 
 def test_the_recorded_rates_are_well_formed():
     path = PARAMS.parent / "benchmarks" / "rates.json"
-    records = costs.parse_rates(json.loads(path.read_text(encoding="utf-8")), str(path))
+    records = parse_rates(json.loads(path.read_text(encoding="utf-8")), str(path))
     measured = {name for entry in records for name in entry.rates}
     for preset in ("mini", "flickr8k", "paper"):
-        jobs = costs.jobs(make_plan(PARAMS, {"preset": preset}))
+        jobs = jobs_of(make_plan(PARAMS, {"preset": preset}))
         assert {work.entry for job in jobs.values() for work in job.work} <= measured
