@@ -82,16 +82,21 @@ def test_a_model_of_another_training_is_refused_by_evaluation(tiny):
     assert "made from another run" in done.stdout or "trained with other values" in done.stdout
 
 
-def test_a_killed_training_goes_on_and_ends_with_the_same_weights(tiny):
+@pytest.mark.resume
+@pytest.mark.parametrize("victim", ["trainer", "snakemake and all below it"])
+def test_a_killed_training_goes_on_and_ends_with_the_same_weights(tiny, victim):
     runs = {**TINY["runs"], "default": {**TINY["runs"]["default"], "epochs": 12}}
-    config = {"only": ["flickr-vse0-rc"], "runs": runs, "label": "whole"}
+    resources = {"checkpoint_seconds": 0}
+    config = {"only": ["flickr-vse0-rc"], "runs": runs, "label": "whole", "resources": resources}
     whole = Workflow(tiny.folder, tiny.source, {**tiny.config, **config})
     whole.run("all_models")
     broken = Workflow(tiny.folder, tiny.source, {**whole.config, "label": "broken"})
-    killed = _run_and_kill_the_trainer(broken)
+    killed = _run_and_kill(broken, everything=victim != "trainer")
     assert killed, "the training was over before it could be killed"
     state = list((tiny.folder / "results/mini/broken").rglob(".state/*/*"))
     assert state, "nothing was kept for a resume"
+    if victim != "trainer":
+        broken.run("--unlock")
     broken.run("all_models")
     log = (tiny.folder / "results/mini/logs/broken/train-flickr-vse0-rc-seed-0.log").read_text()
     assert "goes on after epoch" in log
@@ -102,14 +107,16 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_weights(tiny):
     assert one.read_bytes() == other.read_bytes()
 
 
-def _run_and_kill_the_trainer(workflow):
-    """Start Snakemake, wait for a first finished epoch, and kill the trainer with SIGKILL."""
+def _run_and_kill(workflow, everything):
+    """Start Snakemake, wait for some finished epochs, and kill the trainer, or everything, with SIGKILL."""
     snakemake = workflow.start("all_models", "--cores", "1")
     log = workflow.folder / f"results/mini/logs/{workflow.config['label']}/train-flickr-vse0-rc-seed-0.log"
     try:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and snakemake.poll() is None:
             if log.is_file() and "epoch 2/" in log.read_text():
+                if everything:
+                    snakemake.kill()
                 return _kill(f"{workflow.config['label']}/runs/flickr-vse0-rc/seed-0")
             time.sleep(0.05)
         return False
@@ -142,6 +149,7 @@ def test_two_trainings_with_one_seed_give_the_same_weights(tiny):
     assert first == second
 
 
+@pytest.mark.tape
 def test_inline_random_crop_features_train_the_same_weights_as_the_tape(tiny):
     runs = {**TINY["runs"], "default": {**TINY["runs"]["default"], "rc_features": "inline"}}
     Workflow(

@@ -39,6 +39,12 @@ def add_steps(steps: Any) -> None:
     add_spec(parser, "RunSpec")
     add_folders(parser, **_FOLDERS)
     add_output(parser)
+    parser.add_argument(
+        "--checkpoint-seconds",
+        type=float,
+        default=60.0,
+        help="least time between two checkpoints; 0 writes one after each step",
+    )
     add_machine(parser)
 
 
@@ -82,5 +88,13 @@ def _train(
     with join(device) as group:
         data = load_training_data(run, artefacts, device)
         return train_run(
-            run, data, given.output, state, device, folders.get("init_from"), identity=identity, group=group
+            run,
+            data,
+            given.output,
+            state,
+            device,
+            folders.get("init_from"),
+            identity=identity,
+            checkpoint_seconds=given.checkpoint_seconds,
+            group=group,
         )

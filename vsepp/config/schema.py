@@ -257,6 +257,10 @@ class ResourceKeys(_Model):
     threads: Positive = Field(description="cores of a training job on a machine without GPU")
     memory_mb: Positive = Field(description="memory declared for the jobs with tensors, MB")
     keep_tapes: bool = Field(description="keep tapes of random-crop features after their last reader")
+    checkpoint_seconds: Annotated[float, Field(ge=0.0)] = Field(
+        default=60.0,
+        description="least time between two checkpoints of a training; 0 writes one after each step",
+    )
 
 
 class PresetFile(_Model):

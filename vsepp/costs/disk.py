@@ -117,9 +117,9 @@ def model_numbers(spec: RunSpec, known: Mapping[str, Network]) -> tuple[int, int
 
 
 def checkpoint_bytes(spec: RunSpec, known: Mapping[str, Network]) -> int | None:
-    """State of a training: the model, its best snapshot and Adam's two moments, twice while one replaces another."""
+    """States of a training, each the model, its best snapshot and Adam's two moments: two are kept, one is written."""
     numbers = model_numbers(spec, known)
-    return None if numbers is None else 2 * 4 * (2 * numbers[0] + 2 * numbers[1])
+    return None if numbers is None else 3 * 4 * (2 * numbers[0] + 2 * numbers[1])
 
 
 def checkpoints_at_once(plan: Plan, trainings: int, known: Mapping[str, Network] = NETWORKS) -> int:

@@ -68,7 +68,7 @@ def _disk_lines(report: Mapping[str, Any]) -> list[str]:
         f"  {'checkpoints':22} {bytes_text(disk['checkpoints']):>12}  of {at_once} training{'s' if at_once > 1 else ''} at once"
     )
     lines.append(f"  {'peak':22} {bytes_text(disk['peak']):>12}  of which {bytes_text(disk['lasting'])} stay")
-    assumed = "Assumed: 12,000 words, 60 bytes of tables and word ids a caption, a checkpoint kept twice while it is replaced. "
+    assumed = "Assumed: 12,000 words, 60 bytes of tables and word ids a caption, two checkpoints kept while a third is written. "
     if disk["keep_tapes"]:
         assumed += "Tapes are kept (keep_tapes)."
     elif disk["tapes_together"]:

@@ -21,12 +21,14 @@ rule train:
         spec=model_spec,
         code=lambda wildcards: code.train_code(PLAN.runs[wildcards.run].spec),
         folders=folders,
+        # Derived from the output, so that it retrains nothing.
+        checkpoints=lambda wildcards, output: PLAN.parameters.preset.resources.checkpoint_seconds,
         folder=lambda wildcards, output: Path(output.manifest).parent,
     message:
         "Train {wildcards.run}, seed {wildcards.seed}"
     shell:
         "vsepp train --spec {params.spec:q} {params.folders} --output {params.folder}"
-        " --threads {threads} > {log} 2>&1"
+        " --checkpoint-seconds {params.checkpoints} --threads {threads} > {log} 2>&1"
 
 
 rule import_released:

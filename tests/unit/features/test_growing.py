@@ -9,6 +9,8 @@ from vsepp.features.growing import GrowingRows, check_space
 
 ROWS = np.arange(70, dtype=np.float32).reshape(10, 7)
 
+pytestmark = pytest.mark.resume
+
 
 def test_a_finished_file_is_a_npy_file(tmp_path):
     path = tmp_path / "rows.npy"

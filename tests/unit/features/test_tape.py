@@ -19,6 +19,8 @@ IMAGE_ROWS = np.repeat(np.arange(60), 3)
 CAPTION_IDS = 1000 + 7 * np.arange(180)
 TRAINED = np.flatnonzero(np.arange(180) % 3)
 
+pytestmark = pytest.mark.tape
+
 
 @pytest.fixture(scope="module")
 def store() -> np.ndarray:

@@ -1,0 +1,275 @@
+"""From a measurement to a call that does its work once, through the functions that the workflow's steps call."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from vsepp.bench import reference
+from vsepp.bench.catalogue import Measurement
+from vsepp.bench.made_up import (
+    CAPTIONS_PER_IMAGE,
+    captions_of,
+    made_up_encoder,
+    tables,
+    write_artefacts,
+    write_features,
+    write_photographs,
+)
+from vsepp.bench.rates import VOCABULARY
+from vsepp.bench.variants import EmbeddingInBf16, OverPadding, in_bf16
+from vsepp.data.store import build_store, open_store
+from vsepp.evaluation.encode import encode_split
+from vsepp.evaluation.ranks import retrieval_ranks
+from vsepp.features.extract import FILE, extract_features
+from vsepp.features.frozen import encode_batch
+from vsepp.features.tape import random_crop_features
+from vsepp.models.encoders import load_encoder
+from vsepp.models.joint import JointEmbedding
+from vsepp.spec import CorpusSpec
+from vsepp.training.batches import epoch_batches
+from vsepp.training.data import TrainingData, load_training_data
+from vsepp.training.epoch import step_inputs
+from vsepp.training.step import loss_function, make_optimiser, train_step
+
+# Steps of a reference epoch: its loader is empty at the start and at the end, so that it works in its own turn alone.
+REFERENCE_STEPS = 8
+# One in so many queries is ranked by sorting: all of them would take minutes.
+_SORTED = 500
+
+
+class Case(NamedTuple):
+    """Work that is timed."""
+
+    call: Callable[[], object]
+    items: int
+    """Of a call."""
+    facts: dict[str, Any]
+
+
+def make_case(measurement: Measurement, folder: Path, device: torch.device) -> Case:
+    """Set up a measurement.
+
+    Parameters
+    ----------
+    measurement
+        What.
+    folder
+        Empty, for made-up artefacts; it must outlive the calls.
+    device
+        Where networks run. Stores and ranks are made on the CPU.
+    """
+    make = {
+        "forward": _forward,
+        "forward-backward": _forward_backward,
+        "tape": _tape,
+        "step": _step,
+        "reference": _reference,
+        "store": _store,
+        "features": _features,
+        "encode": _encode,
+        "rank": _rank,
+        "argsort": _argsort,
+    }[measurement.kind]
+    return make(measurement, folder, device)
+
+
+def _pixels(measurement: Measurement, count: int, device: torch.device) -> tuple[Any, torch.Tensor]:
+    """The run's encoder, and so many normalised images for it, `(n, 3, size, size)` in its memory format."""
+    encoder = made_up_encoder(measurement.run).to(device).eval()
+    size = measurement.run.encoder.input_size
+    crops = np.random.default_rng(0).integers(0, 256, (count, size, size, 3), np.uint8)
+    return encoder, encoder.normalise(torch.from_numpy(crops).to(device))
+
+
+def _forward(measurement: Measurement, folder: Path, device: torch.device) -> Case:
+    count = encode_batch(measurement.run.encoder.input_size, device)
+    encoder, pixels = _pixels(measurement, count, device)
+
+    def call() -> None:
+        with torch.inference_mode(), in_bf16(device, measurement.bf16):
+            encoder(pixels)
+
+    return Case(call, count, {"batch": count})
+
+
+def _forward_backward(measurement: Measurement, folder: Path, device: torch.device) -> Case:
+    count = measurement.run.schedule.batch_size
+    encoder, pixels = _pixels(measurement, count, device)
+    encoder.requires_grad_(True)
+    slope = torch.ones(count, encoder.dim, device=device)
+
+    def call() -> None:
+        for parameter in encoder.parameters():
+            parameter.grad = None
+        with in_bf16(device, measurement.bf16):
+            features = encoder(pixels)
+        features.backward(slope.to(features.dtype))
+
+    return Case(call, count, {"batch": count})
+
+
+def _tape(measurement: Measurement, folder: Path, device: torch.device) -> Case:
+    """A tape's chunk, as it is computed before it is written."""
+    run = measurement.run
+    artefacts = write_artefacts(
+        replace(measurement, run=replace(run, rc_features="inline"), feature_dim=0), folder
+    )
+    store, encoder = open_store(artefacts.train_store), load_encoder(run.encoder, artefacts.encoder)
+    batch = encode_batch(run.encoder.input_size, device)
+    count = batch if device.type == "cpu" else 8 * batch
+    rows = np.arange(count) % len(store)
+    turn = itertools.count()
+
+    def call() -> None:
+        random_crop_features(store, encoder, run.crop, rows, np.arange(count), 0, next(turn), device)
+
+    return Case(call, count, {"batch": batch})
+
+
+def _step(measurement: Measurement, folder: Path, device: torch.device) -> Case:
+    """A whole training step, from the artefacts' files to the changed weights."""
+    run = measurement.run
+    data = load_training_data(run, write_artefacts(measurement, folder), device)
+    model = _model(measurement, data).to(device)
+    optimiser = make_optimiser(model, run.schedule.learning_rate)
+    if not measurement.packed:
+        model.text = OverPadding(model.text)
+    embedding = EmbeddingInBf16(model, device) if measurement.bf16 else model
+    loss, size = loss_function(run.loss), run.schedule.batch_size
+    batches = epoch_batches(len(data.pairs), size, order_seed=0, epoch=0, negative_set=run.loss.negative_set)
+    whole = itertools.cycle([batch for batch in batches if batch.queries == size])
+
+    def call() -> None:
+        inputs = step_inputs(data, next(whole), 0, device)
+        train_step(embedding, optimiser, loss, inputs, run.schedule.clip_norm)
+
+    return Case(call, size, {"batch": size, "parameters": _size(model)})
+
+
+def _model(measurement: Measurement, data: TrainingData) -> JointEmbedding:
+    run, encoder = measurement.run, None
+    if run.live_encoder:
+        encoder = load_encoder(run.encoder, data.encoder_folder).requires_grad_(run.finetuned).eval()
+    torch.manual_seed(run.init_seed)
+    return JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder)
+
+
+def _size(model: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def _reference(measurement: Measurement, folder: Path, device: torch.device) -> Case:
+    """An epoch of reference steps, data loading included."""
+    run, size = measurement.run, measurement.run.schedule.batch_size
+    pairs = REFERENCE_STEPS * size
+    measurement = replace(measurement, images=-(-pairs // CAPTIONS_PER_IMAGE))
+    tokens = captions_of(pairs)
+    captions, image_of = [tokens[row] for row in range(pairs)], np.arange(pairs) // CAPTIONS_PER_IMAGE
+    if run.trainset == "RC":
+        names = write_photographs(measurement, folder / "photographs")
+        files = [folder / "photographs" / name for name in names]
+        encoder = made_up_encoder(run).requires_grad_(run.finetuned).eval()
+        rows, dim = reference.PhotographPairs(files, captions, image_of, run), encoder.dim
+    else:
+        encoder, dim = None, measurement.feature_dim
+        features = np.load(write_features(folder / "features", measurement.images, dim) / FILE)[:, 0]
+        rows = reference.FeaturePairs(features, captions, image_of)
+    torch.manual_seed(run.init_seed)
+    model = reference.ReferenceModel(JointEmbedding(run.model, dim, VOCABULARY), encoder).to(device)
+    optimiser = reference.make_optimiser(model, run.schedule.learning_rate)
+    workers = reference_workers()
+    loader = reference.make_loader(rows, size, workers, device)
+
+    def call() -> None:
+        for batch in loader:
+            reference.reference_step(model, optimiser, batch, run)
+
+    return Case(call, pairs, {"batch": size, "workers": workers, "parameters": _size(model)})
+
+
+def reference_workers() -> int:
+    """Processes that load: ten, the released code's default, where there are so many cores."""
+    return min(10, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def _store(measurement: Measurement, folder: Path, device: torch.device) -> Case:
+    """Photographs decoded, resized and written on one core."""
+    members = write_photographs(measurement, folder / "photographs")
+    images, _ = tables(len(members), members)
+    spec = CorpusSpec("made-up", "coco", {"images": str(folder / "photographs")})
+    turn = itertools.count()
+
+    def call() -> None:
+        out = folder / f"store-{next(turn)}"
+        build_store(images, spec, measurement.run.train_store, out, out / "state", workers=1)
+
+    return Case(
+        call,
+        len(members),
+        {"photograph": "{}×{}".format(*measurement.photograph), "cores": 1, "device": "cpu"},
+    )
+
+
+def _features(measurement: Measurement, folder: Path, device: torch.device) -> Case:
+    run = replace(measurement.run, trainset="RC", rc_features="inline")
+    artefacts = write_artefacts(replace(measurement, run=run), folder)
+    store, encoder = open_store(artefacts.train_store), load_encoder(run.encoder, artefacts.encoder)
+    turn = itertools.count()
+
+    def call() -> None:
+        out = folder / f"features-{next(turn)}"
+        extract_features(store, encoder, run.eval_crop, out, out / "state", device=device)
+
+    return Case(call, len(store), {"batch": encode_batch(run.encoder.input_size, device)})
+
+
+def _encode(measurement: Measurement, folder: Path, device: torch.device) -> Case:
+    """A split's captions, and its images from features that are there."""
+    data = load_training_data(measurement.run, write_artefacts(measurement, folder), device)
+    model, rows = _model(measurement, data).to(device), data.validation
+
+    def call() -> None:
+        encode_split(model, data.eval_inputs, data.tokens, rows, device=device)
+
+    return Case(call, len(rows.captions), {"images": len(rows.images)})
+
+
+def _rank(measurement: Measurement, folder: Path, device: torch.device) -> Case:
+    images, captions, owner = embeddings(measurement)
+
+    def call() -> None:
+        retrieval_ranks(images, captions, owner, measurement.run.model.similarity)
+
+    return Case(call, len(images) * len(captions), {"captions": len(captions), "device": "cpu"})
+
+
+def _argsort(measurement: Measurement, folder: Path, device: torch.device) -> Case:
+    """One in so many queries, both ways; a score is counted as in `rank`, whose ranks need each of them twice."""
+    images, captions, owner = embeddings(measurement)
+    image_rows = range(0, len(images), min(_SORTED, len(images)))
+    caption_rows = range(0, len(captions), min(_SORTED, len(captions)))
+
+    def call() -> None:
+        reference.argsort_ranks(images, captions, owner, image_rows, caption_rows)
+
+    scores = (len(image_rows) * len(captions) + len(caption_rows) * len(images)) // 2
+    return Case(call, scores, {"queries": len(image_rows) + len(caption_rows), "device": "cpu"})
+
+
+def embeddings(measurement: Measurement) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Unit vectors of images and captions, each caption somewhat nearer to its own image than to others."""
+    generator, dim = np.random.default_rng(0), measurement.run.model.joint_dim
+    owner = np.repeat(np.arange(measurement.images), CAPTIONS_PER_IMAGE)
+    images = generator.standard_normal((measurement.images, dim), np.float32)
+    captions = 8 * generator.standard_normal((len(owner), dim), np.float32) + images[owner]
+    for vectors in (images, captions):
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return images, captions, owner

@@ -1,0 +1,135 @@
+"""Artefacts of random content and real shapes, as the steps before training write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from vsepp.bench.catalogue import Measurement
+from vsepp.bench.rates import VOCABULARY, _photograph, _training_data
+from vsepp.data.tables import write_tables
+from vsepp.data.tokens import SPECIAL, Tokens
+from vsepp.data.vocabulary import Vocabulary
+from vsepp.features.extract import FILE as FEATURES
+from vsepp.features.tape import CAPTIONS, epoch_file
+from vsepp.models.encoders import build_encoder, save_encoder
+from vsepp.spec import RunSpec
+from vsepp.training.data import Artefacts
+
+CAPTIONS_PER_IMAGE = 5
+_PHOTOGRAPHS = 48
+"""Different JPEGs; the images of a corpus share them."""
+# Every so-many-th image is one of the validation split.
+_VALIDATION_EVERY = 8
+
+
+def write_artefacts(measurement: Measurement, folder: Path) -> Artefacts:
+    """Write all that a run reads below `folder`: tables, tokens, and features, a tape, a store or an encoder.
+
+    Parameters
+    ----------
+    measurement
+        Its run decides what is needed; `images` and `feature_dim` give the sizes.
+    folder
+        Empty.
+    """
+    run, count = measurement.run, measurement.images
+    images, captions = tables(count, _photographs_of(count))
+    write_tables(folder / "corpus", images, captions)
+    captions_of(len(captions)).save(folder / "tokens")
+    words = (*SPECIAL, *(f"w{number}" for number in range(VOCABULARY - len(SPECIAL))))
+    Vocabulary(words, {}, 1, ("train",), len(captions), "none").write(folder / "tokens")
+    places = {}
+    if not run.live_encoder:
+        dim = _dim(measurement)
+        places["features"] = write_features(folder / "features", count, dim)
+        if run.trainset == "RC" and run.rc_features == "tape":
+            places["tape"] = _write_tape(folder / "tape", captions, dim)
+    if run.live_encoder or (run.trainset == "RC" and run.rc_features == "inline"):
+        places["train_store"] = places["eval_store"] = write_store(folder / "store", run, count)
+        places["encoder"] = folder / "encoder"
+        save_encoder(made_up_encoder(run), folder / "encoder")
+    return Artefacts(corpus=folder / "corpus", tokens=folder / "tokens", **places)
+
+
+def tables(count: int, members: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables of so many images, each shown by one of the JPEGs `members`, and of their captions."""
+    names = [f"{number}.jpg" for number in range(count)]
+    splits = np.where(np.arange(count) % _VALIDATION_EVERY, "train", "val")
+    images = pd.DataFrame(
+        {"image_id": names, "file_name": names, "container": "images", "member": members, "split": splits}
+    )
+    owners = np.repeat(np.arange(count, dtype=np.int32), CAPTIONS_PER_IMAGE)
+    captions = pd.DataFrame(
+        {
+            "caption_id": np.arange(len(owners), dtype=np.int64),
+            "image_index": owners,
+            "text": "",
+            "split": splits[owners],
+        }
+    )
+    return images, captions
+
+
+def captions_of(count: int) -> Tokens:
+    """Captions of random words, as long as COCO's."""
+    return _training_data(count, 1, lambda rows, epoch: torch.empty(0)).tokens
+
+
+def write_features(folder: Path, count: int, dim: int) -> Path:
+    """Features as they leave a ReLU, float32 `(count, 1, dim)`."""
+    folder.mkdir(parents=True)
+    values = np.random.default_rng(0).standard_normal((count, 1, dim), np.float32).clip(0)
+    np.save(folder / FEATURES, values)
+    return folder
+
+
+def write_store(folder: Path, run: RunSpec, count: int) -> Path:
+    """Decoded images, uint8 `(count, side, side, 3)`."""
+    folder.mkdir(parents=True)
+    side = run.train_store.side
+    np.save(
+        folder / "images.npy", np.random.default_rng(0).integers(0, 256, (count, side, side, 3), np.uint8)
+    )
+    return folder
+
+
+def write_photographs(measurement: Measurement, folder: Path) -> list[str]:
+    """JPEGs, and the file's name for each image of the corpus."""
+    folder.mkdir(parents=True)
+    names = _photographs_of(measurement.images)
+    for number, name in enumerate(dict.fromkeys(names)):
+        (folder / name).write_bytes(_photograph(measurement.photograph, number))
+    return names
+
+
+def made_up_encoder(run: RunSpec):
+    """The run's encoder with random weights, always the same."""
+    # Which numbers the weights are makes no difference to the time, as long as none is denormal.
+    torch.manual_seed(0)
+    return build_encoder(run.encoder)
+
+
+def _photographs_of(count: int) -> list[str]:
+    return [f"{number % _PHOTOGRAPHS}.jpg" for number in range(count)]
+
+
+def _dim(measurement: Measurement) -> int:
+    """D_φ: a pass of the encoder in the step gives its own."""
+    run = measurement.run
+    if run.trainset == "RC" and run.rc_features == "inline":
+        with torch.device("meta"):
+            return build_encoder(run.encoder).dim
+    return measurement.feature_dim
+
+
+def _write_tape(folder: Path, captions: pd.DataFrame, dim: int) -> Path:
+    """One epoch of a tape of all captions, float16."""
+    folder.mkdir(parents=True)
+    features = np.random.default_rng(1).standard_normal((len(captions), dim), np.float32).clip(0)
+    np.save(folder / epoch_file(0), features.astype(np.float16))
+    np.save(folder / CAPTIONS, np.arange(len(captions), dtype=np.int32))
+    return folder
