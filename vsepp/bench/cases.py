@@ -24,7 +24,7 @@ from vsepp.bench.made_up import (
     write_photographs,
 )
 from vsepp.bench.rates import VOCABULARY
-from vsepp.bench.variants import EmbeddingInBf16, OverPadding, in_bf16
+from vsepp.bench.variants import OverPadding
 from vsepp.data.store import build_store, open_store
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.ranks import retrieval_ranks
@@ -37,6 +37,7 @@ from vsepp.spec import CorpusSpec
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import TrainingData, load_training_data
 from vsepp.training.epoch import step_inputs
+from vsepp.training.precision import EmbeddingInBf16, in_bf16
 from vsepp.training.step import loss_function, make_optimiser, train_step
 
 # Steps of a reference epoch: its loader is empty at the start and at the end, so that it works in its own turn alone.

@@ -223,6 +223,7 @@ class _Planner:
             order_seed=seed,
             draw=values["draw"],
             image_features="precomputed" if published else "computed",
+            precision=values["precision"],
         )
 
     def _splits_of(self, role: str) -> tuple[str, ...]:

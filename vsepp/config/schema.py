@@ -148,6 +148,9 @@ class RunKeys(_Model):
     rc_features: Literal["tape", "inline"] = _key(
         "random-crop features of a frozen encoder: from the shared tape, or computed in the step"
     )
+    precision: Literal["fp32", "bf16"] = _key(
+        "of the products inside the embeddings of a training step; weights, scores and validation are fp32"
+    )
     draw: Seed = _key("which draw of random crops")
 
 

@@ -192,6 +192,8 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
 
 
 def l2_normalise(vectors: torch.Tensor) -> torch.Tensor:
-    """Scale each row to unit length; a zero row stays zero, with a finite gradient."""
+    """Scale each row to unit length, in fp32 at least; a zero row stays zero, with a finite gradient."""
+    if vectors.dtype in (torch.bfloat16, torch.float16):
+        vectors = vectors.float()
     length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     return vectors / torch.where(length > SHORTEST, length, 1.0)

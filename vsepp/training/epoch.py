@@ -12,11 +12,13 @@ from vsepp.errors import VseppError
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.metrics import RetrievalMetrics, retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
+from vsepp.models.joint import JointEmbedding
 from vsepp.progress import track
 from vsepp.training.batches import Batch, epoch_batches, steps_per_epoch
 from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, Group
 from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed, recalls
+from vsepp.training.precision import EmbeddingInBf16
 from vsepp.training.schedule import learning_rate, legacy_training_mode, loss_name
 from vsepp.training.state import Training, save
 from vsepp.training.step import LossFunction, StepInputs, collapsed_loss, loss_function, train_step
@@ -77,6 +79,9 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
         epoch=epoch,
         negative_set=run.loss.negative_set,
     )
+    model: JointEmbedding | EmbeddingInBf16 = training.model
+    if run.precision == "bf16":
+        model = EmbeddingInBf16(training.model, training.device)
     what = f"{run.id} epoch {epoch + 1}/{run.schedule.epochs}"
     losses: list[torch.Tensor] = []
     for step, batch in enumerate(track(islice(batches, done, None), total - done, what, "step"), start=done):
@@ -85,9 +90,7 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
             data, batch, epoch, training.device, mask=run.loss.mask_same_image, group=training.group
         )
         losses.append(
-            train_step(
-                training.model, training.optimiser, loss, inputs, run.schedule.clip_norm, training.group
-            )
+            train_step(model, training.optimiser, loss, inputs, run.schedule.clip_norm, training.group)
         )
         so_far.if_collapsed += _if_collapsed(training, loss, inputs, epoch)
         due = training.checkpoints.due()

@@ -12,6 +12,7 @@ from vsepp.models.joint import JointEmbedding
 from vsepp.spec import LossSpec
 from vsepp.training.adam import Adam
 from vsepp.training.distributed import ALONE, Group
+from vsepp.training.precision import EmbeddingInBf16
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def make_optimiser(model: JointEmbedding, learning_rate: float) -> Adam:
 
 
 def train_step(
-    model: JointEmbedding,
+    model: JointEmbedding | EmbeddingInBf16,
     optimiser: Adam,
     loss: LossFunction,
     inputs: StepInputs,

@@ -12,10 +12,11 @@ from vsepp.bench import reference
 from vsepp.bench.cases import embeddings
 from vsepp.bench.catalogue import Measurement
 from vsepp.bench.made_up import made_up_encoder, write_photographs
-from vsepp.bench.variants import EmbeddingInBf16, OverPadding
+from vsepp.bench.variants import OverPadding
 from vsepp.data.tokens import END, START
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.models.joint import JointEmbedding
+from vsepp.training.precision import EmbeddingInBf16
 from vsepp.training.step import StepInputs, loss_function
 
 PAIRS, DIM, WORDS = 12, 16, 40
