@@ -19,28 +19,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from vsepp.bench.catalogue import FULL_MODEL
 from vsepp.data.tokens import END, START, Tokens
 from vsepp.evaluation.encode import SplitRows
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import LossSpec, ModelSpec
+from vsepp.spec import LossSpec
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import TrainingData
 from vsepp.training.epoch import step_inputs
 from vsepp.training.step import loss_function, make_optimiser, train_step
-
-MODEL = ModelSpec(
-    text_encoder="gru",
-    word_dim=300,
-    text_dim=1024,
-    joint_dim=1024,
-    caption_projection=False,
-    image_bias=True,
-    normalise_features=True,
-    normalise_images=True,
-    absolute=False,
-    similarity="dot",
-    order_form="squared",
-)
 
 
 def synthetic_data(pairs: int, feature_dim: int, vocabulary: int, seed: int = 0) -> TrainingData:
@@ -70,7 +57,7 @@ def measure(arguments: argparse.Namespace) -> dict:
     device = torch.device(arguments.device)
     data = synthetic_data(arguments.batch * 20, arguments.features, arguments.vocabulary)
     torch.manual_seed(0)
-    model = JointEmbedding(MODEL, data.feature_dim, data.vocabulary_size).to(device)
+    model = JointEmbedding(FULL_MODEL, data.feature_dim, data.vocabulary_size).to(device)
     optimiser = make_optimiser(model, 2e-4)
     loss = loss_function(LossSpec(name=arguments.loss, margin=0.2))
     batches = list(epoch_batches(len(data.pairs), arguments.batch, order_seed=0, epoch=0))

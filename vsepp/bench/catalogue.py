@@ -79,7 +79,7 @@ def _encoder(architecture: str, size: int, side: int) -> EncoderSpec:
     return EncoderSpec(architecture.rpartition("/")[2], architecture, "random", size, side, *scale)
 
 
-_MODEL = ModelSpec(
+FULL_MODEL = ModelSpec(
     text_encoder="gru",
     word_dim=300,
     text_dim=1024,
@@ -92,7 +92,7 @@ _MODEL = ModelSpec(
     similarity="dot",
     order_form="squared",
 )
-_MINI_MODEL = replace(_MODEL, word_dim=64, text_dim=128, joint_dim=128)
+_MINI_MODEL = replace(FULL_MODEL, word_dim=64, text_dim=128, joint_dim=128)
 
 
 def _run(encoder: EncoderSpec, model: ModelSpec) -> RunSpec:
@@ -124,8 +124,8 @@ def _run(encoder: EncoderSpec, model: ModelSpec) -> RunSpec:
 
 VGG_MINI = _run(_encoder("mini/vgg_mini", 40, 46), _MINI_MODEL)
 RESNET_MINI = _run(_encoder("mini/resnet_mini", 40, 46), _MINI_MODEL)
-VGG19 = _run(_encoder("torchvision/vgg19", 224, 256), _MODEL)
-RESNET152 = _run(_encoder("torchvision/resnet152", 224, 256), _MODEL)
+VGG19 = _run(_encoder("torchvision/vgg19", 224, 256), FULL_MODEL)
+RESNET152 = _run(_encoder("torchvision/resnet152", 224, 256), FULL_MODEL)
 
 
 def groups(quick: bool, device: str) -> list[Group]:

@@ -17,12 +17,12 @@ import numpy as np
 from vsepp.data.containers import role_path
 from vsepp.data.decode import Chunk, ChunkResult, decode_chunk, end_with_parent
 from vsepp.data.problems import refuse
-from vsepp.data.space import check_space, full_disk_explained
 from vsepp.errors import VseppError
 from vsepp.progress import track
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import write_text
 from vsepp.provenance.publish import publish
+from vsepp.provenance.space import check_space, full_disk_explained
 from vsepp.spec import CorpusSpec, StoreSpec
 
 if TYPE_CHECKING:

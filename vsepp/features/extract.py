@@ -10,10 +10,11 @@ import torch
 from vsepp.errors import VseppError
 from vsepp.features.crops import fixed_boxes
 from vsepp.features.frozen import ENCODE_BATCH, encode_crops
-from vsepp.features.growing import GrowingRows, check_space
+from vsepp.features.growing import GrowingRows
 from vsepp.models.encoders import ImageEncoder
 from vsepp.progress import track
 from vsepp.provenance.publish import publish
+from vsepp.provenance.space import check_space
 from vsepp.spec import CropSpec
 
 FILE = "features.npy"

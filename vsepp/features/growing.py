@@ -7,9 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vsepp.data.space import check_space, full_disk_explained
-
-__all__ = ["GrowingRows", "check_space"]
+from vsepp.provenance.space import full_disk_explained
 
 
 class GrowingRows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import shutil
@@ -18,6 +17,7 @@ import requests
 
 from vsepp.errors import VseppError
 from vsepp.provenance.publish import publish, state_folder
+from vsepp.provenance.space import NO_SPACE
 from vsepp.sources.partial import Partial
 from vsepp.sources.sums import Demand, check_present, demanded, describe, record, write_sidecar
 from vsepp.sources.transfer import Manner, Refused, transfer
@@ -27,7 +27,6 @@ log = logging.getLogger("vsepp")
 
 LONGEST_WAIT = 120.0
 """Seconds; no server makes us wait longer before the next attempt."""
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _PATIENCE = Manner()
 
 
@@ -252,7 +251,7 @@ def _disk_explained(source: SourceSpec, target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _NO_SPACE:
+        if error.errno not in NO_SPACE:
             raise VseppError(
                 f"{target}: cannot be written: {error}; check the folder's permissions"
             ) from error

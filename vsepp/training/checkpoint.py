@@ -20,8 +20,8 @@ from typing import Any
 import torch
 
 from vsepp.data.partial import whole_file
-from vsepp.data.space import full_disk_explained
 from vsepp.errors import VseppError
+from vsepp.provenance.space import full_disk_explained
 
 log = logging.getLogger("vsepp")
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from vsepp.errors import VseppError
-from vsepp.features.growing import GrowingRows, check_space
+from vsepp.features.growing import GrowingRows
+from vsepp.provenance.space import check_space
 
 ROWS = np.arange(70, dtype=np.float32).reshape(10, 7)
 

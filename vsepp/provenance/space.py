@@ -10,8 +10,8 @@ from pathlib import Path
 
 from vsepp.errors import VseppError
 
-# A quota and a limit on the size of files stop a write as a full disk does.
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""A quota and a limit on the size of files stop a write as a full disk does."""
 
 
 def check_space(folder: Path, needed: int, what: str) -> None:
@@ -51,7 +51,7 @@ def full_disk_explained(path: Path, what: str, needed: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _NO_SPACE:
+        if error.errno not in NO_SPACE:
             raise
         free = shutil.disk_usage(path if path.is_dir() else path.parent).free
         raise VseppError(
