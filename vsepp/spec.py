@@ -93,6 +93,12 @@ class EncoderSpec:
     """Per-channel mean of its input, on a 0–1 scale."""
     std: tuple[float, float, float]
     """Per-channel deviation of its input, on a 0–1 scale."""
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
+    """Of the products of a frozen pass (features, tapes, inline); an encoder in the model follows the run's."""
+    memory_format: Literal["contiguous", "channels_last"] = "channels_last"
+    """How its images and weights lie in memory."""
+    compile: Literal["off", "default", "cuda_graphs"] = "off"
+    """Whether `torch.compile` translates its network, for `cuda_graphs` replayed as CUDA graphs."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,10 @@ def test_nothing_reruns_without_a_change(tiny):
     assert tiny.planned() == {}
 
 
+def test_another_place_for_data_reruns_nothing(tiny):
+    assert tiny.planned(resources={"data_on": "pinned"}) == {}
+
+
 def test_a_change_of_one_run_reruns_it_and_what_depends_on_it(tiny):
     runs = {**TINY["runs"], "flickr-vsepp-rc": {"margin": 0.1}}
     # The fine-tuned run inherits from the frozen one and starts from its snapshot.

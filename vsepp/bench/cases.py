@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
 from vsepp.bench import reference
-from vsepp.bench.catalogue import Measurement
+from vsepp.bench.case import Case
+from vsepp.bench.catalogue import LARGE_PIXELS
 from vsepp.bench.made_up import (
     CAPTIONS_PER_IMAGE,
+    VOCABULARY,
     captions_of,
     made_up_encoder,
     tables,
@@ -23,36 +24,27 @@ from vsepp.bench.made_up import (
     write_features,
     write_photographs,
 )
-from vsepp.bench.rates import VOCABULARY
-from vsepp.bench.variants import OverPadding
+from vsepp.bench.measurement import Measurement
+from vsepp.bench.sharing import sharing_case
+from vsepp.bench.steps import model_of, step_case, trained_size
 from vsepp.data.store import build_store, open_store
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.features.extract import FILE, extract_features
-from vsepp.features.frozen import encode_batch
+from vsepp.features.frozen import encode_batch, products_in
 from vsepp.features.tape import random_crop_features
 from vsepp.models.encoders import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.spec import CorpusSpec
-from vsepp.training.batches import epoch_batches
-from vsepp.training.data import TrainingData, load_training_data
-from vsepp.training.epoch import step_inputs
-from vsepp.training.precision import EmbeddingInBf16, in_bf16
-from vsepp.training.step import loss_function, make_optimiser, train_step
+from vsepp.training.data import load_training_data
+from vsepp.training.precision import in_bf16
 
 # Steps of a reference epoch: its loader is empty at the start and at the end, so that it works in its own turn alone.
 REFERENCE_STEPS = 8
+# Where a step of a network of full size takes ten seconds and its loader next to nothing of them.
+_REFERENCE_STEPS_ON_CPU = 2
 # One in so many queries is ranked by sorting: all of them would take minutes.
 _SORTED = 500
-
-
-class Case(NamedTuple):
-    """Work that is timed."""
-
-    call: Callable[[], object]
-    items: int
-    """Of a call."""
-    facts: dict[str, Any]
 
 
 def make_case(measurement: Measurement, folder: Path, device: torch.device) -> Case:
@@ -72,6 +64,7 @@ def make_case(measurement: Measurement, folder: Path, device: torch.device) -> C
         "forward-backward": _forward_backward,
         "tape": _tape,
         "step": _step,
+        "sharing": sharing_case,
         "reference": _reference,
         "store": _store,
         "features": _features,
@@ -95,7 +88,7 @@ def _forward(measurement: Measurement, folder: Path, device: torch.device) -> Ca
     encoder, pixels = _pixels(measurement, count, device)
 
     def call() -> None:
-        with torch.inference_mode(), in_bf16(device, measurement.bf16):
+        with torch.inference_mode(), products_in(encoder.spec.precision, device):
             encoder(pixels)
 
     return Case(call, count, {"batch": count})
@@ -110,7 +103,7 @@ def _forward_backward(measurement: Measurement, folder: Path, device: torch.devi
     def call() -> None:
         for parameter in encoder.parameters():
             parameter.grad = None
-        with in_bf16(device, measurement.bf16):
+        with in_bf16(device, measurement.run.precision == "bf16"):
             features = encoder(pixels)
         features.backward(slope.to(features.dtype))
 
@@ -132,45 +125,19 @@ def _tape(measurement: Measurement, folder: Path, device: torch.device) -> Case:
     def call() -> None:
         random_crop_features(store, encoder, run.crop, rows, np.arange(count), 0, next(turn), device)
 
-    return Case(call, count, {"batch": batch})
+    weights = sum(value.numel() for value in encoder.network.state_dict().values())
+    return Case(call, count, {"batch": batch, "dim": encoder.dim, "weights": weights})
 
 
 def _step(measurement: Measurement, folder: Path, device: torch.device) -> Case:
-    """A whole training step, from the artefacts' files to the changed weights."""
-    run = measurement.run
-    data = load_training_data(run, write_artefacts(measurement, folder), device)
-    model = _model(measurement, data).to(device)
-    optimiser = make_optimiser(model, run.schedule.learning_rate)
-    if not measurement.packed:
-        model.text = OverPadding(model.text)
-    embedding = EmbeddingInBf16(model, device) if measurement.bf16 else model
-    loss, size = loss_function(run.loss), run.schedule.batch_size
-    batches = epoch_batches(len(data.pairs), size, order_seed=0, epoch=0, negative_set=run.loss.negative_set)
-    whole = itertools.cycle([batch for batch in batches if batch.queries == size])
-
-    def call() -> None:
-        inputs = step_inputs(data, next(whole), 0, device)
-        train_step(embedding, optimiser, loss, inputs, run.schedule.clip_norm)
-
-    return Case(call, size, {"batch": size, "parameters": _size(model)})
-
-
-def _model(measurement: Measurement, data: TrainingData) -> JointEmbedding:
-    run, encoder = measurement.run, None
-    if run.live_encoder:
-        encoder = load_encoder(run.encoder, data.encoder_folder).requires_grad_(run.finetuned).eval()
-    torch.manual_seed(run.init_seed)
-    return JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder)
-
-
-def _size(model: torch.nn.Module) -> int:
-    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    return step_case(measurement, write_artefacts(measurement, folder), device)
 
 
 def _reference(measurement: Measurement, folder: Path, device: torch.device) -> Case:
     """An epoch of reference steps, data loading included."""
     run, size = measurement.run, measurement.run.schedule.batch_size
-    pairs = REFERENCE_STEPS * size
+    slow = device.type == "cpu" and run.trainset == "RC" and run.encoder.input_size > LARGE_PIXELS
+    pairs = (_REFERENCE_STEPS_ON_CPU if slow else REFERENCE_STEPS) * size
     measurement = replace(measurement, images=-(-pairs // CAPTIONS_PER_IMAGE))
     tokens = captions_of(pairs)
     captions, image_of = [tokens[row] for row in range(pairs)], np.arange(pairs) // CAPTIONS_PER_IMAGE
@@ -193,7 +160,7 @@ def _reference(measurement: Measurement, folder: Path, device: torch.device) -> 
         for batch in loader:
             reference.reference_step(model, optimiser, batch, run)
 
-    return Case(call, pairs, {"batch": size, "workers": workers, "parameters": _size(model)})
+    return Case(call, pairs, {"batch": size, "workers": workers, "parameters": trained_size(model)})
 
 
 def reference_workers() -> int:
@@ -235,7 +202,7 @@ def _features(measurement: Measurement, folder: Path, device: torch.device) -> C
 def _encode(measurement: Measurement, folder: Path, device: torch.device) -> Case:
     """A split's captions, and its images from features that are there."""
     data = load_training_data(measurement.run, write_artefacts(measurement, folder), device)
-    model, rows = _model(measurement, data).to(device), data.validation
+    model, rows = model_of(measurement, data).to(device), data.validation
 
     def call() -> None:
         encode_split(model, data.eval_inputs, data.tokens, rows, device=device)

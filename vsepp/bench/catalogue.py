@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Literal
+from types import MappingProxyType
 
+from vsepp.bench.measurement import Group, Measurement
 from vsepp.errors import VseppError
 from vsepp.spec import (
     CropSpec,
@@ -19,59 +20,8 @@ from vsepp.spec import (
     VocabularySpec,
 )
 
-Kind = Literal[
-    "forward",
-    "forward-backward",
-    "tape",
-    "step",
-    "reference",
-    "store",
-    "features",
-    "encode",
-    "rank",
-    "argsort",
-]
-UNITS: dict[Kind, str] = {
-    "forward": "images",
-    "forward-backward": "images",
-    "tape": "images",
-    "step": "pairs",
-    "reference": "pairs",
-    "store": "images",
-    "features": "images",
-    "encode": "captions",
-    "rank": "scores",
-    "argsort": "scores",
-}
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One thing to measure, in a process of its own."""
-
-    name: str
-    """What, a stroke, and at which size: `step-1c/4096`."""
-    kind: Kind
-    run: RunSpec
-    """The run whose part is measured."""
-    feature_dim: int = 0
-    """D_φ, where features are made up; an encoder gives its own."""
-    images: int = 640
-    """Of the made-up corpus, with five captions each."""
-    photograph: tuple[int, int] = (640, 480)
-    """Width and height of a JPEG, pixels."""
-    bf16: bool = False
-    """Embed under autocast to bf16; scores, loss and weights stay in fp32."""
-    packed: bool = True
-    """Pack captions for the GRU, as the package does; else let it run over the padding too."""
-    limit: str | None = None
-    """The measurement that this one cannot be faster than."""
-    reference: str | None = None
-    """The measurement of the reference that this one is compared with."""
-
-
-Group = tuple[Measurement, ...]
-"""Measured in turn, so that what else the machine does meets all of them alike."""
+# Of an encoder that trains on a CPU, where a step of 128 would take minutes; mini encoders see fewer pixels.
+_BATCH_ON_CPU, LARGE_PIXELS = 16, 64
 
 
 def _encoder(architecture: str, size: int, side: int) -> EncoderSpec:
@@ -128,46 +78,74 @@ VGG19 = _run(_encoder("torchvision/vgg19", 224, 256), FULL_MODEL)
 RESNET152 = _run(_encoder("torchvision/resnet152", 224, 256), FULL_MODEL)
 
 
+_ON_GPU = {
+    "-tf32": {"precision": "tf32"},
+    "-bf16": {"precision": "bf16"},
+    "-bf16-compiled": {"precision": "bf16", "compile": "default"},
+    "-bf16-graphs": {"precision": "bf16", "compile": "cuda_graphs"},
+}
+_ON_CPU = {"-contiguous": {"memory_format": "contiguous"}, "-bf16": {"precision": "bf16"}}
+WAYS: dict[str, dict[str, dict[str, str]]] = {"cuda": _ON_GPU, "cpu": _ON_CPU}
+"""Settings of an encoder that are measured beside the default ones, by kind of device and by how names end."""
+
+
 def groups(quick: bool, device: str) -> list[Group]:
     """All that is measured.
 
     Parameters
     ----------
     quick
-        Without networks of full size.
+        Without networks of full size, and without most of what could make a step faster.
     device
         `cpu` or `cuda`: a network of full size is trained in batches of 16 on a CPU, where a step of 128 takes
-        minutes, and in bf16 too on a GPU.
+        minutes.
     """
     mini = {"feature_dim": 128, "photograph": (56, 56), "images": 1280}
     found = [full_heads(VGG19, 4096, quick), heads(VGG_MINI, "mini", **mini)]
     for run in (VGG_MINI, RESNET_MINI):
         found += [frozen(run, **mini), finetuned(run, **mini)]
     found += [data(VGG_MINI, "mini", **mini), ranking(VGG19, 5000)]
+    found.append(sharing(VGG_MINI, "mini", (1, 2) if quick else (1, 2, 4), **mini))
     if quick:
         return found
-    found.append(heads(VGG19, "4096", feature_dim=4096))
+    order = replace(VGG19, model=replace(VGG19.model, similarity="order", absolute=True))
+    found += [heads(VGG19, "4096", feature_dim=4096), heads(RESNET152, "2048", feature_dim=2048)]
+    found.append(sharing(random_crops(VGG19), "4096", (1, 2, 4), feature_dim=4096))
     for run, dim in ((VGG19, 4096), (RESNET152, 2048)):
-        batch = 16 if device == "cpu" else run.schedule.batch_size
-        run = replace(run, schedule=replace(run.schedule, batch_size=batch))
+        run = in_batches_for(run, device)
         sizes = {"feature_dim": dim, "images": 320}
-        found += [frozen(run, gpu=device != "cpu", **sizes), finetuned(run, gpu=device != "cpu", **sizes)]
-    found.append(data(VGG19, "full", feature_dim=4096, images=160))
+        found += [frozen(run, WAYS[device], **sizes), finetuned(run, WAYS[device], **sizes)]
+    found += [data(VGG19, "full", feature_dim=4096, images=160), embedding(RESNET152, order)]
+    found.append((Measurement("rank-order/1000", "rank", order, images=1000),))
     return found
+
+
+def in_batches_for(run: RunSpec, device: str) -> RunSpec:
+    """The run, in batches of 16 where its encoder is of full size and the device a CPU."""
+    if device != "cpu" or run.encoder.input_size <= LARGE_PIXELS:
+        return run
+    size = min(run.schedule.batch_size, _BATCH_ON_CPU)
+    return replace(run, schedule=replace(run.schedule, batch_size=size))
+
+
+def random_crops(run: RunSpec) -> RunSpec:
+    """The run on RC."""
+    return replace(run, trainset="RC", crop=replace(run.crop, kind="RC"))
 
 
 def full_heads(run: RunSpec, dim: int, quick: bool) -> Group:
     """The 1C step as it is and with what could make it faster, beside the reference step."""
+    half = replace(run, precision="bf16")
     step = Measurement(f"step-1c/{dim}", "step", run, dim, reference=f"reference-1c/{dim}")
     variants = [
         step,
-        replace(step, name=f"step-1c-bf16/{dim}", bf16=True),
+        replace(step, name=f"step-1c-bf16/{dim}", run=half),
         replace(step, name=f"reference-1c/{dim}", kind="reference", reference=None),
     ]
     if not quick:
         variants += [
             replace(step, name=f"step-1c-padded/{dim}", packed=False),
-            replace(step, name=f"step-1c-bf16-padded/{dim}", bf16=True, packed=False),
+            replace(step, name=f"step-1c-bf16-padded/{dim}", run=half, packed=False),
         ]
     return tuple(variants)
 
@@ -177,15 +155,41 @@ def heads(run: RunSpec, size: str, **sizes: object) -> Group:
     order = replace(run, model=replace(run.model, similarity="order", absolute=True))
     many = replace(run, loss=replace(run.loss, negative_set=512))
     found = {"step-10c": replace(run, trainset="10C"), "step-order": order, "step-negatives-512": many}
-    if size == "mini":
+    if size != "4096":  # where `full_heads` has it
         found = {"step-1c": run, **found}
     return tuple(Measurement(f"{name}/{size}", "step", spec, **sizes) for name, spec in found.items())
 
 
-def frozen(run: RunSpec, *, gpu: bool = False, **sizes: object) -> Group:
-    """A frozen encoder: alone, writing a tape, in the step, and the steps that read its tape."""
-    net = run.encoder.name
-    run = replace(run, trainset="RC", crop=replace(run.crop, kind="RC"))
+def sharing(run: RunSpec, size: str, counts: Sequence[int], **sizes: object) -> Group:
+    """Trainings that share a device, in all beside one alone: what `resources.runs_per_gpu` is chosen by."""
+    return tuple(
+        Measurement(
+            f"sharing-{count}/{size}",
+            "sharing",
+            run,
+            processes=count,
+            reference=None if count == counts[0] else f"sharing-{counts[0]}/{size}",
+            **sizes,
+        )
+        for count in counts
+    )
+
+
+def frozen(
+    run: RunSpec, ways: Mapping[str, Mapping[str, str]] = MappingProxyType({}), **sizes: object
+) -> Group:
+    """A frozen encoder: alone, writing a tape, in the step, and the steps that read its tape.
+
+    Parameters
+    ----------
+    run
+        Its encoder.
+    ways
+        How else the encoder is run alone and writes a tape: how the names end → settings of its spec.
+    sizes
+        Of the measurements.
+    """
+    net, run = run.encoder.name, random_crops(run)
     limit, reference = f"forward/{net}", f"reference-rc/{net}"
     inline = replace(run, rc_features="inline")
     found = [
@@ -195,41 +199,57 @@ def frozen(run: RunSpec, *, gpu: bool = False, **sizes: object) -> Group:
         Measurement(f"step-rc-inline/{net}", "step", inline, limit=limit, reference=reference, **sizes),
         Measurement(reference, "reference", inline, **sizes),
     ]
-    if gpu:
-        found.append(Measurement(f"forward-bf16/{net}", "forward", run, bf16=True, **sizes))
-    return tuple(found)
-
-
-def finetuned(run: RunSpec, *, gpu: bool = False, **sizes: object) -> Group:
-    """An encoder that is trained: forward and backward alone, and whole steps."""
-    net = run.encoder.name
-    run = replace(run, trainset="RC", crop=replace(run.crop, kind="RC"), finetune_from="bench")
-    limit, reference = f"forward-backward/{net}", f"reference-finetuned/{net}"
-    found = [
-        Measurement(limit, "forward-backward", run, **sizes),
-        Measurement(f"step-finetuned/{net}", "step", run, limit=limit, reference=reference, **sizes),
-        Measurement(reference, "reference", run, **sizes),
-    ]
-    if gpu:
-        half = {"bf16": True, **sizes}
+    for end, settings in ways.items():
+        other = replace(run, encoder=replace(run.encoder, **settings))
+        limit = f"forward{end}/{net}"
         found += [
-            Measurement(f"forward-backward-bf16/{net}", "forward-backward", run, **half),
-            Measurement(
-                f"step-finetuned-bf16/{net}",
-                "step",
-                run,
-                limit=f"forward-backward-bf16/{net}",
-                reference=reference,
-                **half,
-            ),
+            Measurement(limit, "forward", other, **sizes),
+            Measurement(f"tape{end}/{net}", "tape", other, limit=limit, **sizes),
         ]
     return tuple(found)
+
+
+def finetuned(
+    run: RunSpec, ways: Mapping[str, Mapping[str, str]] = MappingProxyType({}), **sizes: object
+) -> Group:
+    """An encoder that is trained: forward and backward alone, and whole steps.
+
+    Parameters
+    ----------
+    run, ways, sizes
+        As of `frozen`; of the ways those in bf16, which the whole run then has.
+    """
+    net = run.encoder.name
+    run = replace(random_crops(run), finetune_from="bench")
+    reference = f"reference-finetuned/{net}"
+    found = []
+    for end, settings in {"": {}, **ways}.items():
+        precision = settings.get("precision", "fp32")
+        if end and precision != "bf16":  # a run trains in fp32 or bf16
+            continue
+        other = replace(run, precision=precision, encoder=replace(run.encoder, **settings))
+        limit = f"forward-backward{end}/{net}"
+        found += [
+            Measurement(limit, "forward-backward", other, **sizes),
+            Measurement(
+                f"step-finetuned{end}/{net}", "step", other, limit=limit, reference=reference, **sizes
+            ),
+        ]
+    return (*found, Measurement(reference, "reference", run, **sizes))
 
 
 def data(run: RunSpec, size: str, **sizes: object) -> Group:
     """The steps around the training: store, features, and embedding a split."""
     return tuple(
         Measurement(f"{kind}/{size}", kind, run, **sizes) for kind in ("store", "features", "encode")
+    )
+
+
+def embedding(resnet: RunSpec, order: RunSpec) -> Group:
+    """A split through models of full size, apart from the one that `data` has."""
+    return (
+        Measurement("encode/2048", "encode", resnet, feature_dim=2048),
+        Measurement("encode-order/4096", "encode", order, feature_dim=4096),
     )
 
 

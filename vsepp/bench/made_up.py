@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
+from PIL import Image
 
-from vsepp.bench.catalogue import Measurement
-from vsepp.bench.rates import VOCABULARY, _photograph, _training_data
+from vsepp.bench.measurement import Measurement
 from vsepp.data.tables import write_tables
-from vsepp.data.tokens import SPECIAL, Tokens
+from vsepp.data.tokens import END, SPECIAL, START, Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.features.extract import FILE as FEATURES
 from vsepp.features.tape import CAPTIONS, epoch_file
 from vsepp.models.encoders import build_encoder, save_encoder
-from vsepp.spec import RunSpec
+from vsepp.spec import EncoderSpec, RunSpec
 from vsepp.training.data import Artefacts
 
 CAPTIONS_PER_IMAGE = 5
+VOCABULARY = 10_000
 _PHOTOGRAPHS = 48
 """Different JPEGs; the images of a corpus share them."""
 # Every so-many-th image is one of the validation split.
@@ -75,8 +78,13 @@ def tables(count: int, members: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def captions_of(count: int) -> Tokens:
-    """Captions of random words, as long as COCO's."""
-    return _training_data(count, 1, lambda rows, epoch: torch.empty(0)).tokens
+    """Captions of random words, as long as COCO's (12.4 tokens in the mean)."""
+    generator = np.random.default_rng(0)
+    lengths = np.clip(np.rint(generator.normal(12.4, 2.4, count)), 7, 40).astype(int)
+    # Word frequencies fall as in language, so that the gradient of the embeddings is as sparse as there.
+    words = np.minimum(generator.zipf(1.3, lengths.sum()) + END, VOCABULARY - 1)
+    captions = np.split(words, np.cumsum(lengths)[:-1])
+    return Tokens.from_lists([[START, *caption[1:-1], END] for caption in captions])
 
 
 def write_features(folder: Path, count: int, dim: int) -> Path:
@@ -102,7 +110,7 @@ def write_photographs(measurement: Measurement, folder: Path) -> list[str]:
     folder.mkdir(parents=True)
     names = _photographs_of(measurement.images)
     for number, name in enumerate(dict.fromkeys(names)):
-        (folder / name).write_bytes(_photograph(measurement.photograph, number))
+        (folder / name).write_bytes(photograph(measurement.photograph, number))
     return names
 
 
@@ -111,6 +119,25 @@ def made_up_encoder(run: RunSpec):
     # Which numbers the weights are makes no difference to the time, as long as none is denormal.
     torch.manual_seed(0)
     return build_encoder(run.encoder)
+
+
+def photograph(size: tuple[int, int], seed: int) -> bytes:
+    """A JPEG of smooth shapes and some grain: at 640×480 of about 160 kB, as COCO's photographs are."""
+    generator = np.random.default_rng(seed)
+    width, height = size
+    coarse = generator.integers(0, 256, (max(height // 24, 2), max(width // 24, 2), 3), np.uint8)
+    smooth = np.asarray(Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC), np.float32)
+    grain = generator.normal(0, 12, (height, width, 1)).astype(np.float32)
+    pixels = (smooth + grain).clip(0, 255).astype(np.uint8)
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "JPEG", quality=90)
+    return stream.getvalue()
+
+
+def feature_dims(encoders: Mapping[str, EncoderSpec]) -> dict[str, int]:
+    """D_φ of some encoders, without making their weights."""
+    with torch.device("meta"):
+        return {name: build_encoder(encoder).dim for name, encoder in encoders.items()}
 
 
 def _photographs_of(count: int) -> list[str]:

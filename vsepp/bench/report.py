@@ -1,19 +1,18 @@
-"""A table of all recorded results, in Markdown. Never imports torch."""
+"""All recorded results in Markdown: a section a machine, targets beside figures. Never imports torch."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
 
-from vsepp.errors import VseppError
+from vsepp.bench.records import newest
 
-_KEYS = ("device", "machine", "date", "command", "results")
+Results = Mapping[str, Mapping[str, Any]]
+"""Results by name."""
 _COLUMNS = (
     "what",
     "per second",
-    "quartiles",
     "range",
     "turns",
     "× time of the limit",
@@ -24,70 +23,88 @@ _COLUMNS = (
 )
 
 
-def read_results(folder: Path) -> list[dict[str, Any]]:
-    """Records of a folder's `*.json`, oldest first.
+class Target(NamedTuple):
+    """A figure that is aimed at; of several measurements that could reach it, the best counts."""
 
-    Raises
-    ------
-    VseppError
-        Where there are none, or one of them is no record, naming the file and what it lacks.
-    """
-    files = sorted(folder.glob("*.json"))
-    if not files:
-        raise VseppError(f"{folder}: holds no results; measure with `vsepp bench --output {folder}`")
-    return sorted((_read(path) for path in files), key=lambda record: record["date"])
+    what: str
+    names: str
+    """Pattern of the measurements."""
+    figure: Callable[[Mapping[str, Any]], float | None]
+    bound: float
+    device: str | None = None
+    """`cpu` or `cuda`, where it is one of the two only."""
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise VseppError(f"{path}: not readable as JSON ({error}); delete it and measure again") from error
-    if not isinstance(record, dict):
-        raise VseppError(f"{path}: expected a record of `vsepp bench`, got a {type(record).__name__}")
-    if missing := [key for key in _KEYS if key not in record]:
-        raise VseppError(f"{path}: not a record of `vsepp bench`: it lacks {', '.join(missing)}; delete it")
-    for number, entry in enumerate(record["results"]):
-        try:
-            usable = entry["name"] and entry["unit"] and entry["per_second"]["median"] > 0
-        except (KeyError, TypeError):
-            usable = False
-        if not usable:
-            raise VseppError(
-                f"{path}: result {number + 1} has no name, unit and median above 0; delete the file and measure again"
-            )
-    return record
+def _times_reference(entry: Mapping[str, Any]) -> float | None:
+    return entry.get("times_reference", {}).get("median")
 
 
-def newest(records: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
-    """The newest result of each name, by machine and device; each with the command that gave it."""
-    found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for record in records:
-        place = found.setdefault((record["machine"], record["device"]), {})
-        for entry in record["results"]:
-            place[entry["name"]] = {**entry, "date": record["date"][:10], "command": record["command"]}
-    return found
+TARGETS = (
+    Target(
+        "1C at full size, pairs a second",
+        "step-1c*/4096",
+        lambda e: e["per_second"]["median"],
+        25_000,
+        "cuda",
+    ),
+    Target("1C at full size, × speed of the reference step", "step-1c*/4096", _times_reference, 2.0, "cpu"),
+    Target("ranks of 5,000 images, × speed of an argsort a query", "rank/5000", _times_reference, 20.0),
+)
+TIMES_LIMIT = 1.10
+"""What a step or a tape may take at most, beside the bare passes of the encoder that it cannot do without."""
 
 
 def render(records: list[dict[str, Any]]) -> str:
-    """Markdown: a table a machine, and where the hours of the paper come from."""
+    """Markdown: what was measured on each machine and device, and which targets that reaches."""
     lines: list[str] = []
     for (machine, device), results in newest(records).items():
-        where = machine if device == "cpu" else f"{device} ({machine})"
-        lines += [f"### {where}", "", _row(_COLUMNS), _row("---" for _ in _COLUMNS)]
+        of = [r for r in records if (r["machine"], r["device"]) == (machine, device)]
+        lines += [*_heading(machine, device, of), _row(_COLUMNS), _row("---" for _ in _COLUMNS)]
         lines += [_row(_cells(results[name])) for name in sorted(results)]
-        commands = dict.fromkeys(entry["command"] for entry in results.values())
-        lines += ["", "Measured with " + ", ".join(f"`{command}`" for command in commands) + ".", ""]
-    return "\n".join([*lines, *_hours({record["device"] for record in records} - {"cpu"})])
+        lines += ["", *_targets(results, device), ""]
+    return "\n".join(lines)
 
 
-def _hours(gpus: set[str]) -> list[str]:
-    if not gpus:
-        return ["No GPU was measured, so there are no GPU-hours of the paper to reckon from these figures."]
-    plans = "; ".join(f"`vsepp plan --preset paper --device '{name}'`" for name in sorted(gpus))
-    return [
-        f"GPU-hours of the whole paper: {plans}, after `vsepp plan --preset paper --calibrate --save` there."
-    ]
+def _heading(machine: str, device: str, records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which machine, and how it was measured."""
+    last = records[-1]
+    said = [f"torch {last['versions']['torch']}"] if "torch" in last.get("versions", {}) else []
+    said += [f"{last['threads']} threads"] if "threads" in last else []
+    commands = dict.fromkeys(record["command"] for record in records)
+    said.append("measured with " + ", ".join(f"`{command}`" for command in commands))
+    loads = [record["load_before"] for record in records if "load_before" in record]
+    if loads:
+        said.append(f"load before it up to {max(loads):.1f}")
+    return [f"### {machine if device == 'cpu' else f'{device} ({machine})'}", "", "; ".join(said) + ".", ""]
+
+
+def _targets(results: Results, device: str) -> list[str]:
+    """A row a target: the figure, and whether it is reached."""
+    kind = "cpu" if device == "cpu" else "cuda"
+    heads = ("target", "aim", "figure", "")
+    lines = [_row(heads), _row("---" for _ in heads)]
+    for target in TARGETS:
+        if target.device in (None, kind):
+            matching = {name: e for name, e in results.items() if fnmatchcase(name, target.names)}
+            figures = {name: target.figure(entry) for name, entry in matching.items()}
+            known = {name: figure for name, figure in figures.items() if figure is not None}
+            best = max(known, key=known.__getitem__, default=None)
+            said = "–" if best is None else f"{digits(known[best])} ({best})"
+            reached = None if best is None else known[best] >= target.bound
+            lines.append(_row((target.what, f"≥ {digits(target.bound)}", said, _said(reached))))
+    bounded = {name: entry["times_limit"] for name, entry in results.items() if entry.get("times_limit")}
+    for name, ratio in sorted(bounded.items()):
+        what = f"{name}, × time of {ratio['of'].partition('/')[0]}"
+        reached = ratio["median"] <= TIMES_LIMIT
+        lines.append(_row((what, f"≤ {TIMES_LIMIT:.2f}", f"{ratio['median']:.2f}", _said(reached))))
+    if not bounded:
+        what = "tapes and steps with an encoder, × time of its bare passes"
+        lines.append(_row((what, f"≤ {TIMES_LIMIT:.2f}", "–", _said(None))))
+    return lines
+
+
+def _said(reached: bool | None) -> str:
+    return "not measured" if reached is None else "reached" if reached else "not reached"
 
 
 def _row(cells: Iterable[str]) -> str:
@@ -96,12 +113,12 @@ def _row(cells: Iterable[str]) -> str:
 
 def _cells(entry: Mapping[str, Any]) -> list[str]:
     rate = entry["per_second"]
+    known = "min" in rate and "max" in rate
     return [
         entry["name"],
         f"{digits(rate['median'])} {entry['unit']}",
-        f"{digits(rate['q1'])}–{digits(rate['q3'])}",
-        f"{digits(rate['min'])}–{digits(rate['max'])}",
-        str(rate["repetitions"]),
+        f"{digits(rate['min'])}–{digits(rate['max'])}" if known else "–",
+        str(rate.get("repetitions", "–")),
         _compared(entry.get("times_limit")),
         _compared(entry.get("times_reference")),
         _bytes(entry.get("peak_host_bytes")),

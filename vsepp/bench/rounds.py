@@ -5,22 +5,17 @@ Never imports torch: the processes do.
 
 from __future__ import annotations
 
-import json
-import logging
+import multiprocessing
 import statistics
-import subprocess
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
-from typing import IO, Any, NamedTuple
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
 
-from vsepp.bench.catalogue import UNITS, Group, Measurement
+from vsepp.bench.measurement import UNITS, Group, Measurement, precision_of, rate_of
 from vsepp.errors import VseppError
-from vsepp.spec import to_json
-
-log = logging.getLogger("vsepp")
 
 
 class Rounds(NamedTuple):
@@ -36,51 +31,53 @@ class Rounds(NamedTuple):
 
 
 QUICK = Rounds(seconds=3.0, least=3, most=9, turn_seconds=0.3)
-FULL = Rounds(seconds=20.0, least=5, most=30, turn_seconds=1.0)
+FULL = Rounds(seconds=10.0, least=3, most=30, turn_seconds=0.5)
+
+
+Serve = Callable[[Measurement, Connection], None]
+"""What the process of a measurement runs, such as `vsepp.bench.child.serve`; a function that can be pickled."""
+
+# Imports torch once; the process of each measurement is forked from it before anything was computed.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["vsepp.bench.child"])
 
 
 class _Child:
     """A process that takes turns."""
 
-    def __init__(self, measurement: Measurement, command: Sequence[str], errors: IO[str]) -> None:
+    def __init__(self, measurement: Measurement, serve: Serve) -> None:
         self.measurement = measurement
         self.seconds: list[float] = []
         self.cpu_seconds: list[float] = []
-        self._errors = errors
-        self._process = subprocess.Popen(
-            [*command, to_json(measurement)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        )
+        self._end, other = _PROCESSES.Pipe()
+        self._process = _PROCESSES.Process(target=serve, args=(measurement, other))
+        self._process.start()
+        other.close()
 
     def answer(self) -> dict[str, Any]:
-        """The next line that the process writes.
+        """What the process says next.
 
         Raises
         ------
         VseppError
-            When it has ended instead.
+            When it failed or has ended instead.
         """
-        line = self._process.stdout.readline()
-        if line.startswith("{"):
-            return json.loads(line)
-        self._process.wait()
-        self._errors.seek(0)
-        said = self._errors.read().strip().splitlines()[-1:] or ["it said nothing"]
-        raise VseppError(
-            f"{self.measurement.name}: its process ended with status {self._process.returncode}: {said[0]}. Where memory "
-            "ran out, measure it by itself with --only, or on a larger machine"
-        )
+        try:
+            said = self._end.recv()
+        except (EOFError, ConnectionResetError):
+            self._process.join()
+            said = {"error": f"ended with status {self._process.exitcode}"}
+        if "error" in said:
+            raise VseppError(
+                f"{self.measurement.name}: its process failed: {said['error']}. Where memory ran out, measure it by itself "
+                "with --only, or on a larger machine"
+            )
+        return said
 
     def ask(self, what: str) -> dict[str, Any]:
         """Give a command and wait for what comes of it."""
-        try:
-            self._process.stdin.write(what + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # `answer` says why
+        with suppress(BrokenPipeError):  # `answer` says why
+            self._end.send(what)
         return self.answer()
 
     def turn(self) -> float:
@@ -92,24 +89,22 @@ class _Child:
 
     def close(self) -> None:
         """End the process, if it has not ended by itself."""
-        self._process.stdin.close()
-        try:
-            self._process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
+        self._end.close()
+        self._process.join(timeout=20)
+        if self._process.is_alive():
             self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
+            self._process.join()
 
 
-def measure_group(group: Group, command: Sequence[str], rounds: Rounds) -> list[dict[str, Any]]:
+def measure_group(group: Group, serve: Serve, rounds: Rounds) -> list[dict[str, Any]]:
     """Measure a group.
 
     Parameters
     ----------
     group
         Measurements that are compared with one another.
-    command
-        Starts a process of `vsepp.bench.child`, to which a measurement's JSON is added.
+    serve
+        What each process runs.
     rounds
         How long.
 
@@ -121,13 +116,12 @@ def measure_group(group: Group, command: Sequence[str], rounds: Rounds) -> list[
     Raises
     ------
     VseppError
-        When a process fails, with the last line that it wrote.
+        When a process fails, with what it said.
     """
     with ExitStack() as stack:
         children, ready = [], []
         for measurement in group:
-            errors = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8"))
-            child = _Child(measurement, command, errors)
+            child = _Child(measurement, serve)
             stack.callback(child.close)
             # One after the other, so that none warms up while another does.
             ready.append(child.answer())
@@ -172,6 +166,7 @@ def result(
     -------
     dict
         `name`, `unit`, `date`, `per_second` (items a second: median, minimum, maximum, quartiles, repetitions);
+        `measures`, the `entry` and `rate` of a plan that this is;
         `times_limit`, how many times as long as its limit an item takes; `times_reference`, how many times as fast as
         the reference it is. Both are compared within a round: median, minimum, maximum.
     """
@@ -180,10 +175,12 @@ def result(
         "name": name,
         "unit": UNITS[measurement.kind],
         "date": datetime.now(UTC).date().isoformat(),
-        "precision": "bf16" if measurement.bf16 else "fp32",
+        "precision": precision_of(measurement),
         "per_second": spread([items[name] / second for second in seconds[name]]),
     }
     each = {other: [s / items[other] for s in times] for other, times in seconds.items()}
+    if rate := rate_of(measurement):
+        entry["measures"] = dict(zip(("entry", "rate"), rate, strict=True))
     if measurement.limit:
         entry["times_limit"] = _ratio(each[name], each[measurement.limit], measurement.limit)
     if measurement.reference:

@@ -59,6 +59,17 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=None, help="CPU threads of tensor operations")
 
 
+def add_data_on(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says where images and features lie, on which no result depends."""
+    parser.add_argument(
+        "--data-on",
+        choices=("auto", "device", "pinned", "mapped"),
+        default="auto",
+        help="where images and features lie: on the device, in pinned memory of the host, or in their files; auto: "
+        "the first of these where they fit, and on a CPU their files",
+    )
+
+
 def _keep_freed_memory() -> None:
     """Tell glibc to keep what tensors free, up to a gigabyte, instead of giving it back to the kernel at once.
 

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import logging
+import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import (
+    add_data_on,
     add_folders,
     add_machine,
     add_output,
     add_spec,
     add_step,
+    gpu_count,
     use_machine,
 )
+from vsepp.cli.workers import run_together
 from vsepp.errors import VseppError
+from vsepp.progress import track_bytes
 from vsepp.provenance import code
 from vsepp.provenance.manifest import artefact_digest, recorded
 from vsepp.provenance.publish import state_folder
 from vsepp.spec import CropSpec, EncoderSpec, PretrainingSpec, from_json, to_dict
+
+if TYPE_CHECKING:
+    from vsepp.features.tape_writer import TapeJob
 
 
 def add_steps(steps: Any) -> None:
@@ -54,6 +64,14 @@ def add_steps(steps: Any) -> None:
     parser.add_argument("--draw", type=int, required=True, help="which draw of random crops")
     parser.add_argument("--epochs", type=int, required=True, help="how many epochs")
     parser.add_argument("--splits", nargs="+", required=True, help="splits whose captions are trained on")
+    add_data_on(parser)
+    parser.add_argument(
+        "--writers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that write, an epoch each at a time: each takes a GPU, or its part of the threads",
+    )
 
 
 def _add_pass(parser: argparse.ArgumentParser) -> None:
@@ -132,14 +150,15 @@ def features(given: argparse.Namespace) -> None:
 
 
 def tape(given: argparse.Namespace) -> None:
-    """Write a tape."""
+    """Write a tape, with several processes where they were asked for."""
     import numpy as np
 
-    from vsepp.data.store import open_store
     from vsepp.data.tables import read_tables
-    from vsepp.features.tape import write_tape
-    from vsepp.models.encoders import load_encoder
+    from vsepp.features.tape_writer import TapeJob, begin_tape, finish_tape
+    from vsepp.models.encoders import encoder_dim
 
+    if given.writers < 1:
+        raise VseppError(f"--writers: got {given.writers}; expected at least 1")
     spec, crop = from_json(EncoderSpec, given.encoder_spec), from_json(CropSpec, given.crop)
     inputs = {"store": given.store, "encoder": given.encoder, "captions": given.corpus / "captions.parquet"}
     values = {
@@ -157,20 +176,74 @@ def tape(given: argparse.Namespace) -> None:
         state_folder(given.output, *_identity(values, inputs, digest)) as state,
         recorded(given.output, "tape", spec=values, inputs=inputs, code=digest) as facts,
     ):
-        device = use_machine(given, facts)
-        write_tape(
-            open_store(given.store),
-            load_encoder(spec, given.encoder),
-            crop,
-            rows,
-            captions["image_index"].to_numpy()[rows],
-            captions["caption_id"].to_numpy()[rows],
-            given.draw,
-            range(given.epochs),
-            given.output,
-            state,
-            device=device,
+        job = TapeJob(
+            crop=crop,
+            caption_rows=rows,
+            image_rows=captions["image_index"].to_numpy()[rows],
+            caption_ids=captions["caption_id"].to_numpy()[rows],
+            dim=encoder_dim(spec, given.encoder),
+            draw=given.draw,
+            epochs=range(given.epochs),
+            out=given.output,
+            state=state,
         )
+        begin_tape(job)
+        facts.update(_write_all_epochs(given, job))
+        finish_tape(job)
+
+
+def _write_all_epochs(given: argparse.Namespace, job: TapeJob) -> dict[str, Any]:
+    """Write what is missing of a tape and tell the facts; again, should a writer of a killed step have been at it."""
+    facts: dict[str, Any] = {}
+    while missing := job.missing_bytes():
+        writers = _writers(given, len(missing))
+        if writers == 1:
+            return {**_write_epochs(given, job, True), "writers": 1}
+        threads = max((given.threads or os.cpu_count() or 1) // writers, 1)
+        shared = argparse.Namespace(**{**vars(given), "threads": threads, "writers": writers})
+        what = f"random-crop features of {len(missing)} epochs by {writers} processes"
+        with track_bytes(sum(missing.values()), what) as advance:
+            left = sum(missing.values())
+
+            def look(advance: Callable[[int], object] = advance) -> None:
+                nonlocal left
+                now = sum(job.missing_bytes().values())
+                advance(left - now)
+                left = now
+
+            first, *_ = run_together(_write_epochs, [(shared, job, False)] * writers, look)
+        facts = {**first, "writers": writers}
+    return facts
+
+
+def _writers(given: argparse.Namespace, epochs: int) -> int:
+    """No more writers than were asked for, than there are epochs, and than there are GPUs where there are any."""
+    if given.device.startswith("cuda:"):
+        return 1
+    gpus = 0 if given.device == "cpu" else gpu_count()
+    return min(given.writers, epochs, gpus or epochs)
+
+
+def _write_epochs(given: argparse.Namespace, job: TapeJob, alone: bool) -> dict[str, Any]:
+    """Write those epochs that no other process is at, and tell the facts."""
+    from vsepp.data.placement import Placement
+    from vsepp.data.store import open_store
+    from vsepp.features.needs import pass_bytes
+    from vsepp.features.tape_writer import write_epochs
+    from vsepp.models.encoders import load_encoder
+
+    facts: dict[str, Any] = {}
+    device = use_machine(given, facts)
+    if not alone:  # the process that started these shows the progress of all
+        logging.getLogger("vsepp").setLevel(logging.WARNING)
+    spec = from_json(EncoderSpec, given.encoder_spec)
+    network = load_encoder(spec, given.encoder)
+    processes = 1 if alone else given.writers
+    placement = Placement(device, given.data_on, leave=0, share=given.device_share, processes=processes)
+    placement.leave_for(lambda: pass_bytes(network))
+    store = placement.place(open_store(given.store), "image store").array
+    write_epochs(job, store, network, device=device, alone=alone)
+    return {**facts, "data_on": placement.chosen}
 
 
 def _identity(values: dict[str, Any], inputs: dict[str, Path], digest: str) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from vsepp import devices
 from vsepp.cli.common import (
+    add_data_on,
     add_folders,
     add_machine,
     add_output,
@@ -45,6 +46,7 @@ def add_steps(steps: Any) -> None:
         default=60.0,
         help="least time between two checkpoints; 0 writes one after each step",
     )
+    add_data_on(parser)
     add_machine(parser)
 
 
@@ -86,8 +88,8 @@ def _train(
     device = use_machine(given, facts)
     artefacts = Artefacts(**{name: folder for name, folder in folders.items() if name != "init_from"})
     with join(device) as group:
-        data = load_training_data(run, artefacts, device)
-        return train_run(
+        data = load_training_data(run, artefacts, device, data_on=given.data_on, share=given.device_share)
+        trained = train_run(
             run,
             data,
             given.output,
@@ -98,3 +100,4 @@ def _train(
             checkpoint_seconds=given.checkpoint_seconds,
             group=group,
         )
+        return {**trained, "data_on": data.placement.chosen}

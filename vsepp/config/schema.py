@@ -224,6 +224,23 @@ class EncoderKeys(_Model):
     store_side: Positive = Field(description="side of the resized image that crops are taken from, pixels")
     mean: Channels = Field(description="of its input, per channel on a 0–1 scale")
     std: Channels = Field(description="of its input, per channel on a 0–1 scale")
+    precision: Literal["fp32", "tf32", "bf16"] = Field(
+        default="fp32",
+        description="of the products of a frozen encoder (features, tapes, inline): fp32; tf32, 10 bits of fraction on a "
+        "GPU's tensor cores, fp32 elsewhere; bf16, autocast, 7 bits. Faster where the hardware has such units; "
+        "measure with `vsepp bench`. An encoder in the model follows the run's `precision`",
+    )
+    memory_format: Literal["contiguous", "channels_last"] = Field(
+        default="channels_last",
+        description="how images and weights of convolutions lie in memory: by channel, or by pixel, which is faster "
+        "where it was measured; measure with `vsepp bench`",
+    )
+    compile: Literal["off", "default", "cuda_graphs"] = Field(
+        default="off",
+        description="translate the network with torch.compile, once a process and shape of batch (half a minute and "
+        "more; on a CPU it needs a C++ compiler); cuda_graphs also replays it as CUDA graphs, on a GPU alone. "
+        "Pays for networks of many small layers and long passes; measure with `vsepp bench`",
+    )
 
 
 class EvaluationKeys(_Model):
@@ -260,9 +277,27 @@ class ResourceKeys(_Model):
     threads: Positive = Field(description="cores of a training job on a machine without GPU")
     memory_mb: Positive = Field(description="memory declared for the jobs with tensors, MB")
     keep_tapes: bool = Field(description="keep tapes of random-crop features after their last reader")
+    tape_writers: Positive = Field(
+        default=1,
+        description="processes that write a tape, an epoch each at a time: each takes a GPU, so no more than there are; "
+        "without GPU they share `threads`, which helps where one process does not keep the cores busy",
+    )
+    runs_per_gpu: Positive = Field(
+        default=2,
+        description="trainings that share a GPU, of those that read a tape or features; jobs in which an encoder runs "
+        "take a whole one. A step of such a training is some 40 GFLOP, below a millisecond of a GPU's time, and hundreds "
+        "of small kernels, a few milliseconds to launch: two keep a GPU busier than one, and their memory is small. To "
+        "be measured with `vsepp bench --only 'sharing*'`; pairs/s in history.csv are those of a shared GPU",
+    )
     checkpoint_seconds: Annotated[float, Field(ge=0.0)] = Field(
         default=60.0,
         description="least time between two checkpoints of a training; 0 writes one after each step",
+    )
+    data_on: Literal["auto", "device", "pinned", "mapped"] = Field(
+        default="auto",
+        description="where the images and features lie that a training or a tape reads: in the memory of the GPU, in "
+        "pinned memory of the host, or in their files; auto takes the first of these where they fit, on a machine "
+        "without GPU their files. Anything but auto is a demand: what does not fit is an error",
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from vsepp.config.plan import Plan, Run
 from vsepp.spec import CorpusSpec, RunSpec
+from vsepp.training.batches import steps_per_epoch
 
 
 def images_of(corpus: CorpusSpec, splits: Iterable[str] | None = None) -> int | None:
@@ -28,17 +29,12 @@ def training_pairs(plan: Plan, run: Run) -> int | None:
     return captions_of(plan.corpora[run.corpus], run.spec.train_splits)
 
 
-def steps_per_epoch(pairs: int | None, batch_size: int) -> int | None:
-    """Steps of an epoch; the last batch may be smaller and is kept."""
-    return None if pairs is None else math.ceil(pairs / batch_size)
-
-
 def pairs_embedded(spec: RunSpec, pairs: int | None) -> int | None:
     """Pairs that go through the model in an epoch: more than there are where negatives are added to each batch."""
     size = spec.loss.negative_set or 0
     if pairs is None or size <= spec.schedule.batch_size:
         return pairs
-    return math.ceil(pairs / spec.schedule.batch_size) * min(size, pairs)
+    return steps_per_epoch(pairs, spec.schedule.batch_size) * min(size, pairs)
 
 
 def times(*factors: int | None) -> int | None:

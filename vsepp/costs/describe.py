@@ -8,12 +8,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from vsepp.config.plan import Plan, SourceFile
-from vsepp.costs.counts import steps_per_epoch, training_pairs
+from vsepp.costs.counts import training_pairs
 from vsepp.costs.devices import Column
 from vsepp.costs.disk import Item, checkpoints_at_once, disk_items, files_read, tape_bytes
 from vsepp.costs.rates import Network
 from vsepp.costs.schedule import NO_COUNT, Time, longest_chain, time_of, wall_seconds
 from vsepp.costs.work import PHASES, Job, jobs_of, readers, short_names
+from vsepp.training.batches import steps_per_epoch
 
 _ITEMS = {
     "images_per_s_per_core": "images decoded",
@@ -62,7 +63,7 @@ def describe(
         "disk": _disk(plan, jobs, known, max(column.devices for column in columns), free),
         "runs": _runs(plan, jobs, columns),
         "passes": _passes(plan, jobs, columns),
-        "totals": _totals(plan, jobs, columns),
+        "totals": totals(plan, jobs, columns),
     }
 
 
@@ -137,7 +138,7 @@ def _runs(plan: Plan, jobs: Mapping[str, Job], columns: Sequence[Column]) -> lis
     short, seed, found = short_names(plan, jobs), plan.seeds[0], []
     for name, run in plan.runs.items():
         spec, pairs = run.spec, training_pairs(plan, run)
-        steps = steps_per_epoch(pairs, spec.schedule.batch_size)
+        steps = None if pairs is None else steps_per_epoch(pairs, spec.schedule.batch_size)
         work = next(
             j for j in jobs.values() if j.phase == "training" and (j.what, j.seed) == (name, seed)
         ).work
@@ -178,7 +179,9 @@ def _passes(plan: Plan, jobs: Mapping[str, Job], columns: Sequence[Column]) -> l
     ]
 
 
-def _totals(plan: Plan, jobs: Mapping[str, Job], columns: Sequence[Column]) -> dict[str, Any]:
+def totals(plan: Plan, jobs: Mapping[str, Job], columns: Sequence[Column]) -> dict[str, Any]:
+    """Hours of each phase on each device, and the longest chains of jobs."""
+
     def amounts(phase: str, seed: int | None) -> dict[str, Any]:
         """Items and hours of a phase, of one seed where it has seeds."""
         chosen = [

@@ -49,20 +49,21 @@ def choose_columns(
         if not named:
             known = "; ".join(f"{record.device} ({record.machine})" for record in records) or "none"
             raise VseppError(f"--device: {wanted!r} was not measured; recorded are: {known}")
-        return [_column(named[-1], machine, gpus)]
+        return [column(named[-1], machine, gpus)]
     graphics = [record for record in newest if record.device != "cpu" and gpu in (None, record.device)]
     processors = [record for record in newest if record.device == "cpu"]
     here = [record for record in processors if record.machine == machine]
-    columns = [_column(record, machine, gpus) for record in graphics[-1:]]
+    columns = [column(record, machine, gpus) for record in graphics[-1:]]
     if not graphics:
         name = f"{gpu}, the GPU of this machine" if gpu else "no GPU"
         columns.append(
             Column("GPU", f"{name} was not measured" if gpu else "none was measured", None, gpus, True)
         )
-    return columns + [_column(record, machine, gpus) for record in (here or processors)[-1:]]
+    return columns + [column(record, machine, gpus) for record in (here or processors)[-1:]]
 
 
-def _column(record: Rates, machine: str, gpus: int) -> Column:
+def column(record: Rates, machine: str, gpus: int) -> Column:
+    """A device that was measured, with so many of them where it is a GPU; `machine` is this one's name."""
     gpu, here = record.device != "cpu", record.machine == machine
     title = "GPU" if gpu else ("this CPU" if here else "a CPU")
     place = "this machine" if here else "another machine"

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from vsepp.bench.measurement import decode_entry, head_entry, network_entry, rank_entry
 from vsepp.config.plan import Plan, Run
 from vsepp.costs.counts import captions_of, images_of, pairs_embedded, times, training_pairs
 from vsepp.costs.rates import NETWORKS, Network
-from vsepp.spec import EncoderSpec, RunSpec, StoreSpec
+from vsepp.spec import RunSpec
 
 Part = Literal["decode", "forward", "training", "validation", "evaluation"]
 Phase = Literal["stores", "features", "tapes", "training", "evaluation"]
@@ -47,26 +48,9 @@ class Job:
         return self.phase == "stores"
 
 
-def network_entry(encoder: EncoderSpec) -> str:
-    """Name of an encoder's rates."""
-    return f"{encoder.architecture}@{encoder.input_size}"
-
-
-def head_entry(spec: RunSpec, known: Mapping[str, Network]) -> str:
-    """Name of the rates of all that is not the encoder: size of its features, and of the text encoder."""
+def _head(spec: RunSpec, known: Mapping[str, Network], precision: str = "fp32") -> str:
     network = known.get(spec.encoder.architecture)
-    order = "" if spec.model.similarity == "dot" else f"/{spec.model.similarity}"
-    return f"head@{network.dim if network else '?'}/{spec.model.text_dim}{order}"
-
-
-def decode_entry(store: StoreSpec) -> str:
-    """Name of the rate at which photographs are decoded into a store."""
-    return f"decode@{store.side}"
-
-
-def rank_entry(spec: RunSpec) -> str:
-    """Name of the rate at which scores are made and ranked."""
-    return f"ranks@{spec.model.joint_dim}/{spec.model.similarity}"
+    return head_entry(spec.model, network.dim if network else "?", precision)
 
 
 def jobs_of(plan: Plan, known: Mapping[str, Network] = NETWORKS) -> dict[str, Job]:
@@ -141,17 +125,22 @@ def _training_work(plan: Plan, run: Run, known: Mapping[str, Network]) -> tuple[
     work = []
     if spec.finetuned:
         # Measured as whole steps, text encoder, loss and optimiser included.
-        work.append(Work("training", network_entry(spec.encoder), "train_pairs_per_s", pairs))
+        work.append(Work("training", network_entry(spec.encoder, spec.precision), "train_pairs_per_s", pairs))
     else:
         if spec.live_encoder or (spec.trainset == "RC" and spec.rc_features == "inline"):
-            work.append(Work("forward", network_entry(spec.encoder), "forward_images_per_s", pairs))
-        work.append(Work("training", head_entry(spec, known), "pairs_per_s", pairs))
+            precision = spec.precision if spec.live_encoder else None
+            entry = network_entry(spec.encoder, precision)
+            work.append(Work("forward", entry, "forward_images_per_s", pairs))
+        work.append(Work("training", _head(spec, known, spec.precision), "pairs_per_s", pairs))
     images = images_of(corpus, ["val"])
     if images is not None and spec.validation_images is not None:
         images = min(images, spec.validation_images)
     captions = times(images, corpus.captions_per_image)
     work += _embedding_work("validation", spec, times(images, epochs), times(captions, epochs), known)
-    return (*work, Work("validation", rank_entry(spec), "scores_per_s", times(images, captions, epochs)))
+    return (
+        *work,
+        Work("validation", rank_entry(spec.model), "scores_per_s", times(images, captions, epochs)),
+    )
 
 
 def _evaluation_work(plan: Plan, run: Run, known: Mapping[str, Network]) -> tuple[Work, ...]:
@@ -165,16 +154,16 @@ def _evaluation_work(plan: Plan, run: Run, known: Mapping[str, Network]) -> tupl
         folds, size = {"1K": (1, fold), "5x1K": (5, fold)}.get(protocol, (1, images))
         asked = times(folds, size, size, corpus.captions_per_image)
         scores = None if scores is None or asked is None else scores + asked
-    return (*work, Work("evaluation", rank_entry(spec), "scores_per_s", scores))
+    return (*work, Work("evaluation", rank_entry(spec.model), "scores_per_s", scores))
 
 
 def _embedding_work(
     part: Part, spec: RunSpec, images: int | None, captions: int | None, known: Mapping[str, Network]
 ) -> list[Work]:
-    live = [Work(part, network_entry(spec.encoder), "forward_images_per_s", images)]
+    live = [Work(part, network_entry(spec.encoder, "fp32"), "forward_images_per_s", images)]
     return [
         *(live if spec.live_encoder else []),
-        Work(part, head_entry(spec, known), "captions_per_s", captions),
+        Work(part, _head(spec, known), "captions_per_s", captions),
     ]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from vsepp.data.placed import Place, in_file
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
@@ -187,7 +188,7 @@ def encode_run(
 
 
 def eval_inputs(
-    run: RunSpec, *, features: Path | None, eval_store: Path | None, n_images: int
+    run: RunSpec, *, features: Path | None, eval_store: Path | None, n_images: int, place: Place = in_file
 ) -> ImageInputs:
     """Where a run's validation and test images come from.
 
@@ -199,6 +200,8 @@ def eval_inputs(
         Folders; the one that is not needed may be `None`.
     n_images
         Rows of the images table.
+    place
+        Where features or images lie; in their files by default.
 
     Raises
     ------
@@ -206,9 +209,9 @@ def eval_inputs(
         When the folder that is needed was not given or belongs to another corpus.
     """
     if not run.live_encoder:
-        cached = CachedFeatures.open(required(features, "features", run))
+        cached = CachedFeatures.open(required(features, "features", run), place)
         check_rows(len(cached), n_images, features, "features")
-        return lambda rows: torch.from_numpy(cached.rows(rows))
+        return cached.rows
     if run.eval_crop.kind != "1C":
         raise VseppError(
             f"run {run.id}: an encoder in the model sees one crop an image, not {run.eval_crop.kind}"
@@ -216,10 +219,10 @@ def eval_inputs(
     store = open_store(required(eval_store, "eval_store", run))
     check_rows(len(store), n_images, eval_store, "images")
     box, flip = fixed_boxes(run.eval_crop, store.shape[1])
-    size = run.eval_crop.size
+    size, images = run.eval_crop.size, place(store, "image store").array
 
     def crops(rows: np.ndarray) -> torch.Tensor:
-        return gather_crops(store, rows, np.repeat(box, len(rows), 0), np.repeat(flip, len(rows)), size)
+        return gather_crops(images, rows, np.repeat(box, len(rows), 0), np.repeat(flip, len(rows)), size)
 
     return crops
 

@@ -1,8 +1,7 @@
 """Ranks by counting: how many wrong items score above the right one, plus half of those tied with it.
 
 Scores are `scores[image, caption]`, always that way round, and are made and counted a tile at a time, so no
-`(n_images, n_captions)` array is ever held. Nothing is sorted: a rank is a count, and each tile is counted
-once along its rows (caption retrieval) and once along its columns (image retrieval).
+`(n_images, n_captions)` array is ever held. Nothing is sorted: a rank is a count.
 """
 
 from __future__ import annotations
@@ -12,10 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vsepp.errors import VseppError
-from vsepp.evaluation.tiles import Tiles, similarity_tiles
-
-# Rows counted at once: their masks stay in the cache, and a column's count of so many rows fits into a byte.
-_STRIPE = 128
+from vsepp.evaluation.counting import count_tiles
+from vsepp.evaluation.tiles import Tiles, score_tiles, similarity_tiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +57,7 @@ def retrieval_ranks(
         On shapes that do not fit, an embedding that is not finite, a caption of no image, an image without
         captions, and an unknown similarity.
     """
-    images = checked_embeddings(image_embeddings, "image_embeddings")
-    captions = checked_embeddings(caption_embeddings, "caption_embeddings")
-    checked_joint_space(images, captions)
-    owner = checked_captions(caption_to_image, len(captions), len(images))
+    images, captions, owner = checked_problem(image_embeddings, caption_embeddings, caption_to_image)
     order = _by_image(owner)
     return _count(similarity_tiles(images, captions, order, similarity), owner, order)
 
@@ -93,8 +87,17 @@ def ranks_from_scores(scores: np.ndarray, caption_to_image: np.ndarray) -> Ranks
     owner = checked_captions(caption_to_image, scores.shape[1], scores.shape[0])
     order = _by_image(owner)
     grouped = scores if order is None else scores[:, order]
-    tiles = Tiles(*scores.shape, grouped.dtype, lambda rows, cols: grouped[rows, cols])
-    return _count(tiles, owner, order)
+    return _count(score_tiles(grouped), owner, order)
+
+
+def checked_problem(
+    image_embeddings: np.ndarray, caption_embeddings: np.ndarray, caption_to_image: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Embeddings of one joint space as float32, and the image row of each caption as int64."""
+    images = checked_embeddings(image_embeddings, "image_embeddings")
+    captions = checked_embeddings(caption_embeddings, "caption_embeddings")
+    checked_joint_space(images, captions)
+    return images, captions, checked_captions(caption_to_image, len(captions), len(images))
 
 
 def checked_embeddings(embeddings: np.ndarray, what: str) -> np.ndarray:
@@ -164,58 +167,9 @@ def _by_image(owner: np.ndarray) -> np.ndarray | None:
 
 def _count(tiles: Tiles, owner: np.ndarray, order: np.ndarray | None) -> Ranks:
     """Ranks from tiles whose captions are in their images' order; returned in the order of `owner`."""
-    grouped = owner if order is None else owner[order]
-    starts = np.flatnonzero(np.diff(grouped, prepend=-1))
-    own, kept = _own_scores(tiles, grouped)
-    best = np.maximum.reduceat(own, starts)
-    # Twice the rank: an item above is counted by > and by ≥, a tied one by ≥ alone.
-    per_image = np.zeros(tiles.n_images, dtype=np.int64)
-    per_caption = np.zeros(tiles.n_captions, dtype=np.int64)
-    for cols in tiles.columns():
-        for rows in tiles.rows():
-            key = (rows.start, cols.start)
-            tile = kept.pop(key) if key in kept else tiles.compute(rows, cols)
-            _count_tile(tile, best[rows], own[cols], per_image[rows], per_caption[cols])
-    # No own caption is above the best, but those tied with it, itself included, were counted once.
-    per_image -= np.add.reduceat((own == best[grouped]).astype(np.int64), starts)
-    per_caption -= 1
+    per_image, per_caption = count_tiles(tiles, owner if order is None else owner[order])
     if order is not None:
         unordered = np.empty_like(per_caption)
         unordered[order] = per_caption
         per_caption = unordered
     return Ranks(image_to_text=per_image / 2, text_to_image=per_caption / 2)
-
-
-def _own_scores(tiles: Tiles, grouped: np.ndarray) -> tuple[np.ndarray, dict[tuple[int, int], np.ndarray]]:
-    """Score of each caption with its own image, and the tiles that these came from, to be counted later.
-
-    With captions in their images' order such tiles form a staircase, at most one a block of rows and one a
-    block of columns, so they are few enough to keep; nothing is computed twice.
-    """
-    own = np.empty(tiles.n_captions, dtype=tiles.dtype)
-    kept = {}
-    for cols in tiles.columns():
-        images = grouped[cols]
-        for rows in tiles.rows():
-            first, last = np.searchsorted(images, (rows.start, rows.stop))
-            if first < last:
-                tile = tiles.compute(rows, cols).copy()
-                own[cols][first:last] = tile[images[first:last] - rows.start, np.arange(first, last)]
-                kept[rows.start, cols.start] = tile
-    return own, kept
-
-
-def _count_tile(
-    tile: np.ndarray, best: np.ndarray, own: np.ndarray, per_image: np.ndarray, per_caption: np.ndarray
-) -> None:
-    """Add to the counts, for each image and each caption of a tile, what is above (twice) or tied (once)."""
-    mask = np.empty((_STRIPE, tile.shape[1]), dtype=bool)
-    for start in range(0, len(tile), _STRIPE):
-        scores = tile[start : start + _STRIPE]
-        above = mask[: len(scores)]
-        threshold = best[start : start + _STRIPE, None]
-        for compare in (np.greater, np.greater_equal):
-            compare(scores, threshold, out=above)
-            per_image[start : start + _STRIPE] += [np.count_nonzero(row) for row in above]
-            compare(scores, own, out=above)
-            per_caption += np.add.reduce(above.view(np.uint8), axis=0, dtype=np.uint8)

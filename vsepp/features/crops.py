@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from vsepp.data.placed import upload
 from vsepp.errors import VseppError
 from vsepp.spec import CropSpec
 
@@ -22,8 +23,10 @@ ATTEMPTS = 10
 _TOP, _LEFT, _FLIP, _FIRST_ATTEMPT = 0, 1, 2, 3
 _GOLDEN = 0x9E3779B97F4A7C15
 
-# Images that are resized together: so few that a CPU's cache holds what lies between the two passes.
-_RESIZED_AT_ONCE = 16
+# Images that are resized together: on a CPU so few that its cache holds what lies between the two passes, on a GPU
+# so many that it is busy and meets few launches and uploads.
+_RESIZED_AT_ONCE = {"cpu": 16}
+_RESIZED_ELSEWHERE = 256
 
 
 def fixed_boxes(crop: CropSpec, side: int) -> tuple[np.ndarray, np.ndarray]:
@@ -167,17 +170,15 @@ def gather_crops(
     if isinstance(images, torch.Tensor) and images.device.type == "cpu":
         images = images.numpy()
     if (boxes[:, 2:] == size).all():
-        crops = _windows(images, rows, boxes, size)
-        if flips.any():
-            mirrored = torch.from_numpy(flips).to(crops.device)
-            crops = torch.where(mirrored[:, None, None, None], crops.flip(2), crops)
-        return crops
-    parts = [slice(start, start + _RESIZED_AT_ONCE) for start in range(0, len(rows), _RESIZED_AT_ONCE)]
+        return _windows(images, rows, boxes, flips, size)
+    device = images.device.type if isinstance(images, torch.Tensor) else "cpu"
+    at_once = _RESIZED_AT_ONCE.get(device, _RESIZED_ELSEWHERE)
+    parts = [slice(start, start + at_once) for start in range(0, len(rows), at_once)]
     return torch.cat([_resized(_whole(images, rows[part]), boxes[part], flips[part], size) for part in parts])
 
 
 def _windows(
-    images: np.ndarray | torch.Tensor, rows: np.ndarray, boxes: np.ndarray, size: int
+    images: np.ndarray | torch.Tensor, rows: np.ndarray, boxes: np.ndarray, flips: np.ndarray, size: int
 ) -> torch.Tensor:
     """Windows of one size, uint8 `(n, size, size, 3)`.
 
@@ -189,19 +190,26 @@ def _windows(
     top, left = boxes[:, 0], boxes[:, 1]
     if isinstance(images, torch.Tensor):
         views = images.as_strided(shape, (side * side * 3, side * 3, 3, side * 3, 1))
-        rows, top, left = (torch.from_numpy(index).to(images.device) for index in (rows, top, left))
-        return views[rows, top, left].unflatten(-1, (size, 3))
+        # One upload for all that a batch needs.
+        row, top, left, flip = upload(np.stack([rows, top, left, flips]), images.device)
+        crops = views[row, top, left].unflatten(-1, (size, 3))
+        return _mirrored(crops, flip.bool()) if flips.any() else crops
     if not images.flags.c_contiguous:
         raise VseppError("image store: expected a C-contiguous array, as `np.load` of the store gives it")
     strides = (side * side * 3, side * 3, 3, side * 3, 1)
     views = np.lib.stride_tricks.as_strided(images, shape, strides, writeable=False)
-    return torch.from_numpy(np.asarray(views[rows, top, left])).unflatten(-1, (size, 3))
+    crops = torch.from_numpy(np.asarray(views[rows, top, left])).unflatten(-1, (size, 3))
+    return _mirrored(crops, torch.from_numpy(flips)) if flips.any() else crops
+
+
+def _mirrored(crops: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
+    return torch.where(flips[:, None, None, None], crops.flip(2), crops)
 
 
 def _whole(images: np.ndarray | torch.Tensor, rows: np.ndarray) -> torch.Tensor:
     """Whole images, uint8 `(n, side, side, 3)`."""
     if isinstance(images, torch.Tensor):
-        return images[torch.from_numpy(rows).to(images.device)]
+        return images[upload(rows, images.device)]
     return torch.from_numpy(np.asarray(images[rows]))
 
 
@@ -236,8 +244,8 @@ def _combine(images: torch.Tensor, source: np.ndarray, weights: np.ndarray) -> t
     """Weighted sums of the lines of every image: `(n, side, width, 3)` to float32 `(n, size, width, 3)`."""
     count, side = images.shape[:2]
     lines = images.flatten(2).flatten(0, 1)
-    flat = torch.from_numpy(source + side * np.arange(count)[:, None, None]).to(images.device)
-    shares = torch.from_numpy(weights).to(images.device)
+    flat = upload(source + side * np.arange(count)[:, None, None], images.device)
+    shares = upload(weights, images.device)
     out = torch.zeros((*source.shape[:2], lines.shape[1]), device=images.device)
     for tap in range(source.shape[2]):
         chosen = lines.index_select(0, flat[:, :, tap].flatten()).view(out.shape)

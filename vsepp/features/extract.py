@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from vsepp.data.placed import Place, Placed, in_file
 from vsepp.errors import VseppError
 from vsepp.features.crops import fixed_boxes
 from vsepp.features.frozen import ENCODE_BATCH, encode_crops
@@ -85,13 +86,13 @@ def check_size(encoder: ImageEncoder, crop: CropSpec) -> None:
 class CachedFeatures:
     """Features that `extract_features` wrote, by row of the images table."""
 
-    def __init__(self, folder: Path, features: np.ndarray) -> None:
+    def __init__(self, folder: Path, features: Placed) -> None:
         self.folder = folder
         self._features = features
 
     @classmethod
-    def open(cls, folder: Path) -> CachedFeatures:
-        """Map the features of a folder.
+    def open(cls, folder: Path, place: Place = in_file) -> CachedFeatures:
+        """Map the features of a folder, and put them in their place.
 
         Raises
         ------
@@ -108,7 +109,7 @@ class CachedFeatures:
             )
         if features.shape[1] != 1:
             raise VseppError(f"{path}: expected one region an image, got {features.shape[1]}")
-        return cls(folder, features)
+        return cls(folder, place(features, "image features"))
 
     def __len__(self) -> int:
         """Number of images."""
@@ -117,10 +118,10 @@ class CachedFeatures:
     @property
     def dim(self) -> int:
         """D_φ."""
-        return self._features.shape[2]
+        return self._features.array.shape[2]
 
-    def rows(self, image_rows: np.ndarray) -> np.ndarray:
-        """Features float32 `(n, dim)` of rows `(n,)` of the images table.
+    def rows(self, image_rows: np.ndarray) -> torch.Tensor:
+        """Features float32 `(n, dim)` of rows `(n,)` of the images table, where they were placed.
 
         Raises
         ------
@@ -132,4 +133,4 @@ class CachedFeatures:
                 f"{self.folder}: has features of {len(self)} images, asked for rows {image_rows.min()} to "
                 f"{image_rows.max()}; it belongs to another corpus"
             )
-        return np.asarray(self._features[image_rows, 0])
+        return self._features.rows(image_rows)[:, 0]

@@ -1,13 +1,18 @@
 """Run a frozen encoder over crops, so that a crop's feature does not depend on what else is in its batch.
 
 Matrix products may add in another order in a batch of another size. So every caller goes through
-`encode_crops`, which always runs `encode_batch` crops and pads the last ones. On a CPU in float32 a crop's
-feature is then the same, bit for bit, in every position, beside any other crops and with any number of
-threads (tests hold the encoders to it); on a GPU it is the same as far as the libraries keep to one algorithm
-per shape.
+`encode_crops`, which always runs `encode_batch` crops and pads the last ones. On a CPU a crop's feature is then
+the same, bit for bit, in every position, beside any other crops and with any number of threads, with each precision
+and memory format that an encoder's spec can name, compiled too (tests hold the encoders to it); so a tape holds what
+`inline` computes, with the same spec. On a GPU it is the same as far as the libraries keep to one algorithm per
+shape. Features of two specs that differ in precision, memory format or compilation are close, not equal.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
 
 import numpy as np
 import torch
@@ -28,6 +33,32 @@ def encode_batch(size: int, device: torch.device) -> int:
     return _LARGE_ON_CPU if device.type == "cpu" and size > _LARGE_PIXELS else ENCODE_BATCH
 
 
+@contextmanager
+def products_in(precision: Literal["fp32", "tf32", "bf16"], device: torch.device) -> Iterator[None]:
+    """Compute matrix products and convolutions within in a precision, whatever torch is set to outside.
+
+    `fp32` is IEEE single precision: torch's own default lets a GPU's convolutions round their inputs to TF32. `tf32`
+    lets all products do so where the hardware can, and is fp32 elsewhere. `bf16` is autocast.
+
+    Parameters
+    ----------
+    precision
+        Of an encoder's spec.
+    device
+        Where is computed. What is set for GPUs holds for all threads of the process in the meantime.
+    """
+    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = products.allow_tf32, convolutions.allow_tf32
+    if device.type == "cuda":
+        products.allow_tf32 = convolutions.allow_tf32 = precision == "tf32"
+    try:
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            yield
+    finally:
+        if device.type == "cuda":
+            products.allow_tf32, convolutions.allow_tf32 = before
+
+
 def encode_crops(
     store: np.ndarray | torch.Tensor,
     encoder: ImageEncoder,
@@ -36,7 +67,7 @@ def encode_crops(
     flips: np.ndarray,
     device: torch.device,
 ) -> np.ndarray:
-    """Features of crops under a frozen encoder: evaluation mode, float32 under any autocast of the caller.
+    """Features of crops under a frozen encoder, in evaluation mode, in its spec's precision whatever the caller's.
 
     Parameters
     ----------
@@ -59,18 +90,50 @@ def encode_crops(
     VseppError
         When a feature is not finite, naming the image's row.
     """
+    return start_encoding(store, encoder, rows, boxes, flips, device)()
+
+
+def start_encoding(
+    store: np.ndarray | torch.Tensor,
+    encoder: ImageEncoder,
+    rows: np.ndarray,
+    boxes: np.ndarray,
+    flips: np.ndarray,
+    device: torch.device,
+) -> Callable[[], np.ndarray]:
+    """Do what `encode_crops` does without waiting for a GPU, so that it has work while results are looked at.
+
+    Takes what `encode_crops` takes. Gives a function that any thread can call: it waits for the features, checks
+    them and returns them.
+    """
     encoder.to(device).eval()
-    features = np.empty((len(rows), encoder.dim), np.float32)
+    on_gpu = device.type == "cuda"
+    # Copies from and to pinned memory need no waiting.
+    features = torch.empty((len(rows), encoder.dim), pin_memory=on_gpu)
     # Repeating the first crop fills up the last batch.
     batch = encode_batch(encoder.spec.input_size, device)
     padded = np.zeros(-(-len(rows) // batch) * batch, np.int64)
     padded[: len(rows)] = np.arange(len(rows))
-    with torch.inference_mode(), torch.autocast(device.type, enabled=False):
+    with torch.inference_mode(), products_in(encoder.spec.precision, device):
         for start in range(0, len(rows), batch):
             part = padded[start : start + batch]
             crops = gather_crops(store, rows[part], boxes[part], flips[part], encoder.spec.input_size)
-            out = encoder(encoder.normalise(crops.to(device))).cpu().numpy()
-            features[start : start + batch] = out[: len(rows) - start]
+            if on_gpu and crops.device.type == "cpu":
+                crops = crops.pin_memory()
+            out = encoder(encoder.normalise(crops.to(device, non_blocking=True)))[: len(rows) - start]
+            features[start : start + batch].copy_(out.float(), non_blocking=True)
+    done = torch.cuda.current_stream(device).record_event() if on_gpu else None
+
+    def finished() -> np.ndarray:
+        if done is not None:
+            done.synchronize()
+        return _finite(features.numpy(), rows, encoder)
+
+    return finished
+
+
+def _finite(features: np.ndarray, rows: np.ndarray, encoder: ImageEncoder) -> np.ndarray:
+    """Refuse features that are not finite."""
     if not np.isfinite(features).all():
         row = rows[np.flatnonzero(~np.isfinite(features).all(axis=1))[0]]
         raise VseppError(

@@ -8,25 +8,22 @@ them inside the step (`InlineFeatures`) gives what the tape (`Tape`) holds: bit 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from vsepp.data.placement import Placement
 from vsepp.errors import VseppError
 from vsepp.features.crops import crop_boxes
 from vsepp.features.extract import check_size
-from vsepp.features.frozen import ENCODE_BATCH, encode_crops
-from vsepp.features.growing import GrowingRows
+from vsepp.features.frozen import start_encoding
+from vsepp.features.read_ahead import ReadAhead
 from vsepp.models.encoders import ImageEncoder
-from vsepp.progress import track
-from vsepp.provenance.publish import publish
-from vsepp.provenance.space import check_space
 from vsepp.spec import CropSpec
 
 CAPTIONS = "captions.npy"
-# Captions between two places that a killed step can go on from; a multiple of what the encoder sees at once.
-CHUNK_CAPTIONS = 8 * ENCODE_BATCH
 
 
 def epoch_file(epoch: int) -> str:
@@ -73,112 +70,65 @@ def random_crop_features(
     VseppError
         When the crop does not fit, or a feature is too large for 16 bits.
     """
+    return start_random_crop_features(store, encoder, crop, image_rows, caption_ids, draw, epoch, device)()
+
+
+def start_random_crop_features(
+    store: np.ndarray | torch.Tensor,
+    encoder: ImageEncoder,
+    crop: CropSpec,
+    image_rows: np.ndarray,
+    caption_ids: np.ndarray,
+    draw: int,
+    epoch: int,
+    device: torch.device,
+) -> Callable[[], np.ndarray]:
+    """Do what `random_crop_features` does without waiting for a GPU; gives a function that waits and returns them."""
     check_size(encoder, crop)
     boxes, flips = crop_boxes(caption_ids, draw, epoch, crop, store.shape[1])
-    features = encode_crops(store, encoder, np.asarray(image_rows, np.int64), boxes, flips, device)
+    features = start_encoding(store, encoder, np.asarray(image_rows, np.int64), boxes, flips, device)
+    return lambda: _in_16_bits(features(), encoder, image_rows, caption_ids)
+
+
+def _in_16_bits(
+    features: np.ndarray, encoder: ImageEncoder, image_rows: np.ndarray, caption_ids: np.ndarray
+) -> np.ndarray:
+    """Features float32 `(n, dim)` as float16; those that do not fit are refused."""
     limit = float(np.finfo(np.float16).max)
-    if len(features) and np.abs(features).max() > limit:
+    largest = max(features.max(), -features.min()) if features.size else 0.0
+    if largest > limit:
         worst = int(np.abs(features).max(axis=1).argmax())
         raise VseppError(
             f"encoder {encoder.spec.architecture!r}: caption {caption_ids[worst]}, image row "
-            f"{image_rows[worst]}: a feature of {np.abs(features).max():.4g} does not fit into 16 bits (at "
+            f"{image_rows[worst]}: a feature of {largest:.4g} does not fit into 16 bits (at "
             f"most {limit:.0f}); check the encoder's weights, mean and std"
         )
     return features.astype(np.float16)
 
 
-def write_tape(
-    store: np.ndarray | torch.Tensor,
-    encoder: ImageEncoder,
-    crop: CropSpec,
-    caption_rows: np.ndarray,
-    image_rows: np.ndarray,
-    caption_ids: np.ndarray,
-    draw: int,
-    epochs: range,
-    out: Path,
-    state: Path,
-    *,
-    device: torch.device,
-) -> None:
-    """Write `captions.npy` and one `epoch-NNN.npy` an epoch into `out`.
-
-    Works in `state` and goes on from what lies there. Files are moved to `out` when all epochs are done, each
-    at once, since a failed step loses what it has already put there.
+class Tape:
+    """A tape that `vsepp.features.tape_writer` wrote, by epoch and row of the captions table.
 
     Parameters
     ----------
-    store, encoder, crop, draw, device
-        As `random_crop_features` takes them.
-    caption_rows
-        `(n,)`, rows of the captions table, ascending: all captions that any run trains on.
-    image_rows, caption_ids
-        `(n,)`, the image and the id of each.
-    epochs
-        Epochs from 0.
-    out
-        Folder of the result.
-    state
-        Folder that outlives a kill, for these inputs alone.
-
-    Raises
-    ------
-    VseppError
-        When the disk cannot hold the tape, and as `random_crop_features` does.
+    folder, captions
+        The tape, and the rows of the captions table that it holds, ascending.
+    placement
+        Where its epochs go; the next one is read while one is used. `None` leaves them in their files.
     """
-    if np.any(np.diff(caption_rows) <= 0):
-        raise VseppError(f"{out}: expected rows of captions in ascending order, each once")
-    state.mkdir(parents=True, exist_ok=True)
-    shape = (len(caption_rows), encoder.dim)
-    pending = [
-        epoch for epoch in epochs if (state / epoch_file(epoch)).is_file() or not _moved(state, out, epoch)
-    ]
-    tapes = {
-        epoch: GrowingRows(state / epoch_file(epoch), shape, np.float16, CHUNK_CAPTIONS) for epoch in pending
-    }
-    check_space(state, sum(tape.missing_bytes for tape in tapes.values()), f"a tape of {len(epochs)} epochs")
-    chunks = [
-        (epoch, start) for epoch in pending for start in range(tapes[epoch].done, shape[0], CHUNK_CAPTIONS)
-    ]
-    for epoch, start in track(chunks, len(chunks), f"random-crop features of {len(epochs)} epochs", "chunk"):
-        part = slice(start, start + CHUNK_CAPTIONS)
-        tapes[epoch].append(
-            random_crop_features(
-                store, encoder, crop, image_rows[part], caption_ids[part], draw, epoch, device
-            )
-        )
-    np.save(state / CAPTIONS, np.asarray(caption_rows, np.int32))
-    (state / _COMPLETE).touch()
-    publish({tape.path: out / epoch_file(epoch) for epoch, tape in tapes.items()})
-    publish({state / CAPTIONS: out / CAPTIONS})
-    (state / _COMPLETE).unlink()
 
-
-# Lies in the state folder while files are moved: only then a file in `out` is known to be this tape's.
-_COMPLETE = "complete"
-
-
-def _moved(state: Path, out: Path, epoch: int) -> bool:
-    """Whether a killed step had already moved this epoch."""
-    return (state / _COMPLETE).is_file() and (out / epoch_file(epoch)).is_file()
-
-
-class Tape:
-    """A tape that `write_tape` wrote, by epoch and row of the captions table."""
-
-    def __init__(self, folder: Path, captions: np.ndarray) -> None:
+    def __init__(self, folder: Path, captions: np.ndarray, placement: Placement | None = None) -> None:
         self.folder = folder
         self._captions = captions
-        self._epoch = -1
-        self._features: np.ndarray | None = None
+        self._features = ReadAhead(self._map, self._has, placement, "tape")
 
     @classmethod
-    def open(cls, folder: Path) -> Tape:
-        """Open a tape's folder; epochs are mapped as they are asked for."""
+    def open(cls, folder: Path, placement: Placement | None = None) -> Tape:
+        """Open a tape's folder; epochs are read as they are asked for."""
         path = folder / CAPTIONS
         if not path.is_file():
             raise VseppError(f"{path}: missing; run the step that writes the tape again")
-        return cls(folder, np.load(path))
+        return cls(folder, np.load(path), placement)
 
     @property
     def dim(self) -> int:
@@ -188,7 +138,7 @@ class Tape:
             raise VseppError(f"{self.folder}: the tape has no epochs; run the step that writes it again")
         return np.load(self.folder / epoch_file(epochs[0]), mmap_mode="r").shape[1]
 
-    def rows(self, epoch: int, caption_rows: np.ndarray) -> np.ndarray:
+    def rows(self, epoch: int, caption_rows: np.ndarray) -> torch.Tensor:
         """Features float16 `(n, dim)` of rows `(n,)` of the captions table in an epoch, from 0.
 
         Raises
@@ -196,10 +146,7 @@ class Tape:
         VseppError
             When the tape lacks the epoch or one of the captions.
         """
-        if epoch != self._epoch:
-            self._features = self._map(epoch)
-            self._epoch = epoch
-        assert self._features is not None
+        features = self._features.epoch(epoch)
         found = np.searchsorted(self._captions, caption_rows)
         there = self._captions[np.minimum(found, len(self._captions) - 1)] == caption_rows
         if not there.all():
@@ -209,11 +156,14 @@ class Tape:
                 f"{len(caption_rows)} are missing); it holds {len(self._captions)} captions. Run the step "
                 "that writes it again"
             )
-        return np.asarray(self._features[found])
+        return features.rows(found)
+
+    def _has(self, epoch: int) -> bool:
+        return (self.folder / epoch_file(epoch)).is_file()
 
     def _map(self, epoch: int) -> np.ndarray:
         path = self.folder / epoch_file(epoch)
-        if not path.is_file():
+        if not self._has(epoch):
             raise VseppError(
                 f"{self.folder}: the tape has no epoch {epoch}; it has {self._epochs()}. Run the step that "
                 "writes it with as many epochs as the run trains for"
@@ -260,9 +210,9 @@ class InlineFeatures:
         self._draw = draw
         self._device = device
 
-    def rows(self, epoch: int, caption_rows: np.ndarray) -> np.ndarray:
-        """Features float16 `(n, dim)` of rows `(n,)` of the captions table in an epoch, from 0."""
-        return random_crop_features(
+    def rows(self, epoch: int, caption_rows: np.ndarray) -> torch.Tensor:
+        """Features float16 `(n, dim)` of rows `(n,)` of the captions table in an epoch, from 0, on the CPU."""
+        features = random_crop_features(
             self._store,
             self._encoder,
             self._crop,
@@ -272,3 +222,4 @@ class InlineFeatures:
             epoch,
             self._device,
         )
+        return torch.from_numpy(features)

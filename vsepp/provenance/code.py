@@ -51,7 +51,7 @@ def precomputed_code(spec: CorpusSpec) -> str:
 
 def tape_code(spec: EncoderSpec) -> str:
     """Digest for writing random-crop features."""
-    return code_digest("vsepp.features.tape", _family(spec))
+    return code_digest("vsepp.features.tape_writer", _family(spec))
 
 
 def train_code(run: RunSpec) -> str:

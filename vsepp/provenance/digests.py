@@ -14,7 +14,18 @@ _BLOCK = 1 << 22
 
 # Declarations and plumbing: no number depends on them, so a change in them must not retrain anything.
 _NOT_COMPUTATION = tuple(
-    f"vsepp.{name}" for name in ("spec", "errors", "progress", "components", "provenance", "cli", "config")
+    f"vsepp.{name}"
+    for name in (
+        "spec",
+        "errors",
+        "progress",
+        "components",
+        "provenance",
+        "cli",
+        "config",
+        "data.host_memory",
+        "data.placement",
+    )
 )
 
 

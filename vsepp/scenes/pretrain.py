@@ -9,6 +9,7 @@ captions say, and fine-tuning has something to gain.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,8 @@ def _train(
     # Dropout and initial weights come from torch's generator; the caller's is left as it was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
-        encoder = build_encoder(encoder_spec)
+        # How its frozen pass runs is nothing to its weights.
+        encoder = build_encoder(replace(encoder_spec, compile="off"))
         head = nn.Linear(encoder.dim, sum(len(values) for values in LABELS.values()))
         right = _fit(encoder, head, images[held_out:], targets[held_out:], spec)
     encoder.eval()

@@ -8,10 +8,12 @@ from itertools import islice
 
 import torch
 
+from vsepp.data.placed import upload
 from vsepp.errors import VseppError
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.metrics import RetrievalMetrics, retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
+from vsepp.evaluation.ranks_on_device import ranks_on_device
 from vsepp.models.joint import JointEmbedding
 from vsepp.progress import track
 from vsepp.training.batches import Batch, epoch_batches, steps_per_epoch
@@ -19,6 +21,7 @@ from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, Group
 from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed, recalls
 from vsepp.training.precision import EmbeddingInBf16
+from vsepp.training.prefetch import depth_of, inputs_ahead
 from vsepp.training.schedule import learning_rate, legacy_training_mode, loss_name
 from vsepp.training.state import Training, save
 from vsepp.training.step import LossFunction, StepInputs, collapsed_loss, loss_function, train_step
@@ -84,20 +87,22 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
         model = EmbeddingInBf16(training.model, training.device)
     what = f"{run.id} epoch {epoch + 1}/{run.schedule.epochs}"
     losses: list[torch.Tensor] = []
-    for step, batch in enumerate(track(islice(batches, done, None), total - done, what, "step"), start=done):
-        _set_encoder_mode(training, epoch * total, step)
-        inputs = step_inputs(
-            data, batch, epoch, training.device, mask=run.loss.mask_same_image, group=training.group
-        )
-        losses.append(
-            train_step(model, training.optimiser, loss, inputs, run.schedule.clip_norm, training.group)
-        )
-        so_far.if_collapsed += _if_collapsed(training, loss, inputs, epoch)
-        due = training.checkpoints.due()
-        if due or len(losses) == STEPS_BETWEEN_CHECKS or step == total - 1:
-            _settle(losses, training, epoch, rate)
-        if due:
-            save(training)
+    made = (
+        step_inputs(data, batch, epoch, training.device, mask=run.loss.mask_same_image, group=training.group)
+        for batch in islice(batches, done, None)
+    )
+    with inputs_ahead(made, training.device, depth_of(run, training.device)) as ahead:
+        for step, inputs in enumerate(track(ahead, total - done, what, "step"), start=done):
+            _set_encoder_mode(training, epoch * total, step)
+            losses.append(
+                train_step(model, training.optimiser, loss, inputs, run.schedule.clip_norm, training.group)
+            )
+            so_far.if_collapsed += _if_collapsed(training, loss, inputs, epoch)
+            due = training.checkpoints.due()
+            if due or len(losses) == STEPS_BETWEEN_CHECKS or step == total - 1:
+                _settle(losses, training, epoch, rate)
+            if due:
+                save(training)
 
 
 def _settle(losses: list[torch.Tensor], training: Training, epoch: int, rate: float) -> None:
@@ -120,17 +125,16 @@ def step_inputs(
     mask: bool = False,
     group: Group = ALONE,
 ) -> StepInputs:
-    """Gather the features and tokens of this process's share of a batch on the device."""
+    """Gather the features and tokens of this process's share of a batch on the device, never waiting for it."""
     loaded = batch.pairs[group.share(len(batch.pairs))]
-    ids, lengths = data.tokens.padded(data.pairs[loaded])
-    negatives = None if batch.negatives is None else torch.from_numpy(batch.negatives).to(device)
+    ids, lengths = data.padded(data.pairs[loaded])
     return StepInputs(
-        images=data.train_inputs(loaded, epoch).to(device),
-        ids=torch.from_numpy(ids).to(device),
-        lengths=torch.from_numpy(lengths),
+        images=upload(data.train_inputs(loaded, epoch), device),
+        ids=upload(ids, device),
+        lengths=lengths,
         queries=batch.queries,
-        negatives=negatives,
-        image_of=torch.from_numpy(data.image_of[batch.pairs]).to(device) if mask else None,
+        negatives=None if batch.negatives is None else upload(batch.negatives, device),
+        image_of=upload(data.image_of[batch.pairs], device) if mask else None,
         batch_pairs=len(batch.pairs),
     )
 
@@ -187,9 +191,9 @@ def _validate(training: Training) -> tuple[RetrievalMetrics, float]:
     except VseppError as error:
         epoch = len(training.history) + 1
         raise VseppError(f"run {training.run.id}: validation after epoch {epoch}: {error}") from error
-    ranks = retrieval_ranks(
-        found.image_embeddings, found.caption_embeddings, found.caption_to_image, found.similarity
-    )
+    to_rank = (found.image_embeddings, found.caption_embeddings, found.caption_to_image, found.similarity)
+    on_gpu = training.device.type == "cuda"
+    ranks = ranks_on_device(*to_rank, training.device) if on_gpu else retrieval_ranks(*to_rank)
     some = (found.image_embeddings[:SPREAD_OVER], found.caption_embeddings[:SPREAD_OVER])
     spread = training.model.scores(*(torch.from_numpy(embeddings) for embeddings in some)).std(correction=0)
     return retrieval_metrics(ranks), float(spread)

@@ -83,7 +83,7 @@ def train(
     """
     require_divisible(run, group)
     model = _model(run, data, init_from)
-    with memory_explained(run, model, device):
+    with memory_explained(run, model, device, data.placement and data.placement.resident_bytes):
         model.to(device)
         interval = checkpoint_seconds if group.first else math.inf
         checkpoints = Checkpoints(

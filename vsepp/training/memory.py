@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -27,7 +27,9 @@ def checkpoint_bytes(model: JointEmbedding) -> int:
 
 
 @contextmanager
-def memory_explained(run: RunSpec, model: JointEmbedding, device: torch.device) -> Iterator[None]:
+def memory_explained(
+    run: RunSpec, model: JointEmbedding, device: torch.device, resident: Mapping[str, int] | None = None
+) -> Iterator[None]:
     """Turn a refusal of memory into an error that says what to lower; other failures pass.
 
     Parameters
@@ -36,6 +38,8 @@ def memory_explained(run: RunSpec, model: JointEmbedding, device: torch.device) 
         What is trained.
     device
         Where; on a GPU the error has the measured peak.
+    resident
+        Data that lie on the GPU → their bytes, known by the time of the error.
 
     Raises
     ------
@@ -50,7 +54,7 @@ def memory_explained(run: RunSpec, model: JointEmbedding, device: torch.device) 
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise VseppError(
             f"run {run.id}: out of memory on {device} ({reason}). {_memory_needed(run, model, device)}. "
-            f"Lower {_what_to_lower(run)}. The last checkpoint is kept: where there is more memory, the same "
+            f"{_what_to_lower(run, resident or {})}. The last checkpoint is kept: where there is more memory, the same "
             "command goes on from it"
         ) from error
 
@@ -81,13 +85,17 @@ def _memory_needed(run: RunSpec, model: JointEmbedding, device: torch.device) ->
     return f"{words}; the machine has {_gib(there)}"
 
 
-def _what_to_lower(run: RunSpec) -> str:
+def _what_to_lower(run: RunSpec, resident: Mapping[str, int]) -> str:
     names = [f"schedule.batch_size ({run.schedule.batch_size})"]
     if (run.loss.negative_set or 0) > run.schedule.batch_size:
         names.insert(0, f"loss.negative_set ({run.loss.negative_set})")
     if run.live_encoder:
         names.append(f"take a smaller encoder than {run.encoder.architecture}, which runs in every step")
-    return ", or ".join(names)
+    advice = f"Lower {', or '.join(names)}"
+    if resident:
+        data = ", ".join(f"{what}, {_gib(size)}" for what, size in resident.items())
+        advice = f"On the GPU lie data too ({data}): set resources.data_on (--data-on) to pinned. Or {advice[0].lower()}{advice[1:]}"
+    return advice
 
 
 def _gib(size: int) -> str:

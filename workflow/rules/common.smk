@@ -43,11 +43,14 @@ FIGURES = [
     if name in PLAN.parameters.tables.figures
 ]
 MEMORY = PLAN.parameters.preset.resources.memory_mb
+THREADS = PLAN.parameters.preset.resources.threads
 GPUS = gpu_count()
 
-# No more jobs at once than there are GPUs, unless the command line says otherwise.
+# `gpu` is whole GPUs, which a cluster's scheduler gives to a job. On this machine GPUs are counted in parts: a job
+# that shares a GPU takes one, any other all of it. No more at once than there are, unless the command line says so.
+PARTS = PLAN.parameters.preset.resources.runs_per_gpu
 if GPUS:
-    workflow.global_resources.setdefault("gpu", GPUS)
+    workflow.global_resources.setdefault("gpu_part", GPUS * PARTS)
 
 
 def any_of(names):
@@ -200,6 +203,28 @@ def folders(wildcards, input):
             f"--{name.replace('_', '-')} {path if not path.suffix else path.parent}"
         )
     return " ".join(options)
+
+
+def gpu_share(wildcards):
+    """Jobs like this one that share a GPU: those of models that read features, in which no encoder runs."""
+    model = PLAN.models[wildcards.get("run") or wildcards.model]
+    return PARTS if model.tape or model.features else 1
+
+
+def gpu_parts(wildcards):
+    """Parts of a GPU that a training or an encoding takes."""
+    return PARTS // gpu_share(wildcards) if GPUS else 0
+
+
+def model_threads(wildcards):
+    """Cores of a training or an encoding; those that share a GPU share the cores of one job, too."""
+    return max(1, THREADS // gpu_share(wildcards)) if GPUS else THREADS
+
+
+def tape_writers(wildcards):
+    """Processes that write a tape: no more than it has epochs, and than there are GPUs where there are any."""
+    epochs = PLAN.tapes[wildcards.tape].epochs
+    return min(PLAN.parameters.preset.resources.tape_writers, epochs, GPUS or epochs)
 
 
 def model_spec(wildcards):

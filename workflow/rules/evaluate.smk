@@ -12,20 +12,23 @@ rule encode:
         f"{LOGS}/{PLAN.variant}/encode-{{model}}-seed-{{seed}}.log",
     benchmark:
         f"{BENCHMARKS}/{PLAN.variant}/encode-{{model}}-seed-{{seed}}.tsv"
-    threads: PLAN.parameters.preset.resources.threads
+    threads: model_threads
     resources:
         mem_mb=MEMORY,
         gpu=1 if GPUS else 0,
+        gpu_part=gpu_parts,
     params:
         spec=model_spec,
         code=lambda wildcards: code.encode_code(PLAN.models[wildcards.model].spec),
         folders=folders,
+        # Derived from the output, so that it encodes nothing anew.
+        share=lambda wildcards, output: gpu_share(wildcards),
         folder=lambda wildcards, output: Path(output.manifest).parent,
     message:
         "Encode the test set with {wildcards.model}, seed {wildcards.seed}"
     shell:
         "vsepp encode --spec {params.spec:q} {params.folders} --output {params.folder}"
-        " --threads {threads} > {log} 2>&1"
+        " --device-share {params.share} --threads {threads} > {log} 2>&1"
 
 
 rule evaluate:

@@ -16,6 +16,7 @@ rule pretrain_encoders:
     resources:
         mem_mb=MEMORY,
         gpu=1 if GPUS else 0,
+        gpu_part=PARTS if GPUS else 0,
     params:
         spec=lambda wildcards: to_json(PLAN.pretraining),
         encoders=lambda wildcards: [
@@ -65,10 +66,11 @@ rule features:
         f"{LOGS}/features-{{features}}.log",
     benchmark:
         f"{BENCHMARKS}/features-{{features}}.tsv"
-    threads: PLAN.parameters.preset.resources.threads
+    threads: THREADS
     resources:
         mem_mb=MEMORY,
         gpu=1 if GPUS else 0,
+        gpu_part=PARTS if GPUS else 0,
     params:
         encoder_spec=lambda wildcards: to_json(
             PLAN.encoders[PLAN.features[wildcards.features].encoder]
@@ -128,10 +130,11 @@ rule tape:
         f"{LOGS}/tape-{{tape}}.log",
     benchmark:
         f"{BENCHMARKS}/tape-{{tape}}.tsv"
-    threads: PLAN.parameters.preset.resources.threads
+    threads: lambda wildcards: max(THREADS, tape_writers(wildcards))
     resources:
         mem_mb=MEMORY,
-        gpu=1 if GPUS else 0,
+        gpu=lambda wildcards: tape_writers(wildcards) if GPUS else 0,
+        gpu_part=lambda wildcards: tape_writers(wildcards) * PARTS if GPUS else 0,
     params:
         encoder_spec=lambda wildcards: to_json(
             PLAN.encoders[PLAN.tapes[wildcards.tape].encoder]
@@ -144,9 +147,12 @@ rule tape:
             PLAN.encoders[PLAN.tapes[wildcards.tape].encoder]
         ),
         folders=folders,
+        # Derived from the output, so that it writes nothing anew.
+        data_on=lambda wildcards, output: PLAN.parameters.preset.resources.data_on,
+        writers=lambda wildcards, output: tape_writers(wildcards),
     message:
         "Tape {wildcards.tape}: random-crop features of every epoch"
     shell:
         "vsepp tape --encoder-spec {params.encoder_spec:q} --crop {params.crop:q} --draw {params.draw}"
         " --epochs {params.epochs} --splits {params.splits} {params.folders} --output {output.tape}"
-        " --threads {threads} > {log} 2>&1"
+        " --writers {params.writers} --data-on {params.data_on} --threads {threads} > {log} 2>&1"

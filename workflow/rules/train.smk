@@ -13,22 +13,26 @@ rule train:
         f"{LOGS}/{PLAN.variant}/train-{{run}}-seed-{{seed}}.log",
     benchmark:
         f"{BENCHMARKS}/{PLAN.variant}/train-{{run}}-seed-{{seed}}.tsv"
-    threads: PLAN.parameters.preset.resources.threads
+    threads: model_threads
     resources:
         mem_mb=MEMORY,
         gpu=1 if GPUS else 0,
+        gpu_part=gpu_parts,
     params:
         spec=model_spec,
         code=lambda wildcards: code.train_code(PLAN.runs[wildcards.run].spec),
         folders=folders,
         # Derived from the output, so that it retrains nothing.
         checkpoints=lambda wildcards, output: PLAN.parameters.preset.resources.checkpoint_seconds,
+        data_on=lambda wildcards, output: PLAN.parameters.preset.resources.data_on,
+        share=lambda wildcards, output: gpu_share(wildcards),
         folder=lambda wildcards, output: Path(output.manifest).parent,
     message:
         "Train {wildcards.run}, seed {wildcards.seed}"
     shell:
         "vsepp train --spec {params.spec:q} {params.folders} --output {params.folder}"
-        " --checkpoint-seconds {params.checkpoints} --threads {threads} > {log} 2>&1"
+        " --checkpoint-seconds {params.checkpoints} --data-on {params.data_on} --device-share {params.share}"
+        " --threads {threads} > {log} 2>&1"
 
 
 rule import_released:

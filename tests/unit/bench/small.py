@@ -27,7 +27,7 @@ def all_groups():
     head = catalogue.Measurement("step-1c/small", "step", RUN, **SIZES)
     variants = (
         head,
-        replace(head, name="step-1c-bf16/small", bf16=True),
+        replace(head, name="step-1c-bf16/small", run=replace(RUN, precision="bf16")),
         replace(head, name="step-1c-padded/small", packed=False),
         replace(head, name="step-negatives-16/small", run=many),
         replace(head, name="step-order/small", run=order),
@@ -35,8 +35,14 @@ def all_groups():
     )
     return [
         variants,
-        catalogue.frozen(RUN, **SIZES),
-        catalogue.finetuned(RUN, **SIZES),
+        catalogue.frozen(RUN, catalogue.WAYS["cpu"], **SIZES),
+        catalogue.finetuned(RUN, catalogue.WAYS["cpu"], **SIZES),
+        catalogue.sharing(RUN, "small", (1, 2), **SIZES),
         catalogue.data(RUN, "small", **SIZES),
         catalogue.ranking(RUN, 30),
     ]
+
+
+def fail(measurement, asked):
+    """Be a process that dies without a word."""
+    raise SystemExit(3)

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from vsepp.bench.measurement import rate_of
+from vsepp.bench.records import read_results
 from vsepp.cli import plan as command
 from vsepp.config import make_plan
-from vsepp.costs.rates import NETWORKS, parse_rates
+from vsepp.costs.calibration import wanted_measurements
+from vsepp.costs.rates import NETWORKS, rates_of
 from vsepp.costs.work import jobs_of
 from vsepp.errors import VseppError
 
@@ -30,7 +33,7 @@ def run(*arguments):
 def folder(tmp_path, monkeypatch):
     """An empty working folder, and no rates but those that a test writes."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "none.json").write_text("[]")
+    (tmp_path / "none").mkdir()
     return tmp_path
 
 
@@ -40,7 +43,26 @@ def report_of(capsys, *arguments):
 
 
 def record(device="cpu", machine=MACHINE, date="2026-01-01", **entries):
-    return {"device": device, "machine": machine, "date": date, "cores": 4, "rates": entries}
+    results = [
+        {
+            "name": f"{entry}/{rate}",
+            "unit": "items",
+            "per_second": {"median": value},
+            "measures": {"entry": entry, "rate": rate},
+        }
+        for entry, rates in entries.items()
+        for rate, value in rates.items()
+    ]
+    place = {"device": device, "machine": machine, "date": date, "cores": 4}
+    return {**place, "command": "vsepp bench", "results": results}
+
+
+def write(folder, *records):
+    """A folder of results; nothing in it but these."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, values in enumerate(records):
+        (folder / f"{number}.json").write_text(json.dumps(values))
+    return folder
 
 
 # Round numbers for everything that the run flickr-vsepp-rc of the preset `paper` needs.
@@ -76,8 +98,8 @@ def test_it_needs_no_data_no_torch_and_little_time(folder):
 def test_the_report_is_readable(folder, capsys, preset, fidelity):
     # Two columns of the longest entries there are: a GPU that was not measured, and a very slow CPU.
     slow = {"torchvision/vgg19@224": {"forward_images_per_s": 0.01}}
-    (folder / "slow.json").write_text(json.dumps([record(**slow)]))
-    run("--preset", preset, "--fidelity", fidelity, "--rates", folder / "slow.json")
+    write(folder / "slow", record(**slow))
+    run("--preset", preset, "--fidelity", fidelity, "--rates", folder / "slow")
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 110
     numbered = [line[:2] for line in lines if line[1:3] == ". "]
@@ -86,7 +108,7 @@ def test_the_report_is_readable(folder, capsys, preset, fidelity):
 
 
 def test_the_papers_runs_as_they_are_printed(folder, capsys):
-    run("--preset", "paper", "--rates", folder / "none.json")
+    run("--preset", "paper", "--rates", folder / "none")
     out = " ".join(capsys.readouterr().out.split())
     for line in (
         "coco-vsepp-1c 413,915 3,234 30 97,020 not measured 1C coco/vgg +5",
@@ -103,8 +125,8 @@ def test_the_papers_runs_as_they_are_printed(folder, capsys):
 
 
 def test_hours_are_those_of_the_rates(folder, capsys):
-    path = folder / "rates.json"
-    path.write_text(json.dumps([record("a GPU", **NEEDED)]))
+    path = folder / "rates"
+    write(path, record("a GPU", **NEEDED))
     found = report_of(capsys, "--preset", "paper", "--config", "only=flickr-vsepp-rc", "--rates", path)
     assert [device["title"] for device in found["devices"]] == ["GPU"]
     store, features, tape = 31_014 / 400, 31_014 / 1_000, 145_000 * 30 / 1_000
@@ -136,8 +158,8 @@ def test_hours_are_those_of_the_rates(folder, capsys):
 
 
 def test_seeds_are_trained_each_and_share_the_passes(folder, capsys):
-    path = folder / "rates.json"
-    path.write_text(json.dumps([record("a GPU", **NEEDED)]))
+    path = folder / "rates"
+    write(path, record("a GPU", **NEEDED))
     chosen = ["--preset", "paper", "--rates", path, "--config", "only=flickr-vsepp-rc"]
     totals = report_of(capsys, *chosen, "seeds=[0,1,2]", "--gpus", "3")["totals"]
 
@@ -152,9 +174,9 @@ def test_seeds_are_trained_each_and_share_the_passes(folder, capsys):
 
 
 def test_hours_that_lack_a_rate_are_not_shown_and_their_sum_is_a_bound(folder, capsys):
-    path = folder / "rates.json"
+    path = folder / "rates"
     part = {name: NEEDED[name] for name in NEEDED if name != "head@4096/1024"}
-    path.write_text(json.dumps([record("a GPU", **part)]))
+    write(path, record("a GPU", **part))
     run("--preset", "paper", "--config", "only=flickr-vsepp-rc", "--rates", path)
     out = capsys.readouterr().out
     lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
@@ -164,8 +186,8 @@ def test_hours_that_lack_a_rate_are_not_shown_and_their_sum_is_a_bound(folder, c
 
 
 def test_without_a_gpus_rates_only_the_cpu_has_hours(folder, capsys):
-    path = folder / "rates.json"
-    path.write_text(json.dumps([record(**NEEDED)]))
+    path = folder / "rates"
+    write(path, record(**NEEDED))
     found = report_of(capsys, "--preset", "paper", "--config", "only=flickr-vsepp-rc", "--rates", path)
     assert [device["title"] for device in found["devices"]] == ["GPU", "a CPU"]
     gpu, cpu = found["runs"][0]["training"]
@@ -180,9 +202,7 @@ def test_where_each_file_is(folder, capsys):
     downloads = folder / "resources" / "downloads"
     downloads.mkdir(parents=True)
     (downloads / "caption_datasets.zip").write_bytes(b"123")
-    found = report_of(
-        capsys, "--preset", "paper", "--config", f"archives={own}", "--rates", folder / "none.json"
-    )
+    found = report_of(capsys, "--preset", "paper", "--config", f"archives={own}", "--rates", folder / "none")
     files = {
         file["name"]: (file["state"], file["host"], file["size"], file["kind"]) for file in found["files"]
     }
@@ -197,7 +217,7 @@ def test_where_each_file_is(folder, capsys):
 
 
 def test_a_file_to_be_asked_for_says_how(folder, capsys):
-    run("--preset", "paper", "--rates", folder / "none.json")
+    run("--preset", "paper", "--rates", folder / "none")
     out = capsys.readouterr().out
     assert "flickr30k-images.zip         size not known  by hand, see below" in out
     assert "fill in the form linked from" in out
@@ -222,7 +242,7 @@ def test_unknown_numbers_are_question_marks(folder, capsys):
         "--preset",
         "paper",
         "--rates",
-        folder / "none.json",
+        folder / "none",
         "--config",
         "label=x",
         corpora,
@@ -235,7 +255,7 @@ def test_unknown_numbers_are_question_marks(folder, capsys):
 
 
 def test_generated_pictures_are_not_fetched(folder, capsys):
-    run("--rates", folder / "none.json")
+    run("--rates", folder / "none")
     out = capsys.readouterr().out
     assert "none to fetch" in out
     assert "by hand" not in out
@@ -246,70 +266,60 @@ def test_generated_pictures_are_not_fetched(folder, capsys):
     [
         (["--save"], "nothing to save"),
         (["--gpus", "0"], "expected at least 1"),
-        (["--rates", "nowhere.json"], "nowhere.json: no such file"),
-        (["--rates", "broken.json"], "broken.json: not valid JSON"),
-        (["--rates", "none.json", "--device", "H200"], "'H200' was not measured; recorded are: none"),
+        (["--rates", "nowhere"], "nowhere: no such folder"),
+        (["--rates", "broken"], "broken/0.json: not readable as JSON"),
+        (["--rates", "none", "--device", "H200"], "'H200' was not measured; recorded are: none"),
         (["--preset", "huge"], "no such file"),
     ],
 )
 def test_mistakes_are_named(folder, arguments, message):
-    (folder / "broken.json").write_text("[{")
+    (folder / "broken").mkdir()
+    (folder / "broken" / "0.json").write_text("[{")
     with pytest.raises(VseppError) as error:
         run(*arguments)
     assert message in str(error.value)
 
 
 def test_calibrating_measures_what_the_plan_needs_and_keeps_what_it_does_not(folder, capsys):
-    path = folder / "benchmarks" / "rates.json"
+    path = write(
+        folder / "rates",
+        record("a GPU"),
+        record(machine=command.machine_name(), **{"mini/old@40": {"forward_images_per_s": 7.0}}),
+    )
     chosen = ["--rates", path, "--calibrate", "--seconds", "0.001", "--device", "cpu", "--config"]
-    run(*chosen, "only=flickr-vsepp-1c", "--save")
-    out = capsys.readouterr().out
-    assert "mini/vgg_mini@40" in out and "repetition" in out and f"Written to {path}" in out
-    (first,) = json.loads(path.read_text())
-    assert set(first["rates"]) == {"mini/vgg_mini@40", "head@128/128", "decode@46", "ranks@128/dot"}
-    assert first["machine"] == command.machine_name()
-    assert {"commit", "versions", "batch", "dtype", "threads"} <= first.keys()
-
-    # An entry of an earlier time stays, and those of other machines.
-    first["rates"]["head@128/128"]["pairs_per_s"] = 1e-3
-    first["rates"]["mini/old@40"] = {"forward_images_per_s": 7.0}
-    path.write_text(json.dumps([record("a GPU"), first]))
     found = report_of(capsys, *chosen, "only=flickr-vsepp-1c", "--save")
-    gpu, again = json.loads(path.read_text())
-    assert gpu == record("a GPU")
-    assert again["rates"]["head@128/128"]["pairs_per_s"] > 1
-    assert again["rates"]["mini/old@40"] == {"forward_images_per_s": 7.0}
-    cpu = [device["title"] for device in found["devices"]].index("this CPU")
-    assert found["runs"][0]["training"][cpu]["hours"] > 0
-    assert not found["runs"][0]["training"][cpu]["missing"]
-
-
-def test_without_save_nothing_is_written(folder, capsys):
-    path = folder / "rates.json"
-    path.write_text("[]")
-    arguments = ["--calibrate", "--seconds", "0.001", "--device", "cpu", "--config", "only=flickr-vsepp-1c"]
-    run("--rates", path, *arguments)
-    assert path.read_text() == "[]"
-    assert "Not written to a file" in capsys.readouterr().out
+    (new,) = set(path.glob("*.json")) - {path / "0.json", path / "1.json"}
+    assert new.name.endswith("-cpu.json")
+    (gpu, cpu) = rates_of(read_results(path))
+    assert gpu.rates == {}
+    measured = {(entry, rate) for entry, rates in cpu.rates.items() for rate in rates if "_per_s" in rate}
+    assert measured == {
+        ("mini/old@40", "forward_images_per_s"),
+        ("mini/vgg_mini@40", "forward_images_per_s"),
+        ("head@128/128", "pairs_per_s"),
+        ("head@128/128", "captions_per_s"),
+        ("decode@46", "images_per_s_per_core"),
+        ("ranks@128/dot", "scores_per_s"),
+    }
+    assert cpu.rates["mini/vgg_mini@40"]["dim"] == 128
+    assert cpu.rates["mini/vgg_mini@40"]["weights"] == 137_040
+    titles = [device["title"] for device in found["devices"]].index("this CPU")
+    assert found["runs"][0]["training"][titles]["hours"] > 0
+    assert not found["runs"][0]["training"][titles]["missing"]
 
 
 def test_all_that_a_plan_needs_is_measured_when_it_is_calibrated():
-    for overrides in ({}, {"fidelity": "code"}, {"preset": "paper"}, {"preset": "flickr8k"}):
+    half = {"label": "x", "runs": {"default": {"precision": "bf16"}}}
+    for overrides in ({}, {"fidelity": "code"}, {"preset": "paper"}, {"preset": "flickr8k"}, half):
         plan = make_plan(PARAMS, overrides)
-        wanted = command.wanted_rates(plan, NETWORKS)
-        covered = {(name, "forward_images_per_s") for name in wanted.encoders}
-        covered |= {(name, "train_pairs_per_s") for name in wanted.finetuned}
-        covered |= {(name, rate) for name in wanted.heads for rate in ("pairs_per_s", "captions_per_s")}
-        covered |= {(name, "images_per_s_per_core") for name in wanted.decoding}
-        covered |= {(name, "scores_per_s") for name in wanted.ranking}
+        measured = [rate_of(m) for m in wanted_measurements(plan, NETWORKS, "cpu")]
         needed = {(work.entry, work.rate) for job in jobs_of(plan).values() for work in job.work}
-        assert needed <= covered
+        assert set(measured) == needed and len(measured) == len(needed)
 
 
-def test_the_recorded_rates_are_well_formed():
-    path = PARAMS.parent / "benchmarks" / "rates.json"
-    records = parse_rates(json.loads(path.read_text(encoding="utf-8")), str(path))
-    measured = {name for entry in records for name in entry.rates}
+def test_the_recorded_rates_are_those_of_the_presets():
+    records = rates_of(read_results(PARAMS.parent / "benchmarks" / "results"))
+    measured = {(entry, rate) for each in records for entry, rates in each.rates.items() for rate in rates}
     for preset in ("mini", "flickr8k", "paper"):
         jobs = jobs_of(make_plan(PARAMS, {"preset": preset}))
-        assert {work.entry for job in jobs.values() for work in job.work} <= measured
+        assert {(work.entry, work.rate) for job in jobs.values() for work in job.work} <= measured

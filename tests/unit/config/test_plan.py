@@ -62,6 +62,26 @@ def test_changed_parameters_get_artefacts_of_their_own():
     assert before.stores.keys() == longer.stores.keys()
 
 
+@pytest.mark.parametrize(
+    "running", [{"precision": "bf16"}, {"memory_format": "contiguous"}, {"compile": "cuda_graphs"}]
+)
+def test_how_an_encoder_is_run_is_part_of_features_tapes_and_runs(running):
+    before = make_plan(PARAMS, {})
+    after = make_plan(PARAMS, {"label": "x", "encoders": {"vgg": running}})
+    for run in before.runs.values():
+        other, same = after.runs[run.spec.id], run.spec.encoder.name != "vgg"
+        assert (other.spec.encoder == run.spec.encoder) is same
+        assert (other.eval_features == run.eval_features) is (same or run.eval_features is None)
+        assert (other.tape == run.tape) is (same or run.tape is None)
+    key, value = next(iter(running.items()))
+    assert getattr(after.runs["flickr-vsepp-rc"].spec.encoder, key) == value
+
+
+def test_an_encoder_that_says_nothing_runs_in_fp32_and_uncompiled(paper):
+    for encoder in paper.encoders.values():
+        assert (encoder.precision, encoder.memory_format, encoder.compile) == ("fp32", "channels_last", "off")
+
+
 def test_titles_and_folders_change_no_artefact(tmp_path):
     before = make_plan(PARAMS, {"preset": "flickr8k"})
     (tmp_path / "Flickr8k_text.zip").write_bytes(b"")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vsepp.config import make_plan
-from vsepp.costs.counts import images_of, pairs_embedded, steps_per_epoch, training_pairs
+from vsepp.costs.counts import images_of, pairs_embedded, training_pairs
 from vsepp.training import batches
 
 PARAMS = Path(__file__).resolve().parents[3] / "params"
@@ -23,7 +23,6 @@ PARAMS = Path(__file__).resolve().parents[3] / "params"
 def test_pairs_and_steps_of_the_papers_runs(paper, run, pairs, steps):
     spec = paper.runs[run].spec
     assert training_pairs(paper, paper.runs[run]) == pairs
-    assert steps_per_epoch(pairs, spec.schedule.batch_size) == steps
     assert batches.steps_per_epoch(pairs, spec.schedule.batch_size) == steps
 
 

@@ -4,7 +4,7 @@ import torch
 
 from vsepp.errors import VseppError
 from vsepp.features.crops import fixed_boxes
-from vsepp.features.frozen import ENCODE_BATCH, encode_crops
+from vsepp.features.frozen import ENCODE_BATCH, encode_crops, products_in
 from vsepp.models.encoders import build_encoder
 from vsepp.spec import CropSpec, EncoderSpec
 
@@ -12,7 +12,7 @@ CPU = torch.device("cpu")
 SIZE = 40
 
 
-def make(architecture: str, size: int = SIZE):
+def make(architecture: str, size: int = SIZE, **running):
     torch.manual_seed(0)
     spec = EncoderSpec(
         name="vgg",
@@ -22,6 +22,7 @@ def make(architecture: str, size: int = SIZE):
         store_side=size,
         mean=(0.5, 0.5, 0.5),
         std=(0.25, 0.25, 0.25),
+        **running,
     )
     return build_encoder(spec)
 
@@ -30,10 +31,10 @@ def store(count: int, size: int = SIZE) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (count, size, size, 3), dtype=np.uint8)
 
 
-def encode(images, encoder, rows) -> np.ndarray:
+def encode(images, encoder, rows, device=CPU) -> np.ndarray:
     boxes, flips = fixed_boxes(CropSpec(kind="1C", size=images.shape[1]), images.shape[1])
     return encode_crops(
-        images, encoder, rows, np.repeat(boxes, len(rows), 0), np.repeat(flips, len(rows)), CPU
+        images, encoder, rows, np.repeat(boxes, len(rows), 0), np.repeat(flips, len(rows)), device
     )
 
 
@@ -45,17 +46,27 @@ def threads():
 
 
 @pytest.mark.parametrize(
-    ("architecture", "size", "count"),
+    ("architecture", "size", "count", "running"),
     [
-        ("mini/vgg_mini", 40, 150),
-        ("mini/resnet_mini", 40, 150),
-        ("torchvision/resnet18", 40, 150),
-        ("torchvision/resnet18", 96, 20),
-        ("torchvision/mobilenet_v2", 96, 20),
+        ("mini/vgg_mini", 40, 150, {}),
+        ("mini/resnet_mini", 40, 150, {}),
+        ("mini/vgg_mini", 40, 150, {"memory_format": "contiguous"}),
+        ("mini/resnet_mini", 40, 150, {"memory_format": "contiguous"}),
+        ("mini/vgg_mini", 40, 150, {"precision": "bf16"}),
+        ("mini/resnet_mini", 40, 150, {"precision": "bf16"}),
+        ("mini/resnet_mini", 40, 150, {"precision": "bf16", "memory_format": "contiguous"}),
+        ("torchvision/resnet18", 40, 150, {}),
+        ("torchvision/resnet18", 96, 20, {}),
+        ("torchvision/resnet18", 96, 20, {"precision": "bf16"}),
+        ("torchvision/mobilenet_v2", 96, 20, {}),
+        pytest.param("mini/vgg_mini", 40, 150, {"compile": "default"}, marks=pytest.mark.slow),
+        pytest.param("mini/resnet_mini", 40, 150, {"compile": "default"}, marks=pytest.mark.slow),
     ],
 )
-def test_a_feature_is_the_same_bits_in_any_position_beside_any_others(architecture, size, count, threads):
-    encoder = make(architecture, size)
+def test_a_feature_is_the_same_bits_in_any_position_beside_any_others(
+    architecture, size, count, running, threads
+):
+    encoder = make(architecture, size, **running)
     images = store(count, size)
     threads(1)
     together = encode(images, encoder, np.arange(count))
@@ -80,6 +91,62 @@ def test_features_are_the_encoders_own_in_evaluation_mode_and_float32(architectu
     assert features.dtype == np.float32
     for before, after in zip(statistics, encoder.buffers(), strict=True):
         assert torch.equal(before, after)
+
+
+@pytest.mark.parametrize("architecture", ["mini/vgg_mini", "mini/resnet_mini"])
+def test_features_in_bf16_are_those_in_fp32_but_for_its_rounding(architecture):
+    images = store(60)
+    exact = encode(images, make(architecture), np.arange(60))
+    rounded = encode(images, make(architecture, precision="bf16"), np.arange(60))
+    assert rounded.dtype == np.float32
+    lengths = np.linalg.norm(exact, axis=1)
+    # Inputs of a product are rounded by at most 2^-8; errors of a dozen layers add up like random ones.
+    assert (np.linalg.norm(rounded - exact, axis=1) < 2.0**-6 * lengths).all()
+    assert not np.array_equal(rounded, exact)
+
+
+@pytest.mark.parametrize("architecture", ["mini/vgg_mini", "mini/resnet_mini"])
+def test_memory_format_and_tf32_change_nothing_but_last_bits_on_a_cpu(architecture):
+    images, rows = store(20), np.arange(20)
+    features = encode(images, make(architecture), rows)
+    contiguous = encode(images, make(architecture, memory_format="contiguous"), rows)
+    np.testing.assert_allclose(contiguous, features, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(encode(images, make(architecture, precision="tf32"), rows), features)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
+def test_products_are_in_the_given_precision_whatever_the_caller_has_set(precision):
+    device, inputs = torch.device("cuda"), torch.ones(2, 2)
+    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = products.allow_tf32, convolutions.allow_tf32
+    with torch.autocast("cpu", torch.bfloat16), products_in(precision, CPU):
+        assert (inputs @ inputs).dtype == (torch.bfloat16 if precision == "bf16" else torch.float32)
+        assert (products.allow_tf32, convolutions.allow_tf32) == before
+    if precision == "bf16" and not torch.cuda.is_available():
+        return
+    with products_in(precision, device):
+        assert (products.allow_tf32, convolutions.allow_tf32) == (precision == "tf32",) * 2
+    assert (products.allow_tf32, convolutions.allow_tf32) == before
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("architecture", ["mini/vgg_mini", "mini/resnet_mini"])
+@pytest.mark.parametrize(
+    ("running", "bound"),
+    [
+        ({}, 1e-5),
+        ({"precision": "tf32"}, 2.0**-9),
+        ({"precision": "bf16"}, 2.0**-6),
+        ({"compile": "default"}, 1e-5),
+    ],
+)
+def test_features_of_a_gpu_are_those_of_a_cpu_but_for_its_rounding(architecture, running, bound):
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    images, rows = store(60), np.arange(60)
+    exact = encode(images, make(architecture), rows)
+    found = encode(images, make(architecture, **running), rows, torch.device("cuda"))
+    assert (np.linalg.norm(found - exact, axis=1) < bound * np.linalg.norm(exact, axis=1)).all()
 
 
 @pytest.mark.parametrize("count", [0, 1, ENCODE_BATCH, ENCODE_BATCH + 1])

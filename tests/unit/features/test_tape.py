@@ -1,10 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from vsepp.errors import VseppError
 from vsepp.features.crops import crop_boxes
-from vsepp.features.tape import CHUNK_CAPTIONS, InlineFeatures, Tape, random_crop_features, write_tape
+from vsepp.features.growing import GrowingRows
+from vsepp.features.tape import InlineFeatures, Tape, random_crop_features
+from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, _append, write_tape
 from vsepp.models.encoders import build_encoder
 from vsepp.spec import CropSpec, EncoderSpec
 
@@ -27,7 +31,7 @@ def store() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (60, SIDE, SIDE, 3), dtype=np.uint8)
 
 
-def make(architecture: str):
+def make(architecture: str, **running):
     torch.manual_seed(0)
     return build_encoder(
         EncoderSpec(
@@ -38,6 +42,7 @@ def make(architecture: str):
             store_side=SIDE,
             mean=(0.5, 0.5, 0.5),
             std=(0.25, 0.25, 0.25),
+            **running,
         )
     )
 
@@ -48,27 +53,37 @@ def encoder():
 
 
 def write(store, encoder, folder, state, *, crop=CROPS[0], rows=TRAINED, epochs=range(2)) -> Tape:
-    write_tape(
-        store, encoder, crop, rows, IMAGE_ROWS[rows], CAPTION_IDS[rows], 4, epochs, folder, state, device=CPU
-    )
+    job = TapeJob(crop, rows, IMAGE_ROWS[rows], CAPTION_IDS[rows], encoder.dim, 4, epochs, folder, state)
+    write_tape(job, store, encoder, device=CPU)
     return Tape.open(folder)
 
 
 @pytest.mark.parametrize("crop", CROPS, ids=lambda crop: crop.random)
 @pytest.mark.parametrize("architecture", ["mini/vgg_mini", "mini/resnet_mini"])
-def test_tape_and_inline_features_are_equal_bit_for_bit(tmp_path, store, architecture, crop):
-    encoder = make(architecture)
+@pytest.mark.parametrize(
+    "running",
+    [
+        {},
+        {"precision": "bf16"},
+        {"precision": "tf32", "memory_format": "contiguous"},
+        pytest.param({"compile": "default", "precision": "bf16"}, marks=pytest.mark.slow),
+    ],
+    ids=lambda running: "-".join(running.values()) or "default",
+)
+def test_tape_and_inline_features_are_equal_bit_for_bit(tmp_path, store, architecture, crop, running):
+    # Two encoders, as tape and training are two processes.
+    encoder = make(architecture, **running)
     tape = write(store, encoder, tmp_path / "tape", tmp_path / "state", crop=crop)
-    inline = InlineFeatures(store, encoder, crop, IMAGE_ROWS, CAPTION_IDS, 4, CPU)
+    inline = InlineFeatures(store, make(architecture, **running), crop, IMAGE_ROWS, CAPTION_IDS, 4, CPU)
     assert tape.dim == inline.dim == 128
     generator = np.random.default_rng(2)
     for epoch in (1, 0):
         for size in (1, 50, len(TRAINED)):
             rows = generator.choice(TRAINED, size, replace=False)
-            read, computed = tape.rows(epoch, rows), inline.rows(epoch, rows)
+            read, computed = tape.rows(epoch, rows).numpy(), inline.rows(epoch, rows).numpy()
             assert read.dtype == computed.dtype == np.float16
             np.testing.assert_array_equal(read.view(np.uint16), computed.view(np.uint16))
-    assert not np.array_equal(tape.rows(0, TRAINED), tape.rows(1, TRAINED))
+    assert not torch.equal(tape.rows(0, TRAINED), tape.rows(1, TRAINED))
 
 
 def test_rc_reads_its_part_of_the_tape_of_rc_with_rv(tmp_path, store, encoder):
@@ -104,8 +119,10 @@ def test_a_killed_step_goes_on_within_the_epoch(tmp_path, encoder):
     count = CHUNK_CAPTIONS + 100
     store = np.random.default_rng(1).integers(0, 256, (50, SIDE, SIDE, 3), dtype=np.uint8)
     rows = np.arange(count)
-    arguments = (store, encoder, CROPS[0], rows, rows % 50, rows + 5, 0, range(2))
-    write_tape(*arguments, tmp_path / "whole", tmp_path / "state-1", device=CPU)
+    job = TapeJob(
+        CROPS[0], rows, rows % 50, rows + 5, 128, 0, range(2), tmp_path / "whole", tmp_path / "state-1"
+    )
+    write_tape(job, store, encoder, device=CPU)
     # What a kill in the second chunk of the first epoch leaves.
     state = tmp_path / "state-2"
     state.mkdir()
@@ -114,7 +131,7 @@ def test_a_killed_step_goes_on_within_the_epoch(tmp_path, encoder):
     marked = bytearray(expected[: header + (CHUNK_CAPTIONS + 3) * 128 * 2 + 1])
     marked[header : header + 2] = np.float16(-7).tobytes()
     (state / "epoch-000.npy").write_bytes(marked)
-    write_tape(*arguments, tmp_path / "resumed", state, device=CPU)
+    write_tape(replace(job, out=tmp_path / "resumed", state=state), store, encoder, device=CPU)
     resumed = np.load(tmp_path / "resumed" / "epoch-000.npy")
     assert resumed[0, 0] == -7, "the first chunk was not computed again"
     np.testing.assert_array_equal(resumed[1:], np.load(tmp_path / "whole" / "epoch-000.npy")[1:])
@@ -155,3 +172,16 @@ def test_a_feature_too_large_for_16_bits_is_refused(store):
 def test_captions_out_of_order_are_refused(tmp_path, store, encoder):
     with pytest.raises(VseppError, match="ascending order"):
         write(store, encoder, tmp_path, tmp_path / "state", rows=TRAINED[::-1])
+
+
+def test_what_follows_a_chunk_that_failed_is_not_written_in_its_place(tmp_path):
+    def fails():
+        raise VseppError("the feature is not finite")
+
+    rows = GrowingRows(tmp_path / "rows.npy", (10, 3), np.float16, 4)
+    with pytest.raises(VseppError, match="not finite"):
+        _append(rows, 0, fails)
+    _append(rows, 4, lambda: np.ones((4, 3), np.float16))
+    assert rows.done == 0
+    _append(rows, 0, lambda: np.ones((4, 3), np.float16))
+    assert rows.done == 4

@@ -209,7 +209,8 @@ def test_processes_together_have_the_gradients_and_weights_of_one(processes, alo
 def test_in_single_precision_the_weights_are_those_of_one_process_within_rounding(processes, corpus):
     one = steps(tiny.FROZEN, corpus, ALONE, lambda model: model)
     for key, value in one["weights"].items():
-        torch.testing.assert_close(processes[1]["single"]["weights"][key], value, rtol=0, atol=1e-6)
+        # A gradient that nearly vanishes has few digits of its own, and Adam makes as much of it as of any other.
+        torch.testing.assert_close(processes[1]["single"]["weights"][key], value, rtol=0, atol=1e-5)
 
 
 def test_gathered_embeddings_are_in_the_order_of_the_batch_and_their_gradients_are_added(processes):

@@ -18,7 +18,7 @@ from vsepp.data.tables import write_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.features.extract import extract_features
-from vsepp.features.tape import write_tape
+from vsepp.features.tape_writer import TapeJob, write_tape
 from vsepp.models.encoders import build_encoder, save_encoder
 from vsepp.spec import (
     CropSpec,
@@ -156,19 +156,18 @@ def _features(folder, name, captions):
     state = folder / f"state-{name}"
     extract_features(store, encoder, CropSpec("1C", CROP), folder / f"features-{name}", state, device=CPU)
     rows = np.flatnonzero(captions["split"].isin(["train", "restval"]))
-    write_tape(
-        store,
-        encoder,
-        RC.crop,
-        rows,
-        captions["image_index"].to_numpy()[rows],
-        captions["caption_id"].to_numpy()[rows],
-        0,
-        range(TAPE_EPOCHS),
-        folder / f"tape-{name}",
-        state,
-        device=CPU,
+    job = TapeJob(
+        crop=RC.crop,
+        caption_rows=rows,
+        image_rows=captions["image_index"].to_numpy()[rows],
+        caption_ids=captions["caption_id"].to_numpy()[rows],
+        dim=encoder.dim,
+        draw=0,
+        epochs=range(TAPE_EPOCHS),
+        out=folder / f"tape-{name}",
+        state=state,
     )
+    write_tape(job, store, encoder, device=CPU)
 
 
 def artefacts(folder, name="vgg", **changes):

@@ -10,6 +10,7 @@ import importlib
 import json
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -22,6 +23,7 @@ __all__ = [
     "CutNetwork",
     "ImageEncoder",
     "build_encoder",
+    "encoder_dim",
     "family_of",
     "load_encoder",
     "load_state",
@@ -85,6 +87,19 @@ def load_encoder(spec: EncoderSpec, folder: Path) -> ImageEncoder:
     """
     from safetensors.torch import load_file
 
+    _description(spec, folder)
+    encoder = build_encoder(spec)
+    load_state(encoder, load_file(folder / WEIGHTS), folder / WEIGHTS)
+    return encoder
+
+
+def encoder_dim(spec: EncoderSpec, folder: Path) -> int:
+    """D_φ of an encoder that `save_encoder` wrote, without reading its weights; refuses what `load_encoder` does."""
+    return int(_description(spec, folder)["dim"])
+
+
+def _description(spec: EncoderSpec, folder: Path) -> dict[str, Any]:
+    """What an encoder's folder says of it, if it is whole and of the spec's architecture."""
     for name in (DESCRIPTION, WEIGHTS):
         if not (folder / name).is_file():
             raise VseppError(f"{folder / name}: missing; run the step that makes encoder {spec.name!r} again")
@@ -94,9 +109,7 @@ def load_encoder(spec: EncoderSpec, folder: Path) -> ImageEncoder:
             f"{folder}: holds {description['architecture']!r}, expected {spec.architecture!r} for encoder "
             f"{spec.name!r}; run the step that makes it again"
         )
-    encoder = build_encoder(spec)
-    load_state(encoder, load_file(folder / WEIGHTS), folder / WEIGHTS)
-    return encoder
+    return description
 
 
 def load_state(encoder: ImageEncoder, state: dict[str, torch.Tensor], source: object) -> None:

@@ -6,6 +6,9 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
+from vsepp.data.placed import upload
+from vsepp.models.text.packed_gru import last_states
+
 
 class TextEncoder(nn.Module):
     """ψ(c; θ_ψ) of Eq. 2: the GRU's state at `<end>`, the last token of a caption.
@@ -42,7 +45,12 @@ class TextEncoder(nn.Module):
             `(n, text_dim)`, in the order of the captions.
         """
         # Packing leaves the padding out, so the GRU does no work for it and each caption ends at its `<end>`.
-        packed = pack_padded_sequence(ids.T, lengths, enforce_sorted=False)
+        # Sorted here: torch, given unsorted captions, makes the host wait for the GPU to take their order.
+        lengths, order = torch.sort(lengths, descending=True)
+        order = upload(order, ids.device)
+        packed = PackedSequence(*pack_padded_sequence(ids.T.index_select(1, order), lengths)[:2], order)
+        if packed.data.device.type == "cpu":
+            return last_states(self.words, self.gru, packed)
         words = PackedSequence(
             self.words(packed.data), packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices
         )

@@ -1,0 +1,102 @@
+"""Compiled networks: equal features and names of weights, and errors that say what to do."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from vsepp.errors import VseppError
+from vsepp.models.encoders import CutNetwork, ImageEncoder
+from vsepp.spec import EncoderSpec
+
+
+def make(compile: str) -> ImageEncoder:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    spec = EncoderSpec("vgg", "mini/vgg_mini", "random", 8, 8, (0.5,) * 3, (0.25,) * 3, compile=compile)
+    return ImageEncoder(spec, CutNetwork(network, 4)).eval()
+
+
+def crops(count: int) -> torch.Tensor:
+    return torch.randint(0, 256, (count, 8, 8, 3), dtype=torch.uint8, generator=torch.manual_seed(1))
+
+
+def features(encoder: ImageEncoder, images: torch.Tensor) -> torch.Tensor:
+    return encoder(encoder.normalise(images))
+
+
+def test_a_compiled_network_gives_the_same_features_under_the_same_names():
+    plain, compiled = make("off"), make("default")
+    with torch.inference_mode():
+        expected, found = features(plain, crops(6)), features(compiled, crops(6))
+        assert torch.equal(features(compiled, crops(6)), found)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    assert list(compiled.state_dict()) == list(plain.state_dict())
+
+
+@pytest.mark.slow
+def test_a_compiled_network_gives_the_same_gradients():
+    seen = []
+    for encoder in (make("off"), make("default")):
+        features(encoder, crops(6)).square().sum().backward()
+        seen.append(encoder.network[0].weight.grad)
+    torch.testing.assert_close(seen[1], seen[0], rtol=1e-5, atol=1e-6)
+
+
+def test_without_a_compiler_the_error_says_what_to_install_or_set():
+    from torch._inductor import config
+
+    with (
+        config.patch({"cpp.cxx": ("no-such-compiler",), "force_disable_caches": True}),
+        pytest.raises(VseppError, match=r"mini/vgg_mini could not be compiled on cpu.*g\+\+.*compile: off"),
+    ):
+        features(make("default"), crops(5))
+
+
+def test_cuda_graphs_on_a_cpu_are_refused():
+    with pytest.raises(
+        VseppError, match="'cuda_graphs', but it computes on cpu, expected a GPU; set compile: default"
+    ):
+        features(make("cuda_graphs"), crops(2))
+
+
+def test_the_compiler_is_not_imported_where_it_is_off():
+    code = (
+        "import sys; from vsepp.models.encoders import build_encoder; from vsepp.spec import EncoderSpec; import torch;"
+        "encoder = build_encoder(EncoderSpec('vgg', 'mini/vgg_mini', 'random', 40, 40, (.5,) * 3, (.5,) * 3));"
+        "encoder(torch.zeros(1, 3, 40, 40));"
+        "assert not [name for name in sys.modules if name.startswith(('torch._dynamo', 'torch._inductor'))]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("compile", ["default", "cuda_graphs"])
+def test_on_a_gpu_compiled_features_stay_when_others_are_computed(compile):
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    plain, compiled = make("off").cuda(), make(compile).cuda()
+    with torch.inference_mode():
+        first = features(compiled, crops(6).cuda())
+        kept = first.clone()
+        features(compiled, crops(6).flip(0).cuda())
+        assert torch.equal(first, kept)
+        torch.testing.assert_close(first, features(plain, crops(6).cuda()), rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_network_is_trained_through_cuda_graphs():
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    weights = []
+    for compile in ("off", "cuda_graphs"):
+        encoder = make(compile).cuda()
+        optimiser = torch.optim.SGD(encoder.parameters(), 0.1)
+        for _ in range(5):
+            optimiser.zero_grad()
+            features(encoder, crops(6).cuda()).square().sum().backward()
+            optimiser.step()
+        weights.append(encoder.network[0].weight.detach().clone())
+    torch.testing.assert_close(weights[1], weights[0], rtol=1e-2, atol=1e-3)

@@ -1,0 +1,154 @@
+"""The GRU of CPUs against torch's own, values and gradients."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+
+from vsepp.models.text.gru import TextEncoder
+from vsepp.models.text.packed_gru import _plan
+
+WORDS, WORD_DIM, DIM = 12, 5, 7
+RAGGED = [3, 1, 9, 2, 2, 9, 1, 4]
+
+
+def captions_of(lengths, seed=0):
+    """Random words from few, so that some occur often and captions begin alike."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(WORDS // 3, (len(lengths), max(lengths) + 1), generator=generator)
+    return ids, torch.tensor(lengths)
+
+
+def encoder_of(dtype=torch.float64, dim=DIM):
+    torch.manual_seed(0)
+    return TextEncoder(WORDS, WORD_DIM, dim).to(dtype)
+
+
+def torchs_own(encoder, ids, lengths):
+    packed = pack_padded_sequence(ids.T, lengths, enforce_sorted=False)
+    words = PackedSequence(
+        encoder.words(packed.data), packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices
+    )
+    return encoder.gru(words)[1][0]
+
+
+def states_and_gradients(encoder, encode, ids, lengths):
+    encoder.zero_grad()
+    states = encode(ids, lengths)
+    weights = torch.randn(states.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    (states * weights.to(states)).sum().backward()
+    return [states.detach(), *(parameter.grad for parameter in encoder.parameters())]
+
+
+def assert_torchs_own(encoder, ids, lengths, **tolerance):
+    found = states_and_gradients(encoder, encoder, ids, lengths)
+    expected = states_and_gradients(encoder, lambda *batch: torchs_own(encoder, *batch), ids, lengths)
+    assert expected[1].abs().max() > 1e-2
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, **tolerance)
+
+
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=8), seed=st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_states_and_gradients_are_those_of_torchs_gru_for_captions_of_any_lengths(lengths, seed):
+    assert_torchs_own(encoder_of(), *captions_of(lengths, seed), rtol=1e-10, atol=1e-12)
+
+
+def test_captions_that_begin_alike_are_computed_once_until_they_part():
+    captions = [[1, 4, 5, 6], [1, 4, 5, 7], [1, 4, 5, 6], [1, 4], [1, 3], [1, 4]]  # longest first
+    tokens = torch.tensor([caption[t] for t in range(4) for caption in captions if len(caption) > t])
+    word_of, steps = _plan(tokens, [6, 6, 3, 3], 8)
+    assert [word_of[step.rows].tolist() for step in steps] == [[1], [3, 4], [5], [6, 7]]
+    assert [step.row_of.tolist() for step in steps] == [[0] * 6, [1, 1, 1, 1, 0, 1], [0, 0, 0], [0, 1, 0]]
+    assert [step.parents.tolist() for step in steps] == [[0], [0, 0], [1], [0, 0]]
+    ids = torch.tensor([caption + [0] * (4 - len(caption)) for caption in captions])
+    assert_torchs_own(encoder_of(), ids, torch.tensor([4, 4, 4, 2, 2, 2]), rtol=1e-10, atol=1e-12)
+
+
+def test_captions_that_share_nothing_are_not_sorted_out_again():
+    tokens = torch.arange(8).repeat(3)
+    word_of, steps = _plan(tokens, [8, 8, 8], 8)
+    assert torch.equal(word_of, tokens)
+    assert all(step.row_of is None for step in steps)
+    assert [step.parents is None for step in steps] == [False, True, True]
+
+
+def test_so_they_are_in_single_precision():
+    assert_torchs_own(encoder_of(torch.float32, 64), *captions_of(RAGGED * 4), rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_are_the_slopes_of_the_states():
+    encoder, (ids, lengths) = encoder_of(), captions_of([3, 1, 2, 3])
+
+    def states(*parameters):
+        names = [name for name, _ in encoder.named_parameters()]
+        return torch.func.functional_call(encoder, dict(zip(names, parameters, strict=True)), (ids, lengths))
+
+    assert torch.autograd.gradcheck(states, tuple(encoder.parameters()))
+
+
+def test_the_order_of_captions_changes_nothing_but_the_order_of_states():
+    encoder, (ids, lengths) = encoder_of(), captions_of(RAGGED)
+    order = torch.randperm(len(ids), generator=torch.Generator().manual_seed(3))
+    torch.testing.assert_close(encoder(ids[order], lengths[order]), encoder(ids, lengths)[order])
+
+
+def test_a_repetition_is_equal_to_the_last_bit_also_in_bf16():
+    encoder, batch = encoder_of(torch.float32, 64), captions_of(RAGGED * 8)
+    for bf16 in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            first, second = (
+                [tensor.clone() for tensor in states_and_gradients(encoder, encoder, *batch)]
+                for _ in range(2)
+            )
+        assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
+
+
+def test_in_bf16_states_and_gradients_are_fp32_and_as_close_as_that_precision_allows():
+    encoder, batch = encoder_of(torch.float32, 64), captions_of(RAGGED * 8)
+    exact = [tensor.clone() for tensor in states_and_gradients(encoder, encoder, *batch)]
+
+    def in_bf16(ids, lengths):
+        with torch.autocast("cpu", torch.bfloat16):
+            return encoder(ids, lengths)
+
+    rounded = states_and_gradients(encoder, in_bf16, *batch)
+    for one, other in zip(rounded, exact, strict=True):
+        assert one.dtype == torch.float32 and not torch.equal(one, other)
+        assert (one - other).norm() < 0.01 * other.norm()
+
+
+def test_a_graph_that_is_kept_gives_the_same_gradient_again():
+    encoder, batch = encoder_of(), captions_of(RAGGED)
+    total = encoder(*batch).sum()
+    parameters = list(encoder.parameters())
+    first, second = (torch.autograd.grad(total, parameters, retain_graph=True) for _ in range(2))
+    assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
+
+
+def test_states_without_a_gradient_are_those_of_a_training_step():
+    encoder, batch = encoder_of(), captions_of(RAGGED)
+    with torch.inference_mode():
+        assert torch.equal(encoder(*batch), encoder(*batch))
+        states = encoder(*batch)
+    assert torch.equal(states, encoder(*batch).detach())
+
+
+def test_weights_have_the_names_and_first_values_of_torchs_gru():
+    torch.manual_seed(5)
+    encoder = TextEncoder(WORDS, WORD_DIM, DIM)
+    torch.manual_seed(5)
+    nn.Embedding(WORDS, WORD_DIM)
+    stock = nn.GRU(WORD_DIM, DIM)
+    assert encoder.gru.state_dict().keys() == stock.state_dict().keys()
+    assert all(torch.equal(value, encoder.gru.state_dict()[key]) for key, value in stock.state_dict().items())
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_gives_the_states_of_a_cpu():
+    encoder, (ids, lengths) = encoder_of(torch.float32, 64), captions_of(RAGGED)
+    expected = encoder(ids, lengths)
+    torch.testing.assert_close(encoder.cuda()(ids.cuda(), lengths).cpu(), expected, rtol=1e-4, atol=1e-5)

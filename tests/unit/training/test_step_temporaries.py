@@ -1,0 +1,45 @@
+"""Scores and loss of a batch hold matrices of pairs, and never a vector for each pair of pairs."""
+
+from dataclasses import replace
+
+import pytest
+import tiny_corpus as tiny
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from vsepp.components import component
+from vsepp.similarity.order import TILE_ON_CPU
+from vsepp.training.step import StepInputs, loss_function
+
+PAIRS, QUERIES, DIM = 512, 128, 256
+
+
+class Largest(TorchDispatchMode):
+    """Remembers how large the storage of the largest result of any operation is, in bytes."""
+
+    def __init__(self):
+        super().__init__()
+        self.size = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        for tensor in found if isinstance(found, tuple | list) else (found,):
+            if isinstance(tensor, torch.Tensor):
+                self.size = max(self.size, tensor.untyped_storage().nbytes())
+        return found
+
+
+@pytest.mark.parametrize("loss", ["sum_of_hinges", "max_of_hinges"])
+@pytest.mark.parametrize(("similarity", "form"), [("dot", None), ("order", "squared"), ("order", "root")])
+def test_nothing_is_larger_than_the_embeddings_the_scores_or_a_tile(loss, similarity, form):
+    embeddings = [torch.randn(PAIRS, DIM, requires_grad=True) for _ in range(2)]
+    negatives = torch.randperm(PAIRS, generator=torch.Generator().manual_seed(0))
+    inputs = StepInputs(torch.empty(0), torch.empty(0), torch.empty(0), QUERIES, negatives, None, PAIRS)
+    spec = replace(tiny.FROZEN.loss, name=loss)
+    with Largest() as largest:
+        scores = component("vsepp.similarity", similarity, "scores")(*embeddings, form=form)
+        loss_function(spec)(scores, inputs).backward()
+    assert all(one.grad.abs().sum() > 0 for one in embeddings)
+    # Positions among the candidates are int64, twice as large as scores.
+    assert largest.size <= max(4 * PAIRS * DIM, 8 * PAIRS * PAIRS, 4 * TILE_ON_CPU)
+    assert largest.size < 4 * QUERIES * PAIRS * DIM / 16

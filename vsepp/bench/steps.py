@@ -1,0 +1,62 @@
+"""Whole training steps, from the artefacts' files to the changed weights."""
+
+from __future__ import annotations
+
+import itertools
+
+import torch
+
+from vsepp.bench.case import Case
+from vsepp.bench.measurement import Measurement
+from vsepp.bench.variants import OverPadding
+from vsepp.models.encoders import load_encoder
+from vsepp.models.joint import JointEmbedding
+from vsepp.training.batches import epoch_batches
+from vsepp.training.data import Artefacts, TrainingData, load_training_data
+from vsepp.training.epoch import step_inputs
+from vsepp.training.precision import EmbeddingInBf16
+from vsepp.training.step import loss_function, make_optimiser, train_step
+
+
+def step_case(measurement: Measurement, artefacts: Artefacts, device: torch.device) -> Case:
+    """A training step of the measurement's run.
+
+    Parameters
+    ----------
+    measurement
+        Which.
+    artefacts
+        What its run reads.
+    device
+        Where.
+    """
+    run = measurement.run
+    data = load_training_data(run, artefacts, device)
+    model = model_of(measurement, data).to(device)
+    optimiser = make_optimiser(model, run.schedule.learning_rate)
+    if not measurement.packed:
+        model.text = OverPadding(model.text)
+    embedding = EmbeddingInBf16(model, device) if run.precision == "bf16" else model
+    loss, size = loss_function(run.loss), run.schedule.batch_size
+    batches = epoch_batches(len(data.pairs), size, order_seed=0, epoch=0, negative_set=run.loss.negative_set)
+    whole = itertools.cycle([batch for batch in batches if batch.queries == size])
+
+    def call() -> None:
+        inputs = step_inputs(data, next(whole), 0, device)
+        train_step(embedding, optimiser, loss, inputs, run.schedule.clip_norm)
+
+    return Case(call, size, {"batch": size, "parameters": trained_size(model)})
+
+
+def model_of(measurement: Measurement, data: TrainingData) -> JointEmbedding:
+    """The run's model, with its encoder where that lives in the step."""
+    run, encoder = measurement.run, None
+    if run.live_encoder:
+        encoder = load_encoder(run.encoder, data.encoder_folder).requires_grad_(run.finetuned).eval()
+    torch.manual_seed(run.init_seed)
+    return JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder)
+
+
+def trained_size(model: torch.nn.Module) -> int:
+    """Numbers that training changes."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
