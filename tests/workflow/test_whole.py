@@ -22,7 +22,7 @@ def test_the_default_profile_is_in_force(mini):
 
 def test_it_ends_with_where_the_tables_are_and_their_headline_numbers(mini):
     end = mini.output[mini.output.rindex("steps (100%) done") :]
-    assert "reports/mini/index.html" in end
+    assert "reports/mini/paper/index.html" in end
     assert re.search(r"VSE\+\+.*\d+\.\d", end)
 
 
@@ -65,12 +65,10 @@ def test_captions_say_that_the_numbers_are_the_embedded_corpus(mini):
     assert all("embedded corpus" in text for text in captions)
 
 
-def test_the_entry_page_is_the_default_variants_page_with_links_that_lead_somewhere(mini):
-    entry, page = mini.folder / "reports/mini/index.html", mini.folder / "reports/mini/paper/index.html"
-    links = re.findall(r'href="([^"#]+)"', entry.read_text())
-    assert any(link.endswith("table1.csv") for link in links)
-    assert all((entry.parent / link).is_file() for link in links)
-    assert re.sub(r'href="[^"]*"', "", entry.read_text()) == re.sub(r'href="[^"]*"', "", page.read_text())
+def test_the_entry_page_opens_the_default_variants_page(mini):
+    entry = mini.folder / "reports/mini/index.html"
+    (link,) = re.findall(r'href="([^"#]+)"', entry.read_text())
+    assert (entry.parent / link).samefile(mini.folder / "reports/mini/paper/index.html")
 
 
 def test_a_second_run_has_nothing_to_do(mini):

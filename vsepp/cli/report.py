@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import add_output, add_spec, add_step
-from vsepp.spec import from_json
+from vsepp.errors import VseppError
+from vsepp.provenance import code
+from vsepp.provenance.manifest import MANIFEST, recorded, require_input, require_intact
+from vsepp.spec import from_json, to_dict
+
+if TYPE_CHECKING:
+    from vsepp.reporting.specs import ReportSpec, TrainedSpec
 
 
 def add_steps(steps: Any) -> None:
@@ -15,28 +21,64 @@ def add_steps(steps: Any) -> None:
     parser = add_step(steps, "report", report, "write all tables and figures and the page that holds them")
     add_spec(parser, "ReportSpec")
     add_output(parser)
-    parser.add_argument("--entry", type=Path, help="write the page here too, as what opens by default")
 
 
 def report(given: argparse.Namespace) -> None:
     """Write the report, and its headline beside it and on standard output."""
     from vsepp.provenance.manifest import write_text
+    from vsepp.reporting.entry import DEFAULT_VARIANT, write_entry
     from vsepp.reporting.render import make_report
     from vsepp.reporting.specs import ReportSpec
 
     spec = from_json(ReportSpec, given.spec)
-    for group in (group for table in spec.tables for group in table.groups):
-        for metrics in (Path(file) for row in group.rows for file in [*row.metrics, *row.released]):
-            _require_present_model(metrics.parent)
-    headline = make_report(spec, given.output, given.entry)
-    write_text(given.output / "headline.txt", headline + "\n")
+    for model in spec.models:
+        require_model(model)
+    given.output.mkdir(parents=True, exist_ok=True)
+    with recorded(
+        given.output, "report", spec=to_dict(spec), inputs=report_inputs(spec), code=code.report_code()
+    ):
+        headline = make_report(spec, given.output)
+        write_text(given.output / "headline.txt", headline + "\n")
+    if spec.context.variant == DEFAULT_VARIANT:
+        write_entry(given.output)
     print(headline)
 
 
-def _require_present_model(metrics: Path) -> None:
-    """Refuse metrics of another model than the one that lies beside them in `runs/`."""
-    from vsepp.provenance.manifest import require_input
+def report_inputs(spec: ReportSpec) -> dict[str, Path]:
+    """What a report is made of: metrics and histories of every model, and the paper's numbers."""
+    inputs = {"published": Path(spec.published)}
+    for model in spec.models:
+        name = f"{model.model}/seed-{model.seed}"
+        inputs[f"metrics/{name}"] = Path(model.metrics)
+        if model.trained:
+            inputs[f"history/{name}"] = Path(model.run) / "history.csv"
+    return inputs
 
-    run = Path(*("runs" if part == "metrics" else part for part in metrics.parts))
-    if run.is_dir():
+
+def require_model(model: TrainedSpec) -> None:
+    """Refuse metrics and curves of another model than the one that the present parameters and code make.
+
+    Raises
+    ------
+    VseppError
+        Where a manifest or a file was changed, or the model behind it is another one.
+    """
+    metrics, run = Path(model.metrics), Path(model.run)
+    of_metrics = require_intact(metrics)
+    _require_same(model, metrics, of_metrics["ancestors"].get("run", {}))
+    if (run / MANIFEST).is_file():
         require_input(metrics, "run", run)
+    if model.trained:
+        _require_same(model, run, require_intact(run, "history.csv"))
+
+
+def _require_same(model: TrainedSpec, folder: Path, made: dict[str, Any]) -> None:
+    for key, what in (("spec_digest", "parameters"), ("code_digest", "code")):
+        wanted = getattr(model, key)
+        if made.get(key) != wanted:
+            raise VseppError(
+                f"{folder}: the model behind it was trained with other {what} than the present ones (expected digest "
+                f"{wanted[:12]}, got {str(made.get(key))[:12]}, commit {str(made.get('commit'))[:10]}), as a checkout of "
+                "another commit can leave it. Get what belongs to this commit: vsepp sync; or make it: "
+                f"snakemake --cores all --forcerun {model.run}/model.safetensors"
+            )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 
+from vsepp.config.artefacts import metrics_folder, run_folder
 from vsepp.config.plan import Plan
 from vsepp.config.resolve import HARMLESS
 from vsepp.config.schema import FigureKeys
+from vsepp.provenance import code
+from vsepp.provenance.digests import value_digest
 from vsepp.reporting.specs import (
     ContextSpec,
     FigureSpec,
@@ -16,32 +20,53 @@ from vsepp.reporting.specs import (
     RowSpec,
     SeriesSpec,
     TableSpec,
+    TrainedSpec,
 )
-
-Files = Callable[[str], list[str]]
-"""Run id → its files, one for each seed; none for a run that is not part of the plan."""
+from vsepp.spec import to_json
 
 
-def report_spec(plan: Plan, metrics: Files, histories: Files) -> ReportSpec:
-    """Tables and figures that the preset's report holds, in its order.
-
-    Parameters
-    ----------
-    plan
-        The plan.
-    metrics, histories
-        Where a run's `metrics.json` and `history.csv` are.
-    """
+def report_spec(plan: Plan) -> ReportSpec:
+    """Tables and figures that the preset's report holds, in its order."""
     tables = plan.parameters.tables
     names = plan.parameters.preset.tables
     return ReportSpec(
         context=context_spec(plan),
         published=str(plan.parameters.published),
-        tables=tuple(table_spec(plan, name, metrics) for name in names if name in tables.tables),
-        figures=tuple(
-            figure_spec(plan, name, metrics, histories) for name in names if name in tables.figures
+        tables=tuple(table_spec(plan, name) for name in names if name in tables.tables),
+        figures=tuple(figure_spec(plan, name) for name in names if name in tables.figures),
+        models=tuple(
+            trained_spec(plan, model, seed) for model in plan.models for seed in plan.seeds_of(model)
         ),
     )
+
+
+def trained_spec(plan: Plan, model: str, seed: int) -> TrainedSpec:
+    """One model of one seed, and what its provenance must say."""
+    spec = plan.models[model].specs[seed]
+    trained = model in plan.runs
+    return TrainedSpec(
+        model=model,
+        seed=seed,
+        run=str(run_folder(plan, model, seed)),
+        metrics=str(metrics_folder(plan, model, seed)),
+        spec_digest=value_digest(json.loads(to_json(spec))),
+        code_digest=code.train_code(spec) if trained else code.released_code(spec),
+        trained=trained,
+    )
+
+
+def model_metrics(plan: Plan, model: str) -> list[str]:
+    """`metrics.json` of a model, one for each seed; none for one that is not part of the plan."""
+    if model not in plan.models:
+        return []
+    return [str(metrics_folder(plan, model, seed) / "metrics.json") for seed in plan.seeds_of(model)]
+
+
+def run_histories(plan: Plan, run: str) -> list[str]:
+    """`history.csv` of a run, one for each seed; none for one that is not part of the plan."""
+    if run not in plan.runs:
+        return []
+    return [str(run_folder(plan, run, seed) / "history.csv") for seed in plan.seeds]
 
 
 def context_spec(plan: Plan) -> ContextSpec:
@@ -71,7 +96,7 @@ def context_spec(plan: Plan) -> ContextSpec:
     )
 
 
-def table_spec(plan: Plan, name: str, metrics: Files) -> TableSpec:
+def table_spec(plan: Plan, name: str) -> TableSpec:
     """One table: its rows, and the metrics of the runs that feed them."""
     keys = plan.parameters.tables.tables[name]
     feeders = {
@@ -88,8 +113,8 @@ def table_spec(plan: Plan, name: str, metrics: Files) -> TableSpec:
             row=row,
             run=run,
             protocol=protocol,
-            metrics=tuple(metrics(run)) if run else (),
-            released=tuple(metrics(released[run])) if run in released else (),
+            metrics=tuple(model_metrics(plan, run)) if run else (),
+            released=tuple(model_metrics(plan, released[run])) if run in released else (),
         )
 
     return TableSpec(
@@ -103,10 +128,10 @@ def table_spec(plan: Plan, name: str, metrics: Files) -> TableSpec:
     )
 
 
-def figure_spec(plan: Plan, name: str, metrics: Files, histories: Files) -> FigureSpec:
+def figure_spec(plan: Plan, name: str) -> FigureSpec:
     """One figure: its runs, and their curves or metrics."""
     keys = plan.parameters.tables.figures[name]
-    files = histories if keys.kind == "curves" else metrics
+    files = partial(run_histories if keys.kind == "curves" else model_metrics, plan)
     baseline = None
     if keys.baseline:
         baseline = SeriesSpec(keys.baseline, keys.labels[-1], tuple(files(keys.baseline)))
@@ -123,7 +148,7 @@ def figure_spec(plan: Plan, name: str, metrics: Files, histories: Files) -> Figu
     )
 
 
-def _series(keys: FigureKeys, files: Files) -> list[SeriesSpec]:
+def _series(keys: FigureKeys, files: Callable[[str], list[str]]) -> list[SeriesSpec]:
     if isinstance(keys.runs, dict):
         return [
             SeriesSpec(run, keys.labels[0], tuple(files(run)), size)

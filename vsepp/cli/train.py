@@ -52,6 +52,8 @@ def add_steps(steps: Any) -> None:
 
 def train(given: argparse.Namespace) -> None:
     """Train a run; of several processes that `torchrun` started, the first one locks, writes and records."""
+    from vsepp.data.vocabulary import Vocabulary
+
     run = from_json(RunSpec, given.spec)
     folders = {name: getattr(given, name) for name in _FOLDERS if getattr(given, name) is not None}
     inputs = {name: artefact_digest(folder) for name, folder in folders.items()}
@@ -70,6 +72,8 @@ def train(given: argparse.Namespace) -> None:
         ) as facts,
     ):
         facts.update(_train(given, run, folders, state, identity, facts))
+        # With it the folder can be used by itself, on captions of one's own.
+        Vocabulary.read(given.tokens).write(given.output)
 
 
 def _train(

@@ -44,6 +44,8 @@ class Tokens:
 
     corpus: str
     vocabulary: VocabularySpec
+    folder: Path
+    """Where they lie, relative to the working folder."""
     released: str | None = None
     """The released checkpoint whose vocabulary this is; `None` where it is counted here."""
 
@@ -156,6 +158,21 @@ class Plan:
     def variant(self) -> str:
         """Name of the variant: the fidelity, or the user's label."""
         return self.parameters.variant
+
+    @property
+    def results(self) -> Path:
+        """Folder of what the variants of the preset share, relative to the working folder."""
+        return Path("results") / self.preset
+
+    @property
+    def variant_results(self) -> Path:
+        """Folder of the variant's runs and their metrics."""
+        return self.results / self.variant
+
+    @property
+    def report(self) -> Path:
+        """Folder of the variant's tables, figures and page."""
+        return Path("reports") / self.preset / self.variant
 
     @property
     def seeds(self) -> list[int]:

@@ -70,6 +70,8 @@ class _Planner:
         self.precomputed: dict[str, str] = {}
         self.tapes: dict[str, Tape] = {}
         self.files: dict[str, SourceFile] = {}
+        self._results = Path("results") / parameters.settings.preset
+        self._variant_results = self._results / parameters.variant
 
     def plan(self) -> Plan:
         # Shared artefacts follow from all runs of the preset, so that choosing some of them changes no artefact.
@@ -155,7 +157,8 @@ class _Planner:
             model = self._run(name, _plain(self.parameters.as_code[keys.run]))
             first, spec = next(iter(model.specs.items()))
             tokens = f"{model.corpus}-{self.parameters.variant}-{name}"
-            self.tokens[tokens] = Tokens(model.corpus, spec.vocabulary, released=name)
+            folder = self._variant_results / "runs" / name / "tokens"
+            self.tokens[tokens] = Tokens(model.corpus, spec.vocabulary, folder, released=name)
             found[name] = Released(
                 replace(model, specs={first: spec}, tokens=tokens, tape=None, train_store=None),
                 *files,  # type: ignore[arg-type]
@@ -287,7 +290,7 @@ class _Planner:
 
     def _tokens(self, corpus: str, vocabulary: VocabularySpec) -> str:
         key = f"{corpus}-{'-'.join(vocabulary.splits)}-min{vocabulary.threshold}"
-        self.tokens[key] = Tokens(corpus, vocabulary)
+        self.tokens[key] = Tokens(corpus, vocabulary, self._results / "tokens" / key)
         return key
 
     def _store(self, corpus: str, spec: StoreSpec) -> str:

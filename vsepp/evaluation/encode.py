@@ -18,8 +18,8 @@ from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.features.crops import fixed_boxes, gather_crops
 from vsepp.features.extract import CachedFeatures
-from vsepp.models.encoders import load_encoder
-from vsepp.models.joint import JointEmbedding, load_joint
+from vsepp.models.encoders import ImageEncoder, build_encoder, load_encoder
+from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, load_joint, read_weights
 from vsepp.spec import RunSpec
 
 ImageInputs = Callable[[np.ndarray], torch.Tensor]
@@ -145,7 +145,7 @@ def encode_run(
     *,
     run_folder: Path,
     corpus: Path,
-    tokens: Path,
+    tokens: Path | Tokens,
     features: Path | None = None,
     eval_store: Path | None = None,
     encoder: Path | None = None,
@@ -160,12 +160,15 @@ def encode_run(
         The run's spec.
     run_folder
         Holds `model.safetensors`.
-    corpus, tokens
-        Folders of the corpus's tables and of its tokens.
+    corpus
+        Folder of the corpus's tables.
+    tokens
+        Of all its captions, under the run's vocabulary: their folder, or the tokens.
     features
         Folder of the features under the run's validation and test crop, for a frozen encoder.
     eval_store, encoder
-        Folders of the image store and of the encoder, for an encoder that is part of the model.
+        Folders of the image store and of the encoder, for an encoder that is part of the model. The latter may be `None`
+        where the run's weights hold all of the encoder's.
     device
         Where to compute.
     split
@@ -177,14 +180,24 @@ def encode_run(
         On a missing or ill-fitting artefact.
     """
     images, captions = read_tables(corpus)
-    network = None
-    if run.live_encoder:
-        network = load_encoder(run.encoder, required(encoder, "encoder", run))
-    model = load_joint(run.model, run_folder / "model.safetensors", network).to(device)
+    words = tokens if isinstance(tokens, Tokens) else Tokens.load(tokens)
+    if len(words) != len(captions):
+        raise VseppError(
+            f"{corpus}: has {len(captions)} captions, but word ids of {len(words)} were given; make the word ids from this "
+            "corpus"
+        )
+    weights = run_folder / "model.safetensors"
+    network = _network(run, weights, encoder) if run.live_encoder else None
+    model = load_joint(run.model, weights, network).to(device)
     inputs = eval_inputs(run, features=features, eval_store=eval_store, n_images=len(images))
-    return encode_split(
-        model, inputs, Tokens.load(tokens), split_rows(images, captions, split), device=device
-    )
+    return encode_split(model, inputs, words, split_rows(images, captions, split), device=device)
+
+
+def _network(run: RunSpec, weights: Path, encoder: Path | None) -> ImageEncoder:
+    """The encoder to load a run's weights into: with its own weights, or with none where the run's replace them all."""
+    if encoder is None and any(key.startswith(ENCODER_PREFIX) for key in read_weights(weights)):
+        return build_encoder(run.encoder)
+    return load_encoder(run.encoder, required(encoder, "encoder", run))
 
 
 def eval_inputs(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 _BLOCK = 1 << 22
+_NOT_CONTENT = ("manifest.json", ".snakemake_timestamp")
 
 # Declarations and plumbing: no number depends on them, so a change in them must not retrain anything.
 _NOT_COMPUTATION = tuple(
@@ -38,12 +39,20 @@ def file_digest(path: Path) -> str:
     return sha.hexdigest()
 
 
-def path_digest(path: Path) -> str:
-    """Digest of a file, or of a folder's relative names and contents (manifests left out)."""
+def path_digest(path: Path, of_file: Callable[[Path], str] = file_digest) -> str:
+    """Digest of a file, or of a folder's relative names and contents, manifests and Snakemake's time stamps left out.
+
+    Parameters
+    ----------
+    path
+        File or folder.
+    of_file
+        Digests a single file.
+    """
     if path.is_file():
-        return file_digest(path)
-    entries = sorted(p for p in path.rglob("*") if p.is_file() and p.name != "manifest.json")
-    return value_digest([[p.relative_to(path).as_posix(), file_digest(p)] for p in entries])
+        return of_file(path)
+    entries = sorted(p for p in path.rglob("*") if p.is_file() and p.name not in _NOT_CONTENT)
+    return value_digest([[p.relative_to(path).as_posix(), of_file(p)] for p in entries])
 
 
 def value_digest(value: Any) -> str:

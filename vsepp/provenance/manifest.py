@@ -8,7 +8,7 @@ import platform
 import resource
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -19,6 +19,11 @@ from vsepp.errors import VseppError
 from vsepp.provenance.digests import path_digest, value_digest
 
 MANIFEST = "manifest.json"
+SEAL = "digest"
+"""Key of a manifest that holds the digest of all others."""
+CLOCKED = ("history.csv",)
+"""Outputs that also say how long a step took, by which two trainings of the same model differ: they are verified, but no
+part of what an artefact is to those that read it."""
 _VERSIONS_OF = ("vsepp", "torch", "torchvision", "numpy", "pandas", "pyarrow", "pillow", "nltk", "snakemake")
 
 
@@ -61,6 +66,7 @@ def recorded(
         "spec_digest": value_digest(spec),
         "code_digest": code,
         "inputs": {role: artefact_digest(path) for role, path in inputs.items()},
+        "ancestors": ancestors(inputs),
         "outputs": {
             path.name: path_digest(path)
             for path in sorted(folder.iterdir())
@@ -79,18 +85,83 @@ def recorded(
         "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "facts": facts,
     }
-    write_text(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+    write_manifest(folder, manifest)
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write a folder's manifest, sealed with the digest of all else in it."""
+    sealed = {**manifest, SEAL: _seal(manifest)}
+    write_text(folder / MANIFEST, json.dumps(sealed, indent=1, sort_keys=True) + "\n")
 
 
 def read_manifest(artefact: Path) -> dict[str, Any]:
-    """Manifest of an artefact: of the folder itself, or of the folder that a file lies in."""
+    """Manifest of an artefact: of the folder itself, or of the folder that a file lies in.
+
+    Raises
+    ------
+    VseppError
+        When it is missing, or is no longer as its step wrote it.
+    """
     folder = artefact if artefact.is_dir() else artefact.parent
     path = folder / MANIFEST
     if not path.is_file():
         raise VseppError(
             f"{path}: missing, so {artefact} has no provenance; run the step that makes it again"
         )
-    return json.loads(path.read_text(encoding="utf-8"))
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        intact = manifest[SEAL] == _seal(manifest)
+    except (ValueError, TypeError, KeyError):
+        intact = False
+    if not intact:
+        raise VseppError(
+            f"{path}: is not as its step wrote it (edited by hand, damaged, or of another version of vsepp), so {folder} "
+            f"has no provenance. Make it again: delete {folder} and run the same command"
+        )
+    return manifest
+
+
+def _seal(manifest: Mapping[str, Any]) -> str:
+    """Digest of a manifest without its seal, as a reader will see it: JSON turns every key into text."""
+    unsealed = {key: value for key, value in manifest.items() if key != SEAL}
+    return value_digest(json.loads(json.dumps(unsealed)))
+
+
+def ancestors(inputs: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
+    """All that artefacts were made from, directly or not, as far as it has manifests.
+
+    Parameters
+    ----------
+    inputs
+        Role → artefact.
+
+    Returns
+    -------
+    dict
+        Dotted roles, such as `run.features.encoder`, to step, digests of content, spec and code, commit and whether
+        tracked files differed from it.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for role, path in inputs.items():
+        folder = path if path.is_dir() else path.parent
+        if not (folder / MANIFEST).is_file():
+            continue
+        manifest = read_manifest(folder)
+        found[role] = {
+            "step": manifest["step"],
+            "digest": artefact_digest(path),
+            "spec_digest": manifest["spec_digest"],
+            "code_digest": manifest["code_digest"],
+            **manifest["git"],
+        }
+        found |= {f"{role}.{other}": entry for other, entry in manifest["ancestors"].items()}
+    return found
+
+
+def dirty_parts(manifest: Mapping[str, Any]) -> list[str]:
+    """What of an artefact's making used code that no commit holds: `itself`, and dotted roles of ancestors."""
+    own = ["itself"] if manifest["git"].get("dirty") else []
+    return own + sorted(role for role, entry in manifest["ancestors"].items() if entry.get("dirty"))
 
 
 def sidecar_path(path: Path) -> Path:
@@ -111,17 +182,48 @@ def read_sidecar(path: Path) -> dict[str, Any] | None:
     return noted if same else None
 
 
-def artefact_digest(path: Path) -> str:
-    """Digest of an input: the one its own manifest records, or that of the bytes where there is none."""
+def artefact_digest(path: Path, digest: Callable[[Path], str] = path_digest) -> str:
+    """Digest of an input: the one its own manifest records, or that of the bytes where there is none.
+
+    Equal models have equal digests, however long their training took.
+
+    Parameters
+    ----------
+    path
+        File or folder.
+    digest
+        How bytes are digested.
+    """
     if path.is_dir() and (path / MANIFEST).is_file():
-        return value_digest(read_manifest(path)["outputs"])
+        outputs = read_manifest(path)["outputs"]
+        return value_digest({name: digest for name, digest in outputs.items() if name not in CLOCKED})
     if (path.parent / MANIFEST).is_file():
         outputs = read_manifest(path)["outputs"]
         if path.name in outputs:
             return outputs[path.name]
     if path.is_file() and (noted := read_sidecar(path)):
         return noted["sha256"]
-    return path_digest(path)
+    return digest(path)
+
+
+def require_intact(folder: Path, *names: str) -> dict[str, Any]:
+    """Manifest of an artefact whose files are as its step wrote them: those that are named, or all.
+
+    Raises
+    ------
+    VseppError
+        Where the manifest was changed, or a file is missing or holds other bytes.
+    """
+    manifest = read_manifest(folder)
+    for name in names or manifest["outputs"]:
+        path, recorded_digest = folder / name, str(manifest["outputs"].get(name))
+        present = path_digest(path) if path.exists() else "none: it is missing"
+        if present != recorded_digest:
+            raise VseppError(
+                f"{path}: is not what its step wrote: expected digest {recorded_digest[:12]}, got {present[:12]}. Make it "
+                f"again: delete {folder} and run the same command"
+            )
+    return manifest
 
 
 def require_input(artefact: Path, role: str, used: Path) -> None:
@@ -152,7 +254,7 @@ def write_text(path: Path, text: str) -> None:
 
 @cache
 def git_state() -> tuple[tuple[str, Any], ...]:
-    """Commit and whether tracked files differ from it; the environment's VSEPP_GIT_COMMIT where there is no git."""
+    """Commit and whether code or parameters differ from it; the environment's VSEPP_GIT_COMMIT where there is no git."""
     root = Path(__file__).resolve().parent.parent.parent
 
     def git(*arguments: str) -> str:
@@ -161,7 +263,13 @@ def git_state() -> tuple[tuple[str, Any], ...]:
         ).stdout.strip()
 
     try:
-        return (("commit", git("rev-parse", "HEAD")), ("dirty", bool(git("status", "--porcelain", "-uno"))))
+        # Not what is written while results are made: DVC's lock between its phases, and the sums of first downloads.
+        but = [f":(exclude){name}" for name in ("dvc.lock", "params/sources.lock.yaml")]
+        edited = git("status", "--porcelain", "--untracked-files=no", "--", ".", *but)
+        added = git(
+            "status", "--porcelain", "--untracked-files=all", "--", "vsepp", "params", "workflow", *but
+        )
+        return (("commit", git("rev-parse", "HEAD")), ("dirty", bool(edited or added)))
     except (OSError, subprocess.SubprocessError):
         return (("commit", os.environ.get("VSEPP_GIT_COMMIT", "unknown")), ("dirty", None))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarForm
 
 from vsepp.errors import VseppError
 from vsepp.reporting import filters
+from vsepp.reporting.origins import MARK, Origin, dirty_note, dirty_steps, read_origin
 from vsepp.reporting.records import read_history, read_metrics
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec, FigureSpec, SeriesSpec
 
@@ -71,6 +73,8 @@ class Figure:
     """PNG, SVG and PDF."""
     drawn: int
     """Series in it; 0 means that nothing was run."""
+    origins: tuple[tuple[str, Origin], ...] = ()
+    """(run, origin) of every file that was drawn."""
 
     @property
     def name(self) -> str:
@@ -96,6 +100,7 @@ def write_figure(spec: FigureSpec, context: ContextSpec, folder: Path) -> Figure
         When a file is missing, malformed or lacks a metric, or when a series has no negative-set size.
     """
     curves = spec.kind == "curves"
+    origins = {series.run: _origins(series) for series in _all_series(spec)}
     with matplotlib.rc_context(_STYLE):
         canvas = Canvas(figsize=(8.4, 3.5) if len(spec.metrics) > 1 else (6.4, 4.0), layout="constrained")
         axes = canvas.subplots(1, len(spec.metrics), squeeze=False)[0]
@@ -106,7 +111,21 @@ def write_figure(spec: FigureSpec, context: ContextSpec, folder: Path) -> Figure
         files = tuple(folder / f"{spec.id}.{suffix}" for suffix in FORMATS)
         for file, suffix in zip(files, FORMATS, strict=True):
             canvas.savefig(file, format=suffix, dpi=_PNG_DPI, metadata=_METADATA[suffix])
-    return Figure(spec, context, _caption(spec, context, seeds), files, drawn)
+    listed = tuple((run, origin) for run, found in origins.items() for origin in found)
+    return Figure(spec, context, _caption(spec, context, seeds, origins), files, drawn, listed)
+
+
+def _all_series(spec: FigureSpec) -> list[SeriesSpec]:
+    return [*spec.series, *([spec.baseline] if spec.baseline else [])]
+
+
+def _origins(series: SeriesSpec) -> list[Origin]:
+    return [read_origin(Path(file)) for file in series.files]
+
+
+def _label(label: str, *series: SeriesSpec) -> str:
+    """A label of the legend, with a sign where no commit holds all that is behind what it stands for."""
+    return label + (MARK if dirty_steps(origin for one in series for origin in _origins(one)) else "")
 
 
 def _curves(axes: list[Axes], spec: FigureSpec) -> tuple[int, set[int]]:
@@ -121,7 +140,8 @@ def _curves(axes: list[Axes], spec: FigureSpec) -> tuple[int, set[int]]:
         for axis, metric in zip(axes, spec.metrics, strict=True):
             by_epoch = history[history["metric"] == metric].groupby("epoch")["value"].agg(["mean", "std"])
             mean = by_epoch["mean"].to_numpy(float)
-            axis.plot(by_epoch.index, mean, label=series.label, **_look(place), markevery=_sparse(len(mean)))
+            label = _label(series.label, series)
+            axis.plot(by_epoch.index, mean, label=label, **_look(place), markevery=_sparse(len(mean)))
             if len(series.files) > 1:
                 sd = by_epoch["std"].to_numpy(float)
                 axis.fill_between(
@@ -148,7 +168,7 @@ def _negative_set(axes: list[Axes], spec: FigureSpec) -> tuple[int, set[int]]:
     metrics = read_metrics(baseline.files, protocol) if baseline else pd.DataFrame()
     for axis, metric in zip(axes, spec.metrics, strict=True):
         if baseline:
-            _level(axis, metrics[metric], baseline.label)
+            _level(axis, metrics[metric], _label(baseline.label, baseline))
         if found:
             # A size that was not run is a gap in the line, not a bridge.
             values = {
@@ -159,7 +179,7 @@ def _negative_set(axes: list[Axes], spec: FigureSpec) -> tuple[int, set[int]]:
                 list(values),
                 [math.nan if value is None else value.mean() for value in values.values()],
                 yerr=None if all(map(math.isnan, sds)) else sds,
-                label=spec.series[0].label,
+                label=_label(spec.series[0].label, *spec.series),
                 capsize=3,
                 elinewidth=1.2,
                 **_look(1),
@@ -219,7 +239,9 @@ def _say_not_run(axes: list[Axes]) -> None:
         axis.text(0.5, 0.5, "not run", transform=axis.transAxes, ha="center", va="center", fontsize=16)
 
 
-def _caption(spec: FigureSpec, context: ContextSpec, seeds: set[int]) -> str:
+def _caption(
+    spec: FigureSpec, context: ContextSpec, seeds: set[int], origins: Mapping[str, Sequence[Origin]]
+) -> str:
     parts = [spec.caption]
     if seeds and max(seeds) > 1:
         shown = filters.listing(sorted(seeds))
@@ -227,9 +249,11 @@ def _caption(spec: FigureSpec, context: ContextSpec, seeds: set[int]) -> str:
         parts.append(f"Mean over {shown} seeds; {what} of one sample standard deviation.")
     elif seeds:
         parts.append("One seed.")
-    everything = [*spec.series, *([spec.baseline] if spec.baseline else [])]
-    if missing := [series.run for series in everything if not series.files]:
+    if missing := [series.run for series in _all_series(spec) if not series.files]:
         parts.append(f"Not run: {filters.listing(missing)}.")
+    if dirty := [run for run, found in origins.items() if dirty_steps(found)]:
+        steps = dirty_steps(origin for run in dirty for origin in origins[run])
+        parts.append(f"{MARK} {filters.listing(dirty)}: {dirty_note(steps)}")
     if context.here(spec.dataset) != context.in_paper(spec.dataset):
         parts.append(f"Data: {context.here(spec.dataset)} in place of {context.in_paper(spec.dataset)}.")
     if context.data_note:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import MANIFEST, read_manifest
+from vsepp.reporting.origins import read_origin
 
 SECTIONS = {"i2t": "image_to_text", "t2i": "text_to_image"}
 """Prefix of a column → section of metrics.json."""
@@ -19,7 +20,6 @@ MEASURES = ("r1", "r5", "r10", "medr", "meanr")
 COLUMNS = tuple(f"{direction}_{measure}" for direction in SECTIONS for measure in MEASURES)
 TEST_SET = ("fold_size", "n_images", "n_captions", "similarity")
 """What scores must share to be compared."""
-UNKNOWN_COMMIT = "unknown"
 
 
 def read_metrics(files: Iterable[str | Path], protocol: str) -> pd.DataFrame:
@@ -36,7 +36,7 @@ def read_metrics(files: Iterable[str | Path], protocol: str) -> pd.DataFrame:
     -------
     DataFrame
         One row per file: `file`, `seed`, `protocol`, `fold_size`, `n_images`, `n_captions`, `similarity`,
-        `i2t_r1` ... `t2i_meanr` (recalls in per cent, unrounded), `rsum`, `commit`, `dirty`.
+        `i2t_r1` ... `t2i_meanr` (recalls in per cent, unrounded), `rsum`, `origin` (an `Origin`).
 
     Raises
     ------
@@ -47,7 +47,7 @@ def read_metrics(files: Iterable[str | Path], protocol: str) -> pd.DataFrame:
     records = [_record(Path(file), protocol) for file in files]
     table = pd.DataFrame.from_records(
         records,
-        columns=["file", "seed", "protocol", *TEST_SET, *COLUMNS, "rsum", "commit", "dirty"],
+        columns=["file", "seed", "protocol", *TEST_SET, *COLUMNS, "rsum", "origin"],
     )
     for key in TEST_SET:
         if table[key].nunique(dropna=False) > 1:
@@ -71,7 +71,7 @@ def read_history(files: Iterable[str | Path], metrics: Sequence[str]) -> pd.Data
     Returns
     -------
     DataFrame
-        Tidy: `file`, `epoch`, `metric`, `value`, `commit`, `dirty`.
+        Tidy: `file`, `epoch`, `metric`, `value`.
 
     Raises
     ------
@@ -94,9 +94,8 @@ def read_history(files: Iterable[str | Path], metrics: Sequence[str]) -> pd.Data
         if history.empty:
             raise VseppError(f"{file}: no epochs in it; train the run again")
         tidy = history.melt(id_vars="epoch", value_vars=list(metrics), var_name="metric")
-        commit, dirty = _provenance(file)
-        parts.append(tidy.assign(file=str(file), commit=commit, dirty=dirty))
-    columns = ["file", "epoch", "metric", "value", "commit", "dirty"]
+        parts.append(tidy.assign(file=str(file)))
+    columns = ["file", "epoch", "metric", "value"]
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
@@ -115,7 +114,7 @@ def _record(file: Path, protocol: str) -> dict[str, Any]:
     for direction, section in SECTIONS.items():
         for measure in MEASURES:
             record[f"{direction}_{measure}"] = _number(file, values, protocol, section, measure)
-    record["commit"], record["dirty"] = _provenance(file)
+    record["origin"] = read_origin(file)
     return record
 
 
@@ -171,11 +170,6 @@ def _require(file: Path) -> None:
 def _manifest(file: Path) -> dict[str, Any]:
     """Manifest beside a file; empty where a file was brought from elsewhere without one."""
     return read_manifest(file) if (file.parent / MANIFEST).is_file() else {}
-
-
-def _provenance(file: Path) -> tuple[str, bool]:
-    git = _manifest(file).get("git", {})
-    return git.get("commit", UNKNOWN_COMMIT), bool(git.get("dirty"))
 
 
 def _list(values: Iterable[Any]) -> str:

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import git_state, write_text
 from vsepp.reporting import figures, filters, summary
+from vsepp.reporting.exports import write_exports
 from vsepp.reporting.figures import Figure, write_figure
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec, ReportSpec
 from vsepp.reporting.tables import Table, build_table, to_frame
@@ -108,14 +109,16 @@ def write_report(
             (pair, summary.describe_setting(pair, context))
             for pair in summary.best_pairs(written.table for written in tables)
         ],
-        provenance=summary.provenance([written.table for written in tables], context),
+        provenance=summary.provenance(
+            [written.table for written in tables],
+            context,
+            [origin for figure in drawn for origin in figure.origins],
+        ),
     )
     write_text(out, page)
 
 
-def make_report(
-    spec: ReportSpec, folder: Path, entry: Path | None = None, templates: Path = TEMPLATES
-) -> str:
+def make_report(spec: ReportSpec, folder: Path, templates: Path = TEMPLATES) -> str:
     """Build and write everything of one report.
 
     Parameters
@@ -123,9 +126,7 @@ def make_report(
     spec
         Tables and figures. Where its context names no commit, the code's present one is filled in.
     folder
-        Gets `index.html`, `tables/` and `figures/`.
-    entry
-        The same page once more, elsewhere, such as `reports/mini/index.html` for the default variant.
+        Gets `index.html`, `tables/`, `figures/`, `metrics/` and `curves/`.
     templates
         Folder of the templates.
 
@@ -139,10 +140,10 @@ def make_report(
     written = [write_table(table, folder / "tables", templates) for table in built]
     document = write_tables_document(built, folder / "tables", templates)
     drawn = [write_figure(figure, context, folder / "figures") for figure in spec.figures]
+    write_exports(spec.models, folder)
     index = folder / "index.html"
-    for page in [index, entry] if entry else [index]:
-        write_report(context, written, drawn, document, page, templates)
-    return summary.headline(built, entry or index)
+    write_report(context, written, drawn, document, index, templates)
+    return summary.headline(built, index)
 
 
 def table_caption(table: Table) -> str:

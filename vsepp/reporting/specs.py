@@ -134,6 +134,25 @@ class FigureSpec:
 
 
 @dataclass(frozen=True)
+class TrainedSpec:
+    """A model and where what is reported of it lies, with what its provenance must say."""
+
+    model: str
+    """Id of the run, or name of the released checkpoint."""
+    seed: int
+    run: str
+    """Folder of the trained model."""
+    metrics: str
+    """Folder of its metrics."""
+    spec_digest: str
+    """Of the run's spec."""
+    code_digest: str
+    """Of the code that trains it."""
+    trained: bool
+    """Whether it was trained here and has a history; a released checkpoint has none."""
+
+
+@dataclass(frozen=True)
 class ReportSpec:
     """Everything that one `index.html` holds."""
 
@@ -142,3 +161,5 @@ class ReportSpec:
     """Path of published.csv."""
     tables: tuple[TableSpec, ...]
     figures: tuple[FigureSpec, ...]
+    models: tuple[TrainedSpec, ...] = ()
+    """All models, in tables and figures or not."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vsepp.reporting import filters
+from vsepp.reporting.origins import MARK, Origin, State, commits
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec
-from vsepp.reporting.tables import Row, Table, commits
+from vsepp.reporting.tables import Row, Table
 
 
 @dataclass(frozen=True)
@@ -72,13 +73,31 @@ def headline(tables: Iterable[Table], index: Path) -> str:
             lines.append(f"  {name:<18} VSE0 {ours[0]:<12} VSE++ {ours[1]}")
     if missing := len({row.number for table in tables for row in table.rows if row.status == "not run"}):
         lines += ["", f"{missing} {'row says' if missing == 1 else 'rows say'} “not run”."]
+    if dirty := len({row.number for table in tables for row in table.rows if row.dirty_mark}):
+        marked = f"{dirty} {'row is' if dirty == 1 else 'rows are'} marked {MARK}"
+        lines += ["", f"{marked}: made in part with uncommitted changes."]
     if context.data_note:
         lines += ["", context.data_note]
     return "\n".join(lines)
 
 
-def provenance(tables: Iterable[Table], context: ContextSpec) -> list[tuple[str, str]]:
-    """What the page says about where its numbers come from: term → description."""
+def provenance(
+    tables: Iterable[Table], context: ContextSpec, drawn: Iterable[tuple[str, Origin]] = ()
+) -> list[tuple[str, str]]:
+    """What the page says about where its numbers come from: term → description.
+
+    Parameters
+    ----------
+    tables
+        Of the report.
+    context
+        Whose data, which variant, which seeds.
+    drawn
+        (run, origin) of what its figures show.
+    """
+    origins = [
+        (row.run or row.number, origin) for table in tables for row in table.rows for origin in row.origins
+    ] + list(drawn)
     roles = [role for role in context.paper_titles if role in context.titles]
     swaps = [
         f"{context.here(role)} in place of {context.in_paper(role)}"
@@ -86,10 +105,6 @@ def provenance(tables: Iterable[Table], context: ContextSpec) -> list[tuple[str,
         if context.here(role) != context.in_paper(role)
     ]
     same = [context.here(role) for role in roles if context.here(role) == context.in_paper(role)]
-    evaluated = [
-        f"{count} {'run' if count == 1 else 'runs'} at {filters.commit(*state)}"
-        for state, count in commits(tables).items()
-    ]
     seeds = filters.listing(context.seeds)
     return [
         ("Preset", context.preset),
@@ -98,6 +113,15 @@ def provenance(tables: Iterable[Table], context: ContextSpec) -> list[tuple[str,
         ("Data and encoders", "; ".join(swaps + ([filters.listing(same)] if same else []))),
         ("Seeds" if len(context.seeds) != 1 else "Seed", seeds),
         ("Test fold", f"{filters.count(context.fold_size)} images"),
-        ("Evaluated by", "; ".join(evaluated) or "nothing was run"),
+        ("Trained by", _by(commits(origins, "trained"), bool(origins))),
+        ("Evaluated by", _by(commits(origins, "evaluated"), bool(origins))),
         ("Page written by", filters.commit(context.commit, context.dirty)),
     ]
+
+
+def _by(states: dict[State, int], any_run: bool) -> str:
+    runs = [
+        f"{count} {'run' if count == 1 else 'runs'} at {filters.commit(*state)}"
+        for state, count in states.items()
+    ]
+    return "; ".join(runs) or ("not known" if any_run else "nothing was run")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +11,8 @@ import pandas as pd
 
 from vsepp.errors import VseppError
 from vsepp.reporting import filters
+from vsepp.reporting.origins import MARK, Origin, dirty_note, dirty_steps
+from vsepp.reporting.published import read_published
 from vsepp.reporting.records import read_metrics
 from vsepp.reporting.specs import ContextSpec, GroupSpec, RowSpec, TableSpec
 
@@ -58,8 +60,10 @@ class Row:
     n_images: int | None = None
     mark: str = ""
     """Letter of the note on the row."""
-    commits: tuple[tuple[str, bool], ...] = ()
-    """Commit, and whether files differed from it, of the evaluations behind the numbers."""
+    origins: tuple[Origin, ...] = ()
+    """Of our numbers, one for each seed."""
+    released_origins: tuple[Origin, ...] = ()
+    """Of the numbers of the authors' own checkpoint."""
 
     @property
     def status(self) -> str:
@@ -72,6 +76,16 @@ class Row:
     def released(self) -> bool:
         """Whether the authors' own checkpoint was evaluated for it."""
         return any(cell.released is not None for cell in self.cells.values())
+
+    @property
+    def all_origins(self) -> tuple[Origin, ...]:
+        """Of our numbers and of those of the authors' own checkpoint."""
+        return (*self.origins, *self.released_origins)
+
+    @property
+    def dirty_mark(self) -> str:
+        """`MARK` where no commit holds all that is behind the row's numbers; else empty."""
+        return MARK if dirty_steps(self.all_origins) else ""
 
 
 @dataclass(frozen=True)
@@ -92,7 +106,7 @@ class Table:
     context: ContextSpec
     groups: tuple[Group, ...]
     notes: tuple[tuple[str, str], ...]
-    """Letter → text."""
+    """Letter or sign → text."""
 
     @property
     def rows(self) -> Iterator[Row]:
@@ -113,26 +127,6 @@ class Table:
     def released(self) -> bool:
         """Whether any row has numbers of a released checkpoint."""
         return any(row.released for row in self.rows)
-
-
-def read_published(path: Path) -> pd.DataFrame:
-    """The paper's cells, indexed by table and row; empty cells are NaN or an empty string.
-
-    Raises
-    ------
-    VseppError
-        When the file is missing or a table has a row twice.
-    """
-    if not path.is_file():
-        raise VseppError(f"{path}: no such file; it holds the paper's numbers and belongs to the repository")
-    texts = ["table", "row", "kind", "system", "encoder", "finetuned", "dataset", "trainset", "protocol"]
-    published = pd.read_csv(path, dtype=dict.fromkeys([*texts, "citation", "note"], str))
-    published = published.fillna(dict.fromkeys([*texts, "citation", "note"], ""))
-    twice = published.duplicated(["table", "row"])
-    if twice.any():
-        found = published.loc[twice, "row"].iloc[0]
-        raise VseppError(f"{path}: row {found} is there twice in one table; keep one")
-    return published.set_index(["table", "row"])
 
 
 def build_table(spec: TableSpec, context: ContextSpec, published: Path) -> Table:
@@ -161,11 +155,16 @@ def build_table(spec: TableSpec, context: ContextSpec, published: Path) -> Table
     cells = read_published(published)
     notes: list[tuple[str, str]] = []
     groups = tuple(_group(spec, group, context, cells, published, notes) for group in spec.groups)
+    if steps := dirty_steps(origin for group in groups for row in group.rows for origin in row.all_origins):
+        notes.append((MARK, dirty_note(steps)))
     return Table(spec, context, groups, tuple(notes))
 
 
 def to_frame(table: Table) -> pd.DataFrame:
-    """A table as one wide frame, unrounded: `paper_*`, `ours_*` (mean), `sd_*` (sample) and `released_*`."""
+    """A table as one wide frame, unrounded: `paper_*`, `ours_*` (mean), `sd_*` (sample) and `released_*`.
+
+    `ours_uncommitted` and `released_uncommitted` name the steps behind the numbers whose code or parameters no commit holds.
+    """
     context = table.context
     records = []
     for group in table.groups:
@@ -187,22 +186,14 @@ def to_frame(table: Table) -> pd.DataFrame:
                 "ours_fold_size": row.fold_size,
                 "ours_n_images": row.n_images,
                 "n_seeds": row.seeds,
+                "ours_uncommitted": " ".join(dirty_steps(row.origins)),
+                "released_uncommitted": " ".join(dirty_steps(row.released_origins)),
             }
             for source in ("paper", "ours", "sd", "released"):
                 record |= {f"{source}_{name}": getattr(cell, source) for name, cell in row.cells.items()}
             records.append(record)
     frame = pd.DataFrame.from_records(records)
     return frame.astype({"ours_fold_size": "Int64", "ours_n_images": "Int64"})
-
-
-def commits(tables: Iterable[Table]) -> dict[tuple[str, bool], int]:
-    """(commit, files differed from it) → how many distinct runs were evaluated by it."""
-    runs: dict[tuple[str, bool], set[str]] = {}
-    for table in tables:
-        for row in table.rows:
-            for state in row.commits:
-                runs.setdefault(state, set()).add(row.run or row.number)
-    return {state: len(names) for state, names in sorted(runs.items())}
 
 
 def _group(
@@ -267,9 +258,8 @@ def _row(
         fold_size=None if first is None or pd.isna(first["fold_size"]) else int(first["fold_size"]),
         n_images=None if first is None else int(first["n_images"]),
         mark="" if at else mark,
-        commits=tuple(
-            sorted({(str(sha), bool(d)) for sha, d in zip(metrics.commit, metrics.dirty, strict=True)})
-        ),
+        origins=tuple(metrics["origin"]),
+        released_origins=tuple(released["origin"]),
     )
 
 

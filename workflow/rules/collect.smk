@@ -4,7 +4,6 @@
 rule reproduce_tables:
     input:
         index=f"{REPORT}/index.html",
-        entry=ENTRY,
     message:
         "Tables and figures are in {input.index}"
 
@@ -19,10 +18,21 @@ rule all_downloads:
 rule all_corpus:
     input:
         tables=[file for corpus in PLAN.corpora for file in corpus_tables(corpus)],
-        tokens=[f"{RESULTS}/tokens/{tokens}/tokens.npz" for tokens in PLAN.tokens],
+        tokens=[
+            f"{job.folder}/tokens.npz"
+            for job in PLAN.tokens.values()
+            if not job.released
+        ],
+    message:
+        "Splits, captions and word ids are ready"
+
+
+# Not part of the corpus: only what reads images asks for them, and nothing does where its results were fetched.
+rule all_stores:
+    input:
         stores=[f"{RESULTS}/stores/{store}/images.npy" for store in PLAN.stores],
     message:
-        "Splits, captions and image stores are ready"
+        "Every image is decoded"
 
 
 rule all_features:
@@ -49,7 +59,7 @@ rule all_models:
 
 rule all_results:
     input:
-        metrics=[file for model in PLAN.models for file in model_metrics(model)],
+        metrics=[file for model in PLAN.models for file in model_metrics(PLAN, model)],
         report=rules.reproduce_tables.input,
     message:
         "Every run is evaluated"

@@ -8,7 +8,7 @@ from shlex import quote
 from snakemake.exceptions import WorkflowError
 
 from vsepp.cli.common import gpu_count
-from vsepp.cli.reports import report_spec
+from vsepp.cli.reports import model_metrics, report_spec, run_histories
 from vsepp.config import make_plan
 from vsepp.config.plan import DOWNLOADS
 from vsepp.errors import VseppError
@@ -23,12 +23,9 @@ try:
 except VseppError as error:
     raise WorkflowError(str(error)) from None
 
-RESULTS = f"results/{PLAN.preset}"
-VARIANT = f"{RESULTS}/{PLAN.variant}"
-REPORTS = f"reports/{PLAN.preset}"
-REPORT = f"{REPORTS}/{PLAN.variant}"
-# reports/<preset>/index.html opens the default variant; another one leaves it alone.
-ENTRY = [f"{REPORTS}/index.html"] if PLAN.variant == "paper" else []
+RESULTS = str(PLAN.results)
+VARIANT = str(PLAN.variant_results)
+REPORT = str(PLAN.report)
 LOGS = f"{RESULTS}/logs"
 BENCHMARKS = f"{RESULTS}/benchmarks"
 TEMPLATES = PROJECT / "reports" / "templates"
@@ -60,7 +57,7 @@ def any_of(names):
 
 wildcard_constraints:
     corpus=any_of(PLAN.corpora),
-    tokens=any_of(PLAN.tokens),
+    tokens=any_of(name for name, job in PLAN.tokens.items() if not job.released),
     store=any_of(PLAN.stores),
     download=any_of(map(re.escape, PLAN.downloads)),
     encoder=any_of(set(PLAN.encoders) - set(PLAN.pretrained)),
@@ -119,13 +116,20 @@ def tables_of_corpus(wildcards):
 
 def token_inputs(wildcards):
     """Captions, and the vocabulary where it is not counted in them but came with a released checkpoint."""
-    job = PLAN.tokens[wildcards.tokens]
+    job = token_job(wildcards)
     inputs = {"corpus": corpus_tables(job.corpus)}
     if job.released:
         inputs["vocabulary"] = (
             f"{VARIANT}/runs/{job.released}/seed-{PLAN.seeds[0]}/vocabulary.json"
         )
     return inputs
+
+
+def token_job(wildcards):
+    """Whose captions become word ids, and with which vocabulary."""
+    if "released" in wildcards.keys():
+        return PLAN.tokens[PLAN.models[wildcards.released].tokens]
+    return PLAN.tokens[wildcards.tokens]
 
 
 def encoder_weights(encoder):
@@ -184,7 +188,7 @@ def data_inputs(run):
     """Captions, and images or their features under the test crop."""
     inputs = {
         "corpus": corpus_tables(run.corpus),
-        "tokens": f"{RESULTS}/tokens/{run.tokens}/tokens.npz",
+        "tokens": f"{PLAN.tokens[run.tokens].folder}/tokens.npz",
     }
     if run.eval_features:
         inputs["features"] = f"{RESULTS}/features/{run.eval_features}/features.npy"
@@ -234,23 +238,6 @@ def model_spec(wildcards):
         wildcards[kind] for kind in ("run", "model", "released") if kind in names
     )
     return to_json(PLAN.models[name].specs[int(wildcards.seed)])
-
-
-def model_metrics(model):
-    """Metrics of a model, a file for each seed; nothing for one that is not part of this plan."""
-    if model not in PLAN.models:
-        return []
-    return [
-        f"{VARIANT}/metrics/{model}/seed-{seed}/metrics.json"
-        for seed in PLAN.seeds_of(model)
-    ]
-
-
-def run_histories(run):
-    """Training curves of a run, a file for each seed."""
-    if run not in PLAN.runs:
-        return []
-    return [f"{VARIANT}/runs/{run}/seed-{seed}/history.csv" for seed in PLAN.seeds]
 
 
 def ask_for_files():

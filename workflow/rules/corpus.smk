@@ -80,7 +80,7 @@ rule tokens:
     resources:
         mem_mb=1500,
     params:
-        spec=lambda wildcards: to_json(PLAN.tokens[wildcards.tokens].vocabulary),
+        spec=lambda wildcards: to_json(token_job(wildcards).vocabulary),
         code=lambda wildcards: code.tokens_code(),
         folders=folders,
         folder=lambda wildcards, output: Path(output.manifest).parent,
@@ -101,7 +101,7 @@ rule store:
         f"{LOGS}/store-{{store}}.log",
     benchmark:
         f"{BENCHMARKS}/store-{{store}}.tsv"
-    threads: workflow.cores or 1
+    threads: lambda wildcards: workflow.cores
     resources:
         mem_mb=1800,
     params:

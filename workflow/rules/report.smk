@@ -3,13 +3,13 @@
 
 rule report:
     input:
-        metrics=[file for model in PLAN.models for file in model_metrics(model)],
-        histories=[file for run in PLAN.runs for file in run_histories(run)],
+        metrics=[file for model in PLAN.models for file in model_metrics(PLAN, model)],
+        histories=[file for run in PLAN.runs for file in run_histories(PLAN, run)],
         published=PLAN.parameters.published,
         templates=sorted(map(str, TEMPLATES.iterdir())),
     output:
         index=f"{REPORT}/index.html",
-        entry=ENTRY,
+        manifest=f"{REPORT}/manifest.json",
         headline=f"{REPORT}/headline.txt",
         tables=expand(
             f"{REPORT}/tables/{{table}}.{{kind}}",
@@ -17,6 +17,12 @@ rule report:
             kind=["csv", "html", "tex"],
         ),
         document=f"{REPORT}/tables/tables.tex",
+        metrics=[f"{REPORT}/metrics/{model}.json" for model in PLAN.models],
+        curves=[
+            f"{REPORT}/curves/{run}-seed-{seed}.csv"
+            for run in PLAN.runs
+            for seed in PLAN.seeds
+        ],
         figures=expand(
             f"{REPORT}/figures/{{figure}}.{{kind}}",
             figure=FIGURES,
@@ -29,11 +35,10 @@ rule report:
     resources:
         mem_mb=500,
     params:
-        spec=to_json(report_spec(PLAN, model_metrics, run_histories)),
+        spec=to_json(report_spec(PLAN)),
         code=code.report_code(),
-        entry=" ".join(f"--entry {page}" for page in ENTRY),
         folder=lambda wildcards, output: Path(output.index).parent,
     message:
         "Report: tables, figures and the page that holds them"
     shell:
-        "vsepp report --spec {params.spec:q} --output {params.folder} {params.entry} > {log} 2>&1"
+        "vsepp report --spec {params.spec:q} --output {params.folder} > {log} 2>&1"

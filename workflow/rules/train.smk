@@ -8,6 +8,7 @@ rule train:
         model=f"{VARIANT}/runs/{{run}}/seed-{{seed}}/model.safetensors",
         config=f"{VARIANT}/runs/{{run}}/seed-{{seed}}/config.json",
         history=f"{VARIANT}/runs/{{run}}/seed-{{seed}}/history.csv",
+        vocabulary=f"{VARIANT}/runs/{{run}}/seed-{{seed}}/vocabulary.json",
         manifest=f"{VARIANT}/runs/{{run}}/seed-{{seed}}/manifest.json",
     log:
         f"{LOGS}/{PLAN.variant}/train-{{run}}-seed-{{seed}}.log",
@@ -61,3 +62,16 @@ rule import_released:
     shell:
         "vsepp released --spec {params.spec:q} --checkpoint {input.checkpoint:q}"
         " --vocabulary {input.vocabulary:q} --output {params.folder} > {log} 2>&1"
+
+
+use rule tokens as released_tokens with:
+    output:
+        tokens=f"{VARIANT}/runs/{{released}}/tokens/tokens.npz",
+        vocabulary=f"{VARIANT}/runs/{{released}}/tokens/vocabulary.json",
+        manifest=f"{VARIANT}/runs/{{released}}/tokens/manifest.json",
+    log:
+        f"{LOGS}/{PLAN.variant}/released_tokens-{{released}}.log",
+    benchmark:
+        f"{BENCHMARKS}/{PLAN.variant}/released_tokens-{{released}}.tsv"
+    message:
+        "Tokens of {wildcards.released}: encode captions with the vocabulary it was trained with"

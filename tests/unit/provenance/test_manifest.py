@@ -1,12 +1,17 @@
 """Manifests record what an artefact was made from, and a mix-up is refused."""
 
-import json
-
 import pytest
 
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import file_digest
-from vsepp.provenance.manifest import artefact_digest, read_manifest, recorded, require_input, write_text
+from vsepp.provenance.manifest import (
+    artefact_digest,
+    read_manifest,
+    recorded,
+    require_input,
+    write_manifest,
+    write_text,
+)
 from vsepp.provenance.publish import publish, state_folder
 
 
@@ -53,9 +58,9 @@ def test_a_missing_manifest_is_named(tmp_path):
 
 def test_the_digest_of_an_artefact_is_the_recorded_one(tmp_path):
     make(tmp_path / "out", "result")
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    manifest = read_manifest(tmp_path / "out")
     manifest["outputs"]["file.txt"] = "recorded"
-    (tmp_path / "out" / "manifest.json").write_text(json.dumps(manifest))
+    write_manifest(tmp_path / "out", manifest)
     assert artefact_digest(tmp_path / "out" / "file.txt") == "recorded"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from vsepp.provenance.manifest import write_manifest
 from vsepp.reporting.specs import (
     ContextSpec,
     FigureSpec,
@@ -38,7 +39,7 @@ def metrics_section(protocol, i2t, t2i, fold_size=100, n_images=500):
 
 
 def metrics_writer(root):
-    def write(run, i2t, t2i, protocol="5x1K", seed=0, git=None, **more):
+    def write(run, i2t, t2i, protocol="5x1K", seed=0, git=None, trained=None, **more):
         folder = root / "metrics" / run / f"seed-{seed}"
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "metrics.json"
@@ -46,22 +47,29 @@ def metrics_writer(root):
         content[protocol] = metrics_section(protocol, i2t, t2i, **more)
         file.write_text(json.dumps(content))
         if git is not None:
-            (folder / "manifest.json").write_text(json.dumps({"seed": seed, "git": git}))
+            seal(folder, "evaluate", git, {"run": {"step": "train", **trained}} if trained else {}, seed)
         return str(file)
 
     return write
 
 
 def history_writer(root):
-    def write(run, i2t_r1, seed=0):
+    def write(run, i2t_r1, seed=0, git=None, ancestors=None):
         file = root / "runs" / run / f"seed-{seed}" / "history.csv"
         file.parent.mkdir(parents=True, exist_ok=True)
         lines = ["epoch,loss,i2t_r1,t2i_r1"]
         lines += [f"{epoch},{10 / epoch},{value},{value - 5}" for epoch, value in enumerate(i2t_r1, start=1)]
         file.write_text("\n".join(lines) + "\n")
+        if git is not None:
+            seal(file.parent, "train", git, ancestors or {}, seed)
         return str(file)
 
     return write
+
+
+def seal(folder, step, git, ancestors, seed=0):
+    """A manifest with what reports read of it."""
+    write_manifest(folder, {"step": step, "seed": seed, "git": git, "ancestors": ancestors})
 
 
 @pytest.fixture

@@ -108,3 +108,34 @@ def test_a_series_without_a_size_is_refused(negative_set, context, tmp_path):
     unsized = replace(spec, series=(replace(spec.series[0], size=None),))
     with pytest.raises(VseppError, match="figure2b, run neg2"):
         write_figure(unsized, context, tmp_path)
+
+
+def test_only_series_with_uncommitted_code_behind_them_are_marked(curves, write_history, context, tmp_path):
+    clean, dirty = {"commit": "abc", "dirty": False}, {"commit": "abc", "dirty": True}
+    files = [(write_history(run, [1, 2], git=git),) for run, git in (("vse0", clean), ("vsepp", dirty))]
+    spec = curves()
+    both = tuple(replace(one, files=file) for one, file in zip(spec.series, files, strict=True))
+    marked = write_figure(replace(spec, series=both), context, tmp_path)
+    assert "† vsepp: made in part with uncommitted changes of code or parameters (train)" in marked.caption
+    assert {run: origin.dirty for run, origin in marked.origins} == {"vse0": (), "vsepp": ("train",)}
+    plain = write_figure(
+        replace(spec, series=(both[0], replace(both[1], files=()))), context, tmp_path / "plain"
+    )
+    assert "†" not in plain.caption
+    svgs = [figure.files[1].read_text(encoding="utf-8") for figure in (marked, plain)]
+    assert ["<!-- VSE++† -->" in svg for svg in svgs] == [True, False]
+    assert ["<!-- VSE0 -->" in svg for svg in svgs] == [True, True]
+
+
+def test_a_point_of_uncommitted_code_marks_its_line_and_names_its_run(
+    negative_set, write_metrics, context, tmp_path
+):
+    git = {"commit": "abc", "dirty": True}
+    spec = negative_set(seeds=1)
+    file = write_metrics(
+        spec.series[0].run, [30, 60, 70, 2, 5], [20, 50, 60, 3, 9], "1K", git=git, trained=git
+    )
+    series = (replace(spec.series[0], files=(file,)), *spec.series[1:])
+    figure = write_figure(replace(spec, series=series), context, tmp_path)
+    assert f"† {spec.series[0].run}: made in part with" in figure.caption
+    assert "<!-- VSE++† -->" in figure.files[1].read_text(encoding="utf-8")

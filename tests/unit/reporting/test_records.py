@@ -9,6 +9,7 @@ import pytest
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.protocols import evaluate
+from vsepp.reporting.origins import Origin
 from vsepp.reporting.records import read_history, read_metrics
 
 I2T, T2I = [50.25, 80, 90, 1, 5.5], [40, 70, 85, 2, 9]
@@ -23,7 +24,10 @@ def test_metrics_are_read_unrounded_with_their_provenance(write_metrics):
     assert records["fold_size"].tolist() == [100, 100]
     assert records["rsum"].tolist() == [415.25, 416.0]
     assert records["seed"].tolist()[0] == 3
-    assert records[["commit", "dirty"]].to_numpy().tolist() == [["abc", True], ["unknown", False]]
+    assert records["origin"].tolist() == [
+        Origin(None, ("abc", True), ("evaluate",)),
+        Origin(None, ("unknown", False)),
+    ]
 
 
 def test_what_evaluation_writes_is_read(tmp_path):
@@ -46,7 +50,7 @@ def test_what_evaluation_writes_is_read(tmp_path):
 def test_no_files_give_an_empty_table_with_all_columns():
     records = read_metrics([], "1K")
     assert records.empty
-    assert {"i2t_r1", "t2i_medr", "commit"} <= set(records.columns)
+    assert {"i2t_r1", "t2i_medr", "origin"} <= set(records.columns)
 
 
 def test_a_missing_file_is_named(tmp_path):

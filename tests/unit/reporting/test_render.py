@@ -11,6 +11,7 @@ import pytest
 from vsepp import spec as specs
 from vsepp.errors import VseppError
 from vsepp.reporting import summary
+from vsepp.reporting.entry import write_entry
 from vsepp.reporting.render import (
     TEMPLATES,
     make_report,
@@ -293,13 +294,62 @@ def test_the_commit_is_filled_in_when_the_spec_has_none(full, context, tmp_path)
     assert "<dt>Page written by</dt><dd></dd>" not in text
 
 
-def test_the_entry_page_is_the_same_page_with_links_of_its_own(full, tmp_path):
-    headline = make_report(full, tmp_path / "paper", tmp_path / "index.html")
-    links = Page((tmp_path / "index.html").read_text(encoding="utf-8")).links
-    files = [link for link in links if not link.startswith("#")]
-    assert "paper/tables/table2.csv" in files
-    assert all((tmp_path / link).is_file() for link in files)
-    assert str(tmp_path / "index.html") in headline
+def test_the_entry_page_opens_the_page_of_the_variant(full, tmp_path):
+    make_report(full, tmp_path / "paper")
+    entry = write_entry(tmp_path / "paper")
+    assert entry == tmp_path / "index.html"
+    text = entry.read_text(encoding="utf-8")
+    assert Page(text).links == ["paper/index.html"]
+    assert 'content="0; url=paper/index.html"' in text
+
+
+@pytest.fixture(scope="module")
+def dirty(writers, report, tmp_path_factory):
+    """Row 1.7 was trained by code that no commit holds; row 2.2 and the figures were not."""
+    metrics, history = (writer(tmp_path_factory.mktemp("dirty")) for writer in writers)
+    clean = {"commit": "c" * 40, "dirty": False}
+    ours = metrics("coco-vse0-rc", I2T, T2I, git=clean, trained=clean)
+    theirs = metrics("coco-vsepp-rc", I2T, T2I, git=clean, trained={"commit": "d" * 40, "dirty": True})
+    rows = {
+        "2.2": RowSpec("2.2", "coco-vse0-rc", "5x1K", (ours,)),
+        "1.7": RowSpec("1.7", "coco-vsepp-rc", "5x1K", (theirs,)),
+    }
+    curve = (history("flickr-vse0-rc", [10, 20, 30], git=clean),)
+    return report(rows, {("figure2a", "flickr-vse0-rc"): curve})
+
+
+def test_numbers_of_uncommitted_code_are_marked_wherever_they_stand(dirty, tmp_path):
+    headline = make_report(dirty, tmp_path)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = Page(text)
+    numbers = {table: {row: cells[0].split() for row, cells in rows} for table, rows in page.tables.items()}
+    assert numbers["table1"]["1.7"] == numbers["table2"]["1.7"] == ["1.7", "†"]
+    assert numbers["table2"]["2.2"] == ["2.2"]
+    assert (
+        text.count("<li><sup>†</sup> made in part with uncommitted changes of code or parameters (train)")
+        == 2
+    )
+    assert "rows 2.2 and 1.7†" in text
+    assert f"<dt>Trained by</dt><dd>2 runs at {'c' * 12}; 1 run at {'d' * 12} + uncommitted changes" in text
+    assert f"<dt>Evaluated by</dt><dd>2 runs at {'c' * 12}</dd>" in text
+    assert "1 row is marked †" in headline
+    latex = (tmp_path / "tables" / "table2.tex").read_text(encoding="utf-8")
+    assert r"1.7$^{\dag{}}$ &" in latex
+    assert "2.2 &" in latex
+    document = (tmp_path / "tables" / "tables.tex").read_text(encoding="utf-8")
+    assert document.count(r"$^{\dag{}}$ made in part with") == 2
+
+
+def test_no_sign_stands_where_all_code_was_committed(full, tmp_path):
+    make_report(full, tmp_path)
+    for file in tmp_path.rglob("*.[hct]*"):
+        assert not re.search(r"†|\\dag\b", file.read_text(encoding="utf-8")), file
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_marked_tables_compile(dirty, tmp_path):
+    make_report(dirty, tmp_path)
+    assert "Output written on tables.pdf (4 pages" in compile_tables(tmp_path / "tables" / "tables.tex")
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")

@@ -8,7 +8,7 @@ import pytest
 
 from vsepp.errors import VseppError
 from vsepp.reporting.specs import GroupSpec, RowSpec, TableSpec
-from vsepp.reporting.tables import build_table, commits, to_frame
+from vsepp.reporting.tables import build_table, to_frame
 
 COLUMNS = ("r1", "r10", "medr")
 
@@ -168,12 +168,34 @@ def test_the_csv_gives_every_number_back_unrounded(write_metrics, context, publi
     assert [row["ours_dataset"] for row in rows.values()] == ["scenes A", "", ""]
 
 
-def test_commits_count_each_run_once(write_metrics, context, published):
-    clean = write_metrics("a", [41, 76, 86, 2, 5], [30, 66, 80, 3, 9], git={"commit": "abc", "dirty": False})
-    dirty = write_metrics("b", [41, 76, 86, 2, 5], [30, 66, 80, 3, 9], git={"commit": "abc", "dirty": True})
-    rows = [RowSpec("2.2", "a", "5x1K", (clean,)), RowSpec("1.7", "b", "5x1K", (dirty,))]
+CLEAN, DIRTY = {"commit": "abc", "dirty": False}, {"commit": "abc", "dirty": True}
+
+
+def test_rows_with_uncommitted_code_behind_them_are_marked_and_explained(write_metrics, context, published):
+    numbers = [41, 76, 86, 2, 5], [30, 66, 80, 3, 9]
+    files = {
+        "a": (write_metrics("a", *numbers, git=CLEAN, trained=CLEAN),),
+        "b": (
+            write_metrics("b", *numbers, git=CLEAN, trained=CLEAN),
+            write_metrics("b", *numbers, seed=1, git=CLEAN, trained=DIRTY),
+        ),
+        "c": (write_metrics("c", *numbers, git=DIRTY, trained=DIRTY),),
+    }
+    rows = [
+        RowSpec("2.2", "a", "5x1K", files["a"]),
+        RowSpec("1.7", "b", "5x1K", files["b"]),
+        RowSpec("2.3", "a", "5x1K", files["a"], files["c"]),
+        RowSpec("1.8"),
+    ]
     table = build_table(spec(*rows), context, published)
-    assert commits([table, table]) == {("abc", False): 1, ("abc", True): 1}
+    assert [row.dirty_mark for row in table.rows] == ["", "†", "†", ""]
+    frame = to_frame(table).set_index("row")
+    assert frame["ours_uncommitted"].tolist() == ["", "train", "", ""]
+    assert frame["released_uncommitted"].tolist() == ["", "", "train evaluate", ""]
+    (note,) = [text for mark, text in table.notes if mark == "†"]
+    assert "uncommitted changes of code or parameters (train and evaluate)" in note
+    clean = build_table(spec(rows[0]), context, published)
+    assert not any(mark == "†" for mark, _ in clean.notes)
 
 
 def test_released_numbers_stand_beside_ours_and_take_no_part_in_the_rest(write_metrics, context, published):
@@ -196,7 +218,7 @@ def test_released_numbers_stand_beside_ours_and_take_no_part_in_the_rest(write_m
     assert [row.status for row in table.rows] == ["run", "not run", "not run"]
     for attribute in ("ours", "sd", "ours_best", "paper_best"):
         assert cells(table, attribute) == cells(plain, attribute)
-    assert commits([table]) == commits([plain])
+    assert [row.origins for row in table.rows] == [row.origins for row in plain.rows]
     frame = to_frame(table).set_index("row")
     assert frame.loc["2.2", "released_i2t_r1"] == 99 + 1 / 7
     assert frame["released_t2i_medr"].isna().tolist() == [False, False, True]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from vsepp.reporting.origins import read_origin
 from vsepp.reporting.specs import RowSpec
 from vsepp.reporting.summary import best_pairs, headline, provenance
 from vsepp.reporting.tables import build_table
@@ -59,7 +60,28 @@ def test_provenance_names_what_plays_the_papers_roles(tables, context):
     found = dict(provenance(tables, context))
     assert "vgg_mini in place of VGG19" in found["Data and encoders"]
     assert found["Page written by"] == "0123456789ab"
-    assert found["Evaluated by"] == "9 runs at unknown"
+    assert (found["Trained by"], found["Evaluated by"]) == ("not known", "9 runs at unknown")
     own = dict(provenance(tables, replace(context, titles=context.paper_titles, dirty=True)))
     assert own["Data and encoders"] == "MS-COCO, Flickr30K, VGG19 and ResNet152"
     assert own["Page written by"] == "0123456789ab + uncommitted changes"
+
+
+def test_provenance_lists_who_trained_and_who_evaluated_each_run_once(
+    write_metrics, write_history, report, context, published
+):
+    old, new = {"commit": "1" * 40, "dirty": False}, {"commit": "2" * 40, "dirty": False}
+    rows = {}
+    for row, (run, trained) in {"2.2": ("a", old), "1.7": ("b", {**old, "dirty": True})}.items():
+        file = write_metrics(run, [41, 76, 86, 2, 5], [30, 66, 80, 3, 9], git=new, trained=trained)
+        rows[row] = RowSpec(row, run, "5x1K", (file,))
+    tables = [build_table(spec, context, published) for spec in report(rows).tables]
+    curves = [("a", read_origin(Path(write_history("a", [1, 2], git=old))))]
+    curves += [("c", read_origin(Path(write_history("c", [1, 2], git=new))))]
+    found = dict(provenance([*tables, *tables], context, curves))
+    assert found["Trained by"] == (
+        f"1 run at {'1' * 12}; 1 run at {'1' * 12} + uncommitted changes; 1 run at {'2' * 12}"
+    )
+    assert found["Evaluated by"] == f"2 runs at {'2' * 12}"
+    assert "1 row is marked †: made in part with uncommitted changes." in headline(tables, Path("index.html"))
+    empty = [build_table(spec, context, published) for spec in report().tables]
+    assert dict(provenance(empty, context))["Trained by"] == "nothing was run"

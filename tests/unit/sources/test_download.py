@@ -33,7 +33,7 @@ def source(server, *names, file="photographs.bin", **known):
 
 def get(spec, folder, **patience):
     """Fetch without waiting long."""
-    patience = {"timeouts": (2.0, 0.3), "attempts": 3, "backoff": 0.01} | patience
+    patience = {"timeouts": (5.0, 1.5), "attempts": 3, "backoff": 0.01} | patience
     return fetch(spec, folder / spec.file, folder / "sources.lock.yaml", **patience)
 
 

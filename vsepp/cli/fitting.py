@@ -1,0 +1,151 @@
+"""Whether artefacts are of the kind that a trained run works on: its vocabulary, its encoder, its crop, one corpus."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vsepp.errors import VseppError
+from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_input, require_intact
+from vsepp.spec import RunSpec, from_json, to_dict
+
+CONFIG = "config.json"
+VOCABULARY = "vocabulary.json"
+
+
+def spec_of(folder: Path) -> RunSpec:
+    """The spec that a run was trained under, as its own folder has it.
+
+    Raises
+    ------
+    VseppError
+        Where it is not the folder of a run.
+    """
+    if not (folder / CONFIG).is_file():
+        raise VseppError(f"{folder}: no {CONFIG}; expected the folder of a trained run, or give its --spec")
+    return from_json(RunSpec, str(folder / CONFIG))
+
+
+def require_trained(run: RunSpec, folder: Path) -> dict[str, Any]:
+    """Manifest of a model that was trained under this spec; a checkout of another commit can leave another one.
+
+    Raises
+    ------
+    VseppError
+        Where the folder holds no run, a file of it was changed, or it was trained under another spec.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise VseppError(f"{folder}: no {MANIFEST}; expected the folder of a trained run")
+    manifest = require_intact(folder)
+    wanted = _plain(run)
+    differing = sorted(key for key in wanted if manifest["spec"].get(key) != wanted[key])
+    if differing:
+        raise VseppError(
+            f"{folder}: trained with other values of {', '.join(differing)} than the spec asks for; train {run.id} again"
+        )
+    return manifest
+
+
+def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -> None:
+    """Refuse artefacts that a trained run would turn into meaningless embeddings.
+
+    Parameters
+    ----------
+    run
+        The run's spec.
+    folder
+        The trained run.
+    artefacts
+        Role → folder: `corpus` and, where given, `tokens`, `features`, `eval_store` and `encoder`.
+
+    Raises
+    ------
+    VseppError
+        Naming the artefact and the run, what was expected and what to give instead.
+    """
+    made = require_trained(run, folder)
+    corpus = artefacts["corpus"]
+    if tokens := artefacts.get("tokens"):
+        require_input(tokens, "captions", corpus / "captions.parquet")
+        _require_vocabulary(tokens, folder)
+    if run.live_encoder:
+        if store := artefacts.get("eval_store"):
+            _require_store(run, folder, store, corpus)
+        if encoder := artefacts.get("encoder"):
+            _require_encoder(made, folder, encoder, artefact_digest(encoder))
+    elif features := artefacts.get("features"):
+        _require_features(run, made, folder, features, corpus)
+
+
+def _require_vocabulary(tokens: Path, folder: Path) -> None:
+    found, wanted = artefact_digest(tokens / VOCABULARY), artefact_digest(folder / VOCABULARY)
+    if found != wanted:
+        raise VseppError(
+            f"{tokens}: its word ids are of another vocabulary than that of {folder}: expected digest {wanted[:12]} of "
+            f"{VOCABULARY}, got {found[:12]}. Leave --tokens out, and they are made with the run's own"
+        )
+
+
+def _require_features(
+    run: RunSpec, made: Mapping[str, Any], folder: Path, features: Path, corpus: Path
+) -> None:
+    manifest = read_manifest(features)
+    computed = manifest["step"] == "features"
+    if computed != (run.image_features == "computed"):
+        kind = {True: "computed by an encoder here", False: "published with the captions"}
+        raise VseppError(
+            f"{features}: these features were {kind[computed]}, but {folder} was trained on features that were "
+            f"{kind[not computed]}; give it features of that kind"
+        )
+    if computed:
+        for key, wanted in (("encoder", _plain(run.encoder)), ("crop", _plain(run.eval_crop))):
+            if (found := manifest["spec"][key]) != wanted:
+                raise VseppError(
+                    f"{features}: made with another {key} than {folder} was trained for: {_difference(wanted, found)}. "
+                    f"Make them again (vsepp features) with the {key} in {folder / CONFIG}"
+                )
+        _require_encoder(made, folder, features, manifest["inputs"]["encoder"])
+    _require_corpus(manifest, "store.images" if computed else "images", features, corpus)
+
+
+def _require_encoder(made: Mapping[str, Any], folder: Path, artefact: Path, found: str) -> None:
+    """Refuse another encoder's weights; a released model knows its encoder by its spec only."""
+    wanted = made["inputs"].get("encoder")
+    if wanted is not None and found != wanted:
+        raise VseppError(
+            f"{artefact}: of another encoder than the one that {folder} was trained with: expected weights of digest "
+            f"{wanted[:12]}, got {found[:12]}. Get the encoder from where the run comes from and make the features with it"
+        )
+
+
+def _require_store(run: RunSpec, folder: Path, store: Path, corpus: Path) -> None:
+    manifest = read_manifest(store)
+    if manifest["spec"] != _plain(run.eval_store):
+        raise VseppError(
+            f"{store}: its images were resized in another way than those of {folder}: "
+            f"{_difference(_plain(run.eval_store), manifest['spec'])}. Make it again (vsepp store) with the eval_store in "
+            f"{folder / CONFIG}"
+        )
+    _require_corpus(manifest, "images", store, corpus)
+
+
+def _require_corpus(manifest: Mapping[str, Any], role: str, artefact: Path, corpus: Path) -> None:
+    wanted = artefact_digest(corpus / "images.parquet")
+    found = manifest["ancestors"].get(role, {}).get("digest")
+    if found != wanted:
+        raise VseppError(
+            f"{artefact}: made from the images of another corpus than {corpus}: expected digest {wanted[:12]} of "
+            f"images.parquet, got {str(found)[:12]}. Make it again from this corpus, or give the corpus it was made from"
+        )
+
+
+def _plain(spec: Any) -> dict[str, Any]:
+    """A spec as a manifest holds it: JSON has no tuples."""
+    return json.loads(json.dumps(to_dict(spec)))
+
+
+def _difference(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    keys = [key for key in wanted if found.get(key) != wanted[key]]
+    return "; ".join(f"expected {key} {wanted[key]!r}, got {found.get(key)!r}" for key in keys)

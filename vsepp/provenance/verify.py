@@ -1,0 +1,180 @@
+"""Whether artefacts are what the present parameters and code would make of the present inputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vsepp.errors import VseppError
+from vsepp.provenance.digests import value_digest
+from vsepp.provenance.known import KnownDigests
+from vsepp.provenance.manifest import read_manifest
+
+
+@dataclass(frozen=True)
+class Expected:
+    """An artefact as a plan has it."""
+
+    folder: Path
+    phase: str
+    """`corpus`, `features`, `models` or `results`."""
+    target: Path
+    """A file of it that Snakemake can be asked for."""
+    spec: Mapping[str, Any] | None
+    """What its manifest should say that it was computed from; `None` is not compared."""
+    code: str
+    """Digest of the computing modules."""
+    inputs: Mapping[str, Path] = field(default_factory=dict)
+    """Role → what it is made from."""
+    raw: Mapping[str, Path] = field(default_factory=dict)
+    """Role → raw file, compared where the manifest names it: packed here, it may have been unpacked elsewhere."""
+    versioned: bool = True
+    """Whether DVC keeps it. What it does not keep may be absent, and is verified where it is there."""
+    elsewhere: tuple[str, ...] = ()
+    """Keys of the spec that say where raw files lie here and not what is computed."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Why an artefact cannot be trusted."""
+
+    folder: Path
+    differences: tuple[str, ...]
+    mend: str
+    """The command that makes it right."""
+
+    def __str__(self) -> str:
+        return f"{self.folder}: {'; '.join(self.differences)}\n    mend: {self.mend}"
+
+
+def verify(
+    expected: Expected, known: KnownDigests, plan: Mapping[Path, Expected] | None = None
+) -> Mismatch | None:
+    """Compare an artefact's manifest and bytes with what is expected.
+
+    Parameters
+    ----------
+    expected
+        What should be there.
+    known
+        Digests that need not be computed again.
+    plan
+        Folder → what is expected of it: what inputs that are not here, such as a deleted tape, are held against.
+
+    Returns
+    -------
+    Mismatch or None
+        `None` where spec, code, inputs and bytes are as they should be, and for an absent artefact that is not versioned.
+    """
+    again = f"snakemake --cores all --forcerun {expected.target} -- {expected.target}"
+    if not expected.folder.is_dir() or not any(expected.folder.iterdir()):
+        if not expected.versioned:
+            return None
+        make = f"snakemake --cores all -- {expected.target}  (or get it: vsepp sync)"
+        return Mismatch(expected.folder, ("missing",), make)
+    try:
+        manifest = read_manifest(expected.folder)
+    except VseppError as error:
+        return Mismatch(expected.folder, (str(error),), again)
+    differences = [
+        *_spec_differences(expected, manifest),
+        *_code_differences(expected, manifest),
+        *_input_differences(expected, manifest, known),
+        *_absent_differences(expected, manifest, plan or {}),
+        *_output_differences(expected, manifest, known),
+    ]
+    return Mismatch(expected.folder, tuple(differences), again) if differences else None
+
+
+def _spec_differences(expected: Expected, manifest: Mapping[str, Any]) -> list[str]:
+    if expected.spec is None:
+        return []
+    wanted = json.loads(json.dumps(dict(expected.spec)))
+    recorded = manifest["spec"]
+    differing = sorted(
+        key
+        for key in wanted.keys() | recorded.keys()
+        if key not in expected.elsewhere and wanted.get(key) != recorded.get(key)
+    )
+    if not differing:
+        return []
+    key, want, got = _innermost(differing[0], wanted.get(differing[0]), recorded.get(differing[0]))
+    more = f" ({len(differing)} keys differ: {', '.join(differing)})" if len(differing) > 1 else ""
+    return [f"its {key} is {got!r}, expected {want!r} by params/{more}"]
+
+
+def _innermost(key: str, wanted: Any, got: Any) -> tuple[str, Any, Any]:
+    """The first part of two values that differs: a page's spec is too long to be read."""
+    if isinstance(wanted, dict) and isinstance(got, dict):
+        parts = [(name, wanted.get(name), got.get(name)) for name in sorted(wanted.keys() | got.keys())]
+    elif isinstance(wanted, list) and isinstance(got, list) and len(wanted) == len(got):
+        parts = [(str(k), *pair) for k, pair in enumerate(zip(wanted, got, strict=True))]
+    else:
+        return key, wanted, got
+    name, want, have = next(part for part in parts if part[1] != part[2])
+    return _innermost(f"{key}.{name}", want, have)
+
+
+def _code_differences(expected: Expected, manifest: Mapping[str, Any]) -> list[str]:
+    if manifest["code_digest"] == expected.code:
+        return []
+    commit = str(manifest["git"].get("commit"))[:10]
+    return [
+        f"made by other code (of commit {commit}) than the present one: {_two(expected.code, manifest['code_digest'])}"
+    ]
+
+
+def _input_differences(expected: Expected, manifest: Mapping[str, Any], known: KnownDigests) -> list[str]:
+    """Inputs of other roles or digests; those that are not here are not compared."""
+    recorded = manifest["inputs"]
+    found = []
+    for role in sorted(recorded.keys() | expected.inputs.keys()):
+        path = expected.inputs.get(role) or expected.raw.get(role)
+        if path is None and not expected.elsewhere:
+            found.append(f"made from a {role}, which it should not read")
+        elif role not in recorded:
+            found.append(f"its manifest names no {role}, expected {path}")
+        elif path is not None and path.exists():
+            try:
+                present = known.artefact(path)
+            except VseppError as error:
+                found.append(str(error))
+                continue
+            if recorded[role] != present:
+                found.append(f"made from another {role} than {path}: {_two(present, recorded[role])}")
+    return found
+
+
+def _absent_differences(
+    expected: Expected, manifest: Mapping[str, Any], plan: Mapping[Path, Expected], below: str = ""
+) -> Iterator[str]:
+    """Inputs that are not here and that would be made differently now: Snakemake does not ask for them any more."""
+    for name, path in expected.inputs.items():
+        role, other = below + name, plan.get(path) or plan.get(path.parent)
+        made = manifest["ancestors"].get(role)
+        if other is None or other.folder.exists() or made is None:
+            continue
+        same_spec = other.spec is None or other.elsewhere or made["spec_digest"] == value_digest(other.spec)
+        if not same_spec or made["code_digest"] != other.code:
+            what = "code" if same_spec else "parameters"
+            commit = str(made.get("commit"))[:10]
+            yield f"made from a {role} of other {what} (of commit {commit}) than the present, and {other.folder} is not here"
+        yield from _absent_differences(other, manifest, plan, f"{role}.")
+
+
+def _output_differences(expected: Expected, manifest: Mapping[str, Any], known: KnownDigests) -> list[str]:
+    found = []
+    for name, recorded in sorted(manifest["outputs"].items()):
+        path = expected.folder / name
+        if not path.exists():
+            found.append(f"{name} is missing")
+        elif (present := known.path(path)) != recorded:
+            found.append(f"{name} is not what its step wrote: {_two(recorded, present)}")
+    return found
+
+
+def _two(expected: str, got: str) -> str:
+    return f"expected digest {expected[:12]}, got {str(got)[:12]}"
