@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
@@ -17,13 +18,16 @@ MEASURES = ("r1", "r10")
 
 
 def write_exports(models: Iterable[TrainedSpec], folder: Path) -> None:
-    """Write `metrics/<model>.json` and `curves/<run>-seed-<seed>.csv`.
+    """Write `metrics/<model>.json` and `curves/<run>-seed-<seed>.csv`, and nothing of an earlier report beside them.
 
     The metrics are `<protocol>: {i2t_r1, i2t_r10, t2i_r1, t2i_r10, rsum}`, recalls in per cent, means over the seeds;
     with several seeds the sample standard deviation of rsum is `rsum_sd`. Files of models that are not given are deleted:
     `dvc metrics` and `dvc plots` show all that lies there.
     """
     written = set()
+    for name in ("metrics", "curves"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).mkdir(parents=True)
     for model, seeds in groupby(models, key=lambda trained: trained.model):
         trained = list(seeds)
         found = [_read(Path(one.metrics) / "metrics.json") for one in trained]

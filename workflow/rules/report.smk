@@ -17,12 +17,9 @@ rule report:
             kind=["csv", "html", "tex"],
         ),
         document=f"{REPORT}/tables/tables.tex",
-        metrics=[f"{REPORT}/metrics/{model}.json" for model in PLAN.models],
-        curves=[
-            f"{REPORT}/curves/{run}-seed-{seed}.csv"
-            for run in PLAN.runs
-            for seed in PLAN.seeds
-        ],
+        # Folders: a rule whose files change their names with the seeds is not run again for a new one.
+        metrics=directory(f"{REPORT}/metrics"),
+        curves=directory(f"{REPORT}/curves"),
         figures=expand(
             f"{REPORT}/figures/{{figure}}.{{kind}}",
             figure=FIGURES,
