@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
@@ -18,7 +17,7 @@ MEASURES = ("r1", "r10")
 
 
 def write_exports(models: Iterable[TrainedSpec], folder: Path) -> None:
-    """Write `metrics/<model>.json` and `curves/<run>-seed-<seed>.csv`, and nothing of an earlier report beside them.
+    """Write `metrics/<model>.json` and `curves/<run>-seed-<seed>.csv`.
 
     The metrics are `<protocol>: {i2t_r1, i2t_r10, t2i_r1, t2i_r10, rsum}`, recalls in per cent, means over the seeds;
     with several seeds the sample standard deviation of rsum is `rsum_sd`. Files of models that are not given are deleted:
@@ -26,8 +25,7 @@ def write_exports(models: Iterable[TrainedSpec], folder: Path) -> None:
     """
     written = set()
     for name in ("metrics", "curves"):
-        shutil.rmtree(folder / name, ignore_errors=True)
-        (folder / name).mkdir(parents=True)
+        (folder / name).mkdir(parents=True, exist_ok=True)
     for model, seeds in groupby(models, key=lambda trained: trained.model):
         trained = list(seeds)
         found = [_read(Path(one.metrics) / "metrics.json") for one in trained]
