@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from pathlib import Path
 from shlex import quote
 
@@ -42,6 +43,7 @@ FIGURES = [
 MEMORY = PLAN.parameters.preset.resources.memory_mb
 THREADS = PLAN.parameters.preset.resources.threads
 GPUS = gpu_count()
+STARTED = time.time()
 
 # `gpu` is whole GPUs, which a cluster's scheduler gives to a job. On this machine GPUs are counted in parts: a job
 # that shares a GPU takes one, any other all of it. No more at once than there are, unless the command line says so.
@@ -250,5 +252,6 @@ def ask_for_files():
 def announce():
     """Print where the tables are and their headline numbers, once they are there."""
     headline = Path(REPORT) / "headline.txt"
-    if headline.is_file():
+    # Not that of an earlier report, after models were trained and nothing more was asked for.
+    if headline.is_file() and headline.stat().st_mtime >= STARTED:
         print(headline.read_text(encoding="utf-8"))
