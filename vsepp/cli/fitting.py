@@ -68,6 +68,7 @@ def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -
     made = require_trained(run, folder)
     corpus = artefacts["corpus"]
     if tokens := artefacts.get("tokens"):
+        require_intact(tokens)
         require_input(tokens, "captions", corpus / "captions.parquet")
         _require_vocabulary(tokens, folder)
     if run.live_encoder:
@@ -91,7 +92,7 @@ def _require_vocabulary(tokens: Path, folder: Path) -> None:
 def _require_features(
     run: RunSpec, made: Mapping[str, Any], folder: Path, features: Path, corpus: Path
 ) -> None:
-    manifest = read_manifest(features)
+    manifest = require_intact(features)
     computed = manifest["step"] == "features"
     if computed != (run.image_features == "computed"):
         kind = {True: "computed by an encoder here", False: "published with the captions"}

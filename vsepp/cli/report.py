@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,20 +66,23 @@ def require_model(model: TrainedSpec) -> None:
     """
     metrics, run = Path(model.metrics), Path(model.run)
     of_metrics = require_intact(metrics)
-    _require_same(model, metrics, of_metrics["ancestors"].get("run", {}))
+    _require_same(model, "metrics", metrics, of_metrics)
+    for name in ("embeddings", "run"):
+        _require_same(model, name, metrics, of_metrics["ancestors"].get(name, {}))
     if (run / MANIFEST).is_file():
         require_input(metrics, "run", run)
     if model.trained:
-        _require_same(model, run, require_intact(run, "history.csv"))
+        _require_same(model, "run", run, require_intact(run, "history.csv"))
 
 
-def _require_same(model: TrainedSpec, folder: Path, made: dict[str, Any]) -> None:
-    for key, what in (("spec_digest", "parameters"), ("code_digest", "code")):
-        wanted = getattr(model, key)
+def _require_same(model: TrainedSpec, name: str, folder: Path, made: Mapping[str, Any]) -> None:
+    """Refuse a model's weights, embeddings or metrics that present parameters and code would make otherwise."""
+    keys = (("spec_digest", "parameters"), ("code_digest", "code"))
+    for (key, what), wanted in zip(keys, model.made_by[name], strict=True):
         if made.get(key) != wanted:
+            commit = str({**made, **made.get("git", {})}.get("commit"))[:10]
             raise VseppError(
-                f"{folder}: the model behind it was trained with other {what} than the present ones (expected digest "
-                f"{wanted[:12]}, got {str(made.get(key))[:12]}, commit {str(made.get('commit'))[:10]}), as a checkout of "
-                "another commit can leave it. Get what belongs to this commit: vsepp sync; or make it: "
-                f"snakemake --cores all --forcerun {model.run}/model.safetensors"
+                f"{folder}: its {name} was made with other {what} than the present ones (expected digest {wanted[:12]}, got "
+                f"{str(made.get(key))[:12]}, commit {commit}), as a checkout of another commit can leave it. Get what "
+                f"belongs to this commit: vsepp sync; or make it: snakemake --cores all --forcerun {model.run}/model.safetensors"
             )

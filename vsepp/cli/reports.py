@@ -6,11 +6,10 @@ import json
 from collections.abc import Callable
 from functools import partial
 
-from vsepp.config.artefacts import metrics_folder, run_folder
+from vsepp.config.artefacts import metrics_folder, model_artefacts, run_folder
 from vsepp.config.plan import Plan
 from vsepp.config.resolve import HARMLESS
 from vsepp.config.schema import FigureKeys
-from vsepp.provenance import code
 from vsepp.provenance.digests import value_digest
 from vsepp.reporting.specs import (
     ContextSpec,
@@ -22,7 +21,6 @@ from vsepp.reporting.specs import (
     TableSpec,
     TrainedSpec,
 )
-from vsepp.spec import to_json
 
 
 def report_spec(plan: Plan) -> ReportSpec:
@@ -42,16 +40,16 @@ def report_spec(plan: Plan) -> ReportSpec:
 
 def trained_spec(plan: Plan, model: str, seed: int) -> TrainedSpec:
     """One model of one seed, and what its provenance must say."""
-    spec = plan.models[model].specs[seed]
-    trained = model in plan.runs
     return TrainedSpec(
         model=model,
         seed=seed,
         run=str(run_folder(plan, model, seed)),
         metrics=str(metrics_folder(plan, model, seed)),
-        spec_digest=value_digest(json.loads(to_json(spec))),
-        code_digest=code.train_code(spec) if trained else code.released_code(spec),
-        trained=trained,
+        made_by={
+            name: (value_digest(json.loads(json.dumps(dict(part.spec or {})))), part.code)
+            for name, part in model_artefacts(plan, model, seed).items()
+        },
+        trained=model in plan.runs,
     )
 
 

@@ -195,7 +195,7 @@ def _short_log() -> Iterator[None]:
 
 def _touch() -> None:
     """Declare all results done, in the order of the workflow, so that no input is newer than what was made from it."""
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--touch", "--", *_TARGETS]
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--touch", "--forceall", "--", *_TARGETS]
     done = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,

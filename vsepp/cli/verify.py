@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,8 +48,12 @@ def verify_results(given: argparse.Namespace) -> None:
     plan = plan_of(given)
     require_versionable(plan, given.phase)
     verified, mismatches, read = verify_plan(plan, given.phase, given.full)
+    overrides = given.config + [
+        f"{key}={value}" for key in ("preset", "fidelity") if (value := getattr(given, key))
+    ]
+    config = f" --config {shlex.join(overrides)}" if overrides else ""
     for mismatch in mismatches:
-        print(mismatch)
+        print(f"{mismatch}{config}")
     seconds = time.monotonic() - started
     what = f"preset {plan.preset}, variant {plan.variant}" + (f", phase {given.phase}" if given.phase else "")
     if mismatches:

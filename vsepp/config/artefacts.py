@@ -119,22 +119,11 @@ def _models(plan: Plan) -> Iterator[Expected]:
             },
             versioned=False,
         )
-    for name, run in plan.runs.items():
-        for seed, spec in run.specs.items():
-            folder = run_folder(plan, name, seed)
-            yield Expected(
-                folder,
-                "models",
-                folder / "model.safetensors",
-                to_dict(spec),
-                code.train_code(spec),
-                _run_inputs(plan, run, seed),
-            )
+    for name in plan.models:
+        for seed in plan.seeds_of(name):
+            yield model_artefacts(plan, name, seed)["run"]
     for name, released in plan.released.items():
-        spec, folder = released.model.spec, run_folder(plan, name, plan.seeds[0])
-        inputs = {"checkpoint": released.checkpoint, "vocabulary": released.vocabulary}
-        digest = code.released_code(spec)
-        yield Expected(folder, "models", folder / "model.safetensors", to_dict(spec), digest, inputs)
+        folder = run_folder(plan, name, plan.seeds[0])
         job = plan.tokens[released.model.tokens]
         captions = {
             "captions": corpus_folder(plan, job.corpus) / "captions.parquet",
@@ -151,29 +140,46 @@ def _models(plan: Plan) -> Iterator[Expected]:
 
 
 def _results(plan: Plan) -> Iterator[Expected]:
-    for name, model in plan.models.items():
+    for name in plan.models:
         for seed in plan.seeds_of(name):
-            spec, run = model.specs[seed], run_folder(plan, name, seed)
-            folder = plan.variant_results / "embeddings" / name / f"seed-{seed}"
-            yield Expected(
-                folder,
-                "results",
-                folder / "embeddings.npz",
-                {**to_dict(spec), "split": "test"},
-                code.encode_code(spec),
-                {"run": run, **_data_inputs(plan, model)},
-            )
-            yield Expected(
-                metrics_folder(plan, name, seed),
-                "results",
-                metrics_folder(plan, name, seed) / "metrics.json",
-                {
-                    "protocols": list(model.protocols),
-                    "fold_size": plan.parameters.preset.evaluation.fold_size,
-                },
-                code.evaluate_code(),
-                {"run": run, "embeddings": folder / "embeddings.npz"},
-            )
+            made = model_artefacts(plan, name, seed)
+            yield made["embeddings"]
+            yield made["metrics"]
+
+
+def model_artefacts(plan: Plan, name: str, seed: int) -> dict[str, Expected]:
+    """`run`, `embeddings` and `metrics` of a run or a released checkpoint."""
+    model, run = plan.models[name], run_folder(plan, name, seed)
+    spec, embeddings = model.specs[seed], plan.variant_results / "embeddings" / name / f"seed-{seed}"
+    metrics = metrics_folder(plan, name, seed)
+    evaluation = {
+        "protocols": list(model.protocols),
+        "fold_size": plan.parameters.preset.evaluation.fold_size,
+    }
+    if released := plan.released.get(name):
+        digest = code.released_code(spec)
+        inputs = {"checkpoint": released.checkpoint, "vocabulary": released.vocabulary}
+    else:
+        digest, inputs = code.train_code(spec), _run_inputs(plan, model, seed)
+    return {
+        "run": Expected(run, "models", run / "model.safetensors", to_dict(spec), digest, inputs),
+        "embeddings": Expected(
+            embeddings,
+            "results",
+            embeddings / "embeddings.npz",
+            {**to_dict(spec), "split": "test"},
+            code.encode_code(spec),
+            {"run": run, **_data_inputs(plan, model)},
+        ),
+        "metrics": Expected(
+            metrics,
+            "results",
+            metrics / "metrics.json",
+            evaluation,
+            code.evaluate_code(),
+            {"run": run, "embeddings": embeddings / "embeddings.npz"},
+        ),
+    }
 
 
 def _raw(spec: CorpusSpec) -> dict[str, Path]:

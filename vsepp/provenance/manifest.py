@@ -239,8 +239,8 @@ def require_input(artefact: Path, role: str, used: Path) -> None:
     if recorded_digest != present:
         raise VseppError(
             f"{artefact} was made from another {role} than {used}: expected digest {present[:12]}, its manifest "
-            f"says {str(recorded_digest)[:12]}. Run the step that makes it again: "
-            f"snakemake --cores all --forcerun {artefact}"
+            f"says {str(recorded_digest)[:12]}. Make it again: delete it and run the same "
+            "command, or snakemake where it was made"
         )
 
 

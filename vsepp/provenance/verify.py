@@ -70,7 +70,7 @@ def verify(
         `None` where spec, code, inputs and bytes are as they should be, and for an absent artefact that is not versioned.
     """
     again = f"snakemake --cores all --forcerun {expected.target} -- {expected.target}"
-    if not expected.folder.is_dir() or not any(expected.folder.iterdir()):
+    if not _there(expected.folder):
         if not expected.versioned:
             return None
         make = f"snakemake --cores all -- {expected.target}  (or get it: vsepp sync)"
@@ -87,6 +87,11 @@ def verify(
         *_output_differences(expected, manifest, known),
     ]
     return Mismatch(expected.folder, tuple(differences), again) if differences else None
+
+
+def _there(path: Path) -> bool:
+    """Whether something is there: a job that failed may have left an empty folder."""
+    return path.is_file() or (path.is_dir() and any(path.iterdir()))
 
 
 def _spec_differences(expected: Expected, manifest: Mapping[str, Any]) -> list[str]:
@@ -137,7 +142,7 @@ def _input_differences(expected: Expected, manifest: Mapping[str, Any], known: K
             found.append(f"made from a {role}, which it should not read")
         elif role not in recorded:
             found.append(f"its manifest names no {role}, expected {path}")
-        elif path is not None and path.exists():
+        elif path is not None and _there(path):
             try:
                 present = known.artefact(path)
             except VseppError as error:
@@ -155,7 +160,7 @@ def _absent_differences(
     for name, path in expected.inputs.items():
         role, other = below + name, plan.get(path) or plan.get(path.parent)
         made = manifest["ancestors"].get(role)
-        if other is None or other.folder.exists() or made is None:
+        if other is None or _there(other.folder) or made is None:
             continue
         same_spec = other.spec is None or other.elsewhere or made["spec_digest"] == value_digest(other.spec)
         if not same_spec or made["code_digest"] != other.code:

@@ -144,10 +144,8 @@ class TrainedSpec:
     """Folder of the trained model."""
     metrics: str
     """Folder of its metrics."""
-    spec_digest: str
-    """Of the run's spec."""
-    code_digest: str
-    """Of the code that trains it."""
+    made_by: dict[str, tuple[str, str]]
+    """`run`, `embeddings` and `metrics` → digests of the spec and of the code that make them."""
     trained: bool
     """Whether it was trained here and has a history; a released checkpoint has none."""
 

@@ -52,6 +52,14 @@ if GPUS:
     workflow.global_resources.setdefault("gpu_part", GPUS * PARTS)
 
 
+def store_threads(wildcards):
+    """All cores of this machine; on a cluster, where Snakemake is told of none, as many as any other job."""
+    return (
+        workflow.global_resources.get("_cores")
+        or PLAN.parameters.preset.resources.threads
+    )
+
+
 def any_of(names):
     """A wildcard's constraint: one of the plan's names, or nothing at all."""
     return "|".join(sorted(names)) or "(?!)"

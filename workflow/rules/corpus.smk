@@ -101,7 +101,7 @@ rule store:
         f"{LOGS}/store-{{store}}.log",
     benchmark:
         f"{BENCHMARKS}/store-{{store}}.tsv"
-    threads: lambda wildcards: workflow.cores
+    threads: store_threads
     resources:
         mem_mb=1800,
     params:

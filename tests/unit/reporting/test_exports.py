@@ -23,8 +23,7 @@ def model(write_metrics, write_history):
             seed=seed,
             run=folders[1],
             metrics=folders[0],
-            spec_digest="",
-            code_digest="",
+            made_by={},
             trained=trained,
         )
 
