@@ -54,10 +54,7 @@ if GPUS:
 
 def store_threads(wildcards):
     """All cores of this machine; on a cluster, where Snakemake is told of none, as many as any other job."""
-    return (
-        workflow.global_resources.get("_cores")
-        or PLAN.parameters.preset.resources.threads
-    )
+    return workflow.resource_settings.cores or PLAN.parameters.preset.resources.threads
 
 
 def any_of(names):
