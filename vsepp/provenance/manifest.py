@@ -24,6 +24,8 @@ SEAL = "digest"
 CLOCKED = ("history.csv",)
 """Outputs that also say how long a step took, by which two trainings of the same model differ: they are verified, but no
 part of what an artefact is to those that read it."""
+# Paths whose content decides what is computed and shown: an edit of a text elsewhere makes nothing dirty.
+_DECIDING = ("vsepp", "params", "workflow", "profiles", "reports/templates", "Snakefile", "pyproject.toml")
 _VERSIONS_OF = ("vsepp", "torch", "torchvision", "numpy", "pandas", "pyarrow", "pillow", "nltk", "snakemake")
 
 
@@ -265,11 +267,8 @@ def git_state() -> tuple[tuple[str, Any], ...]:
     try:
         # Not what is written while results are made: DVC's lock between its phases, and the sums of first downloads.
         but = [f":(exclude){name}" for name in ("dvc.lock", "params/sources.lock.yaml")]
-        edited = git("status", "--porcelain", "--untracked-files=no", "--", ".", *but)
-        added = git(
-            "status", "--porcelain", "--untracked-files=all", "--", "vsepp", "params", "workflow", *but
-        )
-        return (("commit", git("rev-parse", "HEAD")), ("dirty", bool(edited or added)))
+        changed = git("status", "--porcelain", "--untracked-files=all", "--", *_DECIDING, *but)
+        return (("commit", git("rev-parse", "HEAD")), ("dirty", bool(changed)))
     except (OSError, subprocess.SubprocessError):
         return (("commit", os.environ.get("VSEPP_GIT_COMMIT", "unknown")), ("dirty", None))
 
