@@ -132,7 +132,9 @@ def test_results_of_another_commit_are_refused_where_times_would_let_them_pass(r
     plan = make_plan(repository.folder / "params", {})
     steps = commands(repository, plan)
     assert "trained with other values of loss than the spec asks for" in refusal(repository, *steps["encode"])
-    assert "trained with other parameters than the present ones" in refusal(repository, *steps["report"])
+    report = refusal(repository, *steps["report"])
+    assert "the model behind it was trained with other parameters than the present ones" in report
+    assert f"--forcerun results/tiny/paper/runs/{RUN}/seed-0/model.safetensors" in report
     output = refusal(repository, "vsepp", "verify")
     assert "its loss.margin is 0.2, expected 0.1 by params/" in output
     assert f"results/tiny/paper/runs/{RUN}/seed-0" in output

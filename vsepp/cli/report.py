@@ -16,6 +16,12 @@ from vsepp.spec import from_json, to_dict
 if TYPE_CHECKING:
     from vsepp.reporting.specs import ReportSpec, TrainedSpec
 
+_MADE = {
+    "run": "the model behind it was trained",
+    "embeddings": "its embeddings were made",
+    "metrics": "it was measured",
+}
+
 
 def add_steps(steps: Any) -> None:
     """Add `report`."""
@@ -66,9 +72,9 @@ def require_model(model: TrainedSpec) -> None:
     """
     metrics, run = Path(model.metrics), Path(model.run)
     of_metrics = require_intact(metrics)
-    _require_same(model, "metrics", metrics, of_metrics)
-    for name in ("embeddings", "run"):
+    for name in ("run", "embeddings"):
         _require_same(model, name, metrics, of_metrics["ancestors"].get(name, {}))
+    _require_same(model, "metrics", metrics, of_metrics)
     if (run / MANIFEST).is_file():
         require_input(metrics, "run", run)
     if model.trained:
@@ -77,12 +83,16 @@ def require_model(model: TrainedSpec) -> None:
 
 def _require_same(model: TrainedSpec, name: str, folder: Path, made: Mapping[str, Any]) -> None:
     """Refuse a model's weights, embeddings or metrics that present parameters and code would make otherwise."""
-    keys = (("spec_digest", "parameters"), ("code_digest", "code"))
-    for (key, what), wanted in zip(keys, model.made_by[name], strict=True):
+    maker = model.made_by[name]
+    for what, key, wanted in (
+        ("parameters", "spec_digest", maker.spec_digest),
+        ("code", "code_digest", maker.code_digest),
+    ):
         if made.get(key) != wanted:
             commit = str({**made, **made.get("git", {})}.get("commit"))[:10]
             raise VseppError(
-                f"{folder}: its {name} was made with other {what} than the present ones (expected digest {wanted[:12]}, got "
+                f"{folder}: {_MADE[name]} with other {what} than the present ones (expected digest {wanted[:12]}, got "
                 f"{str(made.get(key))[:12]}, commit {commit}), as a checkout of another commit can leave it. Get what "
-                f"belongs to this commit: vsepp sync; or make it: snakemake --cores all --forcerun {model.run}/model.safetensors"
+                f"belongs to this commit: vsepp sync; or make it: snakemake --cores all --forcerun {maker.target} -- "
+                f"{model.metrics}/metrics.json"
             )

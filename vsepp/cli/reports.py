@@ -15,6 +15,7 @@ from vsepp.reporting.specs import (
     ContextSpec,
     FigureSpec,
     GroupSpec,
+    MakerSpec,
     ReportSpec,
     RowSpec,
     SeriesSpec,
@@ -46,7 +47,11 @@ def trained_spec(plan: Plan, model: str, seed: int) -> TrainedSpec:
         run=str(run_folder(plan, model, seed)),
         metrics=str(metrics_folder(plan, model, seed)),
         made_by={
-            name: (value_digest(json.loads(json.dumps(dict(part.spec or {})))), part.code)
+            name: MakerSpec(
+                target=str(part.target),
+                spec_digest=value_digest(json.loads(json.dumps(dict(part.spec or {})))),
+                code_digest=part.code,
+            )
             for name, part in model_artefacts(plan, model, seed).items()
         },
         trained=model in plan.runs,

@@ -134,6 +134,16 @@ class FigureSpec:
 
 
 @dataclass(frozen=True)
+class MakerSpec:
+    """What makes an artefact by the present parameters and code."""
+
+    target: str
+    """File that the workflow is asked for to make it."""
+    spec_digest: str
+    code_digest: str
+
+
+@dataclass(frozen=True)
 class TrainedSpec:
     """A model and where what is reported of it lies, with what its provenance must say."""
 
@@ -144,8 +154,8 @@ class TrainedSpec:
     """Folder of the trained model."""
     metrics: str
     """Folder of its metrics."""
-    made_by: dict[str, tuple[str, str]]
-    """`run`, `embeddings` and `metrics` → digests of the spec and of the code that make them."""
+    made_by: dict[str, MakerSpec]
+    """`run`, `embeddings` and `metrics` → what makes them now."""
     trained: bool
     """Whether it was trained here and has a history; a released checkpoint has none."""
 
