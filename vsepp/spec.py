@@ -243,8 +243,8 @@ class RunSpec:
     """Which draw of random crops."""
     image_features: Literal["computed", "precomputed"] = "computed"
     """1C and 10C: features of the encoder here, or the ones that were published with the captions."""
-    precision: Literal["fp32", "bf16"] = "fp32"
-    """Of the products inside the embeddings of a training step; weights, scores and validation are fp32."""
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
+    """Of the products of a training step; with bf16 of those inside the embeddings. Weights and validation are fp32."""
 
     @property
     def train_splits(self) -> tuple[str, ...]:

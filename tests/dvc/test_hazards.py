@@ -7,6 +7,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -138,6 +139,49 @@ def test_results_of_another_commit_are_refused_where_times_would_let_them_pass(r
     output = refusal(repository, "vsepp", "verify")
     assert "its loss.margin is 0.2, expected 0.1 by params/" in output
     assert f"results/tiny/paper/runs/{RUN}/seed-0" in output
+
+
+_REPORT = """
+from pathlib import Path
+from vsepp.cli.reports import report_spec
+from vsepp.config import make_plan
+from vsepp.spec import to_json
+print(to_json(report_spec(make_plan(Path("params"), {}))))
+"""
+
+
+@pytest.mark.parametrize(
+    "path, old, new, said",
+    [
+        (
+            "params/presets/tiny.yaml",
+            "fold_size: 10",
+            "fold_size: 5",
+            "it was measured with other parameters",
+        ),
+        ("vsepp/evaluation/protocols.py", "", "MINE = 1\n", "it was measured with other code"),
+        (
+            "vsepp/losses/sum_of_hinges.py",
+            "",
+            "MINE = 1\n",
+            "the model behind it was trained with other code",
+        ),
+    ],
+)
+def test_recalls_that_would_come_out_otherwise_now_are_refused_by_the_report(
+    repository, path, old, new, said
+):
+    spec = repository.call(sys.executable, "-c", _REPORT).stdout
+    repository.call("vsepp", "report", "--spec", spec, "--output", "out")
+    file = repository.folder / path
+    file.write_text(file.read_text().replace(old, new) if old else file.read_text() + new)
+    spec = repository.call(sys.executable, "-c", _REPORT).stdout
+    output = refusal(repository, "vsepp", "report", "--spec", spec, "--output", "out")
+    assert f"metrics/{RUN}/seed-0: {said} than the present ones" in output
+    made = (
+        f"runs/{RUN}/seed-0/model.safetensors" if "trained" in said else f"metrics/{RUN}/seed-0/metrics.json"
+    )
+    assert f"--forcerun results/tiny/paper/{made} -- " in output
 
 
 def test_a_model_of_another_version_is_refused_by_evaluation(repository):

@@ -56,6 +56,7 @@ def test_runs_that_read_features_share_a_gpu_and_all_others_take_a_whole_one(fre
         assert jobs[rule, "flickr-vsepp-rc"] == jobs[rule, "coco-orderpp-10c-rv"] == frozen
         assert jobs[rule, "flickr-vsepp-rc-ft"] == whole
     assert jobs["features", None] == {**whole, "share": None}
+    assert jobs["pretrain_encoders", None]["gpu"] in (-1, 0), "it computes on the CPU"
     # Two epochs of the tape, four writers asked for, two GPUs.
     assert jobs["tape", None] == {"gpu": 2, "part": 6, "threads": 6, "share": None, "writers": "2"}
 

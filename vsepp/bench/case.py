@@ -21,8 +21,13 @@ def own_peaks() -> dict[str, int]:
     """The most memory that this process has held, on the host and on its GPU if it used one."""
     peaks = {"peak_host_bytes": peak_host_bytes()}
     if torch.cuda.is_initialized():
-        peaks["peak_device_bytes"] = torch.cuda.max_memory_allocated()
+        devices = range(torch.cuda.device_count())
+        peaks["peak_device_bytes"] = max(torch.cuda.max_memory_allocated(device) for device in devices)
     return peaks
+
+
+def nothing() -> None:
+    """End work that holds nothing which does not end by itself."""
 
 
 class Case(NamedTuple):
@@ -35,3 +40,5 @@ class Case(NamedTuple):
     cpu_clock: Callable[[], float] = time.process_time
     """CPU seconds spent so far, on the work of all calls."""
     peaks: Callable[[], dict[str, int]] = own_peaks
+    close: Callable[[], object] = nothing
+    """Ends what goes on between calls, such as threads, and puts back what is set for a process."""

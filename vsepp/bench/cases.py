@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from vsepp.bench import reference
 from vsepp.bench.case import Case
@@ -27,15 +29,20 @@ from vsepp.bench.made_up import (
 from vsepp.bench.measurement import Measurement
 from vsepp.bench.sharing import sharing_case
 from vsepp.bench.steps import model_of, step_case, trained_size
+from vsepp.data.placement import Placement
 from vsepp.data.store import build_store, open_store
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.ranks import retrieval_ranks
+from vsepp.evaluation.ranks_on_device import ranks_on_device
 from vsepp.features.extract import FILE, extract_features
-from vsepp.features.frozen import encode_batch, products_in
-from vsepp.features.tape import random_crop_features
+from vsepp.features.frozen import encode_batch
+from vsepp.features.needs import pass_bytes
+from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, write_tape
 from vsepp.models.encoders import load_encoder
+from vsepp.models.encoders.base import ImageEncoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import CorpusSpec
+from vsepp.models.precision import fp32_products_in, products_in
+from vsepp.spec import CorpusSpec, RunSpec
 from vsepp.training.data import load_training_data
 from vsepp.training.precision import in_bf16
 
@@ -43,6 +50,8 @@ from vsepp.training.precision import in_bf16
 REFERENCE_STEPS = 8
 # Where a step of a network of full size takes ten seconds and its loader next to nothing of them.
 _REFERENCE_STEPS_ON_CPU = 2
+# Chunks of a tape: on a GPU, what is written after the last one was computed should be little beside them.
+_TAPE_CHUNKS = {"cpu": 4, "cuda": 8}
 # One in so many queries is ranked by sorting: all of them would take minutes.
 _SORTED = 500
 
@@ -57,7 +66,7 @@ def make_case(measurement: Measurement, folder: Path, device: torch.device) -> C
     folder
         Empty, for made-up artefacts; it must outlive the calls.
     device
-        Where networks run. Stores and ranks are made on the CPU.
+        Where networks run. Stores are made on the CPU, and ranks but for `rank-device`.
     """
     make = {
         "forward": _forward,
@@ -70,6 +79,7 @@ def make_case(measurement: Measurement, folder: Path, device: torch.device) -> C
         "features": _features,
         "encode": _encode,
         "rank": _rank,
+        "rank-device": _rank_on_device,
         "argsort": _argsort,
     }[measurement.kind]
     return make(measurement, folder, device)
@@ -84,14 +94,24 @@ def _pixels(measurement: Measurement, count: int, device: torch.device) -> tuple
 
 
 def _forward(measurement: Measurement, folder: Path, device: torch.device) -> Case:
+    """Batches through the encoder and nothing else; in bf16 the weights are cast before, not in each call."""
     count = encode_batch(measurement.run.encoder.input_size, device)
     encoder, pixels = _pixels(measurement, count, device)
+    if encoder.spec.precision == "bf16":
+        cast_weights(encoder)
 
     def call() -> None:
         with torch.inference_mode(), products_in(encoder.spec.precision, device):
             encoder(pixels)
 
     return Case(call, count, {"batch": count})
+
+
+def cast_weights(encoder: nn.Module) -> None:
+    """Bring the weights of products to bf16, as autocast would: it computes the same and has none left to cast."""
+    for module in encoder.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            module.to(torch.bfloat16)
 
 
 def _forward_backward(measurement: Measurement, folder: Path, device: torch.device) -> Case:
@@ -103,30 +123,60 @@ def _forward_backward(measurement: Measurement, folder: Path, device: torch.devi
     def call() -> None:
         for parameter in encoder.parameters():
             parameter.grad = None
-        with in_bf16(device, measurement.run.precision == "bf16"):
-            features = encoder(pixels)
-        features.backward(slope.to(features.dtype))
+        with fp32_products_in(measurement.run.precision, device):
+            with in_bf16(device, measurement.run.precision == "bf16"):
+                features = encoder(pixels)
+            features.backward(slope.to(features.dtype))
 
     return Case(call, count, {"batch": count})
 
 
 def _tape(measurement: Measurement, folder: Path, device: torch.device) -> Case:
-    """A tape's chunk, as it is computed before it is written."""
-    run = measurement.run
-    artefacts = write_artefacts(
-        replace(measurement, run=replace(run, rc_features="inline"), feature_dim=0), folder
-    )
-    store, encoder = open_store(artefacts.train_store), load_encoder(run.encoder, artefacts.encoder)
-    batch = encode_batch(run.encoder.input_size, device)
-    count = batch if device.type == "cpu" else 8 * batch
-    rows = np.arange(count) % len(store)
-    turn = itertools.count()
+    """An epoch of a tape, placed, computed and written as the tape step does it, and removed."""
+    encoder, store, facts = _frozen_pass(measurement, folder, device)
+    job = tape_job(measurement.run, len(store), encoder.dim, folder, device)
 
     def call() -> None:
-        random_crop_features(store, encoder, run.crop, rows, np.arange(count), 0, next(turn), device)
+        write_tape(job, store, encoder, device=device)
+        shutil.rmtree(job.out)
+        shutil.rmtree(job.state)
 
     weights = sum(value.numel() for value in encoder.network.state_dict().values())
-    return Case(call, count, {"batch": batch, "dim": encoder.dim, "weights": weights})
+    return Case(call, len(job.caption_rows), {**facts, "dim": encoder.dim, "weights": weights})
+
+
+def _frozen_pass(
+    measurement: Measurement, folder: Path, device: torch.device
+) -> tuple[ImageEncoder, np.ndarray | torch.Tensor, dict[str, Any]]:
+    """An encoder and a store in the place where the steps that run it over images put it, and the facts of both."""
+    run = replace(measurement.run, trainset="RC", rc_features="inline")
+    artefacts = write_artefacts(replace(measurement, run=run), folder)
+    encoder, placement = load_encoder(run.encoder, artefacts.encoder), Placement(device, leave=0)
+    placement.leave_for(lambda: pass_bytes(encoder))
+    store = placement.place(open_store(artefacts.train_store), "image store").array
+    return (
+        encoder,
+        store,
+        {"batch": encode_batch(run.encoder.input_size, device), "data_on": placement.chosen},
+    )
+
+
+def tape_job(run: RunSpec, images: int, dim: int, folder: Path, device: torch.device) -> TapeJob:
+    """An epoch of some chunks; on a CPU, where a chunk of large crops takes minutes, of a batch."""
+    slow = device.type == "cpu" and run.encoder.input_size > LARGE_PIXELS
+    chunks = _TAPE_CHUNKS[device.type] * CHUNK_CAPTIONS
+    rows = np.arange(encode_batch(run.encoder.input_size, device) if slow else chunks)
+    return TapeJob(
+        crop=run.crop,
+        caption_rows=rows,
+        image_rows=rows // CAPTIONS_PER_IMAGE % images,
+        caption_ids=rows,
+        dim=dim,
+        draw=run.draw,
+        epochs=range(1),
+        out=folder / "written",
+        state=folder / "written-state",
+    )
 
 
 def _step(measurement: Measurement, folder: Path, device: torch.device) -> Case:
@@ -187,16 +237,14 @@ def _store(measurement: Measurement, folder: Path, device: torch.device) -> Case
 
 
 def _features(measurement: Measurement, folder: Path, device: torch.device) -> Case:
-    run = replace(measurement.run, trainset="RC", rc_features="inline")
-    artefacts = write_artefacts(replace(measurement, run=run), folder)
-    store, encoder = open_store(artefacts.train_store), load_encoder(run.encoder, artefacts.encoder)
+    encoder, store, facts = _frozen_pass(measurement, folder, device)
     turn = itertools.count()
 
     def call() -> None:
         out = folder / f"features-{next(turn)}"
-        extract_features(store, encoder, run.eval_crop, out, out / "state", device=device)
+        extract_features(store, encoder, measurement.run.eval_crop, out, out / "state", device=device)
 
-    return Case(call, len(store), {"batch": encode_batch(run.encoder.input_size, device)})
+    return Case(call, len(store), facts)
 
 
 def _encode(measurement: Measurement, folder: Path, device: torch.device) -> Case:
@@ -217,6 +265,16 @@ def _rank(measurement: Measurement, folder: Path, device: torch.device) -> Case:
         retrieval_ranks(images, captions, owner, measurement.run.model.similarity)
 
     return Case(call, len(images) * len(captions), {"captions": len(captions), "device": "cpu"})
+
+
+def _rank_on_device(measurement: Measurement, folder: Path, device: torch.device) -> Case:
+    """As `rank`, the embeddings' way to the device and the ranks' way back included."""
+    images, captions, owner = embeddings(measurement)
+
+    def call() -> None:
+        ranks_on_device(images, captions, owner, measurement.run.model.similarity, device)
+
+    return Case(call, len(images) * len(captions), {"captions": len(captions)})
 
 
 def _argsort(measurement: Measurement, folder: Path, device: torch.device) -> Case:

@@ -78,6 +78,9 @@ VGG19 = _run(_encoder("torchvision/vgg19", 224, 256), FULL_MODEL)
 RESNET152 = _run(_encoder("torchvision/resnet152", 224, 256), FULL_MODEL)
 
 
+_END = {"fp32": "", "bf16": "-bf16"}
+"""How names end, by the precision of a run."""
+
 _ON_GPU = {
     "-tf32": {"precision": "tf32"},
     "-bf16": {"precision": "bf16"},
@@ -104,17 +107,19 @@ def groups(quick: bool, device: str) -> list[Group]:
     found = [full_heads(VGG19, 4096, quick), heads(VGG_MINI, "mini", **mini)]
     for run in (VGG_MINI, RESNET_MINI):
         found += [frozen(run, **mini), finetuned(run, **mini)]
-    found += [data(VGG_MINI, "mini", **mini), ranking(VGG19, 5000)]
+    found += [data(VGG_MINI, "mini", **mini), ranking(VGG19, 5000, device)]
     found.append(sharing(VGG_MINI, "mini", (1, 2) if quick else (1, 2, 4), **mini))
     if quick:
         return found
     order = replace(VGG19, model=replace(VGG19.model, similarity="order", absolute=True))
-    found += [heads(VGG19, "4096", feature_dim=4096), heads(RESNET152, "2048", feature_dim=2048)]
+    for run, dim in ((VGG19, 4096), (RESNET152, 2048)):
+        found.append(heads(run, str(dim), ("fp32", "bf16"), feature_dim=dim))
     found.append(sharing(random_crops(VGG19), "4096", (1, 2, 4), feature_dim=4096))
     for run, dim in ((VGG19, 4096), (RESNET152, 2048)):
         run = in_batches_for(run, device)
         sizes = {"feature_dim": dim, "images": 320}
-        found += [frozen(run, WAYS[device], **sizes), finetuned(run, WAYS[device], **sizes)]
+        for group in (frozen(run, WAYS[device], **sizes), finetuned(run, WAYS[device], **sizes)):
+            found += by_encoder(group) if device == "cuda" else [group]
     found += [data(VGG19, "full", feature_dim=4096, images=160), embedding(RESNET152, order)]
     found.append((Measurement("rank-order/1000", "rank", order, images=1000),))
     return found
@@ -126,6 +131,18 @@ def in_batches_for(run: RunSpec, device: str) -> RunSpec:
         return run
     size = min(run.schedule.batch_size, _BATCH_ON_CPU)
     return replace(run, schedule=replace(run.schedule, batch_size=size))
+
+
+def by_encoder(group: Group) -> list[Group]:
+    """A group in parts, one for each way that its encoder is run: a GPU's memory holds a part at a time.
+
+    The reference is in the first part, which alone is compared with it.
+    """
+    parts: dict[EncoderSpec, list[Measurement]] = {}
+    for measurement in group:
+        parts.setdefault(measurement.run.encoder, []).append(measurement)
+    first, *others = parts.values()
+    return [tuple(first), *(tuple(replace(m, reference=None) for m in part) for part in others)]
 
 
 def random_crops(run: RunSpec) -> RunSpec:
@@ -150,14 +167,18 @@ def full_heads(run: RunSpec, dim: int, quick: bool) -> Group:
     return tuple(variants)
 
 
-def heads(run: RunSpec, size: str, **sizes: object) -> Group:
-    """Steps of the kinds of runs that read features of fixed crops."""
+def heads(run: RunSpec, size: str, precisions: Sequence[str] = ("fp32",), **sizes: object) -> Group:
+    """Steps of the kinds of runs that read features of fixed crops, in each of some precisions."""
     order = replace(run, model=replace(run.model, similarity="order", absolute=True))
     many = replace(run, loss=replace(run.loss, negative_set=512))
     found = {"step-10c": replace(run, trainset="10C"), "step-order": order, "step-negatives-512": many}
     if size != "4096":  # where `full_heads` has it
         found = {"step-1c": run, **found}
-    return tuple(Measurement(f"{name}/{size}", "step", spec, **sizes) for name, spec in found.items())
+    return tuple(
+        Measurement(f"{name}{_END[precision]}/{size}", "step", replace(spec, precision=precision), **sizes)
+        for name, spec in found.items()
+        for precision in precisions
+    )
 
 
 def sharing(run: RunSpec, size: str, counts: Sequence[int], **sizes: object) -> Group:
@@ -180,6 +201,8 @@ def frozen(
 ) -> Group:
     """A frozen encoder: alone, writing a tape, in the step, and the steps that read its tape.
 
+    Steps are measured in fp32 and, where that is one of the ways, in bf16 with an encoder in bf16.
+
     Parameters
     ----------
     run
@@ -190,23 +213,29 @@ def frozen(
         Of the measurements.
     """
     net, run = run.encoder.name, random_crops(run)
-    limit, reference = f"forward/{net}", f"reference-rc/{net}"
-    inline = replace(run, rc_features="inline")
-    found = [
-        Measurement(limit, "forward", run, **sizes),
-        Measurement(f"tape/{net}", "tape", run, limit=limit, **sizes),
-        Measurement(f"step-rc-tape/{net}", "step", run, reference=reference, **sizes),
-        Measurement(f"step-rc-inline/{net}", "step", inline, limit=limit, reference=reference, **sizes),
-        Measurement(reference, "reference", inline, **sizes),
-    ]
-    for end, settings in ways.items():
-        other = replace(run, encoder=replace(run.encoder, **settings))
-        limit = f"forward{end}/{net}"
+    reference = f"reference-rc/{net}"
+    found = []
+    for end, settings in {"": {}, **ways}.items():
+        other = _run_as(run, settings)
+        inline, limit = replace(other, rc_features="inline"), f"forward{end}/{net}"
         found += [
             Measurement(limit, "forward", other, **sizes),
             Measurement(f"tape{end}/{net}", "tape", other, limit=limit, **sizes),
         ]
-    return tuple(found)
+        if end == _END[other.precision]:
+            found += [
+                Measurement(f"step-rc-tape{end}/{net}", "step", other, reference=reference, **sizes),
+                Measurement(
+                    f"step-rc-inline{end}/{net}", "step", inline, limit=limit, reference=reference, **sizes
+                ),
+            ]
+    return (*found, Measurement(reference, "reference", replace(run, rc_features="inline"), **sizes))
+
+
+def _run_as(run: RunSpec, settings: Mapping[str, str]) -> RunSpec:
+    """The run with an encoder of these settings, itself in bf16 where the encoder is: else it trains in fp32."""
+    precision = "bf16" if settings.get("precision") == "bf16" else "fp32"
+    return replace(run, precision=precision, encoder=replace(run.encoder, **settings))
 
 
 def finetuned(
@@ -224,10 +253,9 @@ def finetuned(
     reference = f"reference-finetuned/{net}"
     found = []
     for end, settings in {"": {}, **ways}.items():
-        precision = settings.get("precision", "fp32")
-        if end and precision != "bf16":  # a run trains in fp32 or bf16
+        other = _run_as(run, settings)
+        if end and other.precision != "bf16":
             continue
-        other = replace(run, precision=precision, encoder=replace(run.encoder, **settings))
         limit = f"forward-backward{end}/{net}"
         found += [
             Measurement(limit, "forward-backward", other, **sizes),
@@ -253,10 +281,12 @@ def embedding(resnet: RunSpec, order: RunSpec) -> Group:
     )
 
 
-def ranking(run: RunSpec, images: int) -> Group:
-    """Ranks of both directions by counting, and by sorting for each query."""
+def ranking(run: RunSpec, images: int, device: str) -> Group:
+    """Ranks of both directions by counting, on a GPU too where there is one, and by sorting for each query."""
     counted = Measurement(f"rank/{images}", "rank", run, images=images, reference=f"argsort/{images}")
-    return (counted, replace(counted, name=f"argsort/{images}", kind="argsort", reference=None))
+    on_gpu = replace(counted, name=f"rank-device/{images}", kind="rank-device")
+    sorting = replace(counted, name=f"argsort/{images}", kind="argsort", reference=None)
+    return (counted, on_gpu, sorting) if device == "cuda" else (counted, sorting)
 
 
 def chosen(found: Iterable[Group], only: Sequence[str]) -> list[Group]:

@@ -18,6 +18,7 @@ Kind = Literal[
     "features",
     "encode",
     "rank",
+    "rank-device",
     "argsort",
 ]
 UNITS: dict[Kind, str] = {
@@ -31,6 +32,7 @@ UNITS: dict[Kind, str] = {
     "features": "images",
     "encode": "captions",
     "rank": "scores",
+    "rank-device": "scores",
     "argsort": "scores",
 }
 

@@ -2,9 +2,10 @@
 
 Pairs come from a torch `Dataset` through a `DataLoader` with worker processes; its collate sorts captions by their
 length, stacks images and pads captions one by one. Where the run has an encoder, workers decode the JPEG of each
-caption with PIL, scale and crop it. The step is in fp32: packed captions, cuDNN's GRU on a GPU, the MH loss on the score
-matrix, `clip_grad_norm_`, `torch.optim.Adam`, and the loss is read by the host after every step. Captions come as word
-ids, which spares the reference the tokenizer that the released code runs in its workers.
+caption with PIL, scale and crop it. The step is in fp32, on a GPU with TF32 in convolutions and the GRU, as torch has
+it by default: packed captions, cuDNN's GRU on a GPU, the MH loss on the score matrix, `clip_grad_norm_`,
+`torch.optim.Adam`, and the loss is read by the host after every step. Captions come as word ids, which spares the
+reference the tokenizer that the released code runs in its workers.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -94,10 +95,9 @@ def _take_steps(
     for end in inherited:  # else the others would keep a dead parent's ends open
         end.close()
     torch.set_num_threads(threads)
-    case = step_case(measurement, artefacts, device)
-    case.call()
-    asked.send(case.facts)
-    try:
+    with closing(step_case(measurement, artefacts, device)) as case, suppress(EOFError):
+        case.call()
+        asked.send(case.facts)
         while True:
             if asked.recv() == "peaks":
                 asked.send(own_peaks())
@@ -108,5 +108,3 @@ def _take_steps(
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
             asked.send(time.process_time() - started)
-    except EOFError:
-        return

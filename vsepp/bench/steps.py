@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import ExitStack
 
 import torch
 
@@ -11,15 +12,17 @@ from vsepp.bench.measurement import Measurement
 from vsepp.bench.variants import OverPadding
 from vsepp.models.encoders import load_encoder
 from vsepp.models.joint import JointEmbedding
+from vsepp.models.precision import fp32_products_in
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import Artefacts, TrainingData, load_training_data
 from vsepp.training.epoch import step_inputs
 from vsepp.training.precision import EmbeddingInBf16
+from vsepp.training.prefetch import depth_of, inputs_ahead
 from vsepp.training.step import loss_function, make_optimiser, train_step
 
 
 def step_case(measurement: Measurement, artefacts: Artefacts, device: torch.device) -> Case:
-    """A training step of the measurement's run.
+    """A training step of the measurement's run, its inputs made as in training: on a GPU ahead, in a thread.
 
     Parameters
     ----------
@@ -40,12 +43,15 @@ def step_case(measurement: Measurement, artefacts: Artefacts, device: torch.devi
     loss, size = loss_function(run.loss), run.schedule.batch_size
     batches = epoch_batches(len(data.pairs), size, order_seed=0, epoch=0, negative_set=run.loss.negative_set)
     whole = itertools.cycle([batch for batch in batches if batch.queries == size])
+    made = (step_inputs(data, batch, 0, device, mask=run.loss.mask_same_image) for batch in whole)
+    stack = ExitStack()
+    stack.enter_context(fp32_products_in(run.precision, device))
+    ahead = stack.enter_context(inputs_ahead(made, device, depth_of(run, device)))
 
     def call() -> None:
-        inputs = step_inputs(data, next(whole), 0, device)
-        train_step(embedding, optimiser, loss, inputs, run.schedule.clip_norm)
+        train_step(embedding, optimiser, loss, next(ahead), run.schedule.clip_norm)
 
-    return Case(call, size, {"batch": size, "parameters": trained_size(model)})
+    return Case(call, size, {"batch": size, "parameters": trained_size(model)}, close=stack.close)
 
 
 def model_of(measurement: Measurement, data: TrainingData) -> JointEmbedding:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
 from torch import nn
 
+from vsepp.data.placed import upload
 from vsepp.models.text.gru import TextEncoder
 
 
@@ -24,5 +27,7 @@ class OverPadding(nn.Module):
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """As `TextEncoder.forward`."""
-        states, _ = self.gru(self.words(ids.T))
-        return states[lengths.to(ids.device) - 1, torch.arange(len(ids), device=ids.device)]
+        in_fp32 = torch.autocast("cuda", enabled=False) if ids.is_cuda else nullcontext()
+        with in_fp32:  # as the package's
+            states, _ = self.gru(self.words(ids.T))
+        return states[upload(lengths - 1, ids.device), torch.arange(len(ids), device=ids.device)]

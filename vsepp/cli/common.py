@@ -6,6 +6,7 @@ import argparse
 import atexit
 import ctypes
 import logging
+import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,6 +17,8 @@ from vsepp.errors import VseppError
 
 if TYPE_CHECKING:
     import torch
+
+log = logging.getLogger("vsepp")
 
 
 def add_step(
@@ -56,6 +59,11 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device-share", type=int, default=1, metavar="N", help="jobs like this one that share a GPU"
     )
+    add_threads(parser)
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    """Add the option of a step that takes no device but the CPU."""
     parser.add_argument("--threads", type=int, default=None, help="CPU threads of tensor operations")
 
 
@@ -102,15 +110,23 @@ def use_machine(given: argparse.Namespace, facts: dict[str, Any]) -> torch.devic
     """
     import torch
 
+    use_cpu(given, facts)
+    device = _choose_device(given, facts)
+    if device.type == "cuda":
+        facts["device"] = torch.cuda.get_device_name(device)
+    return device
+
+
+def use_cpu(given: argparse.Namespace, facts: dict[str, Any]) -> None:
+    """Set the threads of a step that computes on the CPU, and record both."""
+    import torch
+
     _keep_freed_memory()
     if devices.process_rank() > 0:  # the first process speaks for all of them
-        logging.getLogger("vsepp").setLevel(logging.WARNING)
+        log.setLevel(logging.WARNING)
     if given.threads:
         torch.set_num_threads(given.threads)
-    device = _choose_device(given, facts)
-    facts["device"] = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-    facts["threads"] = torch.get_num_threads()
-    return device
+    facts["device"], facts["threads"] = "cpu", torch.get_num_threads()
 
 
 def _choose_device(given: argparse.Namespace, facts: dict[str, Any]) -> torch.device:
@@ -118,17 +134,17 @@ def _choose_device(given: argparse.Namespace, facts: dict[str, Any]) -> torch.de
     import torch
 
     wanted, rank = given.device, devices.local_rank()
-    try:
-        device = torch.device("cuda" if wanted == "auto" else wanted)
-    except RuntimeError as error:
-        raise VseppError(f"--device: got {wanted!r}; expected auto, cpu, cuda or cuda:N") from error
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", wanted):
+        raise VseppError(f"--device: got {wanted!r}; expected auto, cpu, cuda or cuda:N")
+    device = torch.device("cuda" if wanted == "auto" else wanted)
     if device.type != "cuda":
         return device
     if torch.cuda.is_initialized():  # by an earlier step of this process, which keeps its GPU
         return torch.device("cuda", torch.cuda.current_device())
     with ExitStack() as held:
         # Before CUDA is asked anything: the driver looks at the visible GPUs once. A torch without CUDA needs none.
-        gpus = devices.visible_gpus() if torch.backends.cuda.is_built() else ()
+        there = devices.visible_gpus()
+        gpus = there if torch.backends.cuda.is_built() else ()
         if rank is not None:
             _require_local_gpu(wanted, rank, gpus)
             device = torch.device("cuda", rank)
@@ -140,12 +156,30 @@ def _choose_device(given: argparse.Namespace, facts: dict[str, Any]) -> torch.de
         if torch.cuda.is_available():
             atexit.register(held.pop_all().close)
             return device
-    facts.pop("gpu", None)
-    if wanted == "auto":
-        return torch.device("cpu")
-    raise VseppError(
-        f"--device: {wanted} asked for, but torch finds no GPU; use --device auto to fall back on the CPU"
-    )
+        reason = _why_no_gpu()
+    gpu = facts.pop("gpu", None) or next(iter(there[rank or 0 :]), None)
+    if wanted != "auto":
+        raise VseppError(
+            f"--device: {wanted} asked for, but torch finds no GPU ({reason}); use --device auto to fall back on the CPU"
+        )
+    if gpu is not None:
+        log.warning(
+            "--device auto: GPU %s is there, but torch finds none (%s); this job computes on the CPU",
+            gpu,
+            reason,
+        )
+    return torch.device("cpu")
+
+
+def _why_no_gpu() -> str:
+    """What torch has against the GPUs of this machine, in its own words."""
+    import torch
+
+    try:
+        torch.cuda.init()
+    except (RuntimeError, AssertionError) as error:
+        return next(iter(str(error).splitlines()), type(error).__name__)
+    return "it counts none"
 
 
 def _require_local_gpu(wanted: str, rank: int, gpus: Sequence[str]) -> None:

@@ -124,7 +124,9 @@ def store(given: argparse.Namespace) -> None:
     images, _ = read_tables(given.corpus)
     table = given.corpus / "images.parquet"
     with (
-        state_folder(given.output, given.spec, given.corpus_spec, code.store_code()) as state,
+        state_folder(
+            given.output, spec=to_dict(spec), corpus=to_dict(corpus_spec), code=code.store_code()
+        ) as state,
         recorded(
             given.output, "store", spec=to_dict(spec), inputs={"images": table}, code=code.store_code()
         ) as facts,
@@ -143,11 +145,15 @@ def precomputed(given: argparse.Namespace) -> None:
     inputs = {"images": given.corpus / "images.parquet", **raw}
     digest = code.precomputed_code(spec)
     # Sizes and times say that the raw files are those of a killed step without reading them an extra time.
-    state_of = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in raw.values()]
+    state_of = {str(path): [path.stat().st_size, path.stat().st_mtime_ns] for path in raw.values()}
     given.output.mkdir(parents=True, exist_ok=True)
     with (
         state_folder(
-            given.output, given.corpus_spec, artefact_digest(inputs["images"]), state_of, digest
+            given.output,
+            spec=to_dict(spec),
+            images=artefact_digest(inputs["images"]),
+            files=state_of,
+            code=digest,
         ) as state,
         recorded(given.output, "precomputed", spec=to_dict(spec), inputs=inputs, code=digest) as facts,
     ):

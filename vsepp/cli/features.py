@@ -17,7 +17,9 @@ from vsepp.cli.common import (
     add_output,
     add_spec,
     add_step,
+    add_threads,
     gpu_count,
+    use_cpu,
     use_machine,
 )
 from vsepp.cli.workers import run_together
@@ -29,7 +31,12 @@ from vsepp.provenance.publish import state_folder
 from vsepp.spec import CropSpec, EncoderSpec, PretrainingSpec, from_json, to_dict
 
 if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from vsepp.data.placement import Placement
     from vsepp.features.tape_writer import TapeJob
+    from vsepp.models.encoders import ImageEncoder
 
 
 def add_steps(steps: Any) -> None:
@@ -44,7 +51,7 @@ def add_steps(steps: Any) -> None:
         help="for each encoder its folder below --output and the JSON of its EncoderSpec",
     )
     add_output(parser)
-    add_machine(parser)
+    add_threads(parser)
 
     parser = add_step(
         steps, "encoder", encoder, "fetch an encoder's weights and cut it at its penultimate layer"
@@ -64,7 +71,6 @@ def add_steps(steps: Any) -> None:
     parser.add_argument("--draw", type=int, required=True, help="which draw of random crops")
     parser.add_argument("--epochs", type=int, required=True, help="how many epochs")
     parser.add_argument("--splits", nargs="+", required=True, help="splits whose captions are trained on")
-    add_data_on(parser)
     parser.add_argument(
         "--writers",
         type=int,
@@ -82,11 +88,12 @@ def _add_pass(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--crop", required=True, help="JSON of a CropSpec, or a file that holds it")
     add_folders(parser, store="folder of the image store", encoder="folder of the encoder")
     add_output(parser)
+    add_data_on(parser)
     add_machine(parser)
 
 
 def pretrain(given: argparse.Namespace) -> None:
-    """Train all given encoders on the same scenes, in one process."""
+    """Train all given encoders on the same scenes, in one process, on the CPU."""
     from vsepp.scenes.pretrain import pretrain as pretrain_encoders
 
     spec = from_json(PretrainingSpec, given.spec)
@@ -106,7 +113,8 @@ def pretrain(given: argparse.Namespace) -> None:
             facts[folder] = stack.enter_context(
                 recorded(out, "pretrain", spec=values, inputs={}, code=digest, seed=spec.seed)
             )
-        use_machine(given, next(iter(facts.values())))
+        for values in facts.values():
+            use_cpu(given, values)
         folders = {encoder_spec.name: given.output / folder for folder, encoder_spec in specs.items()}
         found = pretrain_encoders(list(specs.values()), spec, folders)
         for folder, encoder_spec in specs.items():
@@ -131,8 +139,8 @@ def encoder(given: argparse.Namespace) -> None:
 
 def features(given: argparse.Namespace) -> None:
     """Extract 1C or 10C features."""
-    from vsepp.data.store import open_store
     from vsepp.features.extract import extract_features
+    from vsepp.features.needs import pass_explained
     from vsepp.models.encoders import load_encoder
 
     spec, crop = from_json(EncoderSpec, given.encoder_spec), from_json(CropSpec, given.crop)
@@ -141,12 +149,16 @@ def features(given: argparse.Namespace) -> None:
     digest = code.features_code(spec)
     given.output.mkdir(parents=True, exist_ok=True)
     with (
-        state_folder(given.output, *_identity(values, inputs, digest)) as state,
+        state_folder(given.output, **_identity(values, inputs, digest)) as state,
         recorded(given.output, "features", spec=values, inputs=inputs, code=digest) as facts,
     ):
         device = use_machine(given, facts)
-        network = load_encoder(spec, given.encoder)
-        extract_features(open_store(given.store), network, crop, given.output, state, device=device)
+        placement = _placement(given, device)
+        with pass_explained(f"{crop.kind} features", spec, placement):
+            network = load_encoder(spec, given.encoder)
+            store = _placed_store(given, placement, network)
+            extract_features(store, network, crop, given.output, state, device=device)
+        facts["data_on"] = placement.chosen
 
 
 def tape(given: argparse.Namespace) -> None:
@@ -173,7 +185,7 @@ def tape(given: argparse.Namespace) -> None:
     rows = np.flatnonzero(captions["split"].isin(given.splits))
     given.output.mkdir(parents=True, exist_ok=True)
     with (
-        state_folder(given.output, *_identity(values, inputs, digest)) as state,
+        state_folder(given.output, **_identity(values, inputs, digest)) as state,
         recorded(given.output, "tape", spec=values, inputs=inputs, code=digest) as facts,
     ):
         job = TapeJob(
@@ -226,9 +238,7 @@ def _writers(given: argparse.Namespace, epochs: int) -> int:
 
 def _write_epochs(given: argparse.Namespace, job: TapeJob, alone: bool) -> dict[str, Any]:
     """Write those epochs that no other process is at, and tell the facts."""
-    from vsepp.data.placement import Placement
-    from vsepp.data.store import open_store
-    from vsepp.features.needs import pass_bytes
+    from vsepp.features.needs import pass_explained
     from vsepp.features.tape_writer import write_epochs
     from vsepp.models.encoders import load_encoder
 
@@ -237,15 +247,34 @@ def _write_epochs(given: argparse.Namespace, job: TapeJob, alone: bool) -> dict[
     if not alone:  # the process that started these shows the progress of all
         logging.getLogger("vsepp").setLevel(logging.WARNING)
     spec = from_json(EncoderSpec, given.encoder_spec)
-    network = load_encoder(spec, given.encoder)
-    processes = 1 if alone else given.writers
-    placement = Placement(device, given.data_on, leave=0, share=given.device_share, processes=processes)
-    placement.leave_for(lambda: pass_bytes(network))
-    store = placement.place(open_store(given.store), "image store").array
-    write_epochs(job, store, network, device=device, alone=alone)
+    writers = 1 if alone else given.writers
+    placement = _placement(given, device, writers)
+    with pass_explained("random-crop features", spec, placement, writers=writers):
+        network = load_encoder(spec, given.encoder)
+        store = _placed_store(given, placement, network)
+        write_epochs(job, store, network, device=device, alone=alone)
     return {**facts, "data_on": placement.chosen}
 
 
-def _identity(values: dict[str, Any], inputs: dict[str, Path], digest: str) -> tuple[object, ...]:
+def _placement(given: argparse.Namespace, device: torch.device, processes: int = 1) -> Placement:
+    """For the image store of a frozen pass, of so many processes."""
+    from vsepp.data.placement import Placement
+
+    return Placement(device, given.data_on, leave=0, share=given.device_share, processes=processes)
+
+
+def _placed_store(
+    given: argparse.Namespace, placement: Placement, network: ImageEncoder
+) -> np.ndarray | torch.Tensor:
+    """The image store where a pass of this encoder leaves room for it."""
+    from vsepp.data.store import open_store
+    from vsepp.features.needs import pass_bytes
+
+    placement.leave_for(lambda: pass_bytes(network))
+    return placement.place(open_store(given.store), "image store").array
+
+
+def _identity(values: dict[str, Any], inputs: dict[str, Path], digest: str) -> dict[str, Any]:
     """All that decides what a pass computes, for the name of its state folder."""
-    return (values, {role: artefact_digest(path) for role, path in inputs.items()}, digest)
+    digests = {role: artefact_digest(path) for role, path in inputs.items()}
+    return {"spec": values, "inputs": digests, "code": digest}

@@ -22,7 +22,7 @@ from vsepp.cli.evaluate import ENCODE_FOLDERS
 from vsepp.provenance import code
 from vsepp.provenance.manifest import artefact_digest, recorded
 from vsepp.provenance.publish import state_folder
-from vsepp.spec import RunSpec, from_json, to_dict, to_json
+from vsepp.spec import RunSpec, from_json, to_dict
 
 _FOLDERS = {
     **ENCODE_FOLDERS,
@@ -66,7 +66,7 @@ def train(given: argparse.Namespace) -> None:
         return
     given.output.mkdir(parents=True, exist_ok=True)
     with (
-        state_folder(given.output, to_json(run), digest, inputs) as state,
+        state_folder(given.output, spec=to_dict(run), code=digest, inputs=inputs) as state,
         recorded(
             given.output, "train", spec=to_dict(run), inputs=folders, code=digest, seed=run.init_seed
         ) as facts,

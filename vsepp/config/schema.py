@@ -148,8 +148,10 @@ class RunKeys(_Model):
     rc_features: Literal["tape", "inline"] = _key(
         "random-crop features of a frozen encoder: from the shared tape, or computed in the step"
     )
-    precision: Literal["fp32", "bf16"] = _key(
-        "of the products inside the embeddings of a training step; weights, scores and validation are fp32"
+    precision: Literal["fp32", "tf32", "bf16"] = _key(
+        "of the products of a training step: fp32, IEEE; tf32, 10 bits of fraction on a GPU's tensor cores, fp32 "
+        "elsewhere; bf16, autocast, inside the embeddings alone, the GRU of a GPU in tf32. Weights, validation and the "
+        "embeddings that are ranked are fp32"
     )
     draw: Seed = _key("which draw of random crops")
 
@@ -295,7 +297,7 @@ class ResourceKeys(_Model):
     )
     data_on: Literal["auto", "device", "pinned", "mapped"] = Field(
         default="auto",
-        description="where the images and features lie that a training or a tape reads: in the memory of the GPU, in "
+        description="where the images and features lie that a training or a frozen encoder's pass reads: in the memory of the GPU, in "
         "pinned memory of the host, or in their files; auto takes the first of these where they fit, on a machine "
         "without GPU their files. Anything but auto is a demand: what does not fit is an error",
     )

@@ -17,13 +17,22 @@ class Placed:
     """A tensor on the device or in the host's memory, or the memory map."""
     where: str
     """`device`, `pinned` or `mapped`."""
+    locked: bool = False
+    """Whether it lies in memory of the host that a GPU reads by itself."""
 
     def __len__(self) -> int:
         return len(self.array)
 
     def rows(self, rows: np.ndarray) -> torch.Tensor:
-        """Copy rows `(n,)` out: `(n, ...)`, on the device or, from the host's memory and files, on the CPU."""
+        """Copy rows `(n,)` out: `(n, ...)`, on the device or, from the host's memory and files, on the CPU.
+
+        Rows of locked memory come in pinned memory, so that `upload` need not copy them once more.
+        """
         if isinstance(self.array, torch.Tensor):
+            if self.locked:
+                shape = (len(rows), *self.array.shape[1:])
+                out = torch.empty(shape, dtype=self.array.dtype, pin_memory=True)
+                return torch.index_select(self.array, 0, torch.as_tensor(rows), out=out)
             if self.array.device.type != "cpu":
                 return self.array.index_select(0, upload(rows, self.array.device))
             return torch.from_numpy(self.array.numpy()[rows])

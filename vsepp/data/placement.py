@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from vsepp.data.host_memory import available_memory
+from vsepp.data.out_of_memory import gib, move_data_off
 from vsepp.data.placed import Placed, in_file
 from vsepp.errors import VseppError
 from vsepp.progress import track_bytes
+
+log = logging.getLogger("vsepp")
 
 WHERE = ("auto", "device", "pinned", "mapped")
 
@@ -127,14 +132,20 @@ class Placement:
             return self._decided(what, size, "mapped", "; ".join(reasons))
         other = "pinned, mapped or auto" if self.where == "device" else "mapped or auto"
         raise VseppError(
-            f"--data-on {self.where}: {what} takes {_gib(size)}, but {reasons[0]}; set resources.data_on "
+            f"--data-on {self.where}: {what} takes {gib(size)}, but {reasons[0]}; set resources.data_on "
             f"(--data-on) to {other}"
         )
 
     def put(self, array: np.ndarray, where: str, what: str, *, quiet: bool = False) -> Placed:
         """Copy an array to a place, chunk by chunk, so that the host never holds it twice.
 
-        May be called in any thread; the copy has ended when it returns.
+        May be called in any thread; the copy has ended when it returns. Where the driver refuses to lock memory, an
+        array that was not demanded there stays in its file, with a warning.
+
+        Raises
+        ------
+        VseppError
+            When memory was demanded to be locked, and the driver refuses.
         """
         if where == "mapped":
             return Placed(array, where)
@@ -143,17 +154,51 @@ class Placement:
             # One stream for all, so that memory of an array that went is used again by the next one.
             with torch.cuda.stream(self._stream):
                 return Placed(_loaded(array, self.device, what, quiet), where)
-        return Placed(
-            _loaded(array, torch.device("cpu"), what, quiet, lock=self.device.type == "cuda"), where
-        )
+        host = torch.device("cpu")
+        if self.device.type != "cuda":
+            return Placed(_loaded(array, host, what, quiet), where)
+        try:
+            # In the context of this device: the current one of a new thread is the first GPU.
+            with torch.cuda.device(self.device):
+                return Placed(_loaded(array, host, what, quiet, lock=True), where, locked=True)
+        except torch.cuda.CudaError as error:
+            _forget_failure(self.device)
+            return self._not_locked(array, what, error)
 
     def settle(self) -> None:
         """Wait until the GPU has read all that it was told to: before an array goes."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
+    def what_to_lower(self, *more: str) -> str:
+        """What to change where memory ran out: one sentence, without its end.
+
+        Parameters
+        ----------
+        more
+            What to try after moving the data and sharing the device among fewer.
+        """
+        advice = [move_data_off(self.resident_bytes)] if self.resident_bytes else []
+        if not advice and any(not said.startswith("mapped") for said in self.chosen.values()):
+            advice.append("set resources.data_on (--data-on) to mapped")
+        if self.share > 1:
+            advice.append(f"lower resources.runs_per_gpu (--device-share), now {self.share}")
+        text = "; or ".join([*advice, *more]) or "end what else takes memory here, or use a larger machine"
+        return text[0].upper() + text[1:]
+
+    def _not_locked(self, array: np.ndarray, what: str, error: Exception) -> Placed:
+        """Leave an array in its file that the driver would not lock in memory, unless it was demanded there."""
+        said = f"{what}: {gib(array.nbytes)} of the host's memory could not be locked ({error})"
+        if self.where == "pinned":
+            raise VseppError(
+                f"--data-on pinned: {said}; set resources.data_on (--data-on) to mapped or auto"
+            ) from error
+        log.warning("%s; read from its file instead", said)
+        self.chosen[what] = f"mapped: {gib(array.nbytes)}; could not be locked in memory ({error})"
+        return in_file(array, what)
+
     def _decided(self, what: str, size: int, where: str, reason: str) -> str:
-        self.chosen[what] = f"{where}: {_gib(size)}; {reason}"
+        self.chosen[what] = f"{where}: {gib(size)}; {reason}"
         if where == "device" and self.device.type == "cuda":
             self.resident_bytes[what] = size
         return where
@@ -163,9 +208,9 @@ class Placement:
         taken = torch.cuda.memory_allocated(self.device)
         free += torch.cuda.memory_reserved(self.device) - taken
         room = min(free, there // self.share - taken) - self.leave - _FRAGMENTS * there
-        shared = f", of which {self.share} jobs share {_gib(there)}" if self.share > 1 else ""
+        shared = f", of which {self.share} jobs share {gib(there)}" if self.share > 1 else ""
         return room, (
-            f"{self.device} has {_gib(free)} free{shared} and keeps {_gib(self.leave + _FRAGMENTS * there)} for "
+            f"{self.device} has {gib(free)} free{shared} and keeps {gib(self.leave + _FRAGMENTS * there)} for "
             "the model, a step and fragments"
         )
 
@@ -173,7 +218,7 @@ class Placement:
         available = available_memory()
         jobs = self.share * self.processes
         part = f"half of that is shared by {jobs} processes" if jobs > 1 else "half of that may be taken"
-        return _OF_HOST * available / jobs, f"the host has {_gib(available)} available and {part}"
+        return _OF_HOST * available / jobs, f"the host has {gib(available)} available and {part}"
 
 
 def _loaded(
@@ -218,11 +263,13 @@ def _lock(tensor: torch.Tensor) -> None:
         weakref.finalize(tensor, cuda.cudaHostUnregister, start).atexit = False
 
 
+def _forget_failure(device: torch.device) -> None:
+    """Let a kernel take the error that a failed call has left to the next one, whichever that is."""
+    with suppress(RuntimeError):
+        torch.ones(1, device=device)
+
+
 def _file(array: np.ndarray) -> str:
     """The file of a memory map; empty for any other array."""
     name = getattr(array, "filename", None)
     return str(Path(name).resolve()) if name else ""
-
-
-def _gib(size: float) -> str:
-    return f"{size / 2**30:.2f} GiB"

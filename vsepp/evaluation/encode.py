@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
 
+from vsepp.data.out_of_memory import memory_there, out_of_memory_explained
 from vsepp.data.placed import Place, in_file
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables
@@ -20,6 +22,7 @@ from vsepp.features.crops import fixed_boxes, gather_crops
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.encoders import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, load_joint, read_weights
+from vsepp.models.precision import products_in
 from vsepp.spec import RunSpec
 
 ImageInputs = Callable[[np.ndarray], torch.Tensor]
@@ -77,7 +80,7 @@ def encode_split(
     device: torch.device,
     batch_size: int = BATCH,
 ) -> Embeddings:
-    """Embed a split under the model as it is in evaluation mode.
+    """Embed a split under the model as it is in evaluation mode, in IEEE fp32 whatever it was trained in.
 
     Parameters
     ----------
@@ -102,7 +105,7 @@ def encode_split(
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), products_in("fp32", device):
             image_embeddings = _embed_images(model, images, rows.images, device, batch_size)
             caption_embeddings = _embed_captions(model, tokens, rows.captions, device, batch_size)
     finally:
@@ -177,20 +180,34 @@ def encode_run(
     Raises
     ------
     VseppError
-        On a missing or ill-fitting artefact.
+        On a missing or ill-fitting artefact, and where memory runs out.
     """
-    images, captions = read_tables(corpus)
-    words = tokens if isinstance(tokens, Tokens) else Tokens.load(tokens)
-    if len(words) != len(captions):
-        raise VseppError(
-            f"{corpus}: has {len(captions)} captions, but word ids of {len(words)} were given; make the word ids from this "
-            "corpus"
-        )
-    weights = run_folder / "model.safetensors"
-    network = _network(run, weights, encoder) if run.live_encoder else None
-    model = load_joint(run.model, weights, network).to(device)
-    inputs = eval_inputs(run, features=features, eval_store=eval_store, n_images=len(images))
-    return encode_split(model, inputs, words, split_rows(images, captions, split), device=device)
+    with out_of_memory_explained(
+        f"run {run.id}, split {split}", device, partial(_what_to_lower, run, device)
+    ):
+        images, captions = read_tables(corpus)
+        words = tokens if isinstance(tokens, Tokens) else Tokens.load(tokens)
+        if len(words) != len(captions):
+            raise VseppError(
+                f"{corpus}: has {len(captions)} captions, but word ids of {len(words)} were given; make the word ids from this "
+                "corpus"
+            )
+        weights = run_folder / "model.safetensors"
+        network = _network(run, weights, encoder) if run.live_encoder else None
+        model = load_joint(run.model, weights, network).to(device)
+        inputs = eval_inputs(run, features=features, eval_store=eval_store, n_images=len(images))
+        return encode_split(model, inputs, words, split_rows(images, captions, split), device=device)
+
+
+def _what_to_lower(run: RunSpec, device: torch.device) -> str:
+    """What embedding a split takes, and what to change where there is too little memory."""
+    advice = ["end what else takes memory here"]
+    if device.type == "cuda":
+        advice = ["lower resources.runs_per_gpu, the jobs that share a GPU", "use --device cpu"]
+    if run.live_encoder:
+        advice.insert(0, f"take a smaller encoder than {run.encoder.architecture}")
+    text = "; or ".join(advice)
+    return f"{BATCH} images or captions are embedded at a time; {memory_there(device)}. {text[0].upper()}{text[1:]}"
 
 
 def _network(run: RunSpec, weights: Path, encoder: Path | None) -> ImageEncoder:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +12,8 @@ import torch
 from vsepp.data.placed import Place, Placed, in_file
 from vsepp.errors import VseppError
 from vsepp.features.crops import fixed_boxes
-from vsepp.features.frozen import ENCODE_BATCH, encode_crops
-from vsepp.features.growing import GrowingRows
+from vsepp.features.frozen import ENCODE_BATCH, start_encoding
+from vsepp.features.growing import GrowingRows, append_behind
 from vsepp.models.encoders import ImageEncoder
 from vsepp.progress import track
 from vsepp.provenance.publish import publish
@@ -34,13 +36,15 @@ def extract_features(
 ) -> None:
     """Write `out/features.npy`, float32 `(n_images, 1, dim)`, rows as in the store.
 
+    While a chunk is computed, a thread checks and writes the one before it.
+
     10C is the mean of the features of ten crops, before any normalisation. Works in `state` and goes on from
     what lies there; `out` gets the file only when it is whole.
 
     Parameters
     ----------
     store
-        uint8 `(n_images, side, side, 3)`.
+        uint8 `(n_images, side, side, 3)`, an array, a memory map or a tensor on any device.
     encoder
         Put into evaluation mode and moved to `device`.
     crop
@@ -62,16 +66,24 @@ def extract_features(
     count, crops = len(store), len(boxes)
     state.mkdir(parents=True, exist_ok=True)
     rows = GrowingRows(state / FILE, (count, 1, encoder.dim), np.float32, CHUNK_IMAGES)
-    check_space(state, rows.missing_bytes, f"{crop.kind} features of {count} images")
+    what = f"{crop.kind} features of {count} images"
+    check_space(state, rows.missing_bytes, what)
     starts = range(rows.done, count, CHUNK_IMAGES)
-    for start in track(starts, len(starts), f"{crop.kind} features of {count} images", "chunk"):
-        images = np.arange(start, min(start + CHUNK_IMAGES, count))
-        seen = np.repeat(images, crops)
-        features = encode_crops(
-            store, encoder, seen, np.tile(boxes, (len(images), 1)), np.tile(flips, len(images)), device
-        )
-        rows.append(features.reshape(len(images), crops, -1).mean(axis=1, keepdims=True))
+
+    def chunks() -> Iterator[tuple[int, Callable[[], np.ndarray]]]:
+        for start in track(starts, len(starts), what, "chunk"):
+            images = np.arange(start, min(start + CHUNK_IMAGES, count))
+            all_boxes, all_flips = np.tile(boxes, (len(images), 1)), np.tile(flips, len(images))
+            found = start_encoding(store, encoder, np.repeat(images, crops), all_boxes, all_flips, device)
+            yield start, partial(_means, found, len(images), crops)
+
+    append_behind(rows, chunks())
     publish({rows.path: out / FILE})
+
+
+def _means(features: Callable[[], np.ndarray], images: int, crops: int) -> np.ndarray:
+    """Mean over the crops of every image, float32 `(images, 1, dim)`."""
+    return features().reshape(images, crops, -1).mean(axis=1, keepdims=True)
 
 
 def check_size(encoder: ImageEncoder, crop: CropSpec) -> None:

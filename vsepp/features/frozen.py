@@ -10,16 +10,16 @@ shape. Features of two specs that differ in precision, memory format or compilat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Literal
+from collections.abc import Callable
 
 import numpy as np
 import torch
 
+from vsepp.data.placed import upload
 from vsepp.errors import VseppError
 from vsepp.features.crops import gather_crops
 from vsepp.models.encoders import ImageEncoder
+from vsepp.models.precision import products_in
 
 ENCODE_BATCH = 128
 # On a CPU, so that what lies between the layers of a full-size network does not outgrow cache and memory: at
@@ -31,32 +31,6 @@ _LARGE_PIXELS = 64
 def encode_batch(size: int, device: torch.device) -> int:
     """Crops that are encoded at a time: decided by their size in pixels and the kind of device alone."""
     return _LARGE_ON_CPU if device.type == "cpu" and size > _LARGE_PIXELS else ENCODE_BATCH
-
-
-@contextmanager
-def products_in(precision: Literal["fp32", "tf32", "bf16"], device: torch.device) -> Iterator[None]:
-    """Compute matrix products and convolutions within in a precision, whatever torch is set to outside.
-
-    `fp32` is IEEE single precision: torch's own default lets a GPU's convolutions round their inputs to TF32. `tf32`
-    lets all products do so where the hardware can, and is fp32 elsewhere. `bf16` is autocast.
-
-    Parameters
-    ----------
-    precision
-        Of an encoder's spec.
-    device
-        Where is computed. What is set for GPUs holds for all threads of the process in the meantime.
-    """
-    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = products.allow_tf32, convolutions.allow_tf32
-    if device.type == "cuda":
-        products.allow_tf32 = convolutions.allow_tf32 = precision == "tf32"
-    try:
-        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            yield
-    finally:
-        if device.type == "cuda":
-            products.allow_tf32, convolutions.allow_tf32 = before
 
 
 def encode_crops(
@@ -107,9 +81,35 @@ def start_encoding(
     them and returns them.
     """
     encoder.to(device).eval()
-    on_gpu = device.type == "cuda"
-    # Copies from and to pinned memory need no waiting.
-    features = torch.empty((len(rows), encoder.dim), pin_memory=on_gpu)
+    features = encode_there(store, encoder, rows, boxes, flips, device)
+    done = None
+    if device.type == "cuda":
+        # Copies to pinned memory need no waiting.
+        on_host = torch.empty(features.shape, pin_memory=True)
+        features = on_host.copy_(features, non_blocking=True)
+        done = torch.cuda.current_stream(device).record_event()
+
+    def finished() -> np.ndarray:
+        if done is not None:
+            done.synchronize()
+        return finite(features.numpy(), rows, encoder)
+
+    return finished
+
+
+def encode_there(
+    store: np.ndarray | torch.Tensor,
+    encoder: ImageEncoder,
+    rows: np.ndarray,
+    boxes: np.ndarray,
+    flips: np.ndarray,
+    device: torch.device,
+) -> torch.Tensor:
+    """Features of crops, left on the device: float32 `(n, dim)`, not checked; a GPU is not waited for.
+
+    Takes what `encode_crops` takes, the encoder in evaluation mode and on `device` already.
+    """
+    features = torch.empty((len(rows), encoder.dim), device=device)
     # Repeating the first crop fills up the last batch.
     batch = encode_batch(encoder.spec.input_size, device)
     padded = np.zeros(-(-len(rows) // batch) * batch, np.int64)
@@ -118,22 +118,13 @@ def start_encoding(
         for start in range(0, len(rows), batch):
             part = padded[start : start + batch]
             crops = gather_crops(store, rows[part], boxes[part], flips[part], encoder.spec.input_size)
-            if on_gpu and crops.device.type == "cpu":
-                crops = crops.pin_memory()
-            out = encoder(encoder.normalise(crops.to(device, non_blocking=True)))[: len(rows) - start]
-            features[start : start + batch].copy_(out.float(), non_blocking=True)
-    done = torch.cuda.current_stream(device).record_event() if on_gpu else None
-
-    def finished() -> np.ndarray:
-        if done is not None:
-            done.synchronize()
-        return _finite(features.numpy(), rows, encoder)
-
-    return finished
+            out = encoder(encoder.normalise(upload(crops, device)))[: len(rows) - start]
+            features[start : start + batch].copy_(out)
+    return features
 
 
-def _finite(features: np.ndarray, rows: np.ndarray, encoder: ImageEncoder) -> np.ndarray:
-    """Refuse features that are not finite."""
+def finite(features: np.ndarray, rows: np.ndarray, encoder: ImageEncoder) -> np.ndarray:
+    """Give features float32 `(n, dim)` of images `(n,)` back, or refuse them where one is not finite."""
     if not np.isfinite(features).all():
         row = rows[np.flatnonzero(~np.isfinite(features).all(axis=1))[0]]
         raise VseppError(

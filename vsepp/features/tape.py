@@ -9,6 +9,7 @@ them inside the step (`InlineFeatures`) gives what the tape (`Tape`) holds: bit 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +19,13 @@ from vsepp.data.placement import Placement
 from vsepp.errors import VseppError
 from vsepp.features.crops import crop_boxes
 from vsepp.features.extract import check_size
-from vsepp.features.frozen import start_encoding
+from vsepp.features.frozen import encode_there, finite, start_encoding
 from vsepp.features.read_ahead import ReadAhead
 from vsepp.models.encoders import ImageEncoder
 from vsepp.spec import CropSpec
 
 CAPTIONS = "captions.npy"
+LARGEST = float(np.finfo(np.float16).max)
 
 
 def epoch_file(epoch: int) -> str:
@@ -94,14 +96,13 @@ def _in_16_bits(
     features: np.ndarray, encoder: ImageEncoder, image_rows: np.ndarray, caption_ids: np.ndarray
 ) -> np.ndarray:
     """Features float32 `(n, dim)` as float16; those that do not fit are refused."""
-    limit = float(np.finfo(np.float16).max)
     largest = max(features.max(), -features.min()) if features.size else 0.0
-    if largest > limit:
+    if largest > LARGEST:
         worst = int(np.abs(features).max(axis=1).argmax())
         raise VseppError(
             f"encoder {encoder.spec.architecture!r}: caption {caption_ids[worst]}, image row "
             f"{image_rows[worst]}: a feature of {largest:.4g} does not fit into 16 bits (at "
-            f"most {limit:.0f}); check the encoder's weights, mean and std"
+            f"most {LARGEST:.0f}); check the encoder's weights, mean and std"
         )
     return features.astype(np.float16)
 
@@ -185,7 +186,7 @@ class InlineFeatures:
     Parameters
     ----------
     store, encoder, crop, draw, device
-        As `random_crop_features` takes them.
+        As `random_crop_features` takes them; the encoder is put into evaluation mode and moved here.
     image_rows, caption_ids
         `(n_captions,)`, the image and the id of every row of the captions table.
     """
@@ -203,23 +204,59 @@ class InlineFeatures:
         check_size(encoder, crop)
         self.dim = encoder.dim
         self._store = store
-        self._encoder = encoder
+        self._encoder = encoder.to(device).eval()
         self._crop = crop
         self._image_rows = image_rows
         self._caption_ids = caption_ids
         self._draw = draw
         self._device = device
+        self._unchecked: _Unchecked | None = None
 
     def rows(self, epoch: int, caption_rows: np.ndarray) -> torch.Tensor:
-        """Features float16 `(n, dim)` of rows `(n,)` of the captions table in an epoch, from 0, on the CPU."""
-        features = random_crop_features(
-            self._store,
-            self._encoder,
-            self._crop,
-            self._image_rows[caption_rows],
-            self._caption_ids[caption_rows],
-            self._draw,
-            epoch,
-            self._device,
+        """Features float16 `(n, dim)` of rows `(n,)` of the captions table in an epoch, from 0, on the device.
+
+        A GPU is not waited for: features that are not finite or do not fit are refused at the next call, and the loss
+        of their own step is not finite.
+        """
+        images, ids = self._image_rows[caption_rows], self._caption_ids[caption_rows]
+        boxes, flips = crop_boxes(ids, self._draw, epoch, self._crop, self._store.shape[1])
+        rows = np.asarray(images, np.int64)
+        features = encode_there(self._store, self._encoder, rows, boxes, flips, self._device)
+        if self._device.type == "cpu":
+            return torch.from_numpy(self._checked(features, rows, ids))
+        before, self._unchecked = self._unchecked, _Unchecked.of(features, rows, ids)
+        if before is not None and not before.fit():
+            self._checked(before.features.cpu(), before.image_rows, before.caption_ids)
+        return features.half()
+
+    def _checked(self, features: torch.Tensor, image_rows: np.ndarray, caption_ids: np.ndarray) -> np.ndarray:
+        return _in_16_bits(
+            finite(features.numpy(), image_rows, self._encoder), self._encoder, image_rows, caption_ids
         )
-        return torch.from_numpy(features)
+
+
+@dataclass(frozen=True, eq=False)
+class _Unchecked:
+    """Features on a GPU, and whether they fit into 16 bits, which the host will know by the next step."""
+
+    features: torch.Tensor
+    """float32 `(n, dim)`."""
+    image_rows: np.ndarray
+    caption_ids: np.ndarray
+    found: torch.Tensor
+    """bool, in pinned memory."""
+    known: torch.cuda.Event
+    """When `found` is there."""
+
+    @classmethod
+    def of(cls, features: torch.Tensor, image_rows: np.ndarray, caption_ids: np.ndarray) -> _Unchecked:
+        """Have the GPU look at features; NaN fits as little as what is too large."""
+        fits = (features.abs() <= LARGEST).all()
+        found = torch.empty((), dtype=torch.bool, pin_memory=True).copy_(fits, non_blocking=True)
+        known = torch.cuda.current_stream(features.device).record_event()
+        return cls(features, image_rows, caption_ids, found, known)
+
+    def fit(self) -> bool:
+        """Whether they did; waits until they are computed."""
+        self.known.synchronize()
+        return bool(self.found)

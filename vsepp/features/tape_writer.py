@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import torch
 
 from vsepp.errors import VseppError
 from vsepp.features.frozen import ENCODE_BATCH
-from vsepp.features.growing import GrowingRows, missing_bytes
+from vsepp.features.growing import GrowingRows, append_behind, missing_bytes
 from vsepp.features.tape import CAPTIONS, epoch_file, start_random_crop_features
 from vsepp.models.encoders import ImageEncoder
 from vsepp.progress import track
@@ -23,8 +21,6 @@ from vsepp.spec import CropSpec
 
 # Captions between two places that a killed step can go on from; a multiple of what the encoder sees at once.
 CHUNK_CAPTIONS = 8 * ENCODE_BATCH
-# Chunks that are written, or wait for it, while the next one is computed.
-_CHUNKS_BEHIND = 1
 # Lies in the state folder while files are moved: only then a file in `out` is known to be this tape's.
 _COMPLETE = "complete"
 
@@ -153,25 +149,17 @@ def _write_epoch(
     rows = GrowingRows(job.state / epoch_file(epoch), job.shape, np.float16, CHUNK_CAPTIONS)
     starts = range(rows.done, len(job.caption_rows), CHUNK_CAPTIONS)
     what = f"random-crop features of epoch {epoch + 1} of {len(job.epochs)}"
-    behind: deque[Future[None]] = deque()
-    with ThreadPoolExecutor(1, "writer") as writer:
+
+    def chunks() -> Iterator[tuple[int, Callable[[], np.ndarray]]]:
         for start in track(starts, len(starts), what, "chunk"):
             part = slice(start, start + CHUNK_CAPTIONS)
             captions = job.image_rows[part], job.caption_ids[part]
-            features = start_random_crop_features(
-                store, encoder, job.crop, *captions, job.draw, epoch, device
+            yield (
+                start,
+                start_random_crop_features(store, encoder, job.crop, *captions, job.draw, epoch, device),
             )
-            behind.append(writer.submit(_append, rows, start, features))
-            if len(behind) > _CHUNKS_BEHIND:
-                behind.popleft().result()
-        for written in behind:
-            written.result()
 
-
-def _append(rows: GrowingRows, start: int, features: Callable[[], np.ndarray]) -> None:
-    """Write a chunk, unless one before it failed, whose error is told: it would come to lie in its place."""
-    if rows.done == start:
-        rows.append(features())
+    append_behind(rows, chunks())
 
 
 def finish_tape(job: TapeJob) -> None:

@@ -256,7 +256,7 @@ def write_text(path: Path, text: str) -> None:
 
 @cache
 def git_state() -> tuple[tuple[str, Any], ...]:
-    """Commit and whether code or parameters differ from it; the environment's VSEPP_GIT_COMMIT where there is no git."""
+    """Commit and whether code or parameters differ from it; the environment's VSEPP_GIT_COMMIT where git has no such code."""
     root = Path(__file__).resolve().parent.parent.parent
 
     def git(*arguments: str) -> str:
@@ -265,6 +265,8 @@ def git_state() -> tuple[tuple[str, Any], ...]:
         ).stdout.strip()
 
     try:
+        # An installed package may lie in a folder that the repository of something else ignores.
+        git("ls-files", "--error-unmatch", "vsepp/__init__.py")
         # Not what is written while results are made: DVC's lock between its phases, and the sums of first downloads.
         but = [f":(exclude){name}" for name in ("dvc.lock", "params/sources.lock.yaml")]
         changed = git("status", "--porcelain", "--untracked-files=all", "--", *_DECIDING, *but)

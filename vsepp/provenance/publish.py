@@ -2,36 +2,88 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from vsepp.provenance.digests import value_digest
 
+log = logging.getLogger("vsepp")
+
 
 @contextmanager
-def state_folder(output: Path, *identity: object) -> Iterator[Path]:
+def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
     """Give a folder to work in that outlives a kill, and remove it once the body has succeeded.
 
     Snakemake deletes the declared outputs of a job that failed or is about to start, so what a resume needs
     cannot lie among them: it lies beside them, in `.state/<digest of identity>`, for one process at a time.
+    Unfinished work on the same output by other parameters, code or inputs is not used. It stays, since it is of use
+    again where they are changed back, and the log says what differs.
 
     Parameters
     ----------
     output
         Folder that the step publishes in.
     identity
-        All that decides what the step computes; other values give another folder.
+        All that decides what the step computes, by name; other values give another folder.
     """
     from filelock import FileLock
 
-    folder = output.parent / ".state" / value_digest([output.name, *map(str, identity)])[:16]
+    whole = json.loads(json.dumps({"output": output.name, **identity}, default=str))
+    folder = output.parent / ".state" / value_digest(whole)[:16]
     folder.parent.mkdir(parents=True, exist_ok=True)
+    name = folder.with_suffix(".json")
     with FileLock(folder.with_suffix(".lock")):
+        for left, differing in _unfinished(output, whole, name):
+            log.warning(
+                "%s: %s holds unfinished work on it, which is not used: %s. Delete it unless you go back",
+                output,
+                left,
+                "; ".join(differing),
+            )
         folder.mkdir(exist_ok=True)
+        name.write_text(json.dumps(whole), encoding="utf-8")
         yield folder
         shutil.rmtree(folder)
+        name.unlink()
+
+
+def _unfinished(output: Path, identity: Mapping[str, Any], present: Path) -> Iterator[tuple[Path, list[str]]]:
+    """State folders of the same output and another identity, with what differs."""
+    for name in sorted(present.parent.glob("*.json")):
+        if name == present or not name.with_suffix("").is_dir():
+            continue
+        try:
+            theirs = json.loads(name.read_text(encoding="utf-8"))
+        except ValueError:  # killed while it was written, before anything else was
+            continue
+        if theirs["output"] == output.name:
+            yield name.with_suffix(""), differences(theirs, identity, "there")
+
+
+def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any], where: str) -> list[str]:
+    """All that differs between two nested mappings, by dotted key, with both values; theirs are those `where`."""
+    there, here = _flat(theirs), _flat(ours)
+    return [
+        f"{key}: {there.get(key, 'nothing')} {where}, {here.get(key, 'nothing')} now"
+        for key in sorted(there.keys() | here.keys())
+        if key not in there or key not in here or there[key] != here[key]
+    ]
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with dotted keys."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
 
 
 def publish(files: dict[Path, Path]) -> None:

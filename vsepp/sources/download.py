@@ -112,7 +112,7 @@ def _fetch(source: SourceSpec, target: Path, lock: Path, manner: Manner) -> dict
         return check_present(source, target, lock)
     if not source.mirrors:
         raise VseppError(_by_hand(source, target))
-    with _disk_explained(source, target), state_folder(target, "download") as state:
+    with _disk_explained(source, target), state_folder(target, step="download") as state:
         if target.exists():  # another process fetched it while this one waited
             return check_present(source, target, lock)
         return _download(source, target, lock, state, manner)

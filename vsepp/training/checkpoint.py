@@ -21,6 +21,7 @@ import torch
 
 from vsepp.data.partial import whole_file
 from vsepp.errors import VseppError
+from vsepp.provenance.publish import differences
 from vsepp.provenance.space import full_disk_explained
 
 log = logging.getLogger("vsepp")
@@ -231,28 +232,12 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _refuse_other(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
     """Raise where a checkpoint's identity is another one, with both values of all that differs."""
-    there, here = _flat(theirs), _flat(ours)
-    differing = [
-        f"{key}: {there.get(key, 'nothing')} in the checkpoint, {here.get(key, 'nothing')} now"
-        for key in sorted(there.keys() | here.keys())
-        if key not in there or key not in here or there[key] != here[key]
-    ]
+    differing = differences(theirs, ours, "in the checkpoint")
     if differing:
         raise VseppError(
             f"{path}: the checkpoint of other code or of another run; {'; '.join(differing)}. Give each run a "
             f"state folder of its own, or delete {path.parent} to train from the start"
         )
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one, with dotted keys."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
 
 
 def random_states(device: torch.device) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from vsepp.features.needs import pass_bytes, step_bytes
 from vsepp.features.tape import InlineFeatures, Tape
 from vsepp.models.encoders import load_encoder
 from vsepp.spec import RunSpec
+from vsepp.training.memory import loading_explained, pairs_at_once
 
 TrainInputs = Callable[[np.ndarray, int], torch.Tensor]
 """Indices of training pairs `(n,)` and the epoch (from 0) to what the model embeds; see `ImageInputs`."""
@@ -101,9 +102,16 @@ def load_training_data(
     Raises
     ------
     VseppError
-        When a folder that is needed was not given, artefacts do not belong to one corpus, or data do not fit
-        where they were demanded.
+        When a folder that is needed was not given, artefacts do not belong to one corpus, data do not fit
+        where they were demanded, or memory runs out.
     """
+    placement = Placement(device, data_on, share=share)
+    with loading_explained(run, placement):
+        return _load(run, artefacts, placement)
+
+
+def _load(run: RunSpec, artefacts: Artefacts, placement: Placement) -> TrainingData:
+    device = placement.device
     images, captions = read_tables(artefacts.corpus)
     tokens, vocabulary = Tokens.load(artefacts.tokens), Vocabulary.read(artefacts.tokens)
     if len(tokens) != len(captions):
@@ -121,7 +129,7 @@ def load_training_data(
         raise VseppError(
             f"{artefacts.corpus}: no captions in {' + '.join(run.train_splits)} to train run {run.id} on"
         )
-    sources = _Sources(run, artefacts, captions, len(images), pairs, Placement(device, data_on, share=share))
+    sources = _Sources(run, artefacts, captions, len(images), pairs, placement)
     train_inputs, dim = sources.train_inputs()
     # Validation reads a small part of its images: it uses what training has placed, and files otherwise.
     evaluated = eval_inputs(
@@ -129,7 +137,7 @@ def load_training_data(
         features=artefacts.features,
         eval_store=artefacts.eval_store,
         n_images=len(images),
-        place=sources.placement.find,
+        place=placement.find,
     )
     return TrainingData(
         tokens=tokens,
@@ -142,7 +150,7 @@ def load_training_data(
         validation=split_rows(images, captions, "val", run.validation_images),
         encoder_folder=required(artefacts.encoder, "encoder", run) if run.live_encoder else None,
         resident_tokens=ResidentTokens(tokens, device) if device.type == "cuda" else None,
-        placement=sources.placement,
+        placement=placement,
     )
 
 
@@ -197,8 +205,7 @@ class _Sources:
         """Crops for an encoder that is part of the model."""
         run, pairs = self.run, self.pairs
         encoder = load_encoder(run.encoder, required(self.artefacts.encoder, "encoder", run))
-        at_once = max(run.schedule.batch_size, run.loss.negative_set or 0)
-        self.placement.leave_for(lambda: step_bytes(encoder, at_once))
+        self.placement.leave_for(lambda: step_bytes(encoder, pairs_at_once(run)))
         store = self._train_store().array
         image_of = _image_rows(self.captions)[pairs]
         ids = self.captions["caption_id"].to_numpy()[pairs]

@@ -15,6 +15,7 @@ from vsepp.evaluation.metrics import RetrievalMetrics, retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.evaluation.ranks_on_device import ranks_on_device
 from vsepp.models.joint import JointEmbedding
+from vsepp.models.precision import fp32_products_in
 from vsepp.progress import track
 from vsepp.training.batches import Batch, epoch_batches, steps_per_epoch
 from vsepp.training.data import TrainingData
@@ -91,7 +92,10 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
         step_inputs(data, batch, epoch, training.device, mask=run.loss.mask_same_image, group=training.group)
         for batch in islice(batches, done, None)
     )
-    with inputs_ahead(made, training.device, depth_of(run, training.device)) as ahead:
+    with (
+        fp32_products_in(run.precision, training.device),
+        inputs_ahead(made, training.device, depth_of(run, training.device)) as ahead,
+    ):
         for step, inputs in enumerate(track(ahead, total - done, what, "step"), start=done):
             _set_encoder_mode(training, epoch * total, step)
             losses.append(

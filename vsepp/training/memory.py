@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import resource
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 
-from vsepp.errors import VseppError
+from vsepp.data.out_of_memory import gib, memory_there, move_data_off, out_of_memory_explained
+from vsepp.data.placement import Placement
+from vsepp.features.needs import estimated, step_bytes
 from vsepp.models.joint import JointEmbedding
 from vsepp.spec import RunSpec
 
@@ -24,6 +24,26 @@ def checkpoint_bytes(model: JointEmbedding) -> int:
     """Weights, those of the best epoch, and Adam's two moments of what is trained."""
     whole, trained = _model_bytes(model)
     return 2 * (whole + trained)
+
+
+def pairs_at_once(run: RunSpec) -> int:
+    """Pairs of a step: the batch, and the negatives that are sought beyond it."""
+    return max(run.schedule.batch_size, run.loss.negative_set or 0)
+
+
+def activation_bytes(peak: int, fixed: int, resident: Mapping[str, int]) -> int:
+    """What activations took at least of a measured peak, in bytes.
+
+    Parameters
+    ----------
+    peak
+        Most that was allocated on the GPU at once.
+    fixed
+        Weights, gradients and moments.
+    resident
+        Data that lie on the GPU → their bytes.
+    """
+    return max(peak - fixed - sum(resident.values()), 0)
 
 
 @contextmanager
@@ -46,43 +66,47 @@ def memory_explained(
     VseppError
         Where the host or the GPU has no memory left.
     """
-    try:
+
+    def explanation() -> str:
+        data = resident or {}
+        return (
+            f"{_memory_needed(run, model, device, data)}. {_what_to_lower(run, data)}. The last checkpoint is kept: "
+            "where there is more memory, the same command goes on from it"
+        )
+
+    with out_of_memory_explained(f"run {run.id}", device, explanation):
         yield
-    except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
-            raise
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise VseppError(
-            f"run {run.id}: out of memory on {device} ({reason}). {_memory_needed(run, model, device)}. "
-            f"{_what_to_lower(run, resident or {})}. The last checkpoint is kept: where there is more memory, the same "
-            "command goes on from it"
-        ) from error
 
 
-def _is_out_of_memory(error: Exception) -> bool:
-    # torch has a class for GPUs only; its allocator on the host and the libraries below it say it in words.
-    words = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
-    said = any(word in str(error) for word in words)
-    return said or isinstance(error, (MemoryError, torch.OutOfMemoryError))
+@contextmanager
+def loading_explained(run: RunSpec, placement: Placement) -> Iterator[None]:
+    """Do what `memory_explained` does, for what is brought into place before the first step."""
+
+    def explanation() -> str:
+        there = memory_there(placement.device)
+        return f"Its data are being brought into place; {there}. {placement.what_to_lower()}"
+
+    with out_of_memory_explained(f"run {run.id}", placement.device, explanation):
+        yield
 
 
-def _memory_needed(run: RunSpec, model: JointEmbedding, device: torch.device) -> str:
+def _memory_needed(
+    run: RunSpec, model: JointEmbedding, device: torch.device, resident: Mapping[str, int]
+) -> str:
     """What a training takes, estimated, and what there is, in words."""
     whole, trained = _model_bytes(model)
-    fixed = whole + 3 * trained
-    pairs = max(run.schedule.batch_size, run.loss.negative_set or 0)
-    words = f"Weights, gradients and Adam's moments take {_gib(fixed)}"
+    fixed, pairs = whole + 3 * trained, pairs_at_once(run)
+    words = f"Weights, gradients and Adam's moments take {gib(fixed)}"
     if device.type == "cuda":
-        free, there = torch.cuda.mem_get_info(device)
         peak = torch.cuda.max_memory_allocated(device)
-        words += (
-            f", the activations of {pairs} pairs more than {_gib(max(peak - fixed, 0))} (peak {_gib(peak)})"
-        )
-        return f"{words}; the GPU has {_gib(there)}, of which {_gib(free)} are free of all processes"
-    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    words += f" and the activations of {pairs} pairs come on top; this process has used {_gib(peak)} at most"
-    return f"{words}; the machine has {_gib(there)}"
+        taken = gib(activation_bytes(peak, fixed, resident))
+        words += f", the activations of {pairs} pairs more than {taken} (peak {gib(peak)})"
+    else:
+        words += f" and the activations of {pairs} pairs come on top"
+    if run.live_encoder:
+        reckoned = estimated(run.encoder, lambda encoder: step_bytes(encoder, pairs))
+        words += f"; by its layers, the encoder's part of a step is {reckoned} at most"
+    return f"{words}; {memory_there(device)}"
 
 
 def _what_to_lower(run: RunSpec, resident: Mapping[str, int]) -> str:
@@ -91,12 +115,6 @@ def _what_to_lower(run: RunSpec, resident: Mapping[str, int]) -> str:
         names.insert(0, f"loss.negative_set ({run.loss.negative_set})")
     if run.live_encoder:
         names.append(f"take a smaller encoder than {run.encoder.architecture}, which runs in every step")
-    advice = f"Lower {', or '.join(names)}"
-    if resident:
-        data = ", ".join(f"{what}, {_gib(size)}" for what, size in resident.items())
-        advice = f"On the GPU lie data too ({data}): set resources.data_on (--data-on) to pinned. Or {advice[0].lower()}{advice[1:]}"
-    return advice
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.2f} GiB"
+    lower = f"ower {', or '.join(names)}"
+    data = move_data_off(resident)
+    return f"{data}. Or l{lower}" if data else f"L{lower}"

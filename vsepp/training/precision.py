@@ -1,4 +1,4 @@
-"""Training steps whose embeddings are computed in bf16."""
+"""Training steps whose embeddings are computed in bf16, but for a GPU's GRU; see `vsepp.models.precision`."""
 
 from __future__ import annotations
 

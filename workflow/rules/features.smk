@@ -15,8 +15,6 @@ rule pretrain_encoders:
     threads: 1
     resources:
         mem_mb=MEMORY,
-        gpu=1 if GPUS else 0,
-        gpu_part=PARTS if GPUS else 0,
     params:
         spec=lambda wildcards: to_json(PLAN.pretraining),
         encoders=lambda wildcards: [
@@ -80,12 +78,14 @@ rule features:
             PLAN.encoders[PLAN.features[wildcards.features].encoder]
         ),
         folders=folders,
+        # Derived from the output, so that it writes nothing anew.
+        data_on=lambda wildcards, output: PLAN.parameters.preset.resources.data_on,
         folder=lambda wildcards, output: Path(output.manifest).parent,
     message:
         "Features {wildcards.features}"
     shell:
         "vsepp features --encoder-spec {params.encoder_spec:q} --crop {params.crop:q} {params.folders}"
-        " --output {params.folder} --threads {threads} > {log} 2>&1"
+        " --output {params.folder} --data-on {params.data_on} --threads {threads} > {log} 2>&1"
 
 
 rule published_features:

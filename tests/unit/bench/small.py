@@ -39,7 +39,7 @@ def all_groups():
         catalogue.finetuned(RUN, catalogue.WAYS["cpu"], **SIZES),
         catalogue.sharing(RUN, "small", (1, 2), **SIZES),
         catalogue.data(RUN, "small", **SIZES),
-        catalogue.ranking(RUN, 30),
+        catalogue.ranking(RUN, 30, "cuda"),
     ]
 
 

@@ -125,8 +125,11 @@ def test_targets_stand_beside_figures():
         ("tape/net, × time of forward", "≤ 1.10", "1.11", "not reached"),
         ("tape/other, × time of forward", "≤ 1.10", "1.10", "reached"),
     ]
-    first, *_ = rows_of_targets(*measured, device="a GPU")
+    taped = entry("step-rc-tape/vgg19", 24_000.0), entry("step-rc-tape/vgg_mini", 90_000.0)
+    first, second, *_ = rows_of_targets(*measured, *taped, device="a GPU")
     assert first == ("1C at full size, pairs a second", "≥ 25,000", "30,000 (step-1c/4096)", "reached")
+    of_tape = ("RC from a tape at full size, pairs a second", "≥ 25,000")
+    assert second == (*of_tape, "24,000 (step-rc-tape/vgg19)", "not reached")
     assert {row[3] for row in rows_of_targets(entry("store/mini", 1.0))} == {"not measured"}
 
 

@@ -1,21 +1,25 @@
 """What is measured is known by name, works, and is compared with what it was measured beside."""
 
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 import small
+import torch
 
 from vsepp.bench import catalogue
-from vsepp.bench.cases import make_case
-from vsepp.bench.measurement import rate_of
+from vsepp.bench.cases import cast_weights, make_case, tape_job
+from vsepp.bench.made_up import made_up_encoder
+from vsepp.bench.measurement import precision_of, rate_of
 from vsepp.bench.rounds import Rounds, measure_group, result, spread
 from vsepp.cli.measuring import child
 from vsepp.config import make_plan
 from vsepp.costs.rates import NETWORKS
 from vsepp.costs.work import jobs_of
 from vsepp.errors import VseppError
+from vsepp.models.precision import products_in
 
 PARAMS = Path(__file__).resolve().parents[3] / "params"
 CHILD = partial(child, "cpu", 1, 0.01)
@@ -24,18 +28,53 @@ MEASUREMENTS = {m.name: m for group in small.all_groups() for m in group}
 
 @pytest.mark.parametrize("name", MEASUREMENTS)
 def test_every_kind_of_measurement_does_its_work(name, tmp_path):
-    case = make_case(MEASUREMENTS[name], tmp_path, small.CPU)
-    case.call()
-    case.call()
-    assert case.items > 0
-    if name.startswith("step"):
-        assert case.items == small.BATCH
+    with closing(make_case(MEASUREMENTS[name], tmp_path, small.CPU)) as case:
+        case.call()
+        case.call()
+        assert case.items > 0
+        if name.startswith("step"):
+            assert case.items == small.BATCH
 
 
 def test_measurements_change_the_weights_that_they_train(tmp_path):
     frozen = make_case(MEASUREMENTS["step-rc-inline/vgg_mini"], tmp_path / "a", small.CPU)
     tuned = make_case(MEASUREMENTS["step-finetuned/vgg_mini"], tmp_path / "b", small.CPU)
     assert tuned.facts["parameters"] - frozen.facts["parameters"] == 137_040
+
+
+def test_a_tape_is_written_to_its_end_and_removed(tmp_path):
+    case = make_case(MEASUREMENTS["tape/vgg_mini"], tmp_path, small.CPU)
+    before = set(tmp_path.rglob("*"))
+    case.call()
+    assert set(tmp_path.rglob("*")) == before
+    assert case.facts["data_on"]["image store"].startswith("mapped")
+    # The writer takes up what lies in its state folder: a file of that name stops it.
+    (tmp_path / "written-state").touch()
+    with pytest.raises(FileExistsError):
+        case.call()
+
+
+@pytest.mark.parametrize(
+    ("run", "device", "captions"),
+    [(catalogue.VGG19, "cpu", 16), (catalogue.VGG19, "cuda", 8192), (catalogue.VGG_MINI, "cpu", 4096)],
+)
+def test_a_tape_is_as_long_as_its_device_is_fast(run, device, captions, tmp_path):
+    job = tape_job(catalogue.random_crops(run), 7, 12, tmp_path, torch.device(device))
+    assert job.shape == (captions, 12)
+    assert set(job.image_rows) == set(range(min(7, -(-captions // 5))))
+    assert list(job.image_rows[:6]) == [0, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("base", [catalogue.VGG_MINI, catalogue.RESNET_MINI])
+def test_weights_that_were_cast_before_give_what_autocast_gives(base):
+    run = replace(base, encoder=replace(base.encoder, precision="bf16"))
+    plain, cast = made_up_encoder(run).eval(), made_up_encoder(run).eval()
+    cast_weights(cast)
+    pixels = torch.randn(4, 3, 40, 40)
+    with torch.inference_mode(), products_in("bf16", small.CPU):
+        assert torch.equal(plain(pixels), cast(pixels))
+    types = {value.dtype for name, value in cast.named_parameters() if value.dim() > 1}
+    assert types == {torch.bfloat16}
 
 
 @pytest.mark.parametrize("quick", [True, False])
@@ -56,6 +95,21 @@ def test_comparisons_stay_within_a_group_and_names_are_unique(quick, device):
                     limit.encoder == measurement.run.encoder
                 )  # its precision, memory format and compilation
                 assert limit.precision == measurement.run.precision
+
+
+def test_a_gpu_holds_one_way_of_an_encoder_of_full_size_at_a_time():
+    groups = [g for g in catalogue.groups(False, "cuda") if g[0].kind in ("forward", "forward-backward")]
+    full = [g for g in groups if g[0].run.encoder.input_size == 224]
+    # Two encoders, frozen with five ways and trained with four.
+    assert len(full) == 2 * (5 + 4)
+    for group in full:
+        assert len({m.run.encoder for m in group}) == 1
+    assert [m.name for m in full[5]] == [
+        "forward-backward/vgg19", "step-finetuned/vgg19", "reference-finetuned/vgg19",
+    ]  # fmt: skip
+    assert [m.name for m in full[6]] == ["forward-backward-bf16/vgg19", "step-finetuned-bf16/vgg19"]
+    together = catalogue.finetuned(catalogue.random_crops(catalogue.VGG19), catalogue.WAYS["cuda"])
+    assert {m.name for m in together} == {m.name for group in full[5:9] for m in group}
 
 
 def test_networks_of_full_size_are_left_to_the_long_measurement():
@@ -147,15 +201,46 @@ def test_what_makes_an_encoder_faster_is_measured_where_the_device_can():
     assert not any("graphs" in name for name in names["cpu"])
 
 
+def in_bf16(rc_features):
+    half = {"precision": "bf16"}
+    runs = {"default": {**half, "rc_features": rc_features}}
+    return {"label": "half", "runs": runs, "encoders": {"vgg": half, "resnet": half}}
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_all_rates_of_the_paper_are_measured(device):
-    needed = {
-        (work.entry, work.rate)
-        for job in jobs_of(make_plan(PARAMS, {"preset": "paper"}), NETWORKS).values()
-        for work in job.work
-    }
+@pytest.mark.parametrize("changes", [{}, in_bf16("tape"), in_bf16("inline")], ids=["fp32", "tape", "inline"])
+def test_all_rates_of_the_paper_are_measured(device, changes):
+    plan = make_plan(PARAMS, {"preset": "paper", **changes})
+    needed = {(work.entry, work.rate) for job in jobs_of(plan, NETWORKS).values() for work in job.work}
     measured = [rate_of(m) for group in catalogue.groups(False, device) for m in group]
     assert needed <= set(measured)
+    heads = {entry for entry, rate in needed if rate == "pairs_per_s"}
+    assert heads and all(entry.endswith("/bf16") for entry in heads) is bool(changes)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_steps_are_measured_in_bf16_too(device):
+    found = {m.name: m for group in catalogue.groups(False, device) for m in group}
+    steps = ("step-1c", "step-10c", "step-order", "step-negatives-512")
+    names = {f"{step}-bf16/{size}" for step in steps for size in ("4096", "2048")}
+    names |= {f"step-rc-{kind}-bf16/{net}" for kind in ("tape", "inline") for net in ("vgg19", "resnet152")}
+    assert {precision_of(found[name]) for name in names} == {"bf16"}
+    for name in names:
+        half, single = found[name].run, found[name.replace("-bf16", "")].run
+        assert (half.precision, single.precision) == ("bf16", "fp32")
+        assert replace(half, precision="fp32", encoder=single.encoder) == single
+    inline = found["step-rc-inline-bf16/vgg19"]
+    assert inline.run.encoder.precision == "bf16" and inline.limit == "forward-bf16/vgg19"
+    quick = {m.name for group in catalogue.groups(True, device) for m in group if "bf16" in m.name}
+    assert quick == {"step-1c-bf16/4096"}
+
+
+def test_ranks_are_counted_on_a_gpu_where_there_is_one():
+    (found,) = [g for g in catalogue.groups(True, "cuda") if g[0].name == "rank/5000"]
+    assert [m.name for m in found] == ["rank/5000", "rank-device/5000", "argsort/5000"]
+    # Runs are evaluated on the host, at whose rate a plan reckons.
+    assert [rate_of(m) for m in found] == [("ranks@1024/dot", "scores_per_s"), None, None]
+    assert "rank-device/5000" not in {m.name for group in catalogue.groups(True, "cpu") for m in group}
 
 
 def test_a_rate_is_named_after_what_it_is_of():

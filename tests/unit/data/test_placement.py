@@ -1,10 +1,12 @@
+import logging
+
 import numpy as np
 import pytest
 import torch
 
 from vsepp.data.host_memory import available_memory
 from vsepp.data.placed import in_file
-from vsepp.data.placement import Placement
+from vsepp.data.placement import Placement, _forget_failure, _lock
 from vsepp.errors import VseppError
 
 CPU = torch.device("cpu")
@@ -93,6 +95,18 @@ def test_an_unknown_place_is_refused():
         Placement(CPU, "disk")
 
 
+def test_memory_that_the_driver_does_not_lock_leaves_an_array_in_its_file(file, caplog):
+    array, refusal = np.load(file, mmap_mode="r"), torch.cuda.CudaError(2)
+    placement = Placement(CPU)
+    with caplog.at_level(logging.WARNING, logger="vsepp"):
+        placed = placement._not_locked(array, "image store", refusal)
+    assert placed.where == "mapped" and placed.array is array
+    assert "image store: 0.07 GiB of the host's memory could not be locked (out of memory" in caplog.text
+    assert placement.chosen["image store"].startswith("mapped: 0.07 GiB; could not be locked")
+    with pytest.raises(VseppError, match=r"--data-on pinned: image store.* to mapped or auto"):
+        Placement(CPU, "pinned")._not_locked(array, "image store", refusal)
+
+
 @pytest.fixture
 def kernel(tmp_path):
     """What the kernel says on a machine with 16 GiB available, and room for groups of processes."""
@@ -139,7 +153,10 @@ def test_rows_are_those_of_the_file_in_every_place_of_a_gpu_machine(file, where)
     if placed.where == "pinned":
         assert placed.array.is_pinned()
     rows = np.array([70_000, 0, 65_536, 65_535, 0])
-    np.testing.assert_array_equal(placed.rows(rows).cpu().numpy(), np.asarray(array)[rows])
+    found = placed.rows(rows)
+    np.testing.assert_array_equal(found.cpu().numpy(), np.asarray(array)[rows])
+    assert placed.locked == (placed.where == "pinned")
+    assert found.is_pinned() == placed.locked, "so that no second copy is made on the way to the GPU"
     assert placement.resident_bytes == ({"numbers": array.nbytes} if placed.where == "device" else {})
     with pytest.raises(VseppError, match=r"--data-on device: store takes .* is free|has .* GiB free"):
         Placement(cuda, "device").choose(1 << 50, "store")
@@ -154,3 +171,23 @@ def test_auto_leaves_room_for_the_step_and_goes_to_the_host_then():
     assert placement.choose(1 << 20, "store") == "pinned"
     assert placement.choose(1 << 50, "large store") == "mapped"
     assert "keeps" in placement.chosen["large store"]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("where", ["auto", "pinned"])
+def test_a_refusal_to_lock_memory_breaks_nothing_that_comes_after_it(file, where):
+    cuda = torch.device("cuda", torch.cuda.current_device())
+    array = torch.zeros(1 << 20, dtype=torch.uint8)
+    _lock(array)
+    with pytest.raises(torch.cuda.CudaError) as refused:
+        _lock(array)  # what is locked cannot be locked again
+    placement = Placement(cuda, where)
+    _forget_failure(cuda)
+    if where == "auto":
+        mapped = np.load(file, mmap_mode="r")
+        assert placement._not_locked(mapped, "store", refused.value).where == "mapped"
+    else:
+        with pytest.raises(VseppError, match="could not be locked"):
+            placement._not_locked(np.zeros(3), "store", refused.value)
+    assert torch.ones(5, device=cuda).sum().item() == 5

@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 import torch
 
+from vsepp.data.placement import Placement
 from vsepp.errors import VseppError
 from vsepp.features.crops import fixed_boxes
-from vsepp.features.frozen import ENCODE_BATCH, encode_crops, products_in
+from vsepp.features.frozen import ENCODE_BATCH, encode_crops
+from vsepp.features.needs import pass_bytes, pass_explained
 from vsepp.models.encoders import build_encoder
 from vsepp.spec import CropSpec, EncoderSpec
 
@@ -114,21 +116,6 @@ def test_memory_format_and_tf32_change_nothing_but_last_bits_on_a_cpu(architectu
     np.testing.assert_array_equal(encode(images, make(architecture, precision="tf32"), rows), features)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16"])
-def test_products_are_in_the_given_precision_whatever_the_caller_has_set(precision):
-    device, inputs = torch.device("cuda"), torch.ones(2, 2)
-    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = products.allow_tf32, convolutions.allow_tf32
-    with torch.autocast("cpu", torch.bfloat16), products_in(precision, CPU):
-        assert (inputs @ inputs).dtype == (torch.bfloat16 if precision == "bf16" else torch.float32)
-        assert (products.allow_tf32, convolutions.allow_tf32) == before
-    if precision == "bf16" and not torch.cuda.is_available():
-        return
-    with products_in(precision, device):
-        assert (products.allow_tf32, convolutions.allow_tf32) == (precision == "tf32",) * 2
-    assert (products.allow_tf32, convolutions.allow_tf32) == before
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("architecture", ["mini/vgg_mini", "mini/resnet_mini"])
 @pytest.mark.parametrize(
@@ -160,3 +147,24 @@ def test_a_feature_that_is_not_finite_is_refused_with_its_image():
         encoder.network[0].bias[0] = float("nan")
     with pytest.raises(VseppError, match="feature of image row 2 is not finite"):
         encode(store(3), encoder, np.array([2, 1]))
+
+
+def test_a_pass_without_memory_says_what_it_needs_and_what_to_lower():
+    encoder = make("mini/vgg_mini")
+    placement = Placement(CPU, "device")
+    placement.choose(1 << 20, "image store")
+    with (
+        pytest.raises(VseppError) as caught,
+        pass_explained("1C features", encoder.spec, placement, writers=4),
+    ):
+        torch.empty(1 << 60, dtype=torch.uint8)
+    said = str(caught.value)
+    for part in (
+        "1C features: out of memory on cpu",
+        f"sees {ENCODE_BATCH} crops at a time, for which it needs about {pass_bytes(encoder) / 2**30:.2f} GiB",
+        "Set resources.data_on (--data-on) to mapped; or lower resources.tape_writers (--writers), now 4; or take a "
+        "smaller encoder than mini/vgg_mini or a smaller input_size than 40",
+    ):
+        assert part in said
+    with pytest.raises(RuntimeError, match="shape"), pass_explained("1C features", encoder.spec, placement):
+        torch.ones(2).view(3)

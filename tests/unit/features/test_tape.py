@@ -6,9 +6,9 @@ import torch
 
 from vsepp.errors import VseppError
 from vsepp.features.crops import crop_boxes
-from vsepp.features.growing import GrowingRows
+from vsepp.features.growing import GrowingRows, append_behind
 from vsepp.features.tape import InlineFeatures, Tape, random_crop_features
-from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, _append, write_tape
+from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, write_tape
 from vsepp.models.encoders import build_encoder
 from vsepp.spec import CropSpec, EncoderSpec
 
@@ -178,10 +178,50 @@ def test_what_follows_a_chunk_that_failed_is_not_written_in_its_place(tmp_path):
     def fails():
         raise VseppError("the feature is not finite")
 
-    rows = GrowingRows(tmp_path / "rows.npy", (10, 3), np.float16, 4)
+    def ones():
+        return np.ones((4, 3), np.float16)
+
+    rows = GrowingRows(tmp_path / "rows.npy", (12, 3), np.float16, 4)
+    append_behind(rows, [(0, ones)])
     with pytest.raises(VseppError, match="not finite"):
-        _append(rows, 0, fails)
-    _append(rows, 4, lambda: np.ones((4, 3), np.float16))
-    assert rows.done == 0
-    _append(rows, 0, lambda: np.ones((4, 3), np.float16))
+        append_behind(rows, [(4, fails), (8, ones)])
     assert rows.done == 4
+    append_behind(rows, [(4, ones), (8, ones)])
+    assert rows.done == 12
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_inline_features_stay_on_the_gpu_rounded_as_on_the_tape_and_nothing_waits(store):
+    cuda = torch.device("cuda", torch.cuda.current_device())
+    encoder = make("mini/vgg_mini")
+    inline = InlineFeatures(
+        torch.from_numpy(store).to(cuda), encoder, CROPS[0], IMAGE_ROWS, CAPTION_IDS, 4, cuda
+    )
+    inline.rows(0, TRAINED)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = inline.rows(1, TRAINED)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    expected = random_crop_features(
+        store, encoder, CROPS[0], IMAGE_ROWS[TRAINED], CAPTION_IDS[TRAINED], 4, 1, cuda
+    )
+    assert found.dtype == torch.float16 and found.device == cuda and not found.is_inference()
+    np.testing.assert_array_equal(found.cpu().numpy().view(np.uint16), expected.view(np.uint16))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize(("value", "said"), [(70_000, "does not fit"), (float("nan"), "is not finite")])
+def test_inline_features_of_a_gpu_that_do_not_fit_are_refused_at_the_next_step(store, value, said):
+    cuda = torch.device("cuda", torch.cuda.current_device())
+    encoder = make("mini/vgg_mini")
+    inline = InlineFeatures(store, encoder, CROPS[0], IMAGE_ROWS, CAPTION_IDS, 4, cuda)
+    inline.rows(0, np.array([1]))
+    with torch.no_grad():
+        encoder.network[-3].bias[3] = value
+    inline.rows(0, np.array([4]))
+    with pytest.raises(VseppError, match=rf"image row 1\b.*{said}"):
+        inline.rows(0, np.array([7]))

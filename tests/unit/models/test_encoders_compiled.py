@@ -7,8 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from vsepp.data.out_of_memory import out_of_memory_explained
 from vsepp.errors import VseppError
 from vsepp.models.encoders import CutNetwork, ImageEncoder
+from vsepp.models.encoders.compiled import explained
 from vsepp.spec import EncoderSpec
 
 
@@ -53,6 +55,26 @@ def test_without_a_compiler_the_error_says_what_to_install_or_set():
         pytest.raises(VseppError, match=r"mini/vgg_mini could not be compiled on cpu.*g\+\+.*compile: off"),
     ):
         features(make("default"), crops(5))
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")],
+    ids=["host", "GPU"],
+)
+def test_a_lack_of_memory_while_compiling_is_told_as_one(refusal):
+    from torch._dynamo.exc import BackendCompilerFailed
+
+    spec = make("default").spec
+    with (
+        pytest.raises(
+            VseppError, match=r"features: out of memory on cpu \(.*Memory.*\)\. Lower it"
+        ) as caught,
+        out_of_memory_explained("features", torch.device("cpu"), lambda: "Lower it"),
+        explained(spec, torch.device("cpu")),
+    ):
+        raise BackendCompilerFailed("inductor", refusal, None)
+    assert "could not be compiled" not in str(caught.value)
 
 
 def test_cuda_graphs_on_a_cpu_are_refused():

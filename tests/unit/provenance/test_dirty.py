@@ -41,11 +41,15 @@ def git(folder, *arguments):
     subprocess.run(["git", "-C", str(folder), *arguments], check=True, capture_output=True)
 
 
-def is_dirty(folder):
+def state(folder):
     done = subprocess.run(
         [sys.executable, "-c", _STATE], cwd=folder, capture_output=True, text=True, check=True
     )
-    return json.loads(done.stdout)["dirty"]
+    return json.loads(done.stdout)
+
+
+def is_dirty(folder):
+    return state(folder)["dirty"]
 
 
 def test_what_a_commit_holds_is_clean(checkout):
@@ -75,6 +79,13 @@ def test_what_is_written_while_results_are_made_is_no_dirt(checkout):
     (checkout / "results" / "model").write_text("weights")
     (checkout / "notes.txt").write_text("mine")
     assert is_dirty(checkout) is False
+
+
+def test_the_commit_of_a_repository_that_does_not_hold_the_code_is_not_its_own(checkout, tmp_path):
+    """As of a package that was installed below somebody's project."""
+    installed = checkout / "results" / "site-packages"
+    shutil.copytree(checkout / "vsepp", installed / "vsepp")
+    assert state(installed) == {"commit": "unknown", "dirty": None}
 
 
 def made(folder, dirty, **inputs):

@@ -65,14 +65,42 @@ def test_the_digest_of_an_artefact_is_the_recorded_one(tmp_path):
 
 
 def test_state_survives_a_failure_and_goes_after_success(tmp_path):
-    with pytest.raises(RuntimeError), state_folder(tmp_path / "out", "job", {"a": 1}) as state:
+    with pytest.raises(RuntimeError), state_folder(tmp_path / "out", spec={"a": 1}) as state:
         (state / "half").write_text("done")
         raise RuntimeError
-    with state_folder(tmp_path / "out", "job", {"a": 1}) as again:
+    with state_folder(tmp_path / "out", spec={"a": 1}) as again:
         assert (again / "half").read_text() == "done"
     assert not again.exists()
-    with state_folder(tmp_path / "out", "job", {"a": 2}) as other:
+    with state_folder(tmp_path / "out", spec={"a": 2}) as other:
         assert other != again
+    assert not [path for path in other.parent.iterdir() if path.suffix != ".lock"]
+
+
+def test_unfinished_work_of_other_parameters_or_code_is_kept_and_told_with_what_differs(tmp_path, caplog):
+    def begin(output="run", margin=0.2, code="c1"):
+        with (
+            pytest.raises(RuntimeError),
+            state_folder(tmp_path / output, spec={"loss": {"margin": margin}}, code=code) as state,
+        ):
+            (state / "half").touch()
+            raise RuntimeError
+
+    begin()
+    begin(output="another-run", margin=0.9)
+    begin()
+    assert caplog.text == "", "its own work and that of other outputs is nothing to speak of"
+    begin(margin=0.3, code="c2")
+    assert "code: c1 there, c2 now; spec.loss.margin: 0.2 there, 0.3 now" in caplog.text
+    assert len(caplog.records) == 1
+    with state_folder(tmp_path / "run", spec={"loss": {"margin": 0.2}}, code="c1") as state:
+        assert (state / "half").is_file(), "of use again where they are changed back"
+
+
+def test_a_state_folder_that_was_killed_while_it_got_its_name_is_no_obstacle(tmp_path):
+    (tmp_path / ".state" / "0123").mkdir(parents=True)
+    (tmp_path / ".state" / "0123.json").write_text('{"outp')
+    with state_folder(tmp_path / "out", spec={}) as state:
+        assert state.is_dir()
 
 
 def test_publish_moves_files_into_place(tmp_path):

@@ -536,12 +536,12 @@ class TestFilesPutThere:
 
 class TestSeveral:
     def test_they_come_at_once(self, tmp_path, content):
-        slow = {name: Served(content[:400_000], bytes_per_second=1e6) for name in "abcd"}
+        slow = {name: Served(content[:400_000], bytes_per_second=2e5) for name in "abcd"}
         with serve(slow) as server:
             sources = [(source(server, name, file=name), tmp_path / name) for name in "abcd"]
             started = time.monotonic()
             fetch_all(sources, tmp_path / "lock.yaml", workers=4)
-            assert time.monotonic() - started < 1.4  # one after the other they take 1.6 s
+            assert time.monotonic() - started < 6  # one after the other they take 8 s
         assert all((tmp_path / name).read_bytes() == content[:400_000] for name in "abcd")
 
     def test_one_failure_stops_no_other_and_all_are_told(self, tmp_path, content):
@@ -556,18 +556,18 @@ class TestSeveral:
         assert (tmp_path / "a").read_bytes() == (tmp_path / "c").read_bytes() == content
 
     def test_an_interrupt_ends_all_and_keeps_the_bytes(self, tmp_path, content):
-        with serve({name: Served(content, bytes_per_second=1e6) for name in "ab"}) as server:
+        with serve({name: Served(content, bytes_per_second=2e5) for name in "ab"}) as server:
             program = (
                 "from pathlib import Path\nfrom vsepp.sources.download import fetch_all\n"
                 "from vsepp.spec import SourceSpec\nfolder = Path({!r})\n"
                 "fetch_all([(SourceSpec(n, mirrors=(u,)), folder / n) for n, u in {!r}], folder / 'lock.yaml')"
             ).format(str(tmp_path), [(name, server.url(name)) for name in "ab"])
             process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
-            wait_until(lambda: sum(request.sent for request in server.requests) > 1_200_000, "some bytes")
+            wait_until(lambda: sum(request.sent for request in server.requests) > 300_000, "some bytes")
             process.send_signal(signal.SIGINT)
             started = time.monotonic()
             _, error = process.communicate()
-            assert time.monotonic() - started < 1.5
+            assert time.monotonic() - started < 8  # the rest of the files takes 14 s
         assert "KeyboardInterrupt" in error
         assert len([path for path in left_over(tmp_path) if path.name == "content"]) == 2
 

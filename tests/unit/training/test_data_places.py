@@ -16,7 +16,7 @@ from vsepp.errors import VseppError
 from vsepp.features.needs import pass_bytes, step_bytes
 from vsepp.features.tape import Tape
 from vsepp.models.encoders import build_encoder
-from vsepp.spec import to_json
+from vsepp.spec import CropSpec, to_json
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import load_training_data
 from vsepp.training.epoch import step_inputs
@@ -200,3 +200,21 @@ def test_the_command_takes_the_place_and_records_the_choice(corpus, tmp_path):
     chosen = json.loads((tmp_path / "manifest.json").read_text())["facts"]["data_on"]
     assert list(chosen) == ["tape, two epochs"]
     assert chosen["tape, two epochs"].startswith("pinned: 0.00 GiB; the host has")
+
+
+def test_the_command_for_features_takes_the_place_and_records_the_choice(corpus, tmp_path):
+    places = tiny.artefacts(corpus)
+    spec, crop = to_json(tiny.ENCODERS["vgg"]), to_json(CropSpec("1C", tiny.CROP))
+    command = ["features", "--encoder-spec", spec, "--crop", crop, "--device", "cpu"]
+    folders = [
+        "--store",
+        str(places.train_store),
+        "--encoder",
+        str(places.encoder),
+        "--output",
+        str(tmp_path),
+    ]
+    assert main([*command, *folders, "--data-on", "pinned"]) == 0
+    chosen = json.loads((tmp_path / "manifest.json").read_text())["facts"]["data_on"]
+    assert chosen["image store"].startswith("pinned: 0.00 GiB; the host has")
+    assert (tmp_path / "features.npy").read_bytes() == (places.features / "features.npy").read_bytes()

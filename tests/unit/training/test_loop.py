@@ -9,15 +9,17 @@ import tiny_corpus as tiny
 import torch
 from tiny_corpus import assert_same_results, history, killed_at, run_in, weights
 
+from vsepp.data.placement import Placement
 from vsepp.data.tokens import Tokens
 from vsepp.errors import VseppError
 from vsepp.evaluation.encode import encode_run, split_rows
 from vsepp.evaluation.metrics import retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
+from vsepp.features.needs import step_bytes
 from vsepp.losses import max_of_hinges
 from vsepp.models.encoders import load_encoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.training.memory import memory_explained
+from vsepp.training.memory import activation_bytes, loading_explained, memory_explained
 
 LEGACY_BN = tiny.change(tiny.LEGACY, encoder=tiny.ENCODERS["resnet"])
 
@@ -300,8 +302,69 @@ def test_what_to_lower_depends_on_the_run(corpus, tmp_path, run, advice):
     data = dataclasses.replace(
         tiny.data_of(run, corpus), train_inputs=lambda pairs, epoch: REFUSALS["torch"]()
     )
-    with pytest.raises(VseppError, match=re.escape(advice)):
+    with pytest.raises(VseppError, match=re.escape(advice)) as caught:
         run_in(tmp_path, run, data)
+    reckoned = re.search(
+        r"by its layers, the encoder's part of a step is ([0-9.]+) GiB at most", str(caught.value)
+    )
+    assert bool(reckoned) == run.live_encoder
+    if reckoned:
+        expected = step_bytes(load_encoder(run.encoder, corpus / "encoder-vgg"), 16) / 2**30
+        assert float(reckoned[1]) == pytest.approx(expected, abs=0.005)
+
+
+def test_data_on_the_gpu_are_not_taken_for_activations():
+    gib = 1 << 30
+    assert activation_bytes(9 * gib, 2 * gib, {}) == 7 * gib
+    assert activation_bytes(9 * gib, 2 * gib, {"image store": 4 * gib, "tape, two epochs": gib}) == 2 * gib
+    assert activation_bytes(gib, 2 * gib, {"image store": 4 * gib}) == 0, "they never got there"
+
+
+def test_out_of_memory_while_the_data_are_brought_says_where_else_they_may_lie():
+    placement = Placement(tiny.CPU, "pinned", share=3)
+    placement.choose(1 << 20, "image store")
+    with pytest.raises(VseppError) as caught, loading_explained(tiny.FROZEN, placement):
+        REFUSALS["torch"]()
+    said = str(caught.value)
+    for part in (
+        "run tiny: out of memory on cpu",
+        "the machine has",
+        "Set resources.data_on (--data-on) to mapped; or lower resources.runs_per_gpu (--device-share), now 3",
+    ):
+        assert part in said
+    placement = Placement(tiny.CPU)
+    placement.resident_bytes["image store"] = 3 << 30
+    assert placement.what_to_lower() == (
+        "On the GPU lie data too (image store, 3.00 GiB): set resources.data_on (--data-on) to pinned"
+    )
+
+
+@pytest.mark.parametrize("run", [tiny.FROZEN, tiny.LEGACY], ids=["frozen", "live"])
+def test_out_of_memory_while_a_split_is_embedded_says_what_to_do(corpus, tmp_path, run):
+    run = tiny.change(run, schedule__epochs=1)
+    out, _ = run_in(tmp_path, run, tiny.data_of(run, corpus))
+    places = tiny.artefacts(corpus)
+
+    class Greedy(Tokens):
+        def padded(self, rows):
+            return REFUSALS["numpy"]()
+
+    tokens = Tokens.load(places.tokens)
+    with pytest.raises(VseppError) as caught:
+        encode_run(
+            run,
+            run_folder=out,
+            corpus=places.corpus,
+            tokens=Greedy(tokens.ids, tokens.offsets),
+            features=places.features,
+            eval_store=places.eval_store,
+            encoder=places.encoder,
+            device=tiny.CPU,
+        )
+    said = str(caught.value)
+    assert said.startswith("run tiny, split test: out of memory on cpu (Unable to allocate")
+    assert "128 images or captions are embedded at a time" in said
+    assert ("take a smaller encoder than mini/vgg_mini" in said.lower()) == run.live_encoder
 
 
 def test_other_failures_are_not_taken_for_a_lack_of_memory(corpus, tmp_path):

@@ -7,10 +7,18 @@ import pytest
 import tiny_corpus as tiny
 import torch
 from tiny_corpus import Killed, assert_same_results, history, killed_at, run_in, weights
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from vsepp.models.encoders import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise
+from vsepp.models.precision import fp32_products_in
+from vsepp.spec import RunSpec, from_json, to_json
+from vsepp.training.batches import epoch_batches
+from vsepp.training.data import load_training_data
+from vsepp.training.epoch import step_inputs
+from vsepp.training.loop import train
 from vsepp.training.precision import EmbeddingInBf16
+from vsepp.training.step import loss_function, make_optimiser, train_step
 
 
 def test_a_run_in_bf16_learns_like_one_in_fp32_and_keeps_its_weights_in_fp32(corpus, tmp_path):
@@ -22,6 +30,14 @@ def test_a_run_in_bf16_learns_like_one_in_fp32_and_keeps_its_weights_in_fp32(cor
     assert any(not value.equal(weights(single)[key]) for key, value in weights(half).items())
     for one, other in zip(history(single), history(half), strict=True):
         assert float(other["loss"]) == pytest.approx(float(one["loss"]), rel=0.05)
+
+
+def test_on_a_cpu_a_run_in_tf32_is_one_in_fp32_to_the_last_bit(corpus, tmp_path):
+    data = tiny.data_of(tiny.FROZEN, corpus)
+    single, _ = run_in(tmp_path / "fp32", tiny.FROZEN, data)
+    run = from_json(RunSpec, to_json(tiny.change(tiny.FROZEN, precision="tf32")))
+    assert run.precision == "tf32"
+    assert_same_results(single, run_in(tmp_path / "tf32", run, data)[0])
 
 
 def test_an_encoder_in_the_model_runs_in_bf16_too(corpus, tmp_path):
@@ -94,3 +110,70 @@ def test_embeddings_are_fp32_and_of_unit_length(corpus):
     torch.testing.assert_close(
         l2_normalise(torch.randn(50, 64).bfloat16()).norm(dim=1), torch.ones(50), rtol=0, atol=1e-6
     )
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize(
+    ("precision", "in_steps"), [("fp32", (False, False)), ("tf32", (True, True)), ("bf16", (False, True))]
+)
+def test_steps_on_a_gpu_are_in_the_runs_precision_and_validation_in_ieee_fp32(
+    corpus, tmp_path, precision, in_steps
+):
+    cuda = torch.device("cuda", torch.cuda.current_device())
+    run = tiny.change(tiny.FROZEN, precision=precision, schedule__epochs=1)
+    data = load_training_data(run, tiny.artefacts(corpus, run.encoder.name), cuda)
+    seen = {"train": set(), "eval": set()}
+
+    def watched(name, source):
+        def inputs(*arguments):
+            seen[name].add((torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32))
+            return source(*arguments)
+
+        return inputs
+
+    watching = dataclasses.replace(
+        data,
+        train_inputs=watched("train", data.train_inputs),
+        eval_inputs=watched("eval", data.eval_inputs),
+    )
+    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    train(run, watching, tmp_path / "out", tmp_path / "state", cuda)
+    assert seen == {"train": {in_steps}, "eval": {(False, False)}}
+    assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == before
+
+
+class Types(TorchDispatchMode):
+    """Remembers the types of all results on a GPU."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        for tensor in found if isinstance(found, tuple | list) else (found,):
+            if isinstance(tensor, torch.Tensor) and tensor.device.type == "cuda":
+                self.seen.add(tensor.dtype)
+        return found
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("projected", [False, True])
+def test_a_step_in_bf16_on_a_gpu_makes_no_fp16_tensor_and_its_gru_is_in_fp32(corpus, projected):
+    cuda = torch.device("cuda", torch.cuda.current_device())
+    run = tiny.change(tiny.FROZEN, precision="bf16", model__caption_projection=projected)
+    data = load_training_data(run, tiny.artefacts(corpus, run.encoder.name), cuda)
+    torch.manual_seed(0)
+    model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size).to(cuda)
+    states = []
+    model.text.register_forward_hook(lambda module, given, state: states.append(state))
+    optimiser = make_optimiser(model, 0.01)
+    batch = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=0))
+    inputs = step_inputs(data, batch, 0, cuda)
+    with fp32_products_in("bf16", cuda), Types() as types:
+        train_step(EmbeddingInBf16(model, cuda), optimiser, loss_function(run.loss), inputs, 2.0)
+    assert torch.bfloat16 in types.seen and torch.float16 not in types.seen
+    assert states[0].dtype == torch.float32
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())

@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from vsepp.components import component
-from vsepp.similarity.order import TILE_ON_CPU
+from vsepp.similarity.order import TILE_ON_CPU, TILE_ON_GPU
 from vsepp.training.step import StepInputs, loss_function
 
 PAIRS, QUERIES, DIM = 512, 128, 256
@@ -43,3 +43,15 @@ def test_nothing_is_larger_than_the_embeddings_the_scores_or_a_tile(loss, simila
     # Positions among the candidates are int64, twice as large as scores.
     assert largest.size <= max(4 * PAIRS * DIM, 8 * PAIRS * PAIRS, 4 * TILE_ON_CPU)
     assert largest.size < 4 * QUERIES * PAIRS * DIM / 16
+
+
+@pytest.mark.parametrize("form", ["squared", "root"])
+@pytest.mark.parametrize("negatives", [128, 512])
+def test_on_a_gpu_no_vector_is_made_for_each_pair_of_pairs_of_a_batch_of_the_papers_size(form, negatives):
+    batch, dim = 128, 1024
+    # Tensors of no device have shapes alone, and are cut as on a GPU.
+    images, captions = (torch.empty(negatives, dim, device="meta", requires_grad=True) for _ in range(2))
+    with Largest() as largest:
+        component("vsepp.similarity", "order", "scores")(images, captions, form=form).sum().backward()
+    assert largest.size == 4 * TILE_ON_GPU == 16 * 2**20
+    assert largest.size <= 4 * batch * batch * dim / 4

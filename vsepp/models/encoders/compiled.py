@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from vsepp.data.out_of_memory import is_out_of_memory
 from vsepp.errors import VseppError
 from vsepp.spec import EncoderSpec
 
@@ -43,7 +44,8 @@ def explained(spec: EncoderSpec, device: torch.device) -> Iterator[None]:
     Raises
     ------
     VseppError
-        For CUDA graphs on another device than a GPU, and where compiling fails, as without a compiler.
+        For CUDA graphs on another device than a GPU, and where compiling fails, as without a compiler. A lack of memory
+        passes as it is.
     """
     from torch._dynamo.exc import TorchDynamoException
 
@@ -57,6 +59,8 @@ def explained(spec: EncoderSpec, device: torch.device) -> Iterator[None]:
     try:
         yield
     except TorchDynamoException as error:
+        if is_out_of_memory(error):  # told as any other lack of memory, by who knows what else takes it
+            raise
         said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise VseppError(
             f"encoder {spec.name!r}: compile is {spec.compile!r}, but {spec.architecture} could not be compiled on "

@@ -13,6 +13,9 @@ from vsepp.models.text.packed_gru import last_states
 class TextEncoder(nn.Module):
     """ψ(c; θ_ψ) of Eq. 2: the GRU's state at `<end>`, the last token of a caption.
 
+    On a GPU it is computed in fp32 under autocast too; whether its products may be in TF32 is for
+    `vsepp.models.precision` to say.
+
     Parameters
     ----------
     vocabulary_size
@@ -54,5 +57,7 @@ class TextEncoder(nn.Module):
         words = PackedSequence(
             self.words(packed.data), packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices
         )
-        _, state = self.gru(words)
+        # Autocast would run cuDNN's GRU in fp16 whichever precision was asked for, on weights copied anew each time.
+        with torch.autocast("cuda", enabled=False):
+            _, state = self.gru(words)
         return state[0]
