@@ -3,28 +3,16 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+import specs
 import torch
 
 from vsepp.data.tokens import Tokens
 from vsepp.errors import VseppError
 from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import ModelSpec
 
 CPU = torch.device("cpu")
-SPEC = ModelSpec(
-    text_encoder="gru",
-    word_dim=4,
-    text_dim=6,
-    joint_dim=6,
-    caption_projection=False,
-    image_bias=True,
-    normalise_features=True,
-    normalise_images=False,
-    absolute=False,
-    similarity="order",
-    order_form="squared",
-)
+SPEC = dataclasses.replace(specs.MODEL, normalise_images=False, similarity="order")
 SPLITS = ["train", "test", "val", "test", "test", "train"]
 # Captions are not sorted by image, images have different numbers of them, and lengths are mixed.
 OWNERS = [3, 0, 1, 3, 4, 2, 1, 3, 5]

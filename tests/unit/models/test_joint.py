@@ -1,36 +1,16 @@
 import dataclasses
 
 import pytest
+import specs
 import torch
 from safetensors.torch import save_file
 
 from vsepp.errors import VseppError
 from vsepp.models.encoders import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise, load_joint
-from vsepp.spec import EncoderSpec, ModelSpec
 
-SPEC = ModelSpec(
-    text_encoder="gru",
-    word_dim=4,
-    text_dim=6,
-    joint_dim=6,
-    caption_projection=False,
-    image_bias=True,
-    normalise_features=True,
-    normalise_images=True,
-    absolute=False,
-    similarity="dot",
-    order_form="squared",
-)
-ENCODER = EncoderSpec(
-    name="resnet",
-    architecture="mini/resnet_mini",
-    weights="random",
-    input_size=24,
-    store_side=28,
-    mean=(0.5, 0.5, 0.5),
-    std=(0.25, 0.25, 0.25),
-)
+SPEC = specs.MODEL
+ENCODER = dataclasses.replace(specs.ENCODER, name="resnet", architecture="mini/resnet_mini")
 IDS, LENGTHS = torch.tensor([[1, 5, 2], [1, 2, 0]]), torch.tensor([3, 2])
 
 

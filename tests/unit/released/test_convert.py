@@ -3,6 +3,7 @@ import json
 from argparse import ArgumentParser
 
 import pytest
+import specs
 import torch
 import torchvision
 from legacy_files import (
@@ -23,65 +24,35 @@ from vsepp.models.encoders import build_encoder
 from vsepp.models.joint import load_joint, read_weights
 from vsepp.provenance.digests import file_digest
 from vsepp.released.convert import Checkpoint, fit_state, import_released, our_state, read_words
-from vsepp.spec import (
-    CropSpec,
-    EncoderSpec,
-    LossSpec,
-    ModelSpec,
-    RunSpec,
-    ScheduleSpec,
-    StoreSpec,
-    VocabularySpec,
-    from_json,
-    to_json,
-)
+from vsepp.spec import CropSpec, RunSpec, ScheduleSpec, StoreSpec, VocabularySpec, from_json, to_json
 
 WORDS = ["<pad>", "<start>", "<end>", "<unk>", "zebra", "a", "café"]
 WORD_DIM, DIM, FEATURE, SIDE = 5, 8, 128, 32
 
 
 def encoder_spec(architecture):
-    return EncoderSpec(
-        "vgg", architecture, "random", SIDE, SIDE, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    return dataclasses.replace(
+        specs.ENCODER,
+        architecture=architecture,
+        input_size=SIDE,
+        store_side=SIDE,
+        mean=(0.485, 0.456, 0.406),
+        std=(0.229, 0.224, 0.225),
     )
 
 
-MODEL = ModelSpec(
-    text_encoder="gru",
-    word_dim=WORD_DIM,
-    text_dim=DIM,
-    joint_dim=DIM,
-    caption_projection=False,
-    image_bias=True,
-    normalise_features=True,
-    normalise_images=True,
-    absolute=False,
-    similarity="dot",
-    order_form="root",
-)
-FROZEN = RunSpec(
+MODEL = dataclasses.replace(specs.MODEL, word_dim=WORD_DIM, text_dim=DIM, joint_dim=DIM, order_form="root")
+FROZEN = dataclasses.replace(
+    specs.RUN,
     id="coco-vsepp-1c",
-    system="VSE++",
-    dataset="coco",
-    trainset="1C",
-    restval=False,
     encoder=encoder_spec("mini/vgg_mini"),
-    finetune_from=None,
     train_store=StoreSpec("short_side", SIDE),
     eval_store=StoreSpec("short_side", SIDE),
     crop=CropSpec("1C", SIDE),
     vocabulary=VocabularySpec(("train", "val"), 4),
-    validation_images=None,
     model=MODEL,
-    loss=LossSpec("max_of_hinges", 0.2),
     schedule=ScheduleSpec(128, 30, 0.0002, 0.5, 0.1, 2.0),
-    encoder_mode="eval",
     legacy_steps=500,
-    rc_features="tape",
-    init_seed=0,
-    order_seed=0,
-    draw=0,
-    image_features="computed",
 )
 LIVE = dataclasses.replace(
     FROZEN,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import specs
 import torch
 from safetensors.torch import load_file
 
@@ -20,76 +21,22 @@ from vsepp.data.vocabulary import Vocabulary
 from vsepp.features.extract import extract_features
 from vsepp.features.tape_writer import TapeJob, write_tape
 from vsepp.models.encoders import build_encoder, save_encoder
-from vsepp.spec import (
-    CropSpec,
-    EncoderSpec,
-    LossSpec,
-    ModelSpec,
-    RunSpec,
-    ScheduleSpec,
-    StoreSpec,
-    VocabularySpec,
-    from_json,
-)
+from vsepp.spec import CropSpec, RunSpec, from_json
 from vsepp.training.data import Artefacts, load_training_data
 from vsepp.training.loop import train
 
 SPLITS = {"train": 20, "restval": 5, "val": 8, "test": 6}
 CAPTIONS_PER_IMAGE = 3
-SIDE, CROP = 28, 24
+SIDE, CROP = specs.ENCODER.store_side, specs.ENCODER.input_size
 TAPE_EPOCHS = 3
 CPU = torch.device("cpu")
 
 ENCODERS = {
-    name: EncoderSpec(
-        name=name,
-        architecture=f"mini/{name}_mini",
-        weights="random",
-        input_size=CROP,
-        store_side=SIDE,
-        mean=(0.5, 0.5, 0.5),
-        std=(0.25, 0.25, 0.25),
-    )
+    name: dataclasses.replace(specs.ENCODER, name=name, architecture=f"mini/{name}_mini")
     for name in ("vgg", "resnet")
 }
-MODEL = ModelSpec(
-    text_encoder="gru",
-    word_dim=6,
-    text_dim=10,
-    joint_dim=10,
-    caption_projection=False,
-    image_bias=True,
-    normalise_features=True,
-    normalise_images=True,
-    absolute=False,
-    similarity="dot",
-    order_form="squared",
-)
-FROZEN = RunSpec(
-    id="tiny",
-    system="VSE++",
-    dataset="coco",
-    trainset="1C",
-    restval=False,
-    encoder=ENCODERS["vgg"],
-    finetune_from=None,
-    train_store=StoreSpec("squash", SIDE),
-    eval_store=StoreSpec("squash", SIDE),
-    crop=CropSpec("1C", CROP),
-    vocabulary=VocabularySpec(("train",), 1),
-    validation_images=None,
-    model=MODEL,
-    loss=LossSpec("max_of_hinges", 0.2),
-    schedule=ScheduleSpec(
-        batch_size=16, epochs=3, learning_rate=0.01, drop_at=2 / 3, drop_factor=0.1, clip_norm=2.0
-    ),
-    encoder_mode="eval",
-    legacy_steps=2,
-    rc_features="tape",
-    init_seed=0,
-    order_seed=0,
-    draw=0,
-)
+MODEL = dataclasses.replace(specs.MODEL, word_dim=6, text_dim=10, joint_dim=10)
+FROZEN = dataclasses.replace(specs.RUN, model=MODEL)
 RC = dataclasses.replace(FROZEN, trainset="RC", crop=CropSpec("RC", CROP))
 LEGACY = dataclasses.replace(RC, encoder_mode="legacy")
 FINETUNED = dataclasses.replace(RC, id="tiny-ft", finetune_from="tiny")
