@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
-from dag import ROOT
+from dag import ROOT, cpu_seconds_of_children
 
 from vsepp.cli.reports import report_spec
 from vsepp.config import make_plan
@@ -229,6 +230,14 @@ def test_what_snakemake_made_is_versioned_by_dvc_without_being_made_again(reposi
     assert "Data and pipelines are up to date" in repository.call("dvc", "status").stdout
 
 
+def test_a_second_reproduction_takes_seconds(repository):
+    before = cpu_seconds_of_children()
+    output = repository.repro()
+    assert cpu_seconds_of_children() - before < 15
+    assert "Data and pipelines are up to date" in output
+    assert "Running stage" not in output
+
+
 def test_what_dvc_made_is_done_for_snakemake(repository):
     before = repository.manifests()
     change_fold_size(repository)
@@ -371,10 +380,14 @@ def test_a_killed_reproduction_goes_on(repository):
 
 
 def _kill_all(session):
-    """SIGKILL every process of a session: Snakemake's jobs have process groups of their own."""
-    listed = subprocess.run(
-        ["ps", "-o", "pid=", "-s", str(session)], capture_output=True, text=True, check=True
-    )
-    for pid in listed.stdout.split():
-        os.kill(int(pid), signal.SIGKILL)
+    """SIGKILL every process of a session, until none is left: Snakemake's jobs have process groups of their own."""
+    command = ["ps", "-o", "pid=,stat=", "-s", str(session)]
+    while True:
+        listed = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+        alive = [int(pid) for pid, state in map(str.split, listed) if not state.startswith("Z")]
+        if not alive:
+            break
+        for pid in alive:
+            with suppress(ProcessLookupError):  # it ended by itself
+                os.kill(pid, signal.SIGKILL)
     os.waitpid(session, 0)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,12 @@ class Workflow:
         """Runs that a dry run would train."""
         text = self.run("--dry-run", **config).stdout
         return set(re.findall(r"Train ([a-z0-9-]+), seed", text))
+
+
+def cpu_seconds_of_children():
+    """What processes that were started from here and waited for took; other tests do not count into it."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def finish(process, check=True):

@@ -3,9 +3,12 @@
 import csv
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import pytest
+from dag import ROOT, cpu_seconds_of_children
 
 pytestmark = pytest.mark.workflow
 
@@ -112,3 +115,13 @@ def test_no_job_takes_more_than_two_gigabytes(mini):
 def test_no_state_is_left_behind(mini):
     left = [path for path in mini.folder.rglob(".state/*") if path.suffix != ".lock"]
     assert left == []
+
+
+def test_all_of_it_verifies_within_five_seconds(mini):
+    command = [sys.executable, "-m", "vsepp.cli", "verify", "--params", str(ROOT / "params")]
+    before = cpu_seconds_of_children()
+    done = subprocess.run(command, cwd=mini.folder, capture_output=True, text=True)
+    assert cpu_seconds_of_children() - before < 5
+    assert done.returncode == 0, done.stdout + done.stderr
+    (count,) = re.findall(r"(\d+) artefacts verified", done.stdout)
+    assert int(count) > 32 * 3

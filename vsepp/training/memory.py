@@ -115,6 +115,6 @@ def _what_to_lower(run: RunSpec, resident: Mapping[str, int]) -> str:
         names.insert(0, f"loss.negative_set ({run.loss.negative_set})")
     if run.live_encoder:
         names.append(f"take a smaller encoder than {run.encoder.architecture}, which runs in every step")
-    lower = f"ower {', or '.join(names)}"
+    what = ", or ".join(names)
     data = move_data_off(resident)
-    return f"{data}. Or l{lower}" if data else f"L{lower}"
+    return f"{data}. Or lower {what}" if data else f"Lower {what}"
