@@ -557,7 +557,9 @@ class TestSeveral:
 
     def test_an_interrupt_ends_all_and_keeps_the_bytes(self, tmp_path, content):
         with serve({name: Served(content, bytes_per_second=2e5) for name in "ab"}) as server:
+            # Python leaves it ignored where these tests run as a shell's background job.
             program = (
+                "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
                 "from pathlib import Path\nfrom vsepp.sources.download import fetch_all\n"
                 "from vsepp.spec import SourceSpec\nfolder = Path({!r})\n"
                 "fetch_all([(SourceSpec(n, mirrors=(u,)), folder / n) for n, u in {!r}], folder / 'lock.yaml')"
