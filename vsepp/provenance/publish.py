@@ -59,7 +59,10 @@ def _unfinished(output: Path, identity: Mapping[str, Any], present: Path) -> Ite
             continue
         try:
             theirs = json.loads(name.read_text(encoding="utf-8"))
-        except ValueError:  # killed while it was written, before anything else was
+        except (
+            ValueError,
+            FileNotFoundError,
+        ):  # killed while it was written, or done meanwhile beside this one
             continue
         if theirs["output"] == output.name:
             yield name.with_suffix(""), differences(theirs, identity, "there")

@@ -103,6 +103,14 @@ def test_a_state_folder_that_was_killed_while_it_got_its_name_is_no_obstacle(tmp
         assert state.is_dir()
 
 
+def test_a_step_that_ends_beside_another_one_does_not_stop_it(tmp_path):
+    """Its file is still listed, and no longer there: as a link to nothing is."""
+    (tmp_path / ".state" / "0123").mkdir(parents=True)
+    (tmp_path / ".state" / "0123.json").symlink_to("gone")
+    with state_folder(tmp_path / "out", spec={}) as state:
+        assert state.is_dir()
+
+
 def test_publish_moves_files_into_place(tmp_path):
     (tmp_path / "new").write_text("new")
     (tmp_path / "old").write_text("old")
