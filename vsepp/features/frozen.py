@@ -1,7 +1,7 @@
 """Run a frozen encoder over crops, so that a crop's feature does not depend on what else is in its batch.
 
 Matrix products may add in another order in a batch of another size. So every caller goes through
-`encode_crops`, which always runs `encode_batch` crops and pads the last ones. On a CPU a crop's feature is then
+`start_encoding`, which always runs `encode_batch` crops and pads the last ones. On a CPU a crop's feature is then
 the same, bit for bit, in every position, beside any other crops and with any number of threads, with each precision
 and memory format that an encoder's spec can name, compiled too (tests hold the encoders to it); so a tape holds what
 `inline` computes, with the same spec. On a GPU it is the same as far as the libraries keep to one algorithm per
@@ -33,15 +33,17 @@ def encode_batch(size: int, device: torch.device) -> int:
     return _LARGE_ON_CPU if device.type == "cpu" and size > _LARGE_PIXELS else ENCODE_BATCH
 
 
-def encode_crops(
+def start_encoding(
     store: np.ndarray | torch.Tensor,
     encoder: ImageEncoder,
     rows: np.ndarray,
     boxes: np.ndarray,
     flips: np.ndarray,
     device: torch.device,
-) -> np.ndarray:
+) -> Callable[[], np.ndarray]:
     """Features of crops under a frozen encoder, in evaluation mode, in its spec's precision whatever the caller's.
+
+    A GPU is not waited for, so that it has work while results are looked at.
 
     Parameters
     ----------
@@ -56,29 +58,13 @@ def encode_crops(
 
     Returns
     -------
-    np.ndarray
-        float32 `(n, dim)`, not normalised.
+    Callable
+        Waits for the features, checks them and gives them, float32 `(n, dim)`, not normalised; any thread may call it.
 
     Raises
     ------
     VseppError
-        When a feature is not finite, naming the image's row.
-    """
-    return start_encoding(store, encoder, rows, boxes, flips, device)()
-
-
-def start_encoding(
-    store: np.ndarray | torch.Tensor,
-    encoder: ImageEncoder,
-    rows: np.ndarray,
-    boxes: np.ndarray,
-    flips: np.ndarray,
-    device: torch.device,
-) -> Callable[[], np.ndarray]:
-    """Do what `encode_crops` does without waiting for a GPU, so that it has work while results are looked at.
-
-    Takes what `encode_crops` takes. Gives a function that any thread can call: it waits for the features, checks
-    them and returns them.
+        By what is returned: when a feature is not finite, naming the image's row.
     """
     encoder.to(device).eval()
     features = encode_there(store, encoder, rows, boxes, flips, device)
@@ -107,7 +93,7 @@ def encode_there(
 ) -> torch.Tensor:
     """Features of crops, left on the device: float32 `(n, dim)`, not checked; a GPU is not waited for.
 
-    Takes what `encode_crops` takes, the encoder in evaluation mode and on `device` already.
+    Takes what `start_encoding` takes, the encoder in evaluation mode and on `device` already.
     """
     features = torch.empty((len(rows), encoder.dim), device=device)
     # Repeating the first crop fills up the last batch.

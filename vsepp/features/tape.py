@@ -33,7 +33,7 @@ def epoch_file(epoch: int) -> str:
     return f"epoch-{epoch:03d}.npy"
 
 
-def random_crop_features(
+def start_random_crop_features(
     store: np.ndarray | torch.Tensor,
     encoder: ImageEncoder,
     crop: CropSpec,
@@ -42,8 +42,8 @@ def random_crop_features(
     draw: int,
     epoch: int,
     device: torch.device,
-) -> np.ndarray:
-    """Features of the random crops that these captions' images have in an epoch.
+) -> Callable[[], np.ndarray]:
+    """Features of the random crops that these captions' images have in an epoch; a GPU is not waited for.
 
     Parameters
     ----------
@@ -64,28 +64,14 @@ def random_crop_features(
 
     Returns
     -------
-    np.ndarray
-        float16 `(n, dim)`, not normalised.
+    Callable
+        Waits for the features and gives them, float16 `(n, dim)`, not normalised.
 
     Raises
     ------
     VseppError
-        When the crop does not fit, or a feature is too large for 16 bits.
+        When the crop does not fit; by what is returned, when a feature is too large for 16 bits.
     """
-    return start_random_crop_features(store, encoder, crop, image_rows, caption_ids, draw, epoch, device)()
-
-
-def start_random_crop_features(
-    store: np.ndarray | torch.Tensor,
-    encoder: ImageEncoder,
-    crop: CropSpec,
-    image_rows: np.ndarray,
-    caption_ids: np.ndarray,
-    draw: int,
-    epoch: int,
-    device: torch.device,
-) -> Callable[[], np.ndarray]:
-    """Do what `random_crop_features` does without waiting for a GPU; gives a function that waits and returns them."""
     check_size(encoder, crop)
     boxes, flips = crop_boxes(caption_ids, draw, epoch, crop, store.shape[1])
     features = start_encoding(store, encoder, np.asarray(image_rows, np.int64), boxes, flips, device)
@@ -186,7 +172,7 @@ class InlineFeatures:
     Parameters
     ----------
     store, encoder, crop, draw, device
-        As `random_crop_features` takes them; the encoder is put into evaluation mode and moved here.
+        As `start_random_crop_features` takes them; the encoder is put into evaluation mode and moved here.
     image_rows, caption_ids
         `(n_captions,)`, the image and the id of every row of the captions table.
     """

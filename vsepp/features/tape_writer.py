@@ -81,12 +81,12 @@ def write_tape(
     job
         What to write and where.
     store, encoder, device
-        As `random_crop_features` takes them.
+        As `start_random_crop_features` takes them.
 
     Raises
     ------
     VseppError
-        When the disk cannot hold the tape, and as `random_crop_features` does.
+        When the disk cannot hold the tape, and as `start_random_crop_features` does.
     """
     begin_tape(job)
     write_epochs(job, store, encoder, device=device, alone=True)
@@ -119,7 +119,7 @@ def write_epochs(
     job
         Begun with `begin_tape`.
     store, encoder, device
-        As `random_crop_features` takes them.
+        As `start_random_crop_features` takes them.
     alone
         No other process works for this step: one that is at an epoch belongs to a step that was killed, and its end
         is waited for.

@@ -5,7 +5,7 @@ import torch
 from vsepp.data.placement import Placement
 from vsepp.errors import VseppError
 from vsepp.features.crops import fixed_boxes
-from vsepp.features.frozen import ENCODE_BATCH, encode_crops
+from vsepp.features.frozen import ENCODE_BATCH, start_encoding
 from vsepp.features.needs import pass_bytes, pass_explained
 from vsepp.models.encoders import build_encoder
 from vsepp.spec import CropSpec, EncoderSpec
@@ -35,9 +35,9 @@ def store(count: int, size: int = SIZE) -> np.ndarray:
 
 def encode(images, encoder, rows, device=CPU) -> np.ndarray:
     boxes, flips = fixed_boxes(CropSpec(kind="1C", size=images.shape[1]), images.shape[1])
-    return encode_crops(
+    return start_encoding(
         images, encoder, rows, np.repeat(boxes, len(rows), 0), np.repeat(flips, len(rows)), device
-    )
+    )()
 
 
 @pytest.fixture

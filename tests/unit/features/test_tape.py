@@ -7,7 +7,7 @@ import torch
 from vsepp.errors import VseppError
 from vsepp.features.crops import crop_boxes
 from vsepp.features.growing import GrowingRows, append_behind
-from vsepp.features.tape import InlineFeatures, Tape, random_crop_features
+from vsepp.features.tape import InlineFeatures, Tape, start_random_crop_features
 from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, write_tape
 from vsepp.models.encoders import build_encoder
 from vsepp.spec import CropSpec, EncoderSpec
@@ -95,7 +95,9 @@ def test_rc_reads_its_part_of_the_tape_of_rc_with_rv(tmp_path, store, encoder):
 
 def test_features_are_those_of_the_crop_of_the_captions_image(store, encoder):
     rows = np.array([5, 100])
-    features = random_crop_features(store, encoder, CROPS[0], IMAGE_ROWS[rows], CAPTION_IDS[rows], 4, 1, CPU)
+    features = start_random_crop_features(
+        store, encoder, CROPS[0], IMAGE_ROWS[rows], CAPTION_IDS[rows], 4, 1, CPU
+    )()
     boxes, _ = crop_boxes(CAPTION_IDS[rows], 4, 1, CROPS[0], SIDE)
     for feature, row, (top, left, _, _) in zip(features, rows, boxes, strict=True):
         crop = store[IMAGE_ROWS[row], top : top + SIZE, left : left + SIZE]
@@ -166,7 +168,7 @@ def test_a_feature_too_large_for_16_bits_is_refused(store):
     with torch.no_grad():
         encoder.network[-3].bias[3] = 70_000
     with pytest.raises(VseppError, match=r"caption 1007, image row 0: a feature of 7e\+04 does not fit"):
-        random_crop_features(store, encoder, CROPS[0], np.array([0]), np.array([1007]), 0, 0, CPU)
+        start_random_crop_features(store, encoder, CROPS[0], np.array([0]), np.array([1007]), 0, 0, CPU)()
 
 
 def test_captions_out_of_order_are_refused(tmp_path, store, encoder):
@@ -205,9 +207,9 @@ def test_inline_features_stay_on_the_gpu_rounded_as_on_the_tape_and_nothing_wait
         found = inline.rows(1, TRAINED)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    expected = random_crop_features(
+    expected = start_random_crop_features(
         store, encoder, CROPS[0], IMAGE_ROWS[TRAINED], CAPTION_IDS[TRAINED], 4, 1, cuda
-    )
+    )()
     assert found.dtype == torch.float16 and found.device == cuda and not found.is_inference()
     np.testing.assert_array_equal(found.cpu().numpy().view(np.uint16), expected.view(np.uint16))
 
