@@ -1,39 +1,212 @@
-"""Find a component that a run names: a module of a package, imported when it is asked for.
+"""Components: losses, similarities, text encoders, families of image encoders and readers, found by name.
 
-There is no registry: a module that lists all losses would tie every run to all of them, and an edit of one
-loss would retrain the runs of every other.
+A component is a module. One of ours lies in the package of its kind and bears its name; an installed package offers
+others by entry points, whose group is the name of that package: `[project.entry-points."vsepp.losses"]`. There is no
+registry: a module that lists all losses would tie every run to all of them, and an edit of one loss would retrain the
+runs of every other.
+
+What a component says of itself is read from its source, without running it, so that parameters are checked on a machine
+that has no torch:
+
+- `class Options`: a frozen dataclass, each field with a default and the string below it that documents it. Names that
+  it may use: the builtins of numbers, text and tuples, and `Literal`;
+- `CITATION`: where the component comes from, as pages and model cards print it;
+- constants in capitals, such as `NEEDS` and `READS` of a loss.
 """
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import importlib
+import importlib.util
 import pkgutil
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
 
 from vsepp.errors import VseppError
+from vsepp.spec import Component
+
+KINDS: dict[str, str] = {
+    "loss": "vsepp.losses",
+    "similarity": "vsepp.similarity",
+    "text encoder": "vsepp.models.text",
+    "image encoder": "vsepp.models.image",
+    "reader": "vsepp.data.readers",
+}
+"""Kind of component → the package of ours, and the group of entry points of others."""
+REQUIRED: dict[str, str] = {
+    "loss": "loss",
+    "similarity": "score",
+    "text encoder": "TextEncoder",
+    "image encoder": "build",
+    "reader": "read",
+}
+"""What a module must define to be a component of a kind; modules without it are helpers."""
 
 
-def component(package: str, name: str, attribute: str) -> Any:
-    """Give `attribute` of the module `package.name`.
+@dataclass(frozen=True)
+class Description:
+    """What a component says of itself."""
+
+    name: str
+    module: str
+    """Dotted name."""
+    options: type
+    """Its `Options`, a frozen dataclass; one without fields where it has none."""
+    documented: dict[str, str]
+    """Option → what its documentation says."""
+    constants: dict[str, Any]
+
+    @property
+    def citation(self) -> str:
+        """Where it comes from; empty where it does not say."""
+        return self.constants.get("CITATION", "")
+
+
+def load(kind: str, name: str) -> ModuleType:
+    """Import a component.
 
     Parameters
     ----------
-    package
-        Dotted name, such as `vsepp.losses`.
+    kind
+        One of `KINDS`.
     name
-        A module in it, such as `max_of_hinges`.
-    attribute
-        What such a module must define; modules without it are helpers and not components.
+        Such as `max_of_hinges`.
 
     Raises
     ------
     VseppError
-        When there is no such component, with a list of those there are.
+        When there is no such component, with a list of those there are; when several packages offer one name.
     """
-    modules = [module.name for module in pkgutil.iter_modules(importlib.import_module(package).__path__)]
-    if name in modules:
-        module = importlib.import_module(f"{package}.{name}")
-        if hasattr(module, attribute):
-            return getattr(module, attribute)
-    known = [other for other in modules if hasattr(importlib.import_module(f"{package}.{other}"), attribute)]
-    raise VseppError(f"{package}: no component named {name!r}; expected one of {', '.join(sorted(known))}")
+    return importlib.import_module(module_name(kind, name))
+
+
+def options(kind: str, component: Component) -> Any:
+    """A component's `Options`, made from what a spec says; errors as in `load`, and on options that it refuses."""
+    made = describe(kind, component.name)
+    module = load(kind, component.name)
+    try:
+        return getattr(module, "Options", made.options)(**component.options)
+    except (TypeError, ValueError) as error:
+        raise VseppError(f"{kind} {component.name!r}: {error}; its options are {known_options(made)}") from error
+
+
+def known_options(described: Description) -> str:
+    """The names of a component's options, for messages."""
+    return ", ".join(f.name for f in dataclasses.fields(described.options)) or "none"
+
+
+@cache
+def module_name(kind: str, name: str) -> str:
+    """Dotted name of a component's module, found without importing it; errors as in `load`."""
+    package = KINDS[kind]
+    found = {point.value: point.dist.name for point in entry_points(group=package, name=name)}
+    if name in _ours(kind):
+        found[f"{package}.{name}"] = "vsepp"
+    if len(found) > 1:
+        offers = ", ".join(f"{dist} ({module})" for module, dist in sorted(found.items()))
+        raise VseppError(f"{kind} {name!r} is offered by several packages: {offers}; uninstall all but one")
+    if not found:
+        raise VseppError(f"no {kind} is named {name!r}; there are {', '.join(known(kind))}")
+    return next(iter(found))
+
+
+def known(kind: str) -> list[str]:
+    """Names of all components of a kind, ours and those of other packages."""
+    return sorted({*_ours(kind), *(point.name for point in entry_points(group=KINDS[kind]))})
+
+
+@cache
+def _ours(kind: str) -> frozenset[str]:
+    folder = source_file(KINDS[kind]).parent
+    names = (module.name for module in pkgutil.iter_modules([str(folder)]))
+    return frozenset(name for name in names if REQUIRED[kind] in _defined(f"{KINDS[kind]}.{name}"))
+
+
+@cache
+def describe(kind: str, name: str) -> Description:
+    """What a component says of itself, read from its source; errors as in `load`."""
+    module = module_name(kind, name)
+    tree = parsed(module)
+    constants, node = {}, None
+    for statement in tree.body:
+        if isinstance(statement, ast.ClassDef) and statement.name == "Options":
+            node = statement
+        elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            target = statement.targets[0].id
+            if target.isupper() and not target.startswith("_"):
+                try:
+                    constants[target] = ast.literal_eval(statement.value)
+                except ValueError:
+                    continue
+    if node is None:
+        node = ast.parse("@dataclass(frozen=True)\nclass Options:\n    pass").body[0]
+    names: dict[str, Any] = {"dataclass": dataclass, "Literal": Literal, "__name__": module}
+    try:
+        # One class, and not the module: that may need what is not installed here.
+        exec(compile(ast.Module([node], []), str(source_file(module)), "exec", dont_inherit=True), names)
+        made = names["Options"]
+        made()
+    except (NameError, TypeError, ValueError, SyntaxError) as error:
+        raise VseppError(
+            f"{source_file(module)}: class Options: {error}; expected a frozen dataclass of numbers, text and Literals, "
+            "each with a default"
+        ) from error
+    return Description(name, module, made, _documented(node), constants)
+
+
+def _documented(node: ast.stmt) -> dict[str, str]:
+    """Field → the string below it."""
+    found = {}
+    body = node.body  # type: ignore[attr-defined]
+    for statement, after in zip(body, body[1:], strict=False):
+        text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and after.value.value
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and text:
+            found[statement.target.id] = " ".join(str(text).split())
+    return found
+
+
+def _defined(module: str) -> set[str]:
+    """Names that a module defines or imports at its top level."""
+    found = set()
+    for statement in parsed(module).body:
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            found.add(statement.name)
+        elif isinstance(statement, ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in statement.names}
+        elif isinstance(statement, ast.Assign):
+            found |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
+    return found
+
+
+@cache
+def parsed(module: str) -> ast.Module:
+    """Syntax tree of a module, found without importing it; not to be changed."""
+    return ast.parse(source_file(module).read_text(encoding="utf-8"))
+
+
+@cache
+def source_file(module: str) -> Path:
+    """File of a module or of a package's `__init__`, found without importing it.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        When there is none.
+    """
+    top, *rest = module.split(".")
+    spec = importlib.util.find_spec(top)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"{module}: no package {top} is installed")
+    path = Path(spec.origin)
+    if rest:
+        path = path.parent.joinpath(*rest)
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if not path.is_file():
+        raise ModuleNotFoundError(f"{module}: no module at {path}")
+    return path

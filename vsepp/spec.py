@@ -3,6 +3,9 @@
 Every step takes one of these and nothing else decides what it computes. `vsepp.config` makes them from
 `params/`; `to_json` and `from_json` carry them to a step's command line, so that a training step runs on a
 machine that has none of the configuration's dependencies.
+
+Canonical JSON leaves out a field that has its default: a new field with a default changes no digest but of what
+uses it. So a default here, once released, stays as it is.
 """
 
 from __future__ import annotations
@@ -21,6 +24,18 @@ S = TypeVar("S")
 
 Split = Literal["train", "restval", "val", "test"]
 SPLITS: tuple[str, ...] = typing.get_args(Split)
+
+
+@dataclass(frozen=True)
+class Component:
+    """A component by its name, with its options: `{"name": "max_of_hinges", "margin": 0.3}` in JSON.
+
+    See `vsepp.components` for where components are found and what their options are.
+    """
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    """Those that differ from the defaults of the component's `Options`."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +64,8 @@ class CorpusSpec:
 
     name: str
     """The entry of `datasets.yaml`: `coco2014`, `flickr30k`, `flickr8k`, ..."""
-    reader: Literal["coco", "karpathy", "flickr8k", "precomp"]
+    reader: Component
+    """A module of `vsepp.data.readers`."""
     files: dict[str, str]
     """Role of a file for the reader (`images`, `splits`, `captions`, ...) → path of the file, zip or folder."""
     captions_per_image: int | None = None
@@ -79,7 +95,7 @@ class EncoderSpec:
     """An image encoder cut at its penultimate layer."""
 
     name: str
-    """Its role in the paper: `vgg` or `resnet`."""
+    """The role that papers give it, such as `vgg`."""
     architecture: str
     """`mini/vgg_mini`, `torchvision/vgg19`, `lite/efficientnet_lite0`, ..."""
     weights: str
@@ -99,6 +115,13 @@ class EncoderSpec:
     """How its images and weights lie in memory."""
     compile: Literal["off", "default", "cuda_graphs"] = "off"
     """Whether `torch.compile` translates its network, for `cuda_graphs` replayed as CUDA graphs."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Those of its family that differ from the defaults."""
+
+    @property
+    def family(self) -> Component:
+        """The component of `vsepp.models.image` that builds it."""
+        return Component(self.architecture.partition("/")[0], self.options)
 
 
 @dataclass(frozen=True)
@@ -163,32 +186,16 @@ class ScheduleSpec:
     drop_factor: float
     clip_norm: float
     """Largest global L2 norm of the gradient."""
-
-
-@dataclass(frozen=True)
-class LossSpec:
-    """A loss over the similarities of a batch."""
-
-    name: str
-    """A module of `vsepp.losses`: `sum_of_hinges` (SH, Eq. 5) or `max_of_hinges` (MH, Eq. 6)."""
-    margin: float
     negative_set: int | None = None
     """Pairs among which negatives are sought; `None` is the batch. Section 3.6."""
-    mask_same_image: bool = False
-    """Leave captions of the query's own image out of the negatives."""
-    curriculum: float = 0.0
-    """Fraction of the epochs trained with SH before this loss. Section 3.5."""
 
 
 @dataclass(frozen=True)
 class ModelSpec:
     """The joint embedding of Eqs. 1–3."""
 
-    text_encoder: str
-    """A module of `vsepp.models.text`."""
-    word_dim: int
-    text_dim: int
-    """D_ψ, size of the text encoder's state."""
+    text: Component
+    """The text encoder, a module of `vsepp.models.text`. Its options have `dim`, D_ψ, the size of its state."""
     joint_dim: int
     """D, size of the joint space."""
     caption_projection: bool
@@ -201,10 +208,8 @@ class ModelSpec:
     """L2-normalise the image embedding; false for VSE0, whose similarity is then a dot product."""
     absolute: bool
     """Take absolute values of both embeddings (Order0)."""
-    similarity: str
-    """A module of `vsepp.similarity`: `dot` or `order`."""
-    order_form: Literal["squared", "root"]
-    """−‖max(0, g−f)‖² (paper) or −‖max(0, g−f)‖ (released code)."""
+    similarity: Component
+    """A module of `vsepp.similarity`."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +220,7 @@ class RunSpec:
     system: str
     """VSE0, VSE++, Order0 or Order++."""
     dataset: str
-    """The role that the corpus plays: `coco` or `flickr`."""
+    """The role that the corpus plays, a name that papers use and presets fill."""
     trainset: Literal["1C", "10C", "RC"]
     restval: bool
     """Train on restval (rV) too."""
@@ -229,7 +234,8 @@ class RunSpec:
     validation_images: int | None
     """Validate on at most the first so many validation images, in file order; `None` takes all."""
     model: ModelSpec
-    loss: LossSpec
+    loss: Component
+    """A module of `vsepp.losses`."""
     schedule: ScheduleSpec
     encoder_mode: Literal["eval", "legacy"]
     """`legacy`: training mode until the first validation of every epoch, as the released code has it."""
@@ -268,8 +274,33 @@ class RunSpec:
 
 
 def to_dict(spec: Any) -> dict[str, Any]:
-    """Plain dictionary of a spec, nested specs included."""
-    return dataclasses.asdict(spec)
+    """Plain dictionary of a spec, nested specs included, without the fields that have their default.
+
+    Of plain JSON values alone, so that it equals what a manifest holds.
+    """
+    return _plain(spec)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Component):
+        return {"name": value.name, **_plain(value.options)}
+    if dataclasses.is_dataclass(value):
+        return {
+            f.name: _plain(getattr(value, f.name))
+            for f in dataclasses.fields(value)
+            if not _has_default(f, getattr(value, f.name))
+        }
+    if isinstance(value, typing.Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _has_default(f: dataclasses.Field[Any], value: Any) -> bool:
+    if f.default_factory is not dataclasses.MISSING:
+        return value == f.default_factory()
+    return f.default is not dataclasses.MISSING and value == f.default
 
 
 def to_json(spec: Any) -> str:
@@ -316,6 +347,8 @@ def from_json(kind: type[S], text_or_path: str) -> S:
 
 def _revive(hint: Any, value: Any) -> Any:
     """Turn JSON's lists and objects back into the tuples and specs that the annotation names."""
+    if hint is Component:
+        return Component(value["name"], {key: item for key, item in value.items() if key != "name"})
     if dataclasses.is_dataclass(hint):
         return from_dict(hint, value)  # type: ignore[arg-type]
     origin = typing.get_origin(hint)

@@ -38,8 +38,8 @@ from vsepp.features.extract import FILE, extract_features
 from vsepp.features.frozen import encode_batch
 from vsepp.features.needs import pass_bytes
 from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, write_tape
-from vsepp.models.encoders import load_encoder
-from vsepp.models.encoders.base import ImageEncoder
+from vsepp.models.image import load_encoder
+from vsepp.models.image.base import ImageEncoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in, products_in
 from vsepp.spec import CorpusSpec, RunSpec

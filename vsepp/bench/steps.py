@@ -10,7 +10,7 @@ import torch
 from vsepp.bench.case import Case
 from vsepp.bench.measurement import Measurement
 from vsepp.bench.variants import OverPadding
-from vsepp.models.encoders import load_encoder
+from vsepp.models.image import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in
 from vsepp.training.batches import epoch_batches

@@ -23,7 +23,7 @@ from vsepp.cli import (
     versions,
 )
 from vsepp.errors import VseppError
-from vsepp.progress import configure_logging
+from vsepp.runtime.progress import configure_logging
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp import devices
+from vsepp.runtime import devices
 from vsepp.errors import VseppError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def gpu_count() -> int:
 def use_machine(given: argparse.Namespace, facts: dict[str, Any]) -> torch.device:
     """Set the threads, choose the device and record both.
 
-    A GPU is taken from the machine's locks and kept until the process ends; see `vsepp.devices.claim`. Under
+    A GPU is taken from the machine's locks and kept until the process ends; see `vsepp.runtime.devices.claim`. Under
     `torchrun` each process has the GPU of its local rank and takes no lock.
 
     Raises

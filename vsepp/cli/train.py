@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vsepp import devices
+from vsepp.runtime import devices
 from vsepp.cli.common import (
     add_data_on,
     add_folders,

@@ -16,7 +16,7 @@ from vsepp.data.host_memory import available_memory
 from vsepp.data.out_of_memory import gib, move_data_off
 from vsepp.data.placed import Placed, in_file
 from vsepp.errors import VseppError
-from vsepp.progress import track_bytes
+from vsepp.runtime.progress import track_bytes
 
 log = logging.getLogger("vsepp")
 

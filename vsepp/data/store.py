@@ -18,7 +18,7 @@ from vsepp.data.containers import role_path
 from vsepp.data.decode import Chunk, ChunkResult, decode_chunk, end_with_parent
 from vsepp.data.problems import refuse
 from vsepp.errors import VseppError
-from vsepp.progress import track
+from vsepp.runtime.progress import track
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import write_text
 from vsepp.provenance.publish import publish

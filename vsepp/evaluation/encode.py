@@ -20,7 +20,7 @@ from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.features.crops import fixed_boxes, gather_crops
 from vsepp.features.extract import CachedFeatures
-from vsepp.models.encoders import ImageEncoder, build_encoder, load_encoder
+from vsepp.models.image import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, load_joint, read_weights
 from vsepp.models.precision import products_in
 from vsepp.spec import RunSpec

@@ -15,7 +15,7 @@ from vsepp.data.problems import refuse
 from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, PREFIXES, ROLE, feature_files, member_of
 from vsepp.errors import VseppError
 from vsepp.features.growing import GrowingRows
-from vsepp.progress import track
+from vsepp.runtime.progress import track
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space
 from vsepp.spec import CorpusSpec

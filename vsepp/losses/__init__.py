@@ -1,4 +1,47 @@
-"""Ranking losses over the similarities of a batch: one module each, with a function `loss`.
+"""Losses over the similarities of a batch: one module each, found by its name (`vsepp.components`).
 
-`loss(scores, margin, *, queries, negatives, image_of)` is the loss summed over queries and both directions.
+A loss is a function of `scores[image, caption]`, with the pairs on the diagonal:
+
+    loss(scores, options, batch) -> scalar, summed over queries and both directions
+
+`options` is the module's `Options`, a frozen dataclass whose defaults are the paper's; `batch` says what else is known
+of the pairs. Beside `loss` and `Options` a module may define
+
+- `CITATION`: where the loss comes from;
+- `needs(options)`: which of `image_rows` and `caption_rows` it wants in `batch`; they are `None` otherwise;
+- `READS`: roles of the artefacts it reads, such as `("corpus",)`;
+- `class State(torch.nn.Module)`, made once as `State(options, folders)`: parameters of its own, which are trained,
+  clipped and checkpointed with the model's, and what it has read from the folders (role → path) of `READS`.
 """
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What is known of the n pairs behind `scores`, besides the scores."""
+
+    queries: int | None = None
+    """The first so many pairs are queries; `None` means all."""
+    negatives: torch.Tensor | None = None
+    """int64 `(m,)`, positions among the n pairs of the candidates for negatives (Section 3.6); `None` means all."""
+    image_rows: torch.Tensor | None = None
+    """int64 `(n,)`, each pair's row of the images table: pairs with equal ones show the same image."""
+    caption_rows: torch.Tensor | None = None
+    """int64 `(n,)`, each pair's row of the captions table."""
+    epoch: int = 0
+    """From 0."""
+    epochs: int = 1
+    """Of the whole training."""
+    state: Any = None
+    """The loss's own `State`, where it has one."""
+
+
+WHOLE = Batch()
+"""All pairs are queries and candidates, and nothing else is known of them."""

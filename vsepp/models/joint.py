@@ -9,7 +9,7 @@ from torch import nn
 
 from vsepp.components import component
 from vsepp.errors import VseppError
-from vsepp.models.encoders.base import ImageEncoder
+from vsepp.models.image.base import ImageEncoder
 from vsepp.spec import ModelSpec
 
 # Below this length a vector has no direction to keep.

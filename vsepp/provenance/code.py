@@ -36,7 +36,7 @@ def pretraining_code(specs: list[EncoderSpec]) -> str:
 
 def encoder_code(spec: EncoderSpec) -> str:
     """Digest for an encoder with imported weights."""
-    return code_digest("vsepp.models.encoders.pretrained", _family(spec))
+    return code_digest("vsepp.models.image.pretrained", _family(spec))
 
 
 def features_code(spec: EncoderSpec) -> str:
@@ -85,7 +85,7 @@ def report_code() -> str:
 
 
 def _family(spec: EncoderSpec) -> str:
-    return f"vsepp.models.encoders.{spec.architecture.partition('/')[0]}"
+    return f"vsepp.models.image.{spec.architecture.partition('/')[0]}"
 
 
 def _model(run: RunSpec) -> list[str]:

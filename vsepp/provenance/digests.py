@@ -19,7 +19,7 @@ _NOT_COMPUTATION = tuple(
     for name in (
         "spec",
         "errors",
-        "progress",
+        "runtime",
         "components",
         "provenance",
         "cli",

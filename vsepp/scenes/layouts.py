@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from vsepp.errors import VseppError
-from vsepp.progress import track
+from vsepp.runtime.progress import track
 from vsepp.scenes.grammar import tokenise, write_captions
 from vsepp.scenes.render import jpeg, render_scene
 from vsepp.scenes.settings import Settings

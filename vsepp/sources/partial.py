@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from io import FileIO
 from pathlib import Path
 
-from vsepp.progress import track_bytes
+from vsepp.runtime.progress import track_bytes
 from vsepp.provenance.manifest import write_text
 
 _BLOCK = 1 << 20

@@ -14,7 +14,7 @@ import yaml
 from filelock import FileLock
 
 from vsepp.errors import VseppError
-from vsepp.progress import track_bytes
+from vsepp.runtime.progress import track_bytes
 from vsepp.provenance.manifest import read_sidecar, sidecar_path, write_text
 from vsepp.spec import SourceSpec
 

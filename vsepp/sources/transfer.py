@@ -14,7 +14,7 @@ import requests
 
 from vsepp import __version__
 from vsepp.errors import VseppError
-from vsepp.progress import track_bytes
+from vsepp.runtime.progress import track_bytes
 from vsepp.sources.partial import Origin, Partial
 from vsepp.spec import SourceSpec
 

@@ -16,7 +16,7 @@ from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.evaluation.ranks_on_device import ranks_on_device
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in
-from vsepp.progress import track
+from vsepp.runtime.progress import track
 from vsepp.training.batches import Batch, epoch_batches, steps_per_epoch
 from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, Group

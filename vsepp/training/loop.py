@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.models.encoders import load_encoder
+from vsepp.models.image import load_encoder
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, read_weights
 from vsepp.provenance.publish import publish
 from vsepp.spec import RunSpec, to_dict, to_json

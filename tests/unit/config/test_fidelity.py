@@ -25,7 +25,7 @@ from vsepp.data.tokens import UNKNOWN
 from vsepp.errors import VseppError
 from vsepp.evaluation.encode import split_rows
 from vsepp.features.crops import crop_boxes, gather_crops
-from vsepp.models.encoders import load_encoder
+from vsepp.models.image import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.spec import CorpusSpec
 from vsepp.training.loop import train

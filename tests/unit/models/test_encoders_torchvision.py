@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from vsepp.errors import VseppError
-from vsepp.models.encoders import ImageEncoder, build_encoder, load_state
-from vsepp.models.encoders.torchvision import cut
+from vsepp.models.image import ImageEncoder, build_encoder, load_state
+from vsepp.models.image.torchvision import cut
 from vsepp.spec import EncoderSpec
 
 

@@ -10,7 +10,7 @@ import termios
 import pytest
 
 from vsepp import progress
-from vsepp.progress import track_bytes
+from vsepp.runtime.progress import track_bytes
 
 
 def test_lines_tell_bytes_rate_and_the_time_left(caplog, monkeypatch):
@@ -45,7 +45,7 @@ def test_no_line_says_it_is_done_after_a_failure(caplog):
 
 
 def test_a_terminal_gets_a_bar():
-    program = "from vsepp.progress import track_bytes\nwith track_bytes(4_000_000, 'a.zip', 1_000_000) as a: a(3_000_000)"
+    program = "from vsepp.runtime.progress import track_bytes\nwith track_bytes(4_000_000, 'a.zip', 1_000_000) as a: a(3_000_000)"
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 110))
     subprocess.run([sys.executable, "-c", program], stderr=theirs, check=True)

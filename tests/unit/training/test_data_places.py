@@ -15,7 +15,7 @@ from vsepp.data.placement import Placement
 from vsepp.errors import VseppError
 from vsepp.features.needs import pass_bytes, step_bytes
 from vsepp.features.tape import Tape
-from vsepp.models.encoders import build_encoder
+from vsepp.models.image import build_encoder
 from vsepp.spec import CropSpec, to_json
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import load_training_data

@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import load_file
 
 from vsepp.errors import VseppError
-from vsepp.models.encoders import load_encoder
+from vsepp.models.image import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.training.batches import epoch_batches
 from vsepp.training.distributed import ALONE, Group, join, require_divisible

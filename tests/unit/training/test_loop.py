@@ -17,7 +17,7 @@ from vsepp.evaluation.metrics import retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.features.needs import step_bytes
 from vsepp.losses import max_of_hinges
-from vsepp.models.encoders import load_encoder
+from vsepp.models.image import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.training.memory import activation_bytes, loading_explained, memory_explained
 

@@ -9,7 +9,7 @@ import torch
 from tiny_corpus import Killed, assert_same_results, history, killed_at, run_in, weights
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from vsepp.models.encoders import build_encoder
+from vsepp.models.image import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise
 from vsepp.models.precision import fp32_products_in
 from vsepp.spec import RunSpec, from_json, to_json

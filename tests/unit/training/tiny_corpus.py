@@ -20,7 +20,7 @@ from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.features.extract import extract_features
 from vsepp.features.tape_writer import TapeJob, write_tape
-from vsepp.models.encoders import build_encoder, save_encoder
+from vsepp.models.image import build_encoder, save_encoder
 from vsepp.spec import CropSpec, RunSpec, from_json
 from vsepp.training.data import Artefacts, load_training_data
 from vsepp.training.loop import train

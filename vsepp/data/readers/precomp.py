@@ -14,7 +14,7 @@ from vsepp.data.containers import Container, role_path
 from vsepp.data.problems import refuse
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFile, RawFiles, decoded, lines_of
 from vsepp.errors import VseppError
-from vsepp.progress import track
+from vsepp.runtime.progress import track
 from vsepp.spec import CorpusSpec
 
 ROLE = "folder"

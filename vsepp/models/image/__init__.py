@@ -16,7 +16,7 @@ import torch
 
 from vsepp.components import component
 from vsepp.errors import VseppError
-from vsepp.models.encoders.base import CutNetwork, ImageEncoder
+from vsepp.models.image.base import CutNetwork, ImageEncoder
 from vsepp.spec import EncoderSpec
 
 __all__ = [

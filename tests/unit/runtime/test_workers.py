@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from vsepp.cli.workers import run_together
+from vsepp.runtime.workers import run_together
 from vsepp.errors import VseppError
 
 

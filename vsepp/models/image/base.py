@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from vsepp.errors import VseppError
-from vsepp.models.encoders.compiled import compile_network, explained
+from vsepp.models.image.compiled import compile_network, explained
 from vsepp.spec import EncoderSpec
 
 _MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from vsepp.errors import VseppError
-from vsepp.models.encoders.base import CutNetwork
+from vsepp.models.image.base import CutNetwork
 
 DIM = 1280
 

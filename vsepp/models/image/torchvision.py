@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 
 from vsepp.errors import VseppError
-from vsepp.models.encoders.base import CutNetwork
+from vsepp.models.image.base import CutNetwork
 
 _AUXILIARY = ("aux1.", "aux2.", "AuxLogits.")
 

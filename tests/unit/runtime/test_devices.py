@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from vsepp import devices
+from vsepp.runtime import devices
 from vsepp.cli import main
 from vsepp.cli.common import add_machine, gpu_count, use_machine
 from vsepp.errors import VseppError
@@ -23,8 +23,8 @@ from vsepp.spec import EncoderSpec, PretrainingSpec, to_json
 JOB = """
 import os, sys
 from pathlib import Path
-from vsepp import devices
-from vsepp.progress import configure_logging
+from vsepp.runtime import devices
+from vsepp.runtime.progress import configure_logging
 configure_logging()
 devices.SECONDS_BETWEEN_TRIES = 0.02
 what, gpus, share, folder = sys.argv[1:]

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.models.encoders import ImageEncoder, build_encoder, family_of, load_state
+from vsepp.models.image import ImageEncoder, build_encoder, family_of, load_state
 from vsepp.provenance.digests import file_digest
 from vsepp.spec import EncoderSpec
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from vsepp.models.encoders.base import CutNetwork
+from vsepp.models.image.base import CutNetwork
 
 DIM = 128
 # VGG19 drops half of 4,096 units; of 128 units that leaves too little to learn surfaces and tones from.

@@ -11,7 +11,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from vsepp.errors import VseppError
-from vsepp.progress import configure_logging
+from vsepp.runtime.progress import configure_logging
 
 SECONDS_BETWEEN_LOOKS = 1.0
 
