@@ -36,7 +36,7 @@ def pretraining_code(specs: list[EncoderSpec]) -> str:
 
 def encoder_code(spec: EncoderSpec) -> str:
     """Digest for an encoder with imported weights."""
-    return code_digest("vsepp.models.image.pretrained", _family(spec))
+    return code_digest("vsepp.models.pretrained", _family(spec))
 
 
 def features_code(spec: EncoderSpec) -> str:
