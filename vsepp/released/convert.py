@@ -18,7 +18,7 @@ import torch
 from vsepp.data.tokens import SPECIAL
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.provenance.digests import file_digest
 from vsepp.provenance.manifest import write_text

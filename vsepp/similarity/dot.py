@@ -5,9 +5,7 @@ from __future__ import annotations
 import torch
 
 
-def scores(
-    image_embeddings: torch.Tensor, caption_embeddings: torch.Tensor, *, form: str | None = None
-) -> torch.Tensor:
+def score(image_embeddings: torch.Tensor, caption_embeddings: torch.Tensor) -> torch.Tensor:
     """Similarity of every image with every caption, s(i, c) = f(i)·g(c) (Eq. 3).
 
     Parameters
@@ -16,8 +14,6 @@ def scores(
         `(n, d)`.
     caption_embeddings
         `(m, d)`.
-    form
-        Not used: this similarity has one form.
 
     Returns
     -------

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 from torch.autograd.function import once_differentiable
@@ -16,7 +17,15 @@ TILE_ON_CPU = 1 << 19
 TILE_ON_GPU = 1 << 22
 
 
-def scores(image_embeddings: torch.Tensor, caption_embeddings: torch.Tensor, *, form: str) -> torch.Tensor:
+@dataclass(frozen=True)
+class Options:
+    """Options of the order similarity."""
+
+    form: Literal["squared", "root"] = "squared"
+    """The square, as in the paper, or its root, as in the released code."""
+
+
+def score(image_embeddings: torch.Tensor, caption_embeddings: torch.Tensor, *, form: str) -> torch.Tensor:
     """Similarity of every image with every caption, s(i, c) = −‖max(0, g(c) − f(i))‖².
 
     Parameters

@@ -20,7 +20,7 @@ from torch import nn
 from vsepp.cli import released as command
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import load_joint, read_weights
 from vsepp.provenance.digests import file_digest
 from vsepp.released.convert import Checkpoint, fit_state, import_released, our_state, read_words
