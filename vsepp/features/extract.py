@@ -11,7 +11,7 @@ from vsepp.errors import VseppError
 from vsepp.features.crops import fixed_boxes
 from vsepp.features.frozen import ENCODE_BATCH, OnTheWay, check_size, encode_crops, finite, one_later
 from vsepp.features.growing import GrowingRows
-from vsepp.models.image import ImageEncoder
+from vsepp.models.encoder import ImageEncoder
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space
 from vsepp.runtime.placing import Placed, Placing, place, rows_of

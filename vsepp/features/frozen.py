@@ -19,7 +19,7 @@ import torch
 
 from vsepp.errors import VseppError
 from vsepp.features.crops import gather_crops
-from vsepp.models.image import ImageEncoder
+from vsepp.models.encoder import ImageEncoder
 from vsepp.models.precision import products_in
 from vsepp.runtime.placing import Placed, upload
 from vsepp.spec import CropSpec

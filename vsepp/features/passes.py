@@ -19,7 +19,7 @@ from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops
 from vsepp.features.extract import extract_features
 from vsepp.features.tape_writer import TapeJob, begin_tape, finish_tape, write_epochs
-from vsepp.models.image import ImageEncoder, encoder_dim, load_encoder
+from vsepp.models.encoder import ImageEncoder, encoder_dim, load_encoder
 from vsepp.runtime import devices
 from vsepp.runtime.machine import use_machine
 from vsepp.runtime.memory import out_of_memory_explained

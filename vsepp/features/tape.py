@@ -17,7 +17,7 @@ import torch
 from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops
 from vsepp.features.frozen import OnTheWay, check_size, encode_crops, finite
-from vsepp.models.image import ImageEncoder
+from vsepp.models.encoder import ImageEncoder
 from vsepp.runtime.placing import Placed, rows_of
 
 CAPTIONS = "captions.npy"

@@ -13,7 +13,7 @@ from vsepp.features.crops import CaptionCrops
 from vsepp.features.frozen import ENCODE_BATCH, OnTheWay, check_size, encode_crops, one_later
 from vsepp.features.growing import GrowingRows, missing_bytes
 from vsepp.features.tape import CAPTIONS, epoch_file, in_16_bits
-from vsepp.models.image import ImageEncoder
+from vsepp.models.encoder import ImageEncoder
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space
 from vsepp.runtime.placing import Placed
