@@ -14,7 +14,7 @@ from vsepp.features.growing import GrowingRows
 from vsepp.models.encoder import ImageEncoder
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space
-from vsepp.runtime.placing import Placed, Placing, place, rows_of
+from vsepp.runtime.placing import Placed, rows_of
 from vsepp.runtime.progress import track
 from vsepp.spec import CropSpec
 
@@ -60,7 +60,9 @@ def extract_features(
     check_space(state, written.missing_bytes, what)
     starts = range(written.done, len(store), CHUNK_IMAGES)
     chunks = (
-        _encoded(store, encoder, np.arange(start, min(start + CHUNK_IMAGES, len(store))), boxes, flips, device)
+        _encoded(
+            store, encoder, np.arange(start, min(start + CHUNK_IMAGES, len(store))), boxes, flips, device
+        )
         for start in track(starts, len(starts), what, "chunk")
     )
     for features, rows in one_later(chunks):
@@ -92,8 +94,8 @@ class CachedFeatures:
         """float32 `(n_images, 1, dim)`."""
 
     @classmethod
-    def open(cls, folder: Path, placing: Placing | None = None) -> CachedFeatures:
-        """Map the features of a folder, and bring them to where they shall lie; by default they stay in their file.
+    def open(cls, folder: Path) -> CachedFeatures:
+        """Map the features of a folder.
 
         Raises
         ------
@@ -110,7 +112,7 @@ class CachedFeatures:
             )
         if features.shape[1] != 1:
             raise VseppError(f"{path}: expected one region an image, got {features.shape[1]}")
-        return cls(folder, features if placing is None else place(features, "image features", placing))
+        return cls(folder, features)
 
     def __len__(self) -> int:
         """Number of images."""

@@ -156,7 +156,9 @@ class InlineFeatures:
         When the crops do not fit the encoder.
     """
 
-    def __init__(self, store: Placed, encoder: ImageEncoder, crops: CaptionCrops, device: torch.device) -> None:
+    def __init__(
+        self, store: Placed, encoder: ImageEncoder, crops: CaptionCrops, device: torch.device
+    ) -> None:
         check_size(encoder, crops.crop)
         self.dim = encoder.dim
         self._store = store

@@ -61,7 +61,9 @@ def _memory_there(device: torch.device) -> str:
     if device.type == "cuda":
         free, there = torch.cuda.mem_get_info(device)
         peak = bytes_text(torch.cuda.max_memory_allocated(device))
-        return f"this process took {peak} at most; of the GPU's {bytes_text(there)}, {bytes_text(free)} are free"
+        return (
+            f"this process took {peak} at most; of the GPU's {bytes_text(there)}, {bytes_text(free)} are free"
+        )
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return f"this process took {bytes_text(peak)} at most; the machine has {bytes_text(there)}"

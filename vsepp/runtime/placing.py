@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,10 +38,11 @@ class Placing:
         if self.data_on not in DATA_ON:
             raise VseppError(f"data_on: got {self.data_on!r}; expected one of {', '.join(DATA_ON)}")
 
-    def what_to_lower(self) -> list[str]:
-        """What of this to change where memory runs out."""
+    def what_to_lower(self, places: Iterable[str] = ("device",)) -> list[str]:
+        """What of this to change where memory runs out, with data in these places."""
         advice = []
-        if self.data_on != "mapped" and (self.device.type == "cuda" or self.data_on == "device"):
+        may_be_there = self.data_on == "device" or (self.data_on == "auto" and self.device.type == "cuda")
+        if may_be_there and "device" in places:
             advice.append("set resources.data_on to mapped")
         if self.share > 1:
             advice.append(f"lower resources.runs_per_gpu, now {self.share}")

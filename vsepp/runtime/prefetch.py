@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -26,7 +25,7 @@ def prefetched(items: Iterator[T], depth: int, device: torch.device) -> Iterator
     Parameters
     ----------
     items
-        Drawn by the thread alone. On a GPU, dataclasses whose tensors are made by the work that drawing them starts.
+        Drawn by the thread alone. On a GPU, objects whose `tensors()` are made by the work that drawing them starts.
     depth
         0 draws each item when it is asked for, without a thread.
     device
@@ -45,9 +44,7 @@ def prefetched(items: Iterator[T], depth: int, device: torch.device) -> Iterator
                 future.cancel()
 
 
-def _made(
-    items: Iterator[T], stream: torch.cuda.Stream | None
-) -> tuple[T, torch.cuda.Event | None] | None:
+def _made(items: Iterator[T], stream: torch.cuda.Stream | None) -> tuple[T, torch.cuda.Event | None] | None:
     """The next item and when its tensors are there; nothing after the last."""
     with torch.cuda.stream(stream):
         for item in items:
@@ -70,8 +67,6 @@ def _hand_over(item: Any, ready: torch.cuda.Event, device: torch.device) -> None
     """Make the current stream wait for an item's tensors, and keep their memory until it has read them."""
     stream = torch.cuda.current_stream(device)
     stream.wait_event(ready)
-    for value in (getattr(item, field.name) for field in fields(item)):
-        if is_dataclass(value):
-            _hand_over(value, ready, device)
-        elif isinstance(value, torch.Tensor) and value.device.type == "cuda":
-            value.record_stream(stream)
+    for tensor in item.tensors():
+        if tensor.device.type == "cuda":
+            tensor.record_stream(stream)

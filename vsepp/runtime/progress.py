@@ -88,7 +88,13 @@ def track_bytes(total: int | None, what: str, done: int = 0) -> Iterator[Callabl
 
     yield advance
     seconds = time.monotonic() - started
-    log.info("%s: %s in %.1f s, %s/s", what, bytes_text(done + here), seconds, bytes_text(here / max(seconds, 1e-9)))
+    log.info(
+        "%s: %s in %.1f s, %s/s",
+        what,
+        bytes_text(done + here),
+        seconds,
+        bytes_text(here / max(seconds, 1e-9)),
+    )
 
 
 def _so_far(done: int, total: int | None, rate: float) -> str:
@@ -100,5 +106,7 @@ def _so_far(done: int, total: int | None, rate: float) -> str:
 
 def bytes_text(count: float) -> str:
     """Bytes in the largest decimal unit that they fill: `1.50 kB`."""
-    unit, size = next((unit for unit in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if count >= unit[1]), ("B", 1))
+    unit, size = next(
+        (unit for unit in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if count >= unit[1]), ("B", 1)
+    )
     return f"{count / size:,.{0 if unit == 'B' else 2}f} {unit}"

@@ -82,7 +82,9 @@ def _started(call: Callable[..., Any]) -> tuple[Connection, SpawnProcess]:
     return here, process
 
 
-def _give(here: Connection, waiting: Iterator[tuple[int, tuple[Any, ...]]], busy: dict[Connection, int]) -> None:
+def _give(
+    here: Connection, waiting: Iterator[tuple[int, tuple[Any, ...]]], busy: dict[Connection, int]
+) -> None:
     """Hand a process the next call, if there is one."""
     for number, arguments in waiting:
         busy[here] = number
