@@ -1,19 +1,19 @@
-"""What several subcommands share."""
+"""What several subcommands share: their options, and the frame of a step that makes an artefact."""
 
 from __future__ import annotations
 
 import argparse
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from vsepp.runtime import devices
-
-if TYPE_CHECKING:
-    import torch
-
-log = logging.getLogger("vsepp")
+from vsepp.errors import VseppError
+from vsepp.provenance.code import step_code
+from vsepp.provenance.manifest import artefact_digest, recorded
+from vsepp.provenance.publish import state_folder
+from vsepp.spec import to_dict
 
 
 def add_step(
@@ -21,33 +21,43 @@ def add_step(
 ) -> argparse.ArgumentParser:
     """Add a subcommand that runs `call`."""
     parser = steps.add_parser(name, help=description, description=description)
-    parser.set_defaults(call=call)
+    parser.set_defaults(call=call, step=name)
     return parser
 
 
-def add_spec(parser: argparse.ArgumentParser, kind: str) -> None:
-    """Add the option that says what to compute."""
+def add_making(parser: argparse.ArgumentParser, kind: str, **roles: str) -> None:
+    """Add what every step takes that makes an artefact: its spec, its inputs by role, its folder.
+
+    Parameters
+    ----------
+    parser
+        Of the step.
+    kind
+        Class of the spec.
+    roles
+        Role → what is read in it; what is described as optional may be left out.
+    """
     parser.add_argument("--spec", required=True, help=f"JSON of a {kind}, or a file that holds it")
-
-
-def add_folders(parser: argparse.ArgumentParser, **folders: str) -> None:
-    """Add options for folders of earlier steps; those described as optional may be left out."""
-    for name, description in folders.items():
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=Path,
-            required=not description.startswith("optional"),
-            help=description,
-        )
-
-
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the folder to publish in."""
+    for role, description in roles.items():
+        required = not description.startswith("optional")
+        parser.add_argument(f"--{role.replace('_', '-')}", type=Path, required=required, help=description)
     parser.add_argument("--output", type=Path, required=True, help="folder to publish in")
 
 
-def add_machine(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose processor and threads, on which no result depends."""
+def add_raw(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says where raw files lie."""
+    parser.add_argument(
+        "--raw",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="ROLE=PATH",
+        help="raw files and folders by their role",
+    )
+
+
+def add_machine(parser: argparse.ArgumentParser, *, data_on: bool = False) -> None:
+    """Add the options that choose processor, threads and the place of the data, on which no result depends."""
     parser.add_argument(
         "--device", default="auto", help="auto, cpu, cuda (a free GPU; waits for one) or cuda:N (this GPU)"
     )
@@ -55,6 +65,13 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
         "--device-share", type=int, default=1, metavar="N", help="jobs like this one that share a GPU"
     )
     add_threads(parser)
+    if data_on:
+        parser.add_argument(
+            "--data-on",
+            choices=("auto", "device", "mapped"),
+            default="auto",
+            help="where images and features lie: on the device, or in their files; auto: on a GPU where they fit",
+        )
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
@@ -62,41 +79,73 @@ def add_threads(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=None, help="CPU threads of tensor operations")
 
 
-def add_data_on(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says where images and features lie, on which no result depends."""
-    parser.add_argument(
-        "--data-on",
-        choices=("auto", "device", "mapped"),
-        default="auto",
-        help="where images and features lie: on the device or in their files; auto: on a GPU that has room for them, else "
-        "in their files",
-    )
+def given_inputs(given: argparse.Namespace, *roles: str) -> dict[str, Path]:
+    """Role → folder or file, of those that were given."""
+    return {role: path for role in roles if (path := getattr(given, role)) is not None}
 
 
-def gpu_count() -> int:
-    """GPUs that jobs of this machine may use, found without importing torch."""
-    return len(devices.visible_gpus())
+def raw_files(given: argparse.Namespace) -> dict[str, Path]:
+    """Role → raw file or folder."""
+    found = {}
+    for item in given.raw:
+        role, equals, path = item.partition("=")
+        if not equals:
+            raise VseppError(f"--raw: got {item!r}; expected ROLE=PATH")
+        found[role] = Path(path)
+    return found
 
 
-def use_machine(given: argparse.Namespace, facts: dict[str, Any]) -> torch.device:
-    """Set the threads, choose the device and record both; see `vsepp.runtime.machine`."""
-    from vsepp.runtime import machine
+@dataclass(frozen=True)
+class Making:
+    """An artefact that is being made."""
 
-    share = getattr(given, "device_share", 1)
-    device, found = machine.use_machine(given.device, share=share, threads=given.threads, job=job_of(given))
-    facts.update(found)
-    return device
-
-
-def use_cpu(given: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """Set the threads of a step that computes on the CPU, and record both."""
-    from vsepp.runtime import machine
-
-    facts.update(machine.use_cpu(given.threads))
+    facts: dict[str, Any]
+    """For its manifest."""
+    identity: dict[str, Any] = field(default_factory=dict)
+    """All that decides what is computed, for JSON."""
+    state: Path | None = None
+    """A folder that outlives a kill, for a step that goes on."""
 
 
-def job_of(given: argparse.Namespace) -> str:
-    """Step and output of a job, for those who wait for its GPU."""
-    step = getattr(getattr(given, "call", None), "__name__", "vsepp")
-    output = getattr(given, "output", None)
-    return step if output is None else f"{step} {output}"
+@contextmanager
+def making(
+    given: argparse.Namespace,
+    spec: Any,
+    inputs: Mapping[str, Path],
+    *,
+    seed: int | None = None,
+    code: str | None = None,
+    resumes: bool = False,
+    known_by: Mapping[str, Any] | None = None,
+) -> Iterator[Making]:
+    """Make the folder of a step's results, and write its manifest once the body has succeeded.
+
+    Parameters
+    ----------
+    given
+        The step's command line: its name and `--output`.
+    spec
+        What is computed.
+    inputs
+        Role → what is read.
+    seed
+        The seed, where there is one.
+    code
+        Digest of the code, where it is not the step's own.
+    resumes
+        Whether the step goes on after a kill, and so needs a folder for its state.
+    known_by
+        Role → what tells an input from another one, where its digest would take long.
+    """
+    code = code or step_code(given.step, spec)
+    given.output.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        identity, state = {}, None
+        if resumes:
+            digests = {role: artefact_digest(path) for role, path in inputs.items() if role not in (known_by or {})}
+            identity = {"code": code, "inputs": {**digests, **(known_by or {})}}
+            state = held.enter_context(state_folder(given.output, spec=to_dict(spec), **identity))
+        facts = held.enter_context(
+            recorded(given.output, given.step, spec=to_dict(spec), inputs=inputs, code=code, seed=seed)
+        )
+        yield Making(facts, identity, state)
