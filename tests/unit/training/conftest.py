@@ -1,3 +1,6 @@
+import sys
+
+import own_loss
 import pytest
 import tiny_corpus
 import torch
@@ -14,3 +17,12 @@ def one_thread():
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
     return tiny_corpus.build(tmp_path_factory.mktemp("tiny") / "corpus")
+
+
+@pytest.fixture(scope="session")
+def package(tmp_path_factory):
+    """Folder of an installed package with a loss of its own."""
+    folder = str(own_loss.install(tmp_path_factory.mktemp("package")))
+    sys.path.insert(0, folder)
+    yield folder
+    sys.path.remove(folder)
