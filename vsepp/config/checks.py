@@ -8,7 +8,7 @@ from pathlib import Path
 from vsepp.config.components import check_component
 from vsepp.config.files import Mistakes, Value
 from vsepp.config.papers import Paper
-from vsepp.config.schema import CorpusKeys, DatasetsFile, PresetFile, RowKeys, Split, TableKeys
+from vsepp.config.schema import CorpusKeys, DatasetKeys, DatasetsFile, PresetFile, RowKeys, Split, TableKeys
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
 _SHARED_WITH_START = (
@@ -27,9 +27,9 @@ FOLDS = {"1K": 1, "5x1K": 5}
 """Protocol → folds of the test set; any other protocol takes all images."""
 
 
-def splits_of(keys: CorpusKeys, preset: PresetFile, datasets: DatasetsFile) -> tuple[Split, ...]:
+def splits_of(keys: CorpusKeys, preset: PresetFile, datasets: Mapping[str, DatasetKeys]) -> tuple[Split, ...]:
     """Splits that a role's data have."""
-    entry = datasets.datasets[keys.dataset]
+    entry = datasets[keys.dataset]
     return tuple(preset.scenes.images[entry.generator]) if entry.generator and preset.scenes else entry.splits
 
 
@@ -129,7 +129,10 @@ def check_runs(
         place = f"{where}: runs.{run}"
         if values["finetune_from"].value is not None:
             _check_start(run, values, runs, place, mistakes)
-        if values["text.dim"].value != values["joint_dim"].value and not values["caption_projection"].value:
+        if "text.dim" not in values:
+            name = values["text"].value.name
+            mistakes.add(f"{place}.text", f"text encoder {name} has no option `dim`, the size of its state; give it one")
+        elif values["text.dim"].value != values["joint_dim"].value and not values["caption_projection"].value:
             mistakes.add(
                 f"{place}.joint_dim",
                 f"got {values['joint_dim'].value} with a text encoder of dim {values['text.dim'].value}; they must be equal "
@@ -185,7 +188,7 @@ def _check_data(
 ) -> None:
     """Note a training set and protocols that a role's data cannot serve: found here, and not after the last training."""
     entry = datasets.datasets[keys.dataset]
-    if "+rV" in values["trainset"].value and "restval" not in splits_of(keys, preset, datasets):
+    if "+rV" in values["trainset"].value and "restval" not in splits_of(keys, preset, datasets.datasets):
         mistakes.add(
             f"{place}.trainset", f"got {values['trainset'].value!r}; {keys.dataset} has no restval images (rV)"
         )
