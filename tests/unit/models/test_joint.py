@@ -1,7 +1,7 @@
 import pytest
 import specs
 import torch
-from packages import write_package
+from installed import install
 from safetensors.torch import save_file
 
 from vsepp.errors import VseppError
@@ -129,9 +129,7 @@ class TextEncoder(torch.nn.Module):
 
 @pytest.mark.parametrize("text", ["gru", "mean_of_words"])
 def test_a_model_is_trained_and_read_back_whatever_its_text_encoder(tmp_path, monkeypatch, text):
-    monkeypatch.syspath_prepend(
-        write_package(tmp_path / "package", "text encoder", "mean_of_words", MEAN_OF_WORDS)
-    )
+    install(monkeypatch, tmp_path, "vsepp.models.text", "mean_of_words", MEAN_OF_WORDS)
     spec = specs.change(SPEC, text=SPEC.text if text == "gru" else Component(text))
     joint = model(text=spec.text)
     before = {key: value.clone() for key, value in joint.state_dict().items()}

@@ -1,9 +1,8 @@
-import sys
-
 import own_loss
 import pytest
 import tiny_corpus
 import torch
+from installed import install
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -21,8 +20,8 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory):
-    """Folder of an installed package with a loss of its own."""
-    folder = str(own_loss.install(tmp_path_factory.mktemp("package")))
-    sys.path.insert(0, folder)
-    yield folder
-    sys.path.remove(folder)
+    """Folder of an installed package with a loss."""
+    folder = tmp_path_factory.mktemp("package")
+    with pytest.MonkeyPatch.context() as patch:
+        install(patch, folder, "vsepp.losses", own_loss.RUN.loss.name, own_loss.SOURCE)
+        yield folder

@@ -153,7 +153,7 @@ def all_processes(corpus, package, tmp_path_factory):
             **os.environ,
             "OMP_NUM_THREADS": "1",
             "GLOO_SOCKET_IFNAME": "lo",
-            "PYTHONPATH": os.pathsep.join((package, os.environ["PYTHONPATH"])),
+            "PYTHONPATH": os.pathsep.join((str(package), os.environ["PYTHONPATH"])),
         },
         timeout=300,
         check=True,

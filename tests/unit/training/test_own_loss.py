@@ -68,7 +68,7 @@ def test_a_loss_is_told_what_it_needs_and_no_more(corpus):
     for run in (tiny.FROZEN, own_loss.RUN):
         loss = RunLoss.of(run, own_loss.folders(corpus), tiny.CPU)
         told[run.loss.name] = step_inputs(run, data, loss, drawn, 2, tiny.CPU).batch
-    found = told["own_loss"]
+    found = told[own_loss.RUN.loss.name]
     assert found.image_rows.tolist() == data.image_of[drawn.pairs].tolist()
     assert found.caption_rows.tolist() == data.pairs[drawn.pairs].tolist()
     assert (found.queries, found.negatives.tolist()) == (16, drawn.negatives.tolist())
@@ -78,5 +78,5 @@ def test_a_loss_is_told_what_it_needs_and_no_more(corpus):
 
 
 def test_a_folder_that_it_reads_and_was_not_given_is_named(corpus, tmp_path):
-    with pytest.raises(VseppError, match=r"run tiny: loss 'own_loss' reads corpus, .* there are none"):
+    with pytest.raises(VseppError, match=r"run tiny: loss 'weighed_hinges' reads corpus, .* there are none"):
         run_in(tmp_path, own_loss.RUN, tiny.data_of(own_loss.RUN, corpus))

@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from vsepp import components
 from vsepp.losses import Batch
 from vsepp.similarity import scorer
-from vsepp.similarity.order import TILE_ON_CPU, TILE_ON_GPU
+from vsepp.similarity.order_violation import TILE_ON_CPU, TILE_ON_GPU
 from vsepp.spec import Component
 
 PAIRS, QUERIES, DIM = 512, 128, 256
