@@ -38,13 +38,11 @@ from vsepp.features.extract import FILE, extract_features
 from vsepp.features.frozen import encode_batch
 from vsepp.features.needs import pass_bytes
 from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, write_tape
-from vsepp.models.image import load_encoder
-from vsepp.models.image.base import ImageEncoder
+from vsepp.models.encoder import ImageEncoder, load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in, products_in
 from vsepp.spec import CorpusSpec, RunSpec
 from vsepp.training.data import load_training_data
-from vsepp.training.precision import in_bf16
 
 # Steps of a reference epoch: its loader is empty at the start and at the end, so that it works in its own turn alone.
 REFERENCE_STEPS = 8
@@ -124,7 +122,7 @@ def _forward_backward(measurement: Measurement, folder: Path, device: torch.devi
         for parameter in encoder.parameters():
             parameter.grad = None
         with fp32_products_in(measurement.run.precision, device):
-            with in_bf16(device, measurement.run.precision == "bf16"):
+            with torch.autocast(device.type, torch.bfloat16, enabled=measurement.run.precision == "bf16"):
                 features = encoder(pixels)
             features.backward(slope.to(features.dtype))
 

@@ -18,7 +18,7 @@ from vsepp.data.tokens import END, SPECIAL, START, Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.features.extract import FILE as FEATURES
 from vsepp.features.tape import CAPTIONS, epoch_file
-from vsepp.models.image import build_encoder, save_encoder
+from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.spec import EncoderSpec, RunSpec
 from vsepp.training.data import Artefacts
 

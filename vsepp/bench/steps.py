@@ -10,15 +10,14 @@ import torch
 from vsepp.bench.case import Case
 from vsepp.bench.measurement import Measurement
 from vsepp.bench.variants import OverPadding
-from vsepp.models.image import load_encoder
+from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import Artefacts, TrainingData, load_training_data
 from vsepp.training.epoch import step_inputs
-from vsepp.training.precision import EmbeddingInBf16
 from vsepp.training.prefetch import depth_of, inputs_ahead
-from vsepp.training.step import loss_function, make_optimiser, train_step
+from vsepp.training.step import EmbeddingInBf16, RunLoss, make_optimiser, train_step
 
 
 def step_case(measurement: Measurement, artefacts: Artefacts, device: torch.device) -> Case:
@@ -36,14 +35,15 @@ def step_case(measurement: Measurement, artefacts: Artefacts, device: torch.devi
     run = measurement.run
     data = load_training_data(run, artefacts, device)
     model = model_of(measurement, data).to(device)
-    optimiser = make_optimiser(model, run.schedule.learning_rate)
+    loss = RunLoss.of(run, {}, device)
+    optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
     if not measurement.packed:
         model.text = OverPadding(model.text)
     embedding = EmbeddingInBf16(model, device) if run.precision == "bf16" else model
-    loss, size = loss_function(run.loss), run.schedule.batch_size
-    batches = epoch_batches(len(data.pairs), size, order_seed=0, epoch=0, negative_set=run.loss.negative_set)
-    whole = itertools.cycle([batch for batch in batches if batch.queries == size])
-    made = (step_inputs(data, batch, 0, device, mask=run.loss.mask_same_image) for batch in whole)
+    size, negatives = run.schedule.batch_size, run.schedule.negative_set
+    batches = epoch_batches(len(data.pairs), size, order_seed=0, epoch=0, negative_set=negatives)
+    whole = itertools.cycle([drawn for drawn in batches if drawn.queries == size])
+    made = (step_inputs(run, data, loss, drawn, 0, device) for drawn in whole)
     stack = ExitStack()
     stack.enter_context(fp32_products_in(run.precision, device))
     ahead = stack.enter_context(inputs_ahead(made, device, depth_of(run, device)))

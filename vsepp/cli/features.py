@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from vsepp.data.placement import Placement
     from vsepp.features.tape_writer import TapeJob
-    from vsepp.models.image import ImageEncoder
+    from vsepp.models.encoder import ImageEncoder
 
 
 def add_steps(steps: Any) -> None:
@@ -123,8 +123,8 @@ def pretrain(given: argparse.Namespace) -> None:
 
 def encoder(given: argparse.Namespace) -> None:
     """Import an encoder's weights."""
-    from vsepp.models.image import save_encoder
-    from vsepp.models.image.pretrained import import_weights
+    from vsepp.models.encoder import save_encoder
+    from vsepp.models.pretrained import import_weights
 
     spec = from_json(EncoderSpec, given.spec)
     given.output.mkdir(parents=True, exist_ok=True)
@@ -141,7 +141,7 @@ def features(given: argparse.Namespace) -> None:
     """Extract 1C or 10C features."""
     from vsepp.features.extract import extract_features
     from vsepp.features.needs import pass_explained
-    from vsepp.models.image import load_encoder
+    from vsepp.models.encoder import load_encoder
 
     spec, crop = from_json(EncoderSpec, given.encoder_spec), from_json(CropSpec, given.crop)
     inputs = {"store": given.store, "encoder": given.encoder}
@@ -167,7 +167,7 @@ def tape(given: argparse.Namespace) -> None:
 
     from vsepp.data.tables import read_tables
     from vsepp.features.tape_writer import TapeJob, begin_tape, finish_tape
-    from vsepp.models.image import encoder_dim
+    from vsepp.models.encoder import encoder_dim
 
     if given.writers < 1:
         raise VseppError(f"--writers: got {given.writers}; expected at least 1")
@@ -240,7 +240,7 @@ def _write_epochs(given: argparse.Namespace, job: TapeJob, alone: bool) -> dict[
     """Write those epochs that no other process is at, and tell the facts."""
     from vsepp.features.needs import pass_explained
     from vsepp.features.tape_writer import write_epochs
-    from vsepp.models.image import load_encoder
+    from vsepp.models.encoder import load_encoder
 
     facts: dict[str, Any] = {}
     device = use_machine(given, facts)

@@ -16,11 +16,12 @@ from vsepp.data.placed import Place, in_file
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
+from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.features.crops import fixed_boxes, gather_crops
 from vsepp.features.extract import CachedFeatures
-from vsepp.models.image import ImageEncoder, build_encoder, load_encoder
+from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, load_joint, read_weights
 from vsepp.models.precision import products_in
 from vsepp.spec import RunSpec
@@ -115,7 +116,7 @@ def encode_split(
         image_embeddings=image_embeddings,
         caption_embeddings=caption_embeddings,
         caption_to_image=rows.caption_to_image,
-        similarity=model.spec.similarity,
+        similarity=model.spec.similarity.name,
     )
 
 
@@ -194,7 +195,7 @@ def encode_run(
             )
         weights = run_folder / "model.safetensors"
         network = _network(run, weights, encoder) if run.live_encoder else None
-        model = load_joint(run.model, weights, network).to(device)
+        model = load_joint(run.model, weights, len(Vocabulary.read(run_folder)), network).to(device)
         inputs = eval_inputs(run, features=features, eval_store=eval_store, n_images=len(images))
         return encode_split(model, inputs, words, split_rows(images, captions, split), device=device)
 

@@ -14,7 +14,7 @@ from vsepp.errors import VseppError
 from vsepp.features.crops import fixed_boxes
 from vsepp.features.frozen import ENCODE_BATCH, start_encoding
 from vsepp.features.growing import GrowingRows, append_behind
-from vsepp.models.image import ImageEncoder
+from vsepp.models.encoder import ImageEncoder
 from vsepp.runtime.progress import track
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space

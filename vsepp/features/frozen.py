@@ -18,7 +18,7 @@ import torch
 from vsepp.data.placed import upload
 from vsepp.errors import VseppError
 from vsepp.features.crops import gather_crops
-from vsepp.models.image import ImageEncoder
+from vsepp.models.encoder import ImageEncoder
 from vsepp.models.precision import products_in
 
 ENCODE_BATCH = 128

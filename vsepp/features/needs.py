@@ -13,7 +13,7 @@ from torch import nn
 from vsepp.data.out_of_memory import gib, memory_there, out_of_memory_explained
 from vsepp.data.placement import Placement
 from vsepp.features.frozen import encode_batch
-from vsepp.models.image import ImageEncoder, build_encoder
+from vsepp.models.encoder import ImageEncoder, build_encoder
 from vsepp.spec import EncoderSpec
 
 # A layer's output, its input, and what a convolution's workspace may take beside them.

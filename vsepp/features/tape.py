@@ -21,7 +21,7 @@ from vsepp.features.crops import crop_boxes
 from vsepp.features.extract import check_size
 from vsepp.features.frozen import encode_there, finite, start_encoding
 from vsepp.features.read_ahead import ReadAhead
-from vsepp.models.image import ImageEncoder
+from vsepp.models.encoder import ImageEncoder
 from vsepp.spec import CropSpec
 
 CAPTIONS = "captions.npy"

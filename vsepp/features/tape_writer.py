@@ -13,7 +13,7 @@ from vsepp.errors import VseppError
 from vsepp.features.frozen import ENCODE_BATCH
 from vsepp.features.growing import GrowingRows, append_behind, missing_bytes
 from vsepp.features.tape import CAPTIONS, epoch_file, start_random_crop_features
-from vsepp.models.image import ImageEncoder
+from vsepp.models.encoder import ImageEncoder
 from vsepp.runtime.progress import track
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space

@@ -9,6 +9,10 @@ from vsepp.provenance.digests import file_digest, path_digest
 from vsepp.provenance.manifest import artefact_digest, write_text
 
 
+KNOWN = Path("results") / ".state" / "digests.json"
+"""Where a working folder keeps them."""
+
+
 class KnownDigests:
     """Digests by path, as long as size, time of change and inode stay the same.
 

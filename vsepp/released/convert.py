@@ -6,34 +6,32 @@ and of the text encoder. `opt` are the flags of its training, which must be thos
 
 from __future__ import annotations
 
+import argparse
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from vsepp.components import options
 from vsepp.data.tokens import SPECIAL
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.provenance.digests import file_digest
 from vsepp.provenance.manifest import write_text
 from vsepp.provenance.publish import publish
-from vsepp.released.tensors import LegacyTensor
-from vsepp.released.torchfile import read_torch
-from vsepp.released.unpickle import NAMESPACE, Instance, read_vocabulary
+from vsepp.released.files import read_torch, read_vocabulary
 from vsepp.spec import RunSpec, to_json
 
 TOKENIZER = (
     "of the released code: lower case, nltk's Punkt sentences, then its word tokenizer; the released file holds "
     "words alone, so counts, threshold, splits and captions are left empty"
 )
-CNN_PREFIX = "cnn."
-PRECOMPUTED = "_precomp"
 _MEASURES = {"dot": "cosine", "order": "order"}
 _MAX_VIOLATION = {"max_of_hinges": True, "sum_of_hinges": False}
 _ROLES = {"coco": "coco", "10crop": "coco", "f30k": "flickr", "f8k": "flickr"}
@@ -54,7 +52,7 @@ class Checkpoint:
     @property
     def full(self) -> bool:
         """Whether it holds a CNN, and not the map of precomputed features alone."""
-        return any(key.startswith(CNN_PREFIX) for key in self.image)
+        return any(key.startswith("cnn.") for key in self.image)
 
 
 def import_released(checkpoint: Path, vocabulary: Path, run: RunSpec, out: Path) -> dict[str, Any]:
@@ -112,21 +110,21 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """
     content = read_torch(path)
     match content:
-        case {"model": [dict(image), dict(text)], "opt": Instance(kind) as opt} if kind == NAMESPACE:
-            pass
+        case {"model": [dict(image), dict(text)], "opt": argparse.Namespace() as flags} if vars(flags):
+            opt = vars(flags)
         case _:
-            found = sorted(map(str, content)) if isinstance(content, dict) else type(content).__name__
+            found = _texts(content) if isinstance(content, dict) else type(content).__name__
             raise VseppError(
                 f"{path}: not a checkpoint of the released code: expected a dictionary with `model` (the state dicts "
-                f"of the image and the text encoder) and `opt`, found {found}"
+                f"of the image and the text encoder) and `opt` (the flags of its training), found {found}"
             )
     progress = {key: content.get(key) for key in ("epoch", "best_rsum", "Eiters")}
-    for key, value in {**progress, **opt.values}.items():
-        if not _is_plain(value):
+    for key, value in {**progress, **opt}.items():
+        if not isinstance(key, str) or not _is_plain(value):
             raise VseppError(
-                f"{path}: {key} is a {type(value).__name__}; expected a text, a number or a list of them"
+                f"{path}: {_said(key)} is a {type(value).__name__}; expected a text, a number or a list of them"
             )
-    return Checkpoint(_tensors(image, path), _tensors(text, path), opt.values, progress)
+    return Checkpoint(_tensors(image, path), _tensors(text, path), opt, progress)
 
 
 def read_words(path: Path) -> tuple[str, ...]:
@@ -137,19 +135,20 @@ def read_words(path: Path) -> tuple[str, ...]:
     VseppError
         When the file is refused, an index is missing or a word repeated, or the special words are not first.
     """
-    values = read_vocabulary(path).values
+    values = read_vocabulary(path)
     indices, names = values.get("word2idx"), values.get("idx2word")
     if not (isinstance(indices, dict) and isinstance(names, dict)):
-        raise VseppError(f"{path}: no vocabulary: expected word2idx and idx2word, found {sorted(values)}")
-    if holes := [i for i in range(len(names)) if not isinstance(names.get(i), str)]:
+        raise VseppError(f"{path}: no vocabulary: expected word2idx and idx2word, found {_texts(values)}")
+    if holes := [i for i in range(len(names)) if not _is_text(names.get(i))]:
         raise VseppError(f"{path}: idx2word has {len(names)} entries but no word of index {holes[0]}")
     words = tuple(names[i] for i in range(len(names)))
     if repeated := [word for word, count in Counter(words).items() if count > 1]:
         raise VseppError(f"{path}: {len(repeated)} words are repeated, the first is {repeated[0]!r}")
     if indices != {word: i for i, word in enumerate(words)}:
         raise VseppError(f"{path}: word2idx is not the inverse of idx2word")
-    if values.get("idx", len(words)) != len(words):
-        raise VseppError(f"{path}: idx is {values['idx']}, but there are {len(words)} words")
+    if (count := values.get("idx", len(words))) != len(words):
+        said = count if isinstance(count, int) else f"a {type(count).__name__}"
+        raise VseppError(f"{path}: idx is {said}, but there are {len(words)} words")
     if words[: len(SPECIAL)] != SPECIAL:
         raise VseppError(
             f"{path}: expected the first words {', '.join(SPECIAL)}, found {', '.join(words[: len(SPECIAL)])}"
@@ -184,20 +183,20 @@ def disagreements(content: Checkpoint, run: RunSpec, words: int) -> list[str]:
 
 def _expected_flags(content: Checkpoint, run: RunSpec) -> Iterator[tuple[str, Any]]:
     """Flags of the released code that have an effect there → the values that say the same as the run."""
-    model = run.model
+    model, text = run.model, options("text encoder", run.model.text)
     yield "embed_size", model.joint_dim
-    if model.text_dim != model.joint_dim:
-        yield "embed_size", model.text_dim
-    yield "word_dim", model.word_dim
+    if text.dim != model.joint_dim:
+        yield "embed_size", text.dim
+    yield "word_dim", text.word_dim
     yield "num_layers", 1
-    yield "measure", _MEASURES.get(model.similarity, model.similarity)
+    yield "measure", _MEASURES.get(model.similarity.name, model.similarity.name)
     yield "max_violation", _MAX_VIOLATION.get(run.loss.name, run.loss.name)
     yield "use_abs", model.absolute
     yield "no_imgnorm", not model.normalise_images
     if not content.full:
         # The dimension of published features is theirs, whichever encoder the run names.
         if run.image_features == "computed":
-            yield "img_dim", _outline(run).dim
+            yield "img_dim", _outline(run).image_map.in_features
         return
     yield "cnn_type", run.encoder.architecture.rpartition("/")[2]
     yield "crop_size", run.crop.size
@@ -212,9 +211,7 @@ def _data_disagreements(name: str, run: RunSpec) -> list[str]:
     if role != run.dataset:
         found.append(f"data_name is {name!r}, the run's data set {run.dataset!r}")
     fixed = run.trainset != "RC"
-    if name and (
-        name.endswith(PRECOMPUTED) != fixed or (name.startswith("10crop") and run.trainset != "10C")
-    ):
+    if name and (name.endswith("_precomp") != fixed or (name.startswith("10crop") and run.trainset != "10C")):
         found.append(f"data_name is {name!r}, the run's training set {run.trainset!r}")
     return found
 
@@ -276,7 +273,7 @@ def fit_state(
     """
     weight = state.get("image_map.weight")
     dim = None if run.image_features == "computed" or weight is None else weight.shape[1]
-    model = _outline(run, words, dim).model
+    model = _outline(run, words, dim)
     counters = {
         key: value for key, value in model.state_dict().items() if key.endswith("num_batches_tracked")
     }
@@ -286,35 +283,27 @@ def fit_state(
     return model.state_dict()
 
 
-@dataclass(frozen=True)
-class _Outline:
-    """The run's model without memory for its weights."""
-
-    model: JointEmbedding
-    dim: int
-    """D_φ, size of the encoder's feature."""
-
-
-def _outline(run: RunSpec, words: int = len(SPECIAL), dim: int | None = None) -> _Outline:
-    """The model that takes features of `dim`, by default those of the run's encoder."""
+def _outline(run: RunSpec, words: int = len(SPECIAL), dim: int | None = None) -> JointEmbedding:
+    """The run's model without memory for its weights; it takes features of `dim`, by default its encoder's."""
     with torch.device("meta"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nothing is initialised without memory
         encoder = build_encoder(run.encoder)
-        dim = dim or encoder.dim
-        model = JointEmbedding(run.model, dim, words, encoder if run.live_encoder else None)
-    return _Outline(model, dim)
+        return JointEmbedding(run.model, dim or encoder.dim, words, encoder if run.live_encoder else None)
 
 
 def _tensors(state: dict[Any, Any], path: Path) -> dict[str, torch.Tensor]:
+    """Contiguous copies, which no tensor of the file can make larger than the file."""
+    size = path.stat().st_size
     for key, value in state.items():
-        if not isinstance(key, str) or not isinstance(value, LegacyTensor | torch.Tensor):
+        if not isinstance(key, str) or not isinstance(value, torch.Tensor):
             raise VseppError(
-                f"{path}: `model` has a {type(value).__name__} under {key!r}; expected tensors by name"
+                f"{path}: `model` has a {type(value).__name__} under {_said(key)}; expected tensors by name"
             )
-    return {
-        key: value.read() if isinstance(value, LegacyTensor) else value.detach().clone()
-        for key, value in state.items()
-    }
+        # Of a stride of zero, a few numbers would pass for any amount of them.
+        on_cpu = value.layout is torch.strided and value.device.type == "cpu"
+        if not on_cpu or not value.nbytes <= value.untyped_storage().nbytes() <= size:
+            raise VseppError(f"{path}: {key} is no plain tensor of numbers that the file holds")
+    return {key: value.detach().clone(memory_format=torch.contiguous_format) for key, value in state.items()}
 
 
 def _rows(content: Checkpoint) -> int | None:
@@ -323,14 +312,30 @@ def _rows(content: Checkpoint) -> int | None:
 
 
 def _is_plain(value: Any) -> bool:
-    scalar = (str, int, float, bool, type(None))
-    if isinstance(value, list | tuple):
-        return all(isinstance(item, scalar) for item in value)
-    return isinstance(value, scalar)
+    """Whether it can be written into a manifest: a scalar, or a list of scalars."""
+    items = value if isinstance(value, list | tuple) else [value]
+    return all(_is_text(item) or isinstance(item, int | float | None) for item in items)
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is text that can be written; a pickle may hold half a surrogate pair."""
+    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _texts(keys: Iterable[Any]) -> list[str]:
+    """Keys of a dictionary for a message; those that are no texts may be of any size."""
+    return sorted(key for key in keys if isinstance(key, str))
+
+
+def _said(key: object) -> str:
+    return repr(key)[:80] if isinstance(key, str) else f"a key that is a {type(key).__name__}"
 
 
 def _differences(opt: dict[str, Any], run: RunSpec) -> dict[str, list[Any]]:
-    ours = {"margin": run.loss.margin, "learning_rate": run.schedule.learning_rate}
+    ours = {
+        "margin": getattr(options("loss", run.loss), "margin", None),
+        "learning_rate": run.schedule.learning_rate,
+    }
     return {key: [opt[key], value] for key, value in ours.items() if key in opt and opt[key] != value}
 
 

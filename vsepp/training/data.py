@@ -23,7 +23,7 @@ from vsepp.features.crops import crop_boxes, fixed_boxes, gather_crops
 from vsepp.features.extract import CachedFeatures
 from vsepp.features.needs import pass_bytes, step_bytes
 from vsepp.features.tape import InlineFeatures, Tape
-from vsepp.models.image import load_encoder
+from vsepp.models.encoder import load_encoder
 from vsepp.spec import RunSpec
 from vsepp.training.memory import loading_explained, pairs_at_once
 

@@ -28,7 +28,7 @@ def checkpoint_bytes(model: JointEmbedding) -> int:
 
 def pairs_at_once(run: RunSpec) -> int:
     """Pairs of a step: the batch, and the negatives that are sought beyond it."""
-    return max(run.schedule.batch_size, run.loss.negative_set or 0)
+    return max(run.schedule.batch_size, run.schedule.negative_set or 0)
 
 
 def activation_bytes(peak: int, fixed: int, resident: Mapping[str, int]) -> int:
@@ -111,8 +111,8 @@ def _memory_needed(
 
 def _what_to_lower(run: RunSpec, resident: Mapping[str, int]) -> str:
     names = [f"schedule.batch_size ({run.schedule.batch_size})"]
-    if (run.loss.negative_set or 0) > run.schedule.batch_size:
-        names.insert(0, f"loss.negative_set ({run.loss.negative_set})")
+    if (run.schedule.negative_set or 0) > run.schedule.batch_size:
+        names.insert(0, f"schedule.negative_set ({run.schedule.negative_set})")
     if run.live_encoder:
         names.append(f"take a smaller encoder than {run.encoder.architecture}, which runs in every step")
     what = ", or ".join(names)

@@ -6,7 +6,6 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
 from typing import TypeVar
 
 import torch
@@ -121,8 +120,7 @@ def _handed_over(item: StepInputs, ready: torch.cuda.Event, device: torch.device
     """Make the step's stream wait for the inputs, and keep their memory until it has read them."""
     stream = torch.cuda.current_stream(device)
     stream.wait_event(ready)
-    for field in fields(item):
-        value = getattr(item, field.name)
-        if isinstance(value, torch.Tensor) and value.device.type == "cuda":
-            value.record_stream(stream)
+    for tensor in item.tensors():
+        if tensor.device.type == "cuda":
+            tensor.record_stream(stream)
     return item

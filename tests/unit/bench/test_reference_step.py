@@ -15,9 +15,9 @@ from vsepp.bench.made_up import made_up_encoder, write_photographs
 from vsepp.bench.variants import OverPadding
 from vsepp.data.tokens import END, START
 from vsepp.evaluation.ranks import retrieval_ranks
+from vsepp.losses import max_of_hinges
 from vsepp.models.joint import JointEmbedding
-from vsepp.training.precision import EmbeddingInBf16
-from vsepp.training.step import StepInputs, loss_function
+from vsepp.training.step import EmbeddingInBf16
 
 PAIRS, DIM, WORDS = 12, 16, 40
 
@@ -32,15 +32,14 @@ def captions():
 
 def ours(model, images, batch):
     _, ids, lengths = batch
-    inputs = StepInputs(images, ids, torch.tensor(lengths), PAIRS, None, None)
-    scores = model.scores(model.embed_images(inputs.images), model.embed_captions(inputs.ids, inputs.lengths))
-    loss = loss_function(small.RUN.loss)(scores, inputs)
+    scores = model.scores(model.embed_images(images), model.embed_captions(ids, torch.tensor(lengths)))
+    loss = max_of_hinges.loss(scores)
     loss.backward()
     return loss
 
 
 def theirs(model, batch):
-    loss = reference.max_of_hinges(model(*batch), small.RUN.loss.margin)
+    loss = reference.max_of_hinges(model(*batch), max_of_hinges.Options().margin)
     loss.backward()
     return loss
 

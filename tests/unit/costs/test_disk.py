@@ -16,7 +16,7 @@ from vsepp.costs.disk import (
     tape_bytes,
 )
 from vsepp.costs.rates import NETWORKS
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
 
 PARAMS = Path(__file__).resolve().parents[3] / "params"

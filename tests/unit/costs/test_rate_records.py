@@ -7,7 +7,7 @@ import torch
 
 from vsepp.config import make_plan
 from vsepp.costs.rates import NETWORKS, Network, Rates, networks, rates_of
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 
 PARAMS = Path(__file__).resolve().parents[3] / "params"
 

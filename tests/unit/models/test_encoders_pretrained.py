@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 
 from vsepp.cli import main
 from vsepp.errors import VseppError
-from vsepp.models.image import build_encoder, save_encoder
-from vsepp.models.image.pretrained import import_weights
+from vsepp.models.encoder import build_encoder, save_encoder
+from vsepp.models.pretrained import import_weights
 from vsepp.spec import EncoderSpec, to_json
 
 MINI = EncoderSpec(

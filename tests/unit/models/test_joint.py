@@ -6,7 +6,7 @@ import torch
 from safetensors.torch import save_file
 
 from vsepp.errors import VseppError
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise, load_joint
 
 SPEC = specs.MODEL

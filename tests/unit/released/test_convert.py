@@ -20,11 +20,20 @@ from torch import nn
 from vsepp.cli import released as command
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import load_joint, read_weights
 from vsepp.provenance.digests import file_digest
 from vsepp.released.convert import Checkpoint, fit_state, import_released, our_state, read_words
-from vsepp.spec import CropSpec, RunSpec, ScheduleSpec, StoreSpec, VocabularySpec, from_json, to_json
+from vsepp.spec import (
+    Component,
+    CropSpec,
+    RunSpec,
+    ScheduleSpec,
+    StoreSpec,
+    VocabularySpec,
+    from_json,
+    to_json,
+)
 
 WORDS = ["<pad>", "<start>", "<end>", "<unk>", "zebra", "a", "café"]
 WORD_DIM, DIM, FEATURE, SIDE = 5, 8, 128, 32
@@ -41,7 +50,9 @@ def encoder_spec(architecture):
     )
 
 
-MODEL = dataclasses.replace(specs.MODEL, word_dim=WORD_DIM, text_dim=DIM, joint_dim=DIM, order_form="root")
+MODEL = dataclasses.replace(
+    specs.MODEL, text=Component("gru", {"word_dim": WORD_DIM, "dim": DIM}), joint_dim=DIM
+)
 FROZEN = dataclasses.replace(
     specs.RUN,
     id="coco-vsepp-1c",
@@ -51,6 +62,7 @@ FROZEN = dataclasses.replace(
     crop=CropSpec("1C", SIDE),
     vocabulary=VocabularySpec(("train", "val"), 4),
     model=MODEL,
+    loss=Component("max_of_hinges"),
     schedule=ScheduleSpec(128, 30, 0.0002, 0.5, 0.1, 2.0),
     legacy_steps=500,
 )
@@ -64,6 +76,7 @@ LIVE = dataclasses.replace(
     finetune_from="coco-vsepp-rc-rv",
     encoder_mode="legacy",
 )
+SUM = Component("sum_of_hinges")
 FLAGS = {
     "data_path": "/data",
     "data_name": "coco_precomp",
@@ -178,7 +191,7 @@ def our_captions(model):
         ({}, FROZEN),
         (
             {"no_imgnorm": True, "max_violation": False},
-            change(FROZEN, model__normalise_images=False, loss__name="sum_of_hinges"),
+            change(FROZEN, model__normalise_images=False, loss=SUM),
         ),
         (
             {
@@ -191,8 +204,8 @@ def our_captions(model):
             change(
                 FROZEN,
                 model__absolute=True,
-                model__similarity="order",
-                loss__name="sum_of_hinges",
+                model__similarity=Component("order", {"form": "root"}),
+                loss=SUM,
                 trainset="10C",
                 restval=True,
             ),
@@ -430,10 +443,14 @@ def test_a_missing_weight_is_named():
         ({"state_dict": {}, "epoch": 1}, r"found \['epoch', 'state_dict'\]"),
         ({"model": {}, "opt": namespace()}, "expected a dictionary with `model`"),
         ({"model": [{}, {}], "opt": {}}, "expected a dictionary with `model`"),
-        ({"model": [{"a": 1}, {}], "opt": namespace()}, "`model` has a int under 'a'; expected tensors"),
-        ({"model": [{}, {}], "opt": namespace(margin={})}, "margin is a dict; expected a text, a number"),
-        ({"model": [{}, {}], "opt": namespace(margin=[[1]])}, "margin is a list"),
-        ({"model": [{}, {}], "opt": namespace(), "epoch": torch.zeros(1)}, "epoch is a LegacyTensor"),
+        ({"model": [{}, {}], "opt": namespace()}, "and `opt` .the flags of its training"),
+        (
+            {"model": [{"a": 1}, {}], "opt": namespace(margin=1)},
+            "`model` has a int under 'a'; expected tensors",
+        ),
+        ({"model": [{}, {}], "opt": namespace(margin={})}, "'margin' is a dict; expected a text, a number"),
+        ({"model": [{}, {}], "opt": namespace(margin=[[1]])}, "'margin' is a list"),
+        ({"model": [{}, {}], "opt": namespace(margin=1), "epoch": torch.zeros(1)}, "'epoch' is a Tensor"),
     ],
 )
 def test_other_structures_are_refused(tmp_path, words, content, said):

@@ -15,7 +15,7 @@ from vsepp.data.placement import Placement
 from vsepp.errors import VseppError
 from vsepp.features.needs import pass_bytes, step_bytes
 from vsepp.features.tape import Tape
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.spec import CropSpec, to_json
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import load_training_data
@@ -154,7 +154,7 @@ def test_an_error_of_memory_names_the_data_that_lie_on_the_gpu(corpus):
 @pytest.mark.parametrize("place", ["auto", "device", "pinned", "mapped"])
 @pytest.mark.parametrize("name", ["1C", "tape", "encoder in the model"])
 def test_inputs_on_a_gpu_are_those_of_a_cpu_and_wait_for_nothing(corpus, name, place):
-    run = tiny.change(RUNS[name], loss__negative_set=5)
+    run = tiny.change(RUNS[name], schedule__negative_set=5)
     cuda = torch.device("cuda", torch.cuda.current_device())
     here, there = data_on("mapped", run, corpus), data_on(place, run, corpus, cuda)
     batch = next(epoch_batches(len(here.pairs), 16, order_seed=0, epoch=0, negative_set=5))

@@ -17,14 +17,14 @@ import pytest
 import tiny_corpus as tiny
 import torch
 from safetensors.torch import load_file
+from vsepp.training.schedule import loss_name
 
 from vsepp.errors import VseppError
-from vsepp.models.image import load_encoder
+from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.training.batches import epoch_batches
-from vsepp.training.distributed import ALONE, Group, join, require_divisible
+from vsepp.training.distributed import ALONE, ProcessGroup, join, require_divisible
 from vsepp.training.loop import train
-from vsepp.training.schedule import loss_name
 from vsepp.training.step import StepInputs, collapsed_loss, loss_function, make_optimiser, train_step
 
 pytestmark = pytest.mark.ddp
@@ -37,21 +37,21 @@ RUNS = {
     "dot product of images that are not normalised": tiny.change(
         tiny.FROZEN, model__normalise_images=False, loss__name="sum_of_hinges"
     ),
-    "order": tiny.change(tiny.FROZEN, model__similarity="order", model__absolute=True),
+    "order": tiny.change(tiny.FROZEN, model__similarity__name="order", model__absolute=True),
     "order, root": tiny.change(
-        tiny.FROZEN, model__similarity="order", model__absolute=True, model__order_form="root"
+        tiny.FROZEN, model__similarity__name="order", model__absolute=True, model__similarity__form="root"
     ),
-    "negatives from a part of the batch": tiny.change(tiny.FROZEN, loss__negative_set=5),
-    "negatives beyond the batch": tiny.change(tiny.RC, loss__negative_set=31),
+    "negatives from a part of the batch": tiny.change(tiny.FROZEN, schedule__negative_set=5),
+    "negatives beyond the batch": tiny.change(tiny.RC, schedule__negative_set=31),
     "captions of one image masked": tiny.change(tiny.FROZEN, loss__mask_same_image=True),
     "curriculum": tiny.change(tiny.FROZEN, loss__curriculum=0.5),
     "head only, caption projection": tiny.change(
-        tiny.FROZEN, model__caption_projection=True, model__text_dim=7
+        tiny.FROZEN, model__caption_projection=True, model__text__dim=7
     ),
     "encoder in the model": RESNET,
     "encoder without batch normalisation": tiny.FINETUNED,
     "a last batch of one pair": tiny.change(tiny.FROZEN, schedule__batch_size=59),
-    "batches of two pairs": tiny.change(tiny.FROZEN, schedule__batch_size=2, loss__negative_set=2),
+    "batches of two pairs": tiny.change(tiny.FROZEN, schedule__batch_size=2, schedule__negative_set=2),
 }
 EPOCHS = 2
 SIZES = (2, 3)
@@ -258,7 +258,7 @@ def test_a_training_on_several_processes_is_that_of_one_and_goes_on_bit_for_bit(
 @pytest.mark.parametrize("pairs", [1, 2, 5, 128])
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 def test_shares_are_neighbours_and_together_the_batch(pairs, size):
-    shares = [range(pairs)[Group(rank, size).share(pairs)] for rank in range(size)]
+    shares = [range(pairs)[ProcessGroup(rank, size).share(pairs)] for rank in range(size)]
     assert all(len(share) for share in shares)
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
     if pairs >= size:
@@ -269,7 +269,7 @@ def test_a_share_counts_as_the_whole_batch_when_a_collapse_is_looked_for(corpus)
     data = tiny.data_of(tiny.FROZEN, corpus)
     batch = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=0))
     whole = inputs_of(data, batch, 0, ALONE, False)
-    part = inputs_of(data, batch, 0, Group(1, 3), False)
+    part = inputs_of(data, batch, 0, ProcessGroup(1, 3), False)
     loss = loss_function(tiny.FROZEN.loss)
     assert len(part.lengths) == 5 and part.pairs == 16
     assert collapsed_loss(loss, part) == collapsed_loss(loss, whole) == pytest.approx(16 * 0.4)
@@ -277,9 +277,9 @@ def test_a_share_counts_as_the_whole_batch_when_a_collapse_is_looked_for(corpus)
 
 def test_an_encoder_in_training_mode_is_not_divided():
     with pytest.raises(VseppError, match=r"run tiny: encoder_mode is legacy.*got 2 processes"):
-        require_divisible(tiny.LEGACY, Group(0, 2))
+        require_divisible(tiny.LEGACY, ProcessGroup(0, 2))
     require_divisible(tiny.LEGACY, ALONE)
-    require_divisible(tiny.FINETUNED, Group(0, 2))
+    require_divisible(tiny.FINETUNED, ProcessGroup(0, 2))
 
 
 def test_without_torchrun_a_process_is_alone(monkeypatch):

@@ -17,7 +17,7 @@ from vsepp.evaluation.metrics import retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.features.needs import step_bytes
 from vsepp.losses import max_of_hinges
-from vsepp.models.image import load_encoder
+from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.training.memory import activation_bytes, loading_explained, memory_explained
 
@@ -290,10 +290,10 @@ def test_out_of_memory_names_what_to_lower_and_what_it_takes_and_keeps_the_state
     ("run", "advice"),
     [
         (
-            tiny.change(tiny.FROZEN, loss__negative_set=24),
-            "Lower loss.negative_set (24), or schedule.batch_size",
+            tiny.change(tiny.FROZEN, schedule__negative_set=24),
+            "Lower schedule.negative_set (24), or schedule.batch_size",
         ),
-        (tiny.change(tiny.FROZEN, loss__negative_set=8), "Lower schedule.batch_size (16)."),
+        (tiny.change(tiny.FROZEN, schedule__negative_set=8), "Lower schedule.batch_size (16)."),
         (tiny.LEGACY, "schedule.batch_size (16), or take a smaller encoder than mini/vgg_mini"),
     ],
     ids=["beyond the batch", "within the batch", "live encoder"],

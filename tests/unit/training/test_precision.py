@@ -8,8 +8,9 @@ import tiny_corpus as tiny
 import torch
 from tiny_corpus import Killed, assert_same_results, history, killed_at, run_in, weights
 from torch.utils._python_dispatch import TorchDispatchMode
+from vsepp.training.precision import EmbeddingInBf16
 
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise
 from vsepp.models.precision import fp32_products_in
 from vsepp.spec import RunSpec, from_json, to_json
@@ -17,7 +18,6 @@ from vsepp.training.batches import epoch_batches
 from vsepp.training.data import load_training_data
 from vsepp.training.epoch import step_inputs
 from vsepp.training.loop import train
-from vsepp.training.precision import EmbeddingInBf16
 from vsepp.training.step import loss_function, make_optimiser, train_step
 
 

@@ -1,7 +1,7 @@
 import pytest
+from vsepp.training.schedule import learning_rate, legacy_training_mode, loss_name
 
 from vsepp.spec import LossSpec, ScheduleSpec
-from vsepp.training.schedule import learning_rate, legacy_training_mode, loss_name
 
 
 def schedule(epochs, drop_at):

@@ -18,6 +18,10 @@ from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, list_of
 from vsepp.data.readers import karpathy
 from vsepp.spec import CorpusSpec
 
+CITATION = (
+    "Lin et al., 2014: Microsoft COCO: common objects in context; Chen et al., 2015: Microsoft COCO captions"
+)
+
 _PART = re.compile(r"(train|val)2014")
 
 

@@ -16,6 +16,8 @@ from vsepp.spec import CorpusSpec
 
 log = logging.getLogger("vsepp")
 
+CITATION = "Hodosh, Young and Hockenmaier, 2013: Framing image description as a ranking task"
+
 CAPTIONS = "Flickr8k.token.txt"
 LISTS = {
     "train": "Flickr_8k.trainImages.txt",

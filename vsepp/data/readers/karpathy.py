@@ -13,6 +13,8 @@ from vsepp.data.problems import refuse
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, list_of, parsed_json
 from vsepp.spec import SPLITS, CorpusSpec
 
+CITATION = "Karpathy and Fei-Fei, 2015: Deep visual-semantic alignments for generating image descriptions"
+
 
 class Entry(NamedTuple):
     """An image of a Karpathy file."""

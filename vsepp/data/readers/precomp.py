@@ -17,6 +17,8 @@ from vsepp.errors import VseppError
 from vsepp.runtime.progress import track
 from vsepp.spec import CorpusSpec
 
+CITATION = "Faghri, Fleet, Kiros and Fidler, 2018: VSE++, features released with its code"
+
 ROLE = "folder"
 # What the files call a split → what we call it, in the order of the images table.
 PREFIXES = {"train": "train", "dev": "val", "test": "test"}

@@ -1,0 +1,374 @@
+import argparse
+import resource
+import struct
+import sys
+import tarfile
+import time
+from collections import OrderedDict
+
+import pytest
+import torch
+from legacy_files import (
+    MAGIC,
+    PROTOCOL,
+    SYSTEM,
+    Call,
+    Global,
+    New,
+    Persistent,
+    Pickler,
+    Raw,
+    StateDict,
+    Unicode,
+    namespace,
+    vocabulary,
+    write_pickle,
+    write_text_vocabulary,
+    write_torch,
+)
+
+from vsepp.errors import VseppError
+from vsepp.released.convert import read_checkpoint
+from vsepp.released.files import read_torch, read_vocabulary
+
+WORDS = ["<pad>", "<start>", "<end>", "<unk>", "a", "café", "\u4e2d"]
+
+
+def checkpoint(path, *, image=None, opt=None):
+    """A whole checkpoint but for what is given."""
+    content = {"model": [image or {}, {}], "opt": namespace(margin=0.2) if opt is None else opt}
+    return write_torch(path, content)
+
+
+def assert_same(found, state):
+    assert list(found) == list(state)
+    for key, value in state.items():
+        assert torch.equal(found[key], value) and found[key].dtype == value.dtype
+
+
+def weights():
+    flat = torch.arange(30.0)
+    return {
+        # cuDNN lays the weights of a GRU into one storage, one after the other.
+        "first": flat[:12].view(3, 4),
+        "second": flat[12:18],
+        "transposed": flat[18:30].view(3, 4).t(),
+        "long": torch.tensor([2**40, -1]),
+        "half": torch.tensor([0.5, -2.0], dtype=torch.float16),
+        "double": torch.tensor(1.5, dtype=torch.float64),
+        "empty": torch.zeros(0, 3),
+    }
+
+
+@pytest.mark.parametrize("version", ["0.3", "0.4"])
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_tensors_of_old_files_are_read_wherever_they_lay(tmp_path, version, device):
+    state, flags = weights(), {"margin": 0.2, "data_name": "coco", "n": [1, 2]}
+    model = StateDict(state) if version == "0.4" else OrderedDict(state)
+    content = {"model": [model, OrderedDict()], "opt": namespace(**flags), "epoch": 3}
+    found = read_checkpoint(write_torch(tmp_path / "a.pth.tar", content, version=version, device=device))
+    assert (found.progress["epoch"], found.opt) == (3, flags)
+    assert_same(found.image, state)
+    assert all(value.is_contiguous() and value.device.type == "cpu" for value in found.image.values())
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_files_of_the_present_torch_are_read(tmp_path, zipped):
+    flags = argparse.Namespace(measure="order", margin=0.05)
+    content = {"model": [OrderedDict(weights()), {}], "opt": flags}
+    torch.save(content, tmp_path / "a.pt", _use_new_zipfile_serialization=zipped)
+    found = read_checkpoint(tmp_path / "a.pt")
+    assert found.opt == vars(flags)
+    assert_same(found.image, weights())
+
+
+def test_views_of_storages_are_windows_into_them(tmp_path):
+    numbers = torch.arange(10.0)
+    pickler = Pickler()
+    window = Call(
+        Global("torch._utils._rebuild_tensor"),
+        (pickler.storage(numbers, view=("v", 4, 5)), 1, (2, 2), (2, 1)),
+    )
+    path = tmp_path / "a.pth.tar"
+    head = b"".join(Pickler().dump(value) for value in (MAGIC, PROTOCOL, SYSTEM))
+    body = pickler.dump(window)
+    pickler.tensors[str(numbers.untyped_storage().data_ptr())] = numbers
+    path.write_bytes(head + body + pickler.numbers())
+    assert read_torch(path).tolist() == [[5, 6], [7, 8]]
+
+
+def test_byte_strings_are_utf8(tmp_path):
+    content = {"texts": ["caf\u00e9", Unicode("\u4e2d")]}
+    assert read_torch(write_torch(tmp_path / "a", content)) == content
+    with pytest.raises(VseppError, match=r"a: refused: .*can't decode byte 0xe9"):
+        read_torch(write_torch(tmp_path / "a", {"texts": b"caf\xe9"}))
+
+
+@pytest.mark.parametrize("name", ["__main__.Vocabulary", "vocab.Vocabulary"])
+def test_a_vocabulary_is_read_as_its_attributes(tmp_path, name):
+    found = read_vocabulary(write_pickle(tmp_path / "v.pkl", vocabulary(WORDS, name)))
+    assert found["idx2word"] == dict(enumerate(WORDS))
+    assert found["word2idx"]["café"] == 5
+    assert found["idx"] == 7
+
+
+@pytest.mark.parametrize("old_style", [False, True])
+def test_a_vocabulary_in_protocol_0_is_read(tmp_path, old_style):
+    found = read_vocabulary(write_text_vocabulary(tmp_path / "v.pkl", WORDS, old_style))
+    assert found["word2idx"] == {word: i for i, word in enumerate(WORDS)}
+    assert found["idx"] == 7
+
+
+UNKNOWN = "Unsupported global: GLOBAL {} was not an allowed global"
+OTHER = "not a checkpoint of the released code"
+
+
+def hostile_programs(canary):
+    """By name: a program, and what is said of a file that has it in the place of the flags."""
+    shell = f"touch {canary}"
+    text = b"U" + bytes([len(shell)]) + shell.encode()
+    python = f"open({str(canary)!r}, 'w')"
+    imported = Call(Global("__builtin__.__import__"), ("os",))
+    return {
+        "os.system": (Raw(b"cos\nsystem\n" + text + b"\x85R"), "GLOBAL os.system whose module os is blocked"),
+        "posix.system": (Raw(b"cposix\nsystem\n(" + text + b"tR"), "unsupported GLOBAL posix.system"),
+        "eval": (Call(Global("builtins.eval"), (python,)), UNKNOWN.format("eval")),
+        "eval of Python 2": (Call(Global("__builtin__.eval"), (python,)), UNKNOWN.format("eval")),
+        "getattr": (
+            Call(Call(Global("__builtin__.getattr"), (imported, "system")), (shell,)),
+            UNKNOWN.format("getattr"),
+        ),
+        "torch.load": (Call(Global("torch.load"), (str(canary),)), UNKNOWN.format("torch.load")),
+        "torch.serialization.load": (
+            Call(Global("torch.serialization.load"), (str(canary),)),
+            UNKNOWN.format("torch.serialization.load"),
+        ),
+        "a function of torch": (Global("torch._utils._rebuild_parameter"), OTHER),
+        "a method": (
+            Global("collections.OrderedDict.fromkeys"),
+            UNKNOWN.format("collections.OrderedDict.fromkeys"),
+        ),
+        "STACK_GLOBAL": (Raw(b"U\x02osU\x05popen\x93" + text + b"\x85R"), "Unsupported operand 147"),
+        "INST": (Raw(b"(" + text + b"isubprocess\ncall\n"), "Unsupported operand 105"),
+        "OBJ": (Raw(b"(csubprocess\ncheck_call\n" + text + b"o"), UNKNOWN.format("subprocess.check_call")),
+        "a call of text": (Raw(b"U\x09os.system" + text + b"\x85R"), "unrecognized function os.system"),
+        "a call of the namespace": (Call(Global("argparse.Namespace"), ()), OTHER),
+        "an OrderedDict": (Raw(b"ccollections\nOrderedDict\n)\x81"), OTHER),
+        "a namespace made with text": (Raw(b"cargparse\nNamespace\n" + text + b"\x85\x81"), OTHER),
+        "a tuple as the state": (Raw(b"cargparse\nNamespace\n)\x81N}\x86b"), OTHER),
+        "a state of the class": (Raw(b"cargparse\nNamespace\n}b"), "Can only build Tensor, Parameter"),
+        "EXT1": (Raw(b"\x82\x01"), "Unsupported operand 130"),
+        "PERSID": (Raw(b"Pstorage\n"), "Unsupported operand 80"),
+        "BYTEARRAY8": (Raw(b"\x96" + struct.pack("<Q", 0)), "Unsupported operand 150"),
+        "NEWOBJ_EX": (Raw(b"cargparse\nNamespace\n)}\x92"), "Unsupported operand 146"),
+        "source code": (
+            Persistent(("module", Global("argparse.Namespace"), "a.py", "source")),
+            "Only persistent_load of storage is allowed",
+        ),
+        "a key that comes twice": (Raw(b"}(U\x01aNU\x01aNu"), OTHER),
+        "a tuple as the key": (Raw(b"}(K\x01\x85Nu"), OTHER),
+        "items set in a list": (Raw(b"](NNu"), "Can only SETITEMS for dict"),
+        "items appended to a dictionary": (Raw(b"}(Ne"), "Can only extend lists"),
+        "a missing value": (Raw(b"(NR"), "IndexError"),
+        "a missing memo": (Raw(b"h\xf0"), "KeyError: 240"),
+        "a flag of two halves": (namespace(margin=Raw(b"X\x03\x00\x00\x00\xed\xa0\x80")), "margin' is a str"),
+        "a flag without a name": (
+            New(Global("argparse.Namespace"), {(1,): 2}),
+            "a key that is a tuple is a int",
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", hostile_programs("x"))
+def test_programs_are_refused_and_never_run(tmp_path, name):
+    program, said = hostile_programs(tmp_path / "canary")[name]
+    with pytest.raises(VseppError, match=r"evil\.pth\.tar: ") as error:
+        read_checkpoint(checkpoint(tmp_path / "evil.pth.tar", opt=program))
+    assert said in str(error.value)
+    assert ("Nothing in it was executed" in str(error.value)) == ("refused: " in str(error.value))
+    assert not (tmp_path / "canary").exists()
+
+
+def test_a_program_in_the_place_of_a_vocabulary_or_of_the_header_is_refused(tmp_path):
+    canary = tmp_path / "canary"
+    program, _ = hostile_programs(canary)["os.system"]
+    parts = [MAGIC, PROTOCOL, program]
+    (tmp_path / "h").write_bytes(b"".join(Pickler().dump(part) for part in parts))
+    for read, path in (
+        (read_vocabulary, write_pickle(tmp_path / "v.pkl", program)),
+        (read_torch, tmp_path / "h"),
+    ):
+        with pytest.raises(VseppError, match=r"refused: .* it names os\.system"):
+            read(path)
+    for place in (0, 1):
+        parts = [MAGIC, PROTOCOL, SYSTEM]
+        parts[place] = program
+        (tmp_path / "h").write_bytes(b"".join(Pickler().dump(part) for part in parts))
+        with pytest.raises(VseppError, match=r"h: refused: no file of torch\.save"):
+            read_torch(tmp_path / "h")
+    with pytest.raises(VseppError, match=r"GLOBAL __main__\.Vocabulary was not an allowed"):
+        read_torch(write_torch(tmp_path / "c", {"opt": vocabulary(WORDS)}))
+    write_pickle(tmp_path / "t", Call(Global("torch.Size"), ((1, 2),)))
+    with pytest.raises(VseppError, match=r"it names torch\.Size"):
+        read_vocabulary(tmp_path / "t")
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        b"cvocab\nVocabulary\n}U\x04textK\x01sb",  # attributes of the class
+        b"ccopy_reg\n_reconstructor\n}U\x04textK\x01sb",
+        b"c__builtin__\nobject\n)\x81",
+        b"cvocab\nVocabulary\nK\x01\x85R",  # called with what it does not take
+        b"cvocab\nVocabulary.__init__\n",
+        b"cvocab\n__builtins__\n",
+    ],
+)
+def test_a_vocabulary_may_name_its_class_and_do_nothing_else_with_it(tmp_path, program):
+    path = write_pickle(tmp_path / "v.pkl", Raw(program))
+    with pytest.raises(VseppError, match=r"v\.pkl: refused: "):
+        read_vocabulary(path)
+    assert not hasattr(object, "text")
+    good = read_vocabulary(write_pickle(tmp_path / "w.pkl", vocabulary(WORDS)))
+    assert set(good) == {"idx", "word2idx", "idx2word"}
+
+
+def test_a_newer_file_that_names_a_function_is_refused_by_torch(tmp_path):
+    canary = tmp_path / "canary"
+
+    class Evil:
+        def __reduce__(self):
+            return eval, (f"open({str(canary)!r}, 'w')",)
+
+    torch.save({"opt": Evil()}, tmp_path / "a.pt")
+    with pytest.raises(VseppError, match=r"a\.pt: refused: torch\.load\(weights_only=True\) says: .*eval"):
+        read_torch(tmp_path / "a.pt")
+    assert not canary.exists()
+
+
+NUMBERS = torch.arange(6.0)
+HEAD = b"".join(Pickler().dump(value) for value in (MAGIC, PROTOCOL, SYSTEM))
+WRONG_SIZE = "RuntimeError: storage has wrong byte size: expected 24 got {}"
+RESIZED = "Trying to resize storage"
+
+
+@pytest.mark.parametrize(
+    ("storage", "place", "said"),
+    [
+        ({"numel": 1 << 60}, (0, (1,), (1,)), "can't allocate memory"),
+        ({"numel": 1 << 27}, (0, (1,), (1,)), "more numbers are announced than the file has bytes for"),
+        ({"numel": -1}, (0, (1,), (1,)), "negative number"),
+        ({"numel": 5}, (0, (5,), (1,)), WRONG_SIZE.format(20)),
+        ({"numel": 7}, (0, (7,), (1,)), WRONG_SIZE.format(28)),
+        ({"view": ("v", 4, 3)}, (0, (3,), (1,)), RESIZED),
+        ({"view": ("v", -1, 3)}, (0, (3,), (1,)), RESIZED),
+        ({"view": ("v", 5, -3)}, (0, (3,), (1,)), RESIZED),
+        ({"view": ("v", 2, 2)}, (0, (3,), (1,)), RESIZED),
+        ({}, (0, (7,), (1,)), WRONG_SIZE.format(28)),
+        ({}, (1, (2, 3), (3, 1)), WRONG_SIZE.format(28)),
+        ({}, (0, (2, 2), (5, 1)), WRONG_SIZE.format(28)),
+        ({}, (0, (1 << 40,), (0,)), "a is no plain tensor of numbers that the file holds"),
+        ({}, (0, (-1,), (1,)), "RuntimeError: numel"),
+        ({}, (0, (2,), (-1,)), "RuntimeError: Storage size calculation overflowed"),
+        ({}, (-1, (2,), (1,)), "invalid storage offset -1"),
+        ({}, (0, (2, 3), (1,)), "unequal size length (2) and stride length (1)"),
+        ({}, (0, 6, 1), "TypeError"),
+        ({}, (0, ("6",), (1,)), "TypeError"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(tmp_path, storage, place, said):
+    pickler = Pickler()
+    tensor = Call(Global("torch._utils._rebuild_tensor"), (pickler.storage(NUMBERS, **storage), *place))
+    body = pickler.dump({"model": [{"a": tensor}, {}], "opt": namespace(margin=0.2)})
+    pickler.tensors[str(NUMBERS.untyped_storage().data_ptr())] = NUMBERS
+    (tmp_path / "a").write_bytes(HEAD + body + pickler.numbers())
+    with pytest.raises(VseppError, match="/a: ") as error:
+        read_checkpoint(tmp_path / "a")
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("keys", [[], ["other"], None, [7]])
+def test_storages_that_are_not_in_the_list_are_not_taken_for_read(tmp_path, keys):
+    pickler = Pickler()
+    first, second = pickler.storage(NUMBERS), pickler.storage(NUMBERS, numel=3)
+    (tmp_path / "a").write_bytes(HEAD + pickler.dump([first, second]) + Pickler().dump(keys))
+    with pytest.raises(VseppError, match=r"a: refused: .*(its list of storages|TypeError|AssertionError)"):
+        read_torch(tmp_path / "a")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        Call(
+            Global("torch._utils._rebuild_meta_tensor_no_storage"),
+            (Global("torch.float32"), (2,), (1,), False),
+        ),
+        Call(Global("torch.FloatTensor"), (1 << 20,)),  # of memory that nobody wrote
+    ],
+)
+def test_tensors_that_are_not_of_the_file_are_refused(tmp_path, made):
+    path = checkpoint(tmp_path / "a", image={"a": made})
+    with pytest.raises(VseppError, match="/a: a is no plain tensor of numbers that the file holds"):
+        read_checkpoint(path)
+
+
+def test_a_file_that_was_cut_off_anywhere_is_refused(tmp_path):
+    content = {"model": [OrderedDict(weights()), {}], "opt": namespace(data_name="coco", margin=0.2)}
+    whole = write_torch(tmp_path / "whole", content).read_bytes()
+    cut = tmp_path / "cut"
+    for length in [*range(0, len(whole), 7), len(whole) - 1]:
+        cut.write_bytes(whole[:length])
+        with pytest.raises(VseppError, match="cut: refused: "):
+            read_torch(cut)
+
+
+def test_self_references_and_false_lengths_cost_neither_time_nor_memory(tmp_path):
+    started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # 40 lists, each holding the one before twice: 2^40 items for whoever walks or prints them.
+    nested = b"]q\x00" + b"".join(
+        b"](h" + bytes([n]) + b"h" + bytes([n]) + b"eq" + bytes([n + 1]) for n in range(40)
+    )
+    loop = b"]q\x00h\x00a"
+    for place in (0, 1, 2):
+        for program in (nested, loop):
+            parts = [MAGIC, PROTOCOL, SYSTEM]
+            parts[place] = Raw(program)
+            (tmp_path / "a").write_bytes(b"".join(Pickler().dump(part) for part in parts))
+            with pytest.raises(VseppError, match="a: refused: "):
+                read_torch(tmp_path / "a")
+    texts = b"T" + struct.pack("<i", (1 << 31) - 1) + b"short", b"I" + b"9" * 60000 + b"\n"
+    memo = b"Nr" + struct.pack("<I", 1 << 29)  # half a thousand million entries for who keeps them in a row
+    for program in (nested, loop, *texts, memo):
+        with pytest.raises(VseppError, match="a: "):
+            read_checkpoint(checkpoint(tmp_path / "a", opt=Raw(program)))
+        with pytest.raises(VseppError, match="a: refused: "):
+            read_vocabulary(write_pickle(tmp_path / "a", Raw(program)))
+    assert time.monotonic() - started < 5
+    unit = 1 if sys.platform == "darwin" else 1024
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit < 100e6
+
+
+@pytest.mark.parametrize("content", [b"", b"not a pickle", b"\x80\x02K\x01."])
+def test_other_files_are_refused(tmp_path, content):
+    (tmp_path / "a").write_bytes(content)
+    for read in (read_torch, read_vocabulary):
+        with pytest.raises(VseppError, match="a: refused: "):
+            read(tmp_path / "a")
+        with pytest.raises(VseppError, match="gone: no such file"):
+            read(tmp_path / "gone")
+
+
+def test_an_archive_is_told_apart(tmp_path):
+    write_torch(tmp_path / "model_best.pth.tar", {})
+    with tarfile.open(tmp_path / "runs.tar", "w") as archive:
+        archive.add(tmp_path / "model_best.pth.tar", "model_best.pth.tar")
+    with pytest.raises(VseppError, match=r"runs\.tar: it is an archive; unpack it"):
+        read_torch(tmp_path / "runs.tar")
+
+
+def test_numbers_of_another_byte_order_are_refused(tmp_path):
+    parts = [MAGIC, PROTOCOL, {**SYSTEM, "little_endian": False}, {}, []]
+    (tmp_path / "a").write_bytes(b"".join(Pickler().dump(part) for part in parts))
+    with pytest.raises(VseppError, match="another byte order"):
+        read_torch(tmp_path / "a")

@@ -1,0 +1,153 @@
+"""Read the files of the released code, which are pickles, with a list of the few classes that they may name.
+
+A pickle is a program: it may name any function and call it. `torch.load(weights_only=True)` calls what makes tensors
+and containers alone, and here `argparse.Namespace`, the flags of a training; a vocabulary may name its own class.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import pickle
+import tarfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+import torch
+from torch.serialization import MAGIC_NUMBER, PROTOCOL_VERSION, safe_globals
+
+from vsepp.errors import VseppError
+
+ZIP = b"PK\x03\x04"
+SEQUENTIAL = pickle.dumps(MAGIC_NUMBER, 2) + pickle.dumps(PROTOCOL_VERSION, 2)
+"""How files of PyTorch before 1.6 begin; a description of the machine that wrote them comes next."""
+_DESCRIPTION = 4096
+# In bytes: not a number in floating point, and -1 as an integer.
+_UNREAD = 0xFF
+
+
+def read_torch(path: Path) -> Any:
+    """Read a file of `torch.save`, of PyTorch 0.1.12 to 1.5 (sequential) or of a newer one (zip), onto the CPU.
+
+    Returns
+    -------
+    object
+        Plain values, containers, tensors and `argparse.Namespace`.
+
+    Raises
+    ------
+    VseppError
+        When the file is missing, damaged, too short or names anything but these.
+    """
+    with _opened(path) as stream:
+        start = stream.read(len(SEQUENTIAL) + _DESCRIPTION)
+        stream.seek(0)
+        if start.startswith(ZIP):
+            return _loaded(stream, path)
+        if tarfile.is_tarfile(path):
+            raise VseppError(f"{path}: it is an archive; unpack it and give the model_best.pth.tar inside")
+        if not start.startswith(SEQUENTIAL):
+            _refuse(
+                path, "no file of torch.save: its magic number and protocol version are not the known ones"
+            )
+        # torch does not look at it.
+        system = _unpickled(path, start[len(SEQUENTIAL) :], {})
+        if not (isinstance(system, dict) and system.get("little_endian") is True):
+            _refuse(path, "it was written by a machine with another byte order")
+        return _loaded(stream, path, sequential=True)
+
+
+def _loaded(stream: BinaryIO, path: Path, sequential: bool = False) -> Any:
+    """What `torch.load` makes of a file whose storages fit into it and are all read."""
+    left, storages = path.stat().st_size, []
+
+    def on_cpu(storage: torch.UntypedStorage, location: str) -> torch.UntypedStorage:
+        nonlocal left
+        left -= storage.nbytes()
+        if left < 0:
+            raise pickle.UnpicklingError("more numbers are announced than the file has bytes for")
+        storages.append(storage)
+        if sequential:  # made before it is read
+            storage.fill_(_UNREAD)
+        return storage
+
+    try:
+        with safe_globals([argparse.Namespace]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            content = torch.load(stream, map_location=on_cpu, weights_only=True)
+    except Exception as error:  # torch raises whatever the bytes make of themselves
+        # Its reason alone: the message around it recommends to execute the file.
+        known = isinstance(error.__context__, pickle.UnpicklingError)
+        reason = str(error.__context__ if known else error).strip()
+        reason = reason.partition(". Please")[0].partition("\n")[0][:300]
+        _refuse(path, f"torch.load(weights_only=True) says: {type(error).__name__}: {reason}")
+    for storage in storages if sequential else ():
+        if storage.nbytes() and torch.tensor([], dtype=torch.uint8).set_(storage).eq(_UNREAD).all():
+            _refuse(path, "its list of storages is not that of its tensors")
+    return content
+
+
+def read_vocabulary(path: Path) -> dict[str, Any]:
+    """Attributes of a pickled `Vocabulary` of the released code.
+
+    Raises
+    ------
+    VseppError
+        When the file is missing, damaged or holds anything else.
+    """
+    # Made anew: a pickle can set attributes of what it names.
+    kind = type("Vocabulary", (), {})
+
+    def reconstructed(*arguments: Any) -> Any:
+        return kind()
+
+    names = {
+        # vocab.py is the program that writes the vocabularies, so to its pickles the class is one of __main__.
+        **dict.fromkeys(("vocab.Vocabulary", "__main__.Vocabulary"), kind),
+        # New-style classes in the text protocols, as Python 2 and 3 spell them.
+        **dict.fromkeys(("copy_reg._reconstructor", "copyreg._reconstructor"), reconstructed),
+        **dict.fromkeys(("__builtin__.object", "builtins.object"), object),
+    }
+    with _opened(path) as stream:
+        found = _unpickled(path, stream.read(), names)
+    if not isinstance(found, kind):
+        _refuse(path, f"it holds a {type(found).__name__}, expected a pickled Vocabulary")
+    return vars(found)
+
+
+class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined]
+    """The unpickler in Python: in the one in C a number in a file of ten bytes can take gigabytes."""
+
+    def __init__(self, pickled: bytes, names: Mapping[str, Any]) -> None:
+        super().__init__(io.BytesIO(pickled), encoding="utf-8")
+        self._names = names
+
+    def find_class(self, module: str, name: str) -> Any:
+        """What is on the list under this name, and nothing else."""
+        if (full := f"{module}.{name}") in self._names:
+            return self._names[full]
+        raise pickle.UnpicklingError(
+            f"it names {full}, which is not on the list of what such a file may hold"
+        )
+
+
+def _unpickled(path: Path, pickled: bytes, names: Mapping[str, Any]) -> Any:
+    try:
+        return _Unpickler(pickled, names).load()
+    except Exception as error:  # whatever the bytes make of themselves
+        _refuse(path, f"a damaged or hostile pickle: {type(error).__name__}: {error!s:.300}")
+
+
+def _opened(path: Path) -> BinaryIO:
+    if not path.is_file():
+        raise VseppError(f"{path}: no such file; fetch it, or give the place where it lies")
+    return path.open("rb")
+
+
+def _refuse(path: Path, what: str) -> NoReturn:
+    raise VseppError(
+        f"{path}: refused: {what}. Nothing in it was executed. Expected a file of the released code as its authors "
+        "published it: fetch it again and compare its SHA-256"
+    )
