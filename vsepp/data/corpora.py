@@ -12,9 +12,8 @@ import pandas as pd
 
 from vsepp import components
 from vsepp.data.containers import Container, role_path
-from vsepp.data.problems import first_of, refuse
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, first_of, refuse
 from vsepp.spec import SPLITS, CorpusSpec
 
 log = logging.getLogger("vsepp")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.evaluation.ranks import checked_captions, checked_embeddings, checked_joint_space
+from vsepp.runtime.files import whole_file
 from vsepp.spec import Component
 
 _REQUIRED = ("image_embeddings", "caption_embeddings", "caption_to_image")
@@ -84,15 +84,8 @@ class Embeddings:
 
 def write_arrays(path: Path, **arrays: np.ndarray) -> None:
     """Write an `.npz` so that it is either there whole or not there."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with partial.open("wb") as stream:
-            np.savez(stream, **arrays)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(Path(path)) as partial, partial.open("wb") as stream:
+        np.savez(stream, **arrays)
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -26,8 +26,6 @@ _NOT_COMPUTATION = tuple(
         "provenance",
         "cli",
         "config",
-        "data.host_memory",
-        "data.placement",
     )
 )
 

@@ -8,20 +8,20 @@ from itertools import islice
 
 import torch
 
-from vsepp.data.placed import upload
 from vsepp.errors import VseppError
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.metrics import RetrievalMetrics, retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.losses import Batch, first_epoch_after
 from vsepp.models.precision import fp32_products_in
+from vsepp.runtime.placing import upload
+from vsepp.runtime.prefetch import prefetched
 from vsepp.runtime.progress import track
 from vsepp.spec import RunSpec, ScheduleSpec
 from vsepp.training.batches import StepPairs, epoch_batches, steps_per_epoch
-from vsepp.training.data import TrainingData
+from vsepp.training.data import TrainingData, steps_ahead
 from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed, recalls
-from vsepp.training.prefetch import depth_of, inputs_ahead
 from vsepp.training.state import Training, save
 from vsepp.training.step import EmbeddingInBf16, RunLoss, StepInputs, collapsed_loss, train_step
 
@@ -100,7 +100,7 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
     )
     with (
         fp32_products_in(run.precision, training.device),
-        inputs_ahead(made, training.device, depth_of(run, training.device)) as ahead,
+        prefetched(made, steps_ahead(run, training.device), training.device) as ahead,
     ):
         for step, inputs in enumerate(track(ahead, total - done, what, "step"), start=done):
             _set_encoder_mode(training, epoch * total, step)
@@ -138,7 +138,7 @@ def step_inputs(
 ) -> StepInputs:
     """Gather the features and tokens of this process's share of a batch on the device, never waiting for it."""
     loaded = drawn.pairs[group.share(len(drawn.pairs))]
-    ids, lengths = data.padded(data.pairs[loaded])
+    ids, lengths = data.tokens.padded(data.pairs[loaded])
     rows = {"image_rows": data.image_of, "caption_rows": data.pairs}
     batch = Batch(
         queries=drawn.queries,
@@ -151,7 +151,7 @@ def step_inputs(
     return StepInputs(
         images=upload(data.train_inputs(loaded, epoch), device),
         ids=upload(ids, device),
-        lengths=lengths,
+        lengths=torch.from_numpy(lengths),
         pairs=len(drawn.pairs),
         batch=batch,
     )

@@ -15,13 +15,13 @@ from vsepp.errors import VseppError
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, read_weights
 from vsepp.provenance.publish import publish
+from vsepp.runtime.memory import out_of_memory_explained
 from vsepp.spec import RunSpec, to_dict, to_json
 from vsepp.training.checkpoint import SECONDS_BETWEEN, Checkpoints
 from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, ProcessGroup, require_divisible
 from vsepp.training.epoch import train_epoch
 from vsepp.training.history import write_history
-from vsepp.training.memory import checkpoint_bytes, memory_explained
 from vsepp.training.state import EpochSoFar, Training, go_on, save
 from vsepp.training.step import RunLoss, make_optimiser
 
@@ -85,11 +85,11 @@ def train(
     """
     require_divisible(run, group)
     model = _model(run, data, folders.get("init_from"))
-    with memory_explained(run, model, device, data.placement and data.placement.resident_bytes):
+    with out_of_memory_explained(f"run {run.id}", device, data.what_to_lower(run)):
         model.to(device)
         interval = checkpoint_seconds if group.first else math.inf
         checkpoints = Checkpoints(
-            state, {"run": to_dict(run), **(identity or {})}, interval, checkpoint_bytes(model)
+            state, {"run": to_dict(run), **(identity or {})}, interval, _checkpoint_bytes(model)
         )
         loss = RunLoss.of(run, folders, device)
         optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
@@ -123,6 +123,12 @@ def _model(run: RunSpec, data: TrainingData, init_from: Path | None) -> JointEmb
         path = init_from / "model.safetensors"
         model.load_weights(read_weights(path), path)
     return model
+
+
+def _checkpoint_bytes(model: JointEmbedding) -> int:
+    """Weights, those of the best epoch, and Adam's two moments of what is trained."""
+    whole = sum(value.nbytes for value in model.state_dict().values())
+    return 2 * (whole + sum(value.nbytes for value in model.parameters() if value.requires_grad))
 
 
 def _report(training: Training) -> None:

@@ -9,8 +9,8 @@ from torch import nn
 
 from vsepp.data.out_of_memory import out_of_memory_explained
 from vsepp.errors import VseppError
-from vsepp.models.encoder import CutNetwork, ImageEncoder
 from vsepp.models.compiled import explained
+from vsepp.models.encoder import CutNetwork, ImageEncoder
 from vsepp.spec import EncoderSpec
 
 

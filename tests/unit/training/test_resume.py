@@ -208,7 +208,7 @@ def test_with_all_checkpoints_damaged_training_starts_anew_and_says_so(corpus, t
         (
             tiny.change(tiny.FROZEN, loss__margin=0.3),
             {"code": "abc"},
-            "run.loss.margin: 0.2 in the checkpoint, 0.3",
+            "run.loss.margin: nothing in the checkpoint, 0.3",
         ),
         (tiny.FROZEN, {"code": "abd"}, "code: abc in the checkpoint, abd now"),
         (

@@ -142,8 +142,8 @@ def killed_at(data, call, source="train_inputs"):
     return dataclasses.replace(data, **{source: inputs})
 
 
-def run_in(folder, run, data, init_from=None, **options):
-    folders = {} if init_from is None else {"init_from": init_from}
+def run_in(folder, run, data, init_from=None, folders=None, **options):
+    folders = folders or ({} if init_from is None else {"init_from": init_from})
     facts = train(run, data, folder / "out", folder / "state", CPU, folders, **options)
     return folder / "out", facts
 

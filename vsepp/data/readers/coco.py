@@ -13,9 +13,9 @@ from typing import Any
 
 from pycocotools.coco import COCO
 
-from vsepp.data.problems import refuse
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, list_of, parsed_json
 from vsepp.data.readers import karpathy
+from vsepp.errors import refuse
 from vsepp.spec import CorpusSpec
 
 CITATION = (

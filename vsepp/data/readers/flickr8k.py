@@ -10,8 +10,8 @@ import logging
 import re
 from pathlib import PurePosixPath
 
-from vsepp.data.problems import refuse
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, decoded, lines_of
+from vsepp.errors import refuse
 from vsepp.spec import CorpusSpec
 
 log = logging.getLogger("vsepp")

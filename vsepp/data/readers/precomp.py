@@ -11,9 +11,8 @@ import numpy as np
 
 from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
-from vsepp.data.problems import refuse
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFile, RawFiles, decoded, lines_of
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, refuse
 from vsepp.runtime.progress import track
 from vsepp.spec import CorpusSpec
 

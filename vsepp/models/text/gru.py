@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from vsepp.data.placed import upload
 from vsepp.models.text.packed_gru import last_states
+from vsepp.runtime.placing import upload
 
 CITATION = "Kiros, Salakhutdinov and Zemel, 2014: Unifying visual-semantic embeddings with multimodal neural language models"
 
