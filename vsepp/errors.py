@@ -1,4 +1,10 @@
-"""The one exception that a user is meant to read."""
+"""The one exception that a user is meant to read, and one message for many problems of a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_NAMED = 5
 
 
 class VseppError(Exception):
@@ -7,3 +13,30 @@ class VseppError(Exception):
     The message says what is wrong, where (file, key or row), what was expected, what was found and what
     to do next. The command line prints it without a traceback and exits with status 1.
     """
+
+
+def refuse(problems: Sequence[str], what: str, advice: str) -> None:
+    """Raise one error that names the first problems and counts them all; do nothing when there are none.
+
+    Parameters
+    ----------
+    problems
+        One text a problem: where it is and what was found.
+    what
+        What is wrong with each of them.
+    advice
+        What to do next.
+
+    Raises
+    ------
+    VseppError
+        When there is a problem.
+    """
+    if problems:
+        raise VseppError(f"{what} ({len(problems)} in all): {first_of(problems)}. {advice}")
+
+
+def first_of(items: Sequence[str]) -> str:
+    """Name the first few items and say how many more there are."""
+    more = f"; and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
+    return "; ".join(items[:_NAMED]) + more

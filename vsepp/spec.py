@@ -66,8 +66,9 @@ class CorpusSpec:
     """The entry of `datasets.yaml`: `coco2014`, `flickr30k`, `flickr8k`, ..."""
     reader: Component
     """A module of `vsepp.data.readers`."""
-    files: dict[str, str]
-    """Role of a file for the reader (`images`, `splits`, `captions`, ...) → path of the file, zip or folder."""
+    files: dict[str, str] = field(default_factory=dict)
+    """Role of a file for the reader (`images`, `splits`, `captions`, ...) → path of the file, zip or folder. Where they
+    lie is no part of what is computed: manifests and plans hold the spec without them."""
     captions_per_image: int | None = None
     """Captions used of each image; `None` takes all there are."""
     surplus_captions: Literal["drop", "error"] = "error"
@@ -174,6 +175,35 @@ class PretrainingSpec:
 
 
 @dataclass(frozen=True)
+class PretrainedSpec:
+    """A mini encoder that is trained on scenes."""
+
+    encoder: EncoderSpec
+    pretraining: PretrainingSpec
+
+
+@dataclass(frozen=True)
+class FeaturesSpec:
+    """Features of all images of a store under a fixed crop."""
+
+    encoder: EncoderSpec
+    crop: CropSpec
+
+
+@dataclass(frozen=True)
+class TapeSpec:
+    """Random-crop features of a frozen encoder, for every training caption and epoch."""
+
+    encoder: EncoderSpec
+    crop: CropSpec
+    draw: int
+    """Which draw of random crops."""
+    epochs: int
+    splits: tuple[str, ...]
+    """Whose captions."""
+
+
+@dataclass(frozen=True)
 class ScheduleSpec:
     """Optimisation. Section 3.2 of the paper."""
 
@@ -271,6 +301,17 @@ class RunSpec:
     def eval_crop(self) -> CropSpec:
         """Validation and test crop: ten crops for 10C, else the centre."""
         return CropSpec(kind="10C" if self.trainset == "10C" else "1C", size=self.crop.size)
+
+
+@dataclass(frozen=True)
+class EvaluationSpec:
+    """A model's embeddings of a split, and their ranks and recalls."""
+
+    run: RunSpec
+    protocols: tuple[str, ...]
+    fold_size: int
+    """Images of a fold: the 1K of `1K` and `5x1K`."""
+    split: str = "test"
 
 
 def to_dict(spec: Any) -> dict[str, Any]:

@@ -1,9 +1,12 @@
-"""A small encoder, model and run, from which tests make theirs by `dataclasses.replace`."""
+"""A small encoder, model and run, from which tests make theirs by `change`."""
+
+import dataclasses
+from typing import Any
 
 from vsepp.spec import (
+    Component,
     CropSpec,
     EncoderSpec,
-    LossSpec,
     ModelSpec,
     RunSpec,
     ScheduleSpec,
@@ -21,17 +24,14 @@ ENCODER = EncoderSpec(
     std=(0.25, 0.25, 0.25),
 )
 MODEL = ModelSpec(
-    text_encoder="gru",
-    word_dim=4,
-    text_dim=6,
+    text=Component("gru", {"word_dim": 4, "dim": 6}),
     joint_dim=6,
     caption_projection=False,
     image_bias=True,
     normalise_features=True,
     normalise_images=True,
     absolute=False,
-    similarity="dot",
-    order_form="squared",
+    similarity=Component("dot"),
 )
 RUN = RunSpec(
     id="tiny",
@@ -47,7 +47,7 @@ RUN = RunSpec(
     vocabulary=VocabularySpec(("train",), 1),
     validation_images=None,
     model=MODEL,
-    loss=LossSpec("max_of_hinges", 0.2),
+    loss=Component("max_of_hinges"),
     schedule=ScheduleSpec(
         batch_size=16, epochs=3, learning_rate=0.01, drop_at=2 / 3, drop_factor=0.1, clip_norm=2.0
     ),
@@ -58,3 +58,16 @@ RUN = RunSpec(
     order_seed=0,
     draw=0,
 )
+
+
+def change(spec: Any, **changes: Any) -> Any:
+    """A spec with other values; `schedule__epochs=1` and `loss__margin=0.1` reach into a part of it."""
+    for key, value in changes.items():
+        part, _, inner = key.partition("__")
+        if inner:
+            value = change(getattr(spec, part), **{inner: value})
+        if isinstance(spec, Component) and part != "name":
+            spec = Component(spec.name, {**spec.options, part: value})
+        else:
+            spec = dataclasses.replace(spec, **{part: value})
+    return spec

@@ -1,24 +1,19 @@
-"""What several subcommands share."""
+"""What several subcommands share: their options, and the frame of a step that makes an artefact."""
 
 from __future__ import annotations
 
 import argparse
-import atexit
-import ctypes
-import logging
-import re
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from vsepp.runtime import devices
 from vsepp.errors import VseppError
-
-if TYPE_CHECKING:
-    import torch
-
-log = logging.getLogger("vsepp")
+from vsepp.provenance.code import step_code
+from vsepp.provenance.manifest import artefact_digest, recorded
+from vsepp.provenance.publish import state_folder
+from vsepp.spec import to_dict
 
 
 def add_step(
@@ -26,33 +21,43 @@ def add_step(
 ) -> argparse.ArgumentParser:
     """Add a subcommand that runs `call`."""
     parser = steps.add_parser(name, help=description, description=description)
-    parser.set_defaults(call=call)
+    parser.set_defaults(call=call, step=name)
     return parser
 
 
-def add_spec(parser: argparse.ArgumentParser, kind: str) -> None:
-    """Add the option that says what to compute."""
+def add_making(parser: argparse.ArgumentParser, kind: str, **roles: str) -> None:
+    """Add what every step takes that makes an artefact: its spec, its inputs by role, its folder.
+
+    Parameters
+    ----------
+    parser
+        Of the step.
+    kind
+        Class of the spec.
+    roles
+        Role → what is read in it; what is described as optional may be left out.
+    """
     parser.add_argument("--spec", required=True, help=f"JSON of a {kind}, or a file that holds it")
-
-
-def add_folders(parser: argparse.ArgumentParser, **folders: str) -> None:
-    """Add options for folders of earlier steps; those described as optional may be left out."""
-    for name, description in folders.items():
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=Path,
-            required=not description.startswith("optional"),
-            help=description,
-        )
-
-
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add the folder to publish in."""
+    for role, description in roles.items():
+        required = not description.startswith("optional")
+        parser.add_argument(f"--{role.replace('_', '-')}", type=Path, required=required, help=description)
     parser.add_argument("--output", type=Path, required=True, help="folder to publish in")
 
 
-def add_machine(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose processor and threads, on which no result depends."""
+def add_raw(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says where raw files lie."""
+    parser.add_argument(
+        "--raw",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="ROLE=PATH",
+        help="raw files and folders by their role",
+    )
+
+
+def add_machine(parser: argparse.ArgumentParser, *, data_on: bool = False) -> None:
+    """Add the options that choose processor, threads and the place of the data, on which no result depends."""
     parser.add_argument(
         "--device", default="auto", help="auto, cpu, cuda (a free GPU; waits for one) or cuda:N (this GPU)"
     )
@@ -60,6 +65,13 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
         "--device-share", type=int, default=1, metavar="N", help="jobs like this one that share a GPU"
     )
     add_threads(parser)
+    if data_on:
+        parser.add_argument(
+            "--data-on",
+            choices=("auto", "device", "mapped"),
+            default="auto",
+            help="where images and features lie: on the device, or in their files; auto: on a GPU where they fit",
+        )
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
@@ -67,137 +79,73 @@ def add_threads(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=None, help="CPU threads of tensor operations")
 
 
-def add_data_on(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says where images and features lie, on which no result depends."""
-    parser.add_argument(
-        "--data-on",
-        choices=("auto", "device", "pinned", "mapped"),
-        default="auto",
-        help="where images and features lie: on the device, in pinned memory of the host, or in their files; auto: "
-        "the first of these where they fit, and on a CPU their files",
-    )
+def given_inputs(given: argparse.Namespace, *roles: str) -> dict[str, Path]:
+    """Role → folder or file, of those that were given."""
+    return {role: path for role in roles if (path := getattr(given, role)) is not None}
 
 
-def _keep_freed_memory() -> None:
-    """Tell glibc to keep what tensors free, up to a gigabyte, instead of giving it back to the kernel at once.
+def raw_files(given: argparse.Namespace) -> dict[str, Path]:
+    """Role → raw file or folder."""
+    found = {}
+    for item in given.raw:
+        role, equals, path = item.partition("=")
+        if not equals:
+            raise VseppError(f"--raw: got {item!r}; expected ROLE=PATH")
+        found[role] = Path(path)
+    return found
 
-    Every step allocates the same sizes again; fetching fresh pages for them cost a fifth of a CPU training's time.
+
+@dataclass(frozen=True)
+class Making:
+    """An artefact that is being made."""
+
+    facts: dict[str, Any]
+    """For its manifest."""
+    identity: dict[str, Any] = field(default_factory=dict)
+    """All that decides what is computed, for JSON."""
+    state: Path | None = None
+    """A folder that outlives a kill, for a step that goes on."""
+
+
+@contextmanager
+def making(
+    given: argparse.Namespace,
+    spec: Any,
+    inputs: Mapping[str, Path],
+    *,
+    seed: int | None = None,
+    code: str | None = None,
+    resumes: bool = False,
+    known_by: Mapping[str, Any] | None = None,
+) -> Iterator[Making]:
+    """Make the folder of a step's results, and write its manifest once the body has succeeded.
+
+    Parameters
+    ----------
+    given
+        The step's command line: its name and `--output`.
+    spec
+        What is computed.
+    inputs
+        Role → what is read.
+    seed
+        The seed, where there is one.
+    code
+        Digest of the code, where it is not the step's own.
+    resumes
+        Whether the step goes on after a kill, and so needs a folder for its state.
+    known_by
+        Role → what tells an input from another one, where its digest would take long.
     """
-    m_trim_threshold, m_mmap_threshold = -1, -3  # of malloc.h
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # another libc
-        return
-    mallopt(m_mmap_threshold, 1 << 25)
-    mallopt(m_trim_threshold, 1 << 30)
-
-
-def gpu_count() -> int:
-    """GPUs that jobs of this machine may use, found without importing torch."""
-    return len(devices.visible_gpus())
-
-
-def use_machine(given: argparse.Namespace, facts: dict[str, Any]) -> torch.device:
-    """Set the threads, choose the device and record both.
-
-    A GPU is taken from the machine's locks and kept until the process ends; see `vsepp.runtime.devices.claim`. Under
-    `torchrun` each process has the GPU of its local rank and takes no lock.
-
-    Raises
-    ------
-    VseppError
-        When a device was asked for that is not there.
-    """
-    import torch
-
-    use_cpu(given, facts)
-    device = _choose_device(given, facts)
-    if device.type == "cuda":
-        facts["device"] = torch.cuda.get_device_name(device)
-    return device
-
-
-def use_cpu(given: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """Set the threads of a step that computes on the CPU, and record both."""
-    import torch
-
-    _keep_freed_memory()
-    if devices.process_rank() > 0:  # the first process speaks for all of them
-        log.setLevel(logging.WARNING)
-    if given.threads:
-        torch.set_num_threads(given.threads)
-    facts["device"], facts["threads"] = "cpu", torch.get_num_threads()
-
-
-def _choose_device(given: argparse.Namespace, facts: dict[str, Any]) -> torch.device:
-    """The device that was asked for, made this process's own where it is a GPU."""
-    import torch
-
-    wanted, rank = given.device, devices.local_rank()
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", wanted):
-        raise VseppError(f"--device: got {wanted!r}; expected auto, cpu, cuda or cuda:N")
-    device = torch.device("cuda" if wanted == "auto" else wanted)
-    if device.type != "cuda":
-        return device
-    if torch.cuda.is_initialized():  # by an earlier step of this process, which keeps its GPU
-        return torch.device("cuda", torch.cuda.current_device())
+    code = code or step_code(given.step, spec)
+    given.output.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
-        # Before CUDA is asked anything: the driver looks at the visible GPUs once. A torch without CUDA needs none.
-        there = devices.visible_gpus()
-        gpus = there if torch.backends.cuda.is_built() else ()
-        if rank is not None:
-            _require_local_gpu(wanted, rank, gpus)
-            device = torch.device("cuda", rank)
-        elif gpus:
-            wish = devices.one_of(gpus, device.index)
-            share = getattr(given, "device_share", 1)
-            facts["gpu"] = held.enter_context(devices.claim(_job(given), wish, share))
-            device = torch.device("cuda", 0)
-        if torch.cuda.is_available():
-            atexit.register(held.pop_all().close)
-            return device
-        reason = _why_no_gpu()
-    gpu = facts.pop("gpu", None) or next(iter(there[rank or 0 :]), None)
-    if wanted != "auto":
-        raise VseppError(
-            f"--device: {wanted} asked for, but torch finds no GPU ({reason}); use --device auto to fall back on the CPU"
+        identity, state = {}, None
+        if resumes:
+            digests = {role: artefact_digest(path) for role, path in inputs.items() if role not in (known_by or {})}
+            identity = {"code": code, "inputs": {**digests, **(known_by or {})}}
+            state = held.enter_context(state_folder(given.output, spec=to_dict(spec), **identity))
+        facts = held.enter_context(
+            recorded(given.output, given.step, spec=to_dict(spec), inputs=inputs, code=code, seed=seed)
         )
-    if gpu is not None:
-        log.warning(
-            "--device auto: GPU %s is there, but torch finds none (%s); this job computes on the CPU",
-            gpu,
-            reason,
-        )
-    return torch.device("cpu")
-
-
-def _why_no_gpu() -> str:
-    """What torch has against the GPUs of this machine, in its own words."""
-    import torch
-
-    try:
-        torch.cuda.init()
-    except (RuntimeError, AssertionError) as error:
-        return next(iter(str(error).splitlines()), type(error).__name__)
-    return "it counts none"
-
-
-def _require_local_gpu(wanted: str, rank: int, gpus: Sequence[str]) -> None:
-    """Refuse what cannot be had by one of the processes that `torchrun` started here."""
-    if wanted not in ("auto", "cuda"):
-        raise VseppError(
-            f"--device: got {wanted} under torchrun, where each process takes the GPU of its local rank; expected "
-            "auto, cpu or cuda"
-        )
-    if gpus and rank >= len(gpus):
-        raise VseppError(
-            f"torchrun: a process with local rank {rank} was started, but there are {len(gpus)} GPUs to use here; "
-            f"expected --nproc-per-node {len(gpus)} or fewer, or --device cpu"
-        )
-
-
-def _job(given: argparse.Namespace) -> str:
-    """Step and output of a job, for those who wait for its GPU."""
-    step = getattr(getattr(given, "call", None), "__name__", "vsepp")
-    output = getattr(given, "output", None)
-    return step if output is None else f"{step} {output}"
+        yield Making(facts, identity, state)

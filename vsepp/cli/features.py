@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
-import os
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,25 +15,17 @@ from vsepp.cli.common import (
     add_spec,
     add_step,
     add_threads,
-    gpu_count,
+    job_of,
     use_cpu,
-    use_machine,
 )
-from vsepp.runtime.workers import run_together
 from vsepp.errors import VseppError
-from vsepp.runtime.progress import track_bytes
 from vsepp.provenance import code
 from vsepp.provenance.manifest import artefact_digest, recorded
 from vsepp.provenance.publish import state_folder
 from vsepp.spec import CropSpec, EncoderSpec, PretrainingSpec, from_json, to_dict
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
-
-    from vsepp.data.placement import Placement
-    from vsepp.features.tape_writer import TapeJob
-    from vsepp.models.image import ImageEncoder
+    from vsepp.features.passes import FrozenPass
 
 
 def add_steps(steps: Any) -> None:
@@ -123,8 +112,8 @@ def pretrain(given: argparse.Namespace) -> None:
 
 def encoder(given: argparse.Namespace) -> None:
     """Import an encoder's weights."""
-    from vsepp.models.image import save_encoder
-    from vsepp.models.image.pretrained import import_weights
+    from vsepp.models.encoder import save_encoder
+    from vsepp.models.pretrained import import_weights
 
     spec = from_json(EncoderSpec, given.spec)
     given.output.mkdir(parents=True, exist_ok=True)
@@ -139,9 +128,7 @@ def encoder(given: argparse.Namespace) -> None:
 
 def features(given: argparse.Namespace) -> None:
     """Extract 1C or 10C features."""
-    from vsepp.features.extract import extract_features
-    from vsepp.features.needs import pass_explained
-    from vsepp.models.image import load_encoder
+    from vsepp.features.passes import make_features
 
     spec, crop = from_json(EncoderSpec, given.encoder_spec), from_json(CropSpec, given.crop)
     inputs = {"store": given.store, "encoder": given.encoder}
@@ -152,25 +139,13 @@ def features(given: argparse.Namespace) -> None:
         state_folder(given.output, **_identity(values, inputs, digest)) as state,
         recorded(given.output, "features", spec=values, inputs=inputs, code=digest) as facts,
     ):
-        device = use_machine(given, facts)
-        placement = _placement(given, device)
-        with pass_explained(f"{crop.kind} features", spec, placement):
-            network = load_encoder(spec, given.encoder)
-            store = _placed_store(given, placement, network)
-            extract_features(store, network, crop, given.output, state, device=device)
-        facts["data_on"] = placement.chosen
+        facts.update(make_features(_frozen_pass(given, spec), crop, given.output, state))
 
 
 def tape(given: argparse.Namespace) -> None:
     """Write a tape, with several processes where they were asked for."""
-    import numpy as np
+    from vsepp.features.passes import make_tape
 
-    from vsepp.data.tables import read_tables
-    from vsepp.features.tape_writer import TapeJob, begin_tape, finish_tape
-    from vsepp.models.image import encoder_dim
-
-    if given.writers < 1:
-        raise VseppError(f"--writers: got {given.writers}; expected at least 1")
     spec, crop = from_json(EncoderSpec, given.encoder_spec), from_json(CropSpec, given.crop)
     inputs = {"store": given.store, "encoder": given.encoder, "captions": given.corpus / "captions.parquet"}
     values = {
@@ -181,97 +156,38 @@ def tape(given: argparse.Namespace) -> None:
         "splits": given.splits,
     }
     digest = code.tape_code(spec)
-    _, captions = read_tables(given.corpus)
-    rows = np.flatnonzero(captions["split"].isin(given.splits))
     given.output.mkdir(parents=True, exist_ok=True)
     with (
         state_folder(given.output, **_identity(values, inputs, digest)) as state,
         recorded(given.output, "tape", spec=values, inputs=inputs, code=digest) as facts,
     ):
-        job = TapeJob(
-            crop=crop,
-            caption_rows=rows,
-            image_rows=captions["image_index"].to_numpy()[rows],
-            caption_ids=captions["caption_id"].to_numpy()[rows],
-            dim=encoder_dim(spec, given.encoder),
+        made = make_tape(
+            _frozen_pass(given, spec),
+            crop,
+            given.corpus,
+            splits=given.splits,
             draw=given.draw,
-            epochs=range(given.epochs),
+            epochs=given.epochs,
             out=given.output,
             state=state,
+            writers=given.writers,
         )
-        begin_tape(job)
-        facts.update(_write_all_epochs(given, job))
-        finish_tape(job)
+        facts.update(made)
 
 
-def _write_all_epochs(given: argparse.Namespace, job: TapeJob) -> dict[str, Any]:
-    """Write what is missing of a tape and tell the facts; again, should a writer of a killed step have been at it."""
-    facts: dict[str, Any] = {}
-    while missing := job.missing_bytes():
-        writers = _writers(given, len(missing))
-        if writers == 1:
-            return {**_write_epochs(given, job, True), "writers": 1}
-        threads = max((given.threads or os.cpu_count() or 1) // writers, 1)
-        shared = argparse.Namespace(**{**vars(given), "threads": threads, "writers": writers})
-        what = f"random-crop features of {len(missing)} epochs by {writers} processes"
-        with track_bytes(sum(missing.values()), what) as advance:
-            left = sum(missing.values())
+def _frozen_pass(given: argparse.Namespace, spec: EncoderSpec) -> FrozenPass:
+    from vsepp.features.passes import FrozenPass
 
-            def look(advance: Callable[[int], object] = advance) -> None:
-                nonlocal left
-                now = sum(job.missing_bytes().values())
-                advance(left - now)
-                left = now
-
-            first, *_ = run_together(_write_epochs, [(shared, job, False)] * writers, look)
-        facts = {**first, "writers": writers}
-    return facts
-
-
-def _writers(given: argparse.Namespace, epochs: int) -> int:
-    """No more writers than were asked for, than there are epochs, and than there are GPUs where there are any."""
-    if given.device.startswith("cuda:"):
-        return 1
-    gpus = 0 if given.device == "cpu" else gpu_count()
-    return min(given.writers, epochs, gpus or epochs)
-
-
-def _write_epochs(given: argparse.Namespace, job: TapeJob, alone: bool) -> dict[str, Any]:
-    """Write those epochs that no other process is at, and tell the facts."""
-    from vsepp.features.needs import pass_explained
-    from vsepp.features.tape_writer import write_epochs
-    from vsepp.models.image import load_encoder
-
-    facts: dict[str, Any] = {}
-    device = use_machine(given, facts)
-    if not alone:  # the process that started these shows the progress of all
-        logging.getLogger("vsepp").setLevel(logging.WARNING)
-    spec = from_json(EncoderSpec, given.encoder_spec)
-    writers = 1 if alone else given.writers
-    placement = _placement(given, device, writers)
-    with pass_explained("random-crop features", spec, placement, writers=writers):
-        network = load_encoder(spec, given.encoder)
-        store = _placed_store(given, placement, network)
-        write_epochs(job, store, network, device=device, alone=alone)
-    return {**facts, "data_on": placement.chosen}
-
-
-def _placement(given: argparse.Namespace, device: torch.device, processes: int = 1) -> Placement:
-    """For the image store of a frozen pass, of so many processes."""
-    from vsepp.data.placement import Placement
-
-    return Placement(device, given.data_on, leave=0, share=given.device_share, processes=processes)
-
-
-def _placed_store(
-    given: argparse.Namespace, placement: Placement, network: ImageEncoder
-) -> np.ndarray | torch.Tensor:
-    """The image store where a pass of this encoder leaves room for it."""
-    from vsepp.data.store import open_store
-    from vsepp.features.needs import pass_bytes
-
-    placement.leave_for(lambda: pass_bytes(network))
-    return placement.place(open_store(given.store), "image store").array
+    return FrozenPass(
+        spec,
+        given.encoder,
+        given.store,
+        device=given.device,
+        share=given.device_share,
+        threads=given.threads,
+        job=job_of(given),
+        data_on=given.data_on,
+    )
 
 
 def _identity(values: dict[str, Any], inputs: dict[str, Path], digest: str) -> dict[str, Any]:

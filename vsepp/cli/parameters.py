@@ -1,4 +1,4 @@
-"""Look at the parameters without computing anything."""
+"""Look at the parameters, and at the models that they have made, without computing anything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_steps(steps: Any) -> None:
-    """Add `runs`, `show`, `fidelity` and `schema`."""
+    """Add `runs`, `show`, `fidelity`, `schema` and `models`."""
     parser = add_step(steps, "runs", runs, "list the runs of a preset")
     add_plan_options(parser)
 
@@ -32,6 +32,10 @@ def add_steps(steps: Any) -> None:
 
     parser = add_step(steps, "schema", schema, "print the JSON schema of the files in params/")
     parser.add_argument("--output", type=Path, help="write it to this file instead")
+
+    parser = add_step(steps, "models", models, "list trained models with their metrics and digests")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_plan_options(parser)
 
 
 def add_plan_options(parser: argparse.ArgumentParser) -> None:
@@ -85,29 +89,59 @@ def _value(text: str) -> Any:
 
 
 def runs(given: argparse.Namespace) -> None:
-    """List runs: id, system, data, training set, encoder, rows of the paper."""
+    """List runs: id, system, data, training set, encoder, rows of the papers."""
     plan = plan_of(given)
-    for name, run in plan.runs.items():
-        spec = run.spec
-        feeds = ", ".join(
-            f"{row} ({protocol})" for row, protocol in plan.parameters.get(name, "feeds").items()
-        )
+    feeds: dict[str, list[str]] = {}
+    for paper in plan.parameters.papers.values():
+        for row, (run, protocol) in plan.parameters.feeders(paper).items():
+            feeds.setdefault(run, []).append(f"{paper.name} {row} ({protocol})")
+    for name in plan.parameters.runs:
+        spec = plan.models[name].spec
         trainset = f"{spec.trainset}{'+rV' if spec.restval else ''}{' FT' if spec.finetuned else ''}"
-        print(f"{name:32} {spec.system:8} {spec.dataset:7} {trainset:10} {spec.encoder.name:7} {feeds}")
+        rows = ", ".join(feeds.get(name, []))
+        print(f"{name:32} {spec.system:8} {spec.dataset:7} {trainset:10} {spec.encoder.name:7} {rows}")
 
 
 def show(given: argparse.Namespace) -> None:
     """Print a run's resolved values."""
-    from vsepp.spec import to_json
+    from vsepp.spec import Component, to_json
 
     plan = plan_of(given)
-    if given.run not in plan.runs:
-        raise VseppError(f"{given.run}: no run of preset {plan.preset}; there are {', '.join(plan.runs)}")
+    found = plan.parameters.runs
+    if given.run not in found:
+        raise VseppError(f"{given.run}: no run of preset {plan.preset}; there are {', '.join(found)}")
     if given.json:
-        print(to_json(plan.runs[given.run].spec))
+        print(to_json(plan.models[given.run].spec))
         return
-    for key, value in plan.parameters.runs[given.run].items():
-        print(f"{key:22} {json.dumps(value.value, ensure_ascii=False):28} {value.origin}")
+    for key, value in found[given.run].items():
+        said = value.value.name if isinstance(value.value, Component) else value.value
+        print(f"{key:22} {json.dumps(said, ensure_ascii=False):28} {value.origin}")
+
+
+def models(given: argparse.Namespace) -> None:
+    """List the models that are there."""
+    from vsepp.config.versions import list_models
+
+    found = list_models(plan_of(given))
+    if given.json:
+        print(json.dumps(found, indent=1))
+        return
+    if not found:
+        raise VseppError("no trained models here; train them (dvc repro) or get them (vsepp sync)")
+    columns = {
+        "run": "run", "seed": "seed", "protocol": "protocol", "i2t_r1": "caption R@1", "t2i_r1": "image R@1",
+        "rsum": "rsum", "best_epoch": "best epoch", "megabytes": "MB", "digest": "digest", "commit": "commit",
+    }  # fmt: skip
+    rows = [list(columns.values()), *([_cell(entry[key]) for key in columns] for entry in found)]
+    widths = [max(len(row[k]) for row in rows) for k in range(len(columns))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    if any(entry["commit"].endswith("+") for entry in found):
+        print("\n+ made with uncommitted changes of code or parameters, or from something that was")
+
+
+def _cell(value: Any) -> str:
+    return "–" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
 def fidelity(given: argparse.Namespace) -> None:

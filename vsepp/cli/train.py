@@ -104,4 +104,4 @@ def _train(
             checkpoint_seconds=given.checkpoint_seconds,
             group=group,
         )
-        return {**trained, "data_on": data.placement.chosen}
+        return {**trained, "data_on": data.data_on}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,8 +116,6 @@ def _explain(detail: Mapping[str, Any], model: type[BaseModel]) -> str:
 
 def _known_keys(model: Any, location: tuple[Any, ...]) -> list[str]:
     """Keys that the model around the last part of `location` accepts."""
-    import typing
-
     def fields_of(annotation: Any, rest: tuple[Any, ...]) -> list[str] | None:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             if len(rest) == 1:
@@ -137,7 +136,9 @@ def _known_keys(model: Any, location: tuple[Any, ...]) -> list[str]:
 def published_rows(path: Path, mistakes: Mistakes) -> dict[str, str]:
     """Rows of the paper's tables: number → `trained` or `quoted`."""
     if not path.is_file():
-        mistakes.add(str(path), "no such file; it holds the paper's numbers")
+        mistakes.add(
+            str(path), "no such file; it holds the paper's numbers, or its heading alone where a paper has none"
+        )
         return {}
     with path.open(encoding="utf-8", newline="") as stream:
         return {row["row"]: row["kind"] for row in csv.DictReader(stream)}

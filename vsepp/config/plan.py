@@ -1,4 +1,4 @@
-"""Every artefact of one invocation: its name, its spec and what it is made from. The Snakefile only looks up.
+"""What one invocation computes: ONE table of artefacts, which all rules and commands look up.
 
 Artefacts that several variants share (corpora, stores, encoders, features) carry a digest of the parameters that
 made them in their name, so that changed parameters make a new one and overwrite nothing.
@@ -11,20 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vsepp.config.resolve import Parameters
-from vsepp.spec import (
-    CorpusSpec,
-    CropSpec,
-    EncoderSpec,
-    PretrainingSpec,
-    RunSpec,
-    ScenesSpec,
-    SourceSpec,
-    StoreSpec,
-    VocabularySpec,
-)
+from vsepp.provenance.artefacts import Artefact
+from vsepp.spec import RunSpec, SourceSpec
 
 DOWNLOADS = Path("resources") / "downloads"
 """Where files are fetched to, relative to the working folder."""
+KINDS = (
+    "scenes", "corpus", "tokens", "store", "pretrained", "encoder", "features", "published", "tape", "run",
+    "released", "tokens_of", "evaluation", "report",
+)  # fmt: skip
+"""Of artefacts, in the order of the data flow."""
 
 
 @dataclass(frozen=True)
@@ -39,76 +35,19 @@ class SourceFile:
 
 
 @dataclass(frozen=True)
-class Tokens:
-    """A corpus' captions as word ids of one vocabulary."""
-
-    corpus: str
-    vocabulary: VocabularySpec
-    folder: Path
-    """Where they lie, relative to the working folder."""
-    released: str | None = None
-    """The released checkpoint whose vocabulary this is; `None` where it is counted here."""
-
-
-@dataclass(frozen=True)
-class Store:
-    """A corpus' decoded images."""
-
-    corpus: str
-    spec: StoreSpec
-
-
-@dataclass(frozen=True)
-class Features:
-    """1C or 10C features of a store."""
-
-    store: str
-    encoder: str
-    crop: CropSpec
-
-
-@dataclass(frozen=True)
-class Tape:
-    """Random-crop features of a store, for every caption of `splits` and every epoch."""
-
-    corpus: str
-    store: str
-    encoder: str
-    crop: CropSpec
-    draw: int
-    splits: tuple[str, ...]
-    epochs: int
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run's spec for each seed and the artefacts that it reads, by name; absent ones are None."""
+class Model:
+    """What is evaluated: a run that is trained here, or a checkpoint that the authors released."""
 
     specs: Mapping[int, RunSpec]
-    corpus: str
-    tokens: str
-    encoder: str | None
-    features: str | None
-    eval_features: str | None
-    tape: str | None
-    train_store: str | None
-    eval_store: str | None
+    """Seed → spec."""
     protocols: tuple[str, ...]
+    released: str | None = None
+    """The run that a released checkpoint is a training of; `None` for a run."""
 
     @property
     def spec(self) -> RunSpec:
         """The spec of the first seed, for all that does not depend on the seed."""
         return next(iter(self.specs.values()))
-
-
-@dataclass(frozen=True)
-class Released:
-    """A checkpoint of the authors that is converted and evaluated like a run."""
-
-    model: Run
-    """What it is, as the run that it is a training of would be."""
-    checkpoint: Path
-    vocabulary: Path
 
 
 @dataclass(frozen=True)
@@ -118,31 +57,18 @@ class Plan:
     parameters: Parameters
     files: dict[str, SourceFile]
     """Raw files by name, those of the user's own among them."""
-    scenes: ScenesSpec | None
-    scenes_folder: Path | None
-    pretraining: PretrainingSpec | None
-    corpora: dict[str, CorpusSpec]
-    tokens: dict[str, Tokens]
-    stores: dict[str, Store]
-    encoders: dict[str, EncoderSpec]
-    encoder_files: dict[str, Path]
-    """Encoder → the file of its weights, where they come from one."""
-    features: dict[str, Features]
-    precomputed: dict[str, str]
-    """Published features → the corpus whose raw files hold them."""
-    tapes: dict[str, Tape]
-    runs: dict[str, Run]
-    released: dict[str, Released]
-    """Checkpoints of the authors whose files are there."""
+    models: dict[str, Model]
+    table: dict[tuple[str, str], Artefact]
+    """Kind and name → artefact, in the order in which they are made."""
 
-    @property
-    def models(self) -> dict[str, Run]:
-        """All that is evaluated: runs, and released checkpoints."""
-        return {**self.runs, **{name: released.model for name, released in self.released.items()}}
+    def of_kind(self, kind: str) -> dict[str, Artefact]:
+        """Name → artefact of a kind."""
+        return {name: artefact for (of, name), artefact in self.table.items() if of == kind}
 
-    def seeds_of(self, model: str) -> list[int]:
-        """Seeds of a run; a released checkpoint is one training, under the first of them."""
-        return self.seeds if model in self.runs else self.seeds[:1]
+    def owner(self, path: Path) -> Artefact | None:
+        """The artefact that a folder is, or that a file belongs to; `None` for what is made by nobody here."""
+        by_folder = {artefact.folder: artefact for artefact in self.table.values()}
+        return by_folder.get(path) or by_folder.get(path.parent)
 
     @property
     def downloads(self) -> dict[str, SourceFile]:
@@ -166,20 +92,15 @@ class Plan:
 
     @property
     def variant_results(self) -> Path:
-        """Folder of the variant's runs and their metrics."""
+        """Folder of the variant's runs and their evaluations."""
         return self.results / self.variant
 
     @property
-    def report(self) -> Path:
-        """Folder of the variant's tables, figures and page."""
+    def reports(self) -> Path:
+        """Folder of the variant's reports, one a paper."""
         return Path("reports") / self.preset / self.variant
 
-    @property
-    def seeds(self) -> list[int]:
-        """Seeds of every run."""
-        return list(self.parameters.settings.seeds)
 
-    @property
-    def pretrained(self) -> dict[str, EncoderSpec]:
-        """Encoders whose weights are trained here, on scenes."""
-        return {name: spec for name, spec in self.encoders.items() if spec.weights == "scenes"}
+def seeded(name: str, seed: int) -> str:
+    """Name of a model's artefact of one seed, which is also its folder below that of its kind."""
+    return f"{name}/seed-{seed}"

@@ -6,7 +6,7 @@ is applied before the entry of the run itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -14,27 +14,36 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from vsepp.config.checks import check_corpora, check_released, check_runs, check_tables
-from vsepp.config.files import Mistakes, Value, published_rows, read_yaml, validate
+from vsepp.config.checks import (
+    check_corpora,
+    check_released,
+    check_roles,
+    check_runs,
+    check_tables,
+    protocols_of,
+)
+from vsepp.config.components import check_component, resolve_component
+from vsepp.config.files import Mistakes, Value, read_yaml, validate
+from vsepp.config.papers import Paper, read_papers
 from vsepp.config.schema import (
+    COMPONENTS,
+    ComponentKeys,
     CorpusKeys,
     DatasetKeys,
     DatasetsFile,
     FidelityFile,
     PresetFile,
-    ReleasedFile,
-    ReleasedKeys,
     RunKeys,
     RunsFile,
     Settings,
     SourceKeys,
-    TablesFile,
 )
 from vsepp.errors import VseppError
+from vsepp.spec import Component
 
 # These belong to the entry that names them; inheriting them would train or print a row twice.
 _NOT_INHERITED = ("base", "abstract", "feeds")
-HARMLESS = ("preset", "fidelity", "seeds", "label", "only", "archives", "resources", "sources")
+HARMLESS = ("preset", "papers", "fidelity", "seeds", "label", "only", "archives", "resources", "sources")
 """Overriding these changes no result, so they need no label."""
 _OPTIONAL = {"base": None, "abstract": False, "feeds": {}, "protocols": []}
 
@@ -45,33 +54,46 @@ class Parameters:
 
     settings: Settings
     preset: PresetFile
+    papers: dict[str, Paper]
+    """Those that are reproduced."""
     sources: dict[str, SourceKeys]
     datasets: dict[str, DatasetKeys]
+    readers: dict[str, Component]
+    """Data set → its reader."""
     corpora: dict[str, CorpusKeys]
+    """Role → what plays it; without roles that the preset leaves empty."""
     runs: dict[str, dict[str, Value]]
-    """Selected runs: id → key → value."""
+    """Selected runs: id → key → value. Options of a component stand beside it, as `loss.margin`."""
     all_runs: dict[str, dict[str, Value]]
-    """Every run that `runs.yaml` declares."""
+    """Every run of the papers that are reproduced."""
     possible_runs: tuple[str, ...]
     """Ids of the runs whose corpus and encoder the preset has, selected or not."""
-    released: dict[str, ReleasedKeys]
-    """Checkpoints of the authors, whether their files are there or not."""
+    protocols: dict[str, tuple[str, ...]]
+    """Run → protocols that it is evaluated under."""
     as_code: dict[str, dict[str, Value]]
     """The runs of the released checkpoints under the overlay `code`, which is how the authors trained them."""
-    tables: TablesFile
     variant: str
-    published: Path
     overrides: dict[str, Any] = field(default_factory=dict)
 
     def get(self, run: str, key: str) -> Any:
         """Value of one key of one run."""
         return self.all_runs[run][key].value
 
+    def feeders(self, paper: Paper) -> dict[str, tuple[str, str]]:
+        """Row of a paper's published tables → the run that fills it, and the protocol."""
+        return {
+            row: (run, protocol)
+            for run in self.all_runs
+            if run in paper.entries
+            for row, protocol in self.get(run, "feeds").items()
+        }
+
 
 @dataclass(frozen=True)
 class _Layer:
     label: str
     runs: Mapping[str, RunKeys]
+    components: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
 
 
 def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters:
@@ -82,8 +104,8 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     folder
         The folder `params`.
     overrides
-        What the command line gave: keys of `config.yaml`, or sections to change (`runs`, `corpora`, `encoders`,
-        `evaluation`, `scenes`, `pretraining`, `resources`, `sources`, `datasets`, `tables`).
+        What the command line gave: keys of `config.yaml`, or sections to change (`runs`, `components`, `corpora`,
+        `encoders`, `evaluation`, `scenes`, `pretraining`, `resources`, `sources`, `datasets`, `tables`).
 
     Raises
     ------
@@ -97,62 +119,61 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     _check_sections(sections, mistakes)
     mistakes.raise_if_any()
 
-    runs_path = folder / "runs.yaml"
-    entries = validate(RunsFile, {"runs": read_yaml(runs_path, mistakes)}, str(runs_path), mistakes)
-    fidelity_path = folder / "fidelity" / f"{settings.fidelity}.yaml"
-    fidelity = validate(FidelityFile, read_yaml(fidelity_path, mistakes), str(fidelity_path), mistakes)
-    code_path = folder / "fidelity" / "code.yaml"
-    code = validate(FidelityFile, read_yaml(code_path, mistakes), str(code_path), mistakes)
+    papers = read_papers(folder / "papers", settings.papers, mistakes)
+    fidelities = {name: _fidelity(folder / "fidelity" / f"{name}.yaml", mistakes) for name in ("paper", "code")}
     preset_path = folder / "presets" / f"{settings.preset}.yaml"
-    preset = _preset(preset_path, sections, mistakes)
-    datasets = _datasets(folder / "datasets.yaml", sections, mistakes)
-    released_path = folder / "released.yaml"
-    released = validate(
-        ReleasedFile, {"released": read_yaml(released_path, mistakes)}, str(released_path), mistakes
-    )
-    tables_path = folder / "tables.yaml"
-    tables = validate(TablesFile, read_yaml(tables_path, mistakes), str(tables_path), mistakes)
-    published = folder / "published.csv"
-    rows = published_rows(published, mistakes)
-    override_runs = validate(RunsFile, {"runs": sections.get("runs", {})}, "--config", mistakes)
+    preset = _merged(PresetFile, preset_path, sections, mistakes, but=("runs", "components"))
+    datasets = _merged(DatasetsFile, folder / "datasets.yaml", sections, mistakes)
+    given = {key: sections[key] for key in ("runs", "components") if key in sections}
+    override = validate(FidelityFile, given, "--config", mistakes)
     mistakes.raise_if_any()
-    # Else there were mistakes.
-    assert entries and fidelity and code and preset and datasets and released and tables and override_runs
+    assert preset and datasets and override  # else there were mistakes
 
-    layers = [
-        _Layer(str(runs_path), entries.runs),
-        _Layer(str(fidelity_path), fidelity.runs),
-        _Layer(str(preset_path), preset.runs),
-        _Layer("--config", override_runs.runs),
-    ]
-    all_runs = _resolve_runs(layers, mistakes)
-    corpora = _resolve_corpora(fidelity, preset)
+    def layers(fidelity: str) -> list[_Layer]:
+        return [
+            *(_Layer(str(paper.runs_file), paper.entries) for paper in papers.values()),
+            _Layer(str(folder / "fidelity" / f"{fidelity}.yaml"), *_of(fidelities[fidelity])),
+            *(
+                _Layer(str(paper.folder / "fidelity.yaml"), *_of(paper.fidelity[fidelity]))
+                for paper in papers.values()
+                if paper.fidelity
+            ),
+            _Layer(str(preset_path), *_of(preset)),
+            _Layer("--config", *_of(override)),
+        ]
+
+    reproduced = {name: papers[name] for name in settings.papers}
+    all_runs = _resolve_runs(layers(settings.fidelity), papers, reproduced, mistakes)
+    readers = _readers(datasets, str(folder / "datasets.yaml"), mistakes)
     mistakes.raise_if_any()
+    corpora = _resolve_corpora(fidelities[settings.fidelity], preset)
     check_corpora(corpora, preset, datasets, mistakes)
-    check_runs(all_runs, str(runs_path), mistakes)
-    check_tables(all_runs, rows, tables, preset, str(tables_path), mistakes)
-    check_released(released.released, all_runs, str(released_path), mistakes)
+    check_roles(all_runs, reproduced, preset, preset_path, mistakes)
     mistakes.raise_if_any()
-    possible = {
-        run: values for run, values in all_runs.items() if _possible(values, corpora, preset, datasets)
-    }
-    layers[1] = _Layer(str(code_path), code.runs)
-    wanted = {keys.run for keys in released.released.values()}
-    as_code = {run: values for run, values in _resolve_runs(layers, mistakes).items() if run in wanted}
+    possible = {run: values for run, values in all_runs.items() if _possible(values, corpora, preset, datasets)}
+    protocols = protocols_of(all_runs, reproduced)
+    for paper in reproduced.values():
+        own = {run: values for run, values in all_runs.items() if run in paper.entries}
+        check_runs(own, all_runs, protocols, corpora, preset, datasets, str(paper.runs_file), mistakes)
+        check_tables(paper, own, all_runs, papers, preset, mistakes)
+        check_released(paper, all_runs, mistakes)
+    mistakes.raise_if_any()
+    released = {keys.run for paper in reproduced.values() for keys in paper.released.values()}
+    as_code = _resolve_runs(layers("code"), papers, reproduced, mistakes) if released else {}
     return Parameters(
         settings=settings,
         preset=preset,
+        papers=reproduced,
         sources=datasets.sources,
         datasets=datasets.datasets,
+        readers=readers,
         corpora=corpora,
         runs=_select(possible, settings),
         all_runs=all_runs,
         possible_runs=tuple(possible),
-        released=released.released,
-        as_code=as_code,
-        tables=tables,
+        protocols=protocols,
+        as_code={run: as_code[run] for run in released},
         variant=settings.label or settings.fidelity,
-        published=published,
         overrides=sections,
     )
 
@@ -162,7 +183,8 @@ def _settings(folder: Path, overrides: dict[str, Any], mistakes: Mistakes) -> Se
     values = read_yaml(path, mistakes)
     validate(Settings, values, str(path), mistakes)
     given = {key: value for key, value in overrides.items() if key in Settings.model_fields}
-    for key in ("only", "seeds"):  # `only=*-1c` and `seeds=3` on a command line are one-element lists
+    # `only=*-1c`, `seeds=3` and `papers=goal` on a command line are one-element lists.
+    for key in ("only", "seeds", "papers"):
         if key in given and given[key] is not None and not isinstance(given[key], list):
             given[key] = [given[key]]
     settings = validate(Settings, {**values, **given}, "--config", mistakes)
@@ -199,33 +221,29 @@ def _check_sections(sections: Mapping[str, Any], mistakes: Mistakes) -> None:
                 f"--config: {key}",
                 f"unknown key; known are {', '.join(sorted(known | set(Settings.model_fields)))}",
             )
-        elif key != "tables" and not isinstance(value, dict):
+        elif not isinstance(value, dict):
             mistakes.add(
                 f"--config: {key}",
                 f"got {value!r}; expected keys and values, such as {key}='{{name: {{key: value}}}}'",
             )
 
 
-def _preset(path: Path, sections: Mapping[str, Any], mistakes: Mistakes) -> PresetFile | None:
+def _fidelity(path: Path, mistakes: Mistakes) -> FidelityFile:
+    return validate(FidelityFile, read_yaml(path, mistakes), str(path), mistakes) or FidelityFile()
+
+
+def _merged(
+    model: type[BaseModel], path: Path, sections: Mapping[str, Any], mistakes: Mistakes, but: tuple[str, ...] = ()
+) -> Any:
+    """A file with what `--config` changes of it; `None` after a mistake."""
     content = read_yaml(path, mistakes)
     if not content:
         return None
-    preset = validate(PresetFile, content, str(path), mistakes)
-    changes = {
-        key: value for key, value in sections.items() if key in PresetFile.model_fields and key != "runs"
-    }
-    if preset is None or not changes:
-        return preset
-    return validate(PresetFile, _merge(content, changes), "--config", mistakes)
-
-
-def _datasets(path: Path, sections: Mapping[str, Any], mistakes: Mistakes) -> DatasetsFile | None:
-    content = read_yaml(path, mistakes)
-    datasets = validate(DatasetsFile, content, str(path), mistakes)
-    changes = {key: value for key, value in sections.items() if key in DatasetsFile.model_fields}
-    if datasets is None or not changes:
-        return datasets
-    return validate(DatasetsFile, _merge(content, changes), "--config", mistakes)
+    found = validate(model, content, str(path), mistakes)
+    changes = {key: value for key, value in sections.items() if key in model.model_fields and key not in but}
+    if found is None or not changes:
+        return found
+    return validate(model, _merge(content, changes), "--config", mistakes)
 
 
 def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,6 +253,10 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
         nested = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         merged[key] = _merge(merged[key], value) if nested else value
     return merged
+
+
+def _of(keys: FidelityFile | PresetFile) -> tuple[Mapping[str, RunKeys], Mapping[str, Any]]:
+    return keys.runs, keys.components
 
 
 def _given(keys: BaseModel) -> dict[str, Any]:
@@ -250,46 +272,90 @@ def _chain(run: str, entries: Mapping[str, RunKeys], seen: tuple[str, ...] = ())
     chain: list[str] = []
     for name in bases:
         if name not in entries:
-            raise VseppError(f"base: got {name!r}, which is no entry")
+            raise VseppError(f"base: got {name!r}, which is no entry of any paper")
         chain += [entry for entry in _chain(name, entries, (*seen, run)) if entry not in chain]
     return [*chain, run]
 
 
-def _resolve_runs(layers: list[_Layer], mistakes: Mistakes) -> dict[str, dict[str, Value]]:
-    entries = layers[0].runs
-    for layer in layers[1:]:
+def _resolve_runs(
+    layers: list[_Layer], papers: Mapping[str, Paper], reproduced: Mapping[str, Paper], mistakes: Mistakes
+) -> dict[str, dict[str, Value]]:
+    entries = {name: keys for paper in papers.values() for name, keys in paper.entries.items()}
+    for layer in layers:
         for name in layer.runs:
             if name not in entries:
-                mistakes.add(f"{layer.label}: runs.{name}", f"no such entry in {layers[0].label}")
+                mistakes.add(f"{layer.label}: runs.{name}", "no such entry in any paper's runs.yaml")
     resolved = {}
-    for run, entry in entries.items():
-        try:
-            chain = _chain(run, entries)
-        except VseppError as error:
-            mistakes.add(f"{layers[0].label}: runs.{run}", str(error))
-            continue
-        if entry.abstract:
-            continue
-        values = {key: Value(value, "default of the schema") for key, value in _OPTIONAL.items()}
-        for layer in layers:
-            for name in chain:
-                for key, value in _given(layer.runs.get(name, RunKeys())).items():
-                    if name == run or key not in _NOT_INHERITED:
-                        values[key] = Value(value, f"{layer.label}: {name}")
-        resolved[run] = values
-        if missing := sorted(set(RunKeys.model_fields) - set(values)):
-            mistakes.add(f"{layers[0].label}: runs.{run}", f"no layer gives {', '.join(missing)}")
+    for paper in reproduced.values():
+        for run, entry in paper.entries.items():
+            if entry.abstract:
+                continue
+            place = f"{paper.runs_file}: runs.{run}"
+            try:
+                chain = _chain(run, entries)
+            except VseppError as error:
+                mistakes.add(place, str(error))
+                continue
+            resolved[run] = _resolve_run(run, chain, layers, place, mistakes)
     return resolved
+
+
+def _resolve_run(
+    run: str, chain: list[str], layers: list[_Layer], place: str, mistakes: Mistakes
+) -> dict[str, Value]:
+    values = {key: Value(value, "default of the schema") for key, value in _OPTIONAL.items()}
+    for layer, name, keys in _said(chain, layers):
+        for key, value in _given(keys).items():
+            if key not in COMPONENTS and (name == run or key not in _NOT_INHERITED):
+                values[key] = Value(value, f"{layer.label}: {name}")
+    for key, kind in COMPONENTS.items():
+        found = resolve_component(kind, _said_of(key, chain, layers), f"runs.{run}.{key}", mistakes)
+        for option, value in (found or {"": Value(None, place)}).items():
+            values[f"{key}.{option}".removesuffix(".")] = value
+    if missing := sorted(set(RunKeys.model_fields) - set(values)):
+        mistakes.add(place, f"no layer gives {', '.join(missing)}")
+    return values
+
+
+def _said(chain: list[str], layers: list[_Layer]) -> Iterator[tuple[_Layer, str, RunKeys]]:
+    """What each layer says of a run's entries, in the order in which the later one wins."""
+    for layer in layers:
+        for name in chain:
+            if name in layer.runs:
+                yield layer, name, layer.runs[name]
+
+
+def _said_of(key: str, chain: list[str], layers: list[_Layer]) -> Iterator[tuple[ComponentKeys, str]]:
+    """What is said of a component of a run: in every layer first of the component, then of the run's entries."""
+    named = [getattr(keys, key).name for _, _, keys in _said(chain, layers) if key in keys.model_fields_set]
+    last = next((name for name in reversed(named) if name is not None), None)
+    for layer in layers:
+        if options := layer.components.get(key, {}).get(last or ""):
+            yield ComponentKeys(**options), f"{layer.label}: components.{key}.{last}"
+        for _, name, keys in _said(chain, [layer]):
+            if key in keys.model_fields_set:
+                yield getattr(keys, key), f"{layer.label}: {name}"
+
+
+def _readers(datasets: DatasetsFile, where: str, mistakes: Mistakes) -> dict[str, Component]:
+    readers = {}
+    for name, entry in datasets.datasets.items():
+        place = f"{where}: datasets.{name}.reader"
+        options = {option: Value(value, where) for option, value in entry.reader.options.items()}
+        found = check_component("reader", entry.reader.name or "", options, place, mistakes, where)
+        if found:
+            readers[name] = found[""].value
+    return readers
 
 
 def _resolve_corpora(fidelity: FidelityFile, preset: PresetFile) -> dict[str, CorpusKeys]:
     corpora = {}
     for role, keys in preset.corpora.items():
-        layers = [fidelity.corpora.get(role, CorpusKeys()), keys]
-        merged = CorpusKeys.model_validate(
-            {key: value for layer in layers for key, value in _given(layer).items()}
-        )
-        corpora[role] = merged
+        if keys is not None:
+            layers = [fidelity.corpora.get(role, CorpusKeys()), keys]
+            corpora[role] = CorpusKeys.model_validate(
+                {key: value for layer in layers for key, value in _given(layer).items()}
+            )
     return corpora
 
 
@@ -298,7 +364,7 @@ def _possible(
 ) -> bool:
     """Whether the preset has a run's data and encoder; published features come without images."""
     keys = corpora.get(values["dataset"].value)
-    if keys is None or values["encoder"].value not in preset.encoders:
+    if keys is None or preset.encoders.get(values["encoder"].value) is None:
         return False
     crops = datasets.datasets[keys.dataset].crops
     return crops is None or values["trainset"].value.partition("+")[0] == crops

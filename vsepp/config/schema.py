@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Dataset = Literal["coco", "flickr"]
-EncoderRole = Literal["vgg", "resnet"]
 Protocol = Literal["1K", "5x1K", "5K"]
 Trainset = Literal["1C", "10C", "RC", "1C+rV", "10C+rV", "RC+rV"]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -15,6 +13,7 @@ Positive = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]
 Seed = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$")]
+Role = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Channels = tuple[float, float, float]
 Split = Literal["train", "restval", "val", "test"]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -33,17 +32,43 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class ComponentKeys(BaseModel):
+    """A component by its name, or its name with options, or changes of the options of whichever is named."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str | None = Field(default=None, description="of the component; each takes options of its own")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All but the name."""
+        return dict(self.model_extra or {})
+
+
+COMPONENTS: dict[str, str] = {"loss": "loss", "similarity": "similarity", "text": "text encoder"}
+"""Key of a run → the kind of component that it names."""
+Defaults = Annotated[
+    dict[Literal["loss", "similarity", "text"], dict[str, dict[str, Any]]],
+    Field(description="key of a run → component → options of it, for the runs that name it"),
+]
+
+
 class RunKeys(_Model):
-    """One entry of `runs.yaml`, or a layer's changes to it."""
+    """One entry of a `runs.yaml`, or a layer's changes to it."""
 
     base: str | list[str] = _key("entry or entries to inherit from; of several, the later wins")
     abstract: bool = _key("only inherited from, never trained")
     feeds: dict[str, Protocol] = _key("row of the paper's tables → protocol under which this run fills it")
     protocols: list[Protocol] = _key("further protocols to evaluate under")
-    system: Literal["VSE0", "VSE++", "Order0", "Order++"] = _key("what the paper calls the system")
-    dataset: Dataset = _key("the role of the corpus; the preset says which data plays it")
-    trainset: Trainset = _key("crops in training (1C, 10C, RC), +rV with the restval images of COCO")
-    encoder: EncoderRole = _key("the role of the image encoder; the preset says which network plays it")
+    system: str = _key("what the paper calls the system, such as VSE++")
+    dataset: Role = _key("the role of the corpus; the preset says which data plays it")
+    trainset: Trainset = _key("crops in training (1C, 10C, RC), +rV with the restval images, where the data have them")
+    encoder: Role = _key("the role of the image encoder; the preset says which network plays it")
     finetune_from: str | None = _key(
         "frozen run whose best snapshot this run starts from; null keeps the encoder frozen"
     )
@@ -76,9 +101,11 @@ class RunKeys(_Model):
     vocabulary_threshold: Positive = _key(
         "times a word must be seen to be known", paper="not mentioned", code="4"
     )
-    text_encoder: Literal["gru"] = _key("a module of vsepp.models.text", paper="GRU", code="GRU")
-    word_dim: Positive = _key("size of the word embeddings", paper="300", code="300")
-    text_dim: Positive = _key("D_ψ, size of the GRU's state", paper="1024", code="1024")
+    text: ComponentKeys = _key(
+        "text encoder, a module of vsepp.models.text, with its options",
+        paper="GRU; word embeddings of 300, a state of 1024",
+        code="the same",
+    )
     joint_dim: Positive = _key("D, size of the joint space", paper="1024", code="1024")
     caption_projection: bool = _key(
         "a linear map W_g after the text encoder (Eq. 2)",
@@ -95,19 +122,15 @@ class RunKeys(_Model):
         code="all but VSE0 (`no_imgnorm`)",
     )
     absolute: bool = _key("absolute values of both embeddings", paper="Order0 alone", code="Order0 alone")
-    similarity: Literal["dot", "order"] = _key("a module of vsepp.similarity")
-    order_form: Literal["squared", "root"] = _key(
-        "−‖max(0, g−f)‖² or −‖max(0, g−f)‖", paper="the square", code="its root"
+    similarity: ComponentKeys = _key("a module of vsepp.similarity, with its options")
+    loss: ComponentKeys = _key(
+        "a module of vsepp.losses, with its options",
+        paper="MH (Eq. 6) or SH (Eq. 5); margin .2, Order0 .05",
+        code="the same",
     )
-    loss: Literal["sum_of_hinges", "max_of_hinges"] = _key(
-        "a module of vsepp.losses: SH (Eq. 5) or MH (Eq. 6)"
-    )
-    margin: PositiveFloat = _key("α of Eqs. 5 and 6", paper=".2; Order0 .05", code=".2; Order0 .05")
     negative_set: Annotated[int, Field(ge=2)] | None = _key(
         "pairs among which negatives are sought (Section 3.6); null is the batch"
     )
-    mask_same_image: bool = _key("leave captions of the query's own image out of the negatives")
-    curriculum: Fraction = _key("fraction of the epochs trained with SH before the loss above (Section 3.5)")
     batch_size: Annotated[int, Field(ge=2)] = _key("pairs per step", paper="128", code="128")
     epochs: Positive = _key(
         "passes over all training pairs", paper="30; fine-tuning 15", code="30, its flag's default"
@@ -178,11 +201,12 @@ class DatasetKeys(_Model):
     """One entry of `datasets` in `datasets.yaml`."""
 
     title: str
-    reader: Literal["coco", "karpathy", "flickr8k", "precomp"]
+    reader: ComponentKeys = Field(description="a module of vsepp.data.readers")
     files: dict[str, str] = Field(
         description="role of the reader → entry of `sources`, or what the generator writes"
     )
-    generator: Literal["coco", "flickr"] | None = Field(
+    splits: tuple[Split, ...] = Field(default=("train", "val", "test"), description="that the data have")
+    generator: str | None = Field(
         default=None, description="layout that the scene generator writes; null for real data"
     )
     captions_per_image: Positive | None = None
@@ -217,7 +241,10 @@ class EncoderKeys(_Model):
     """Which network plays an encoder's role."""
 
     title: str
-    architecture: str = Field(pattern=r"^(mini|torchvision|lite)/[a-z0-9_]+$", description="family/name")
+    architecture: str = Field(
+        pattern=r"^[a-z0-9_]+/[a-z0-9_]+$", description="family/name: a module of vsepp.models.image, and a network of it"
+    )
+    options: dict[str, Any] = Field(default={}, description="of the family")
     weights: str = Field(
         pattern=r"^(scenes|pip|random|torchvision/\w+|file/.+)$",
         description="scenes, pip, random, torchvision/<entry>, or file/<entry of sources, or a name in archives>",
@@ -230,18 +257,18 @@ class EncoderKeys(_Model):
         default="fp32",
         description="of the products of a frozen encoder (features, tapes, inline): fp32; tf32, 10 bits of fraction on a "
         "GPU's tensor cores, fp32 elsewhere; bf16, autocast, 7 bits. Faster where the hardware has such units; "
-        "measure with `vsepp bench`. An encoder in the model follows the run's `precision`",
+        "measure with benchmarks/measure.py. An encoder in the model follows the run's `precision`",
     )
     memory_format: Literal["contiguous", "channels_last"] = Field(
         default="channels_last",
         description="how images and weights of convolutions lie in memory: by channel, or by pixel, which is faster "
-        "where it was measured; measure with `vsepp bench`",
+        "where it was measured; measure with benchmarks/measure.py",
     )
     compile: Literal["off", "default", "cuda_graphs"] = Field(
         default="off",
         description="translate the network with torch.compile, once a process and shape of batch (half a minute and "
         "more; on a CPU it needs a C++ compiler); cuda_graphs also replays it as CUDA graphs, on a GPU alone. "
-        "Pays for networks of many small layers and long passes; measure with `vsepp bench`",
+        "Pays for networks of many small layers and long passes; measure with benchmarks/measure.py",
     )
 
 
@@ -256,7 +283,7 @@ class ScenesKeys(_Model):
 
     seed: Seed
     side: Positive = Field(description="side of a rendered image, pixels")
-    images: dict[Dataset, dict[Split, Positive]]
+    images: dict[str, dict[Split, Positive]] = Field(description="layout → split → scenes")
     settings: dict[str, float] = Field(
         description="probabilities and counts of the renderer and the grammar, see vsepp/scenes"
     )
@@ -289,17 +316,16 @@ class ResourceKeys(_Model):
         description="trainings that share a GPU, of those that read a tape or features; jobs in which an encoder runs "
         "take a whole one. A step of such a training is some 40 GFLOP, below a millisecond of a GPU's time, and hundreds "
         "of small kernels, a few milliseconds to launch: two keep a GPU busier than one, and their memory is small. To "
-        "be measured with `vsepp bench --only 'sharing*'`; pairs/s in history.csv are those of a shared GPU",
+        "be measured with benchmarks/measure.py --only 'sharing*'; pairs/s in history.csv are those of a shared GPU",
     )
     checkpoint_seconds: Annotated[float, Field(ge=0.0)] = Field(
         default=60.0,
         description="least time between two checkpoints of a training; 0 writes one after each step",
     )
-    data_on: Literal["auto", "device", "pinned", "mapped"] = Field(
+    data_on: Literal["auto", "device", "mapped"] = Field(
         default="auto",
-        description="where the images and features lie that a training or a frozen encoder's pass reads: in the memory of the GPU, in "
-        "pinned memory of the host, or in their files; auto takes the first of these where they fit, on a machine "
-        "without GPU their files. Anything but auto is a demand: what does not fit is an error",
+        description="where the images and features lie that a training or a frozen encoder's pass reads: in the memory of the "
+        "GPU, or in their files; auto takes the GPU where they fit, on a machine without one their files",
     )
 
 
@@ -308,27 +334,39 @@ class PresetFile(_Model):
 
     title: str = Field(description="what pages call the preset's data")
     data_note: str = Field(description="said in every caption; empty for the paper's own data")
-    corpora: dict[Dataset, CorpusKeys]
-    encoders: dict[EncoderRole, EncoderKeys]
+    corpora: dict[Role, CorpusKeys | None] = Field(description="role → what plays it; null leaves its runs out")
+    encoders: dict[Role, EncoderKeys | None] = Field(description="role → what plays it; null leaves its runs out")
     evaluation: EvaluationKeys
+    components: Defaults = {}
     runs: dict[str, RunKeys] = {}
-    tables: list[str] = Field(description="tables and figures of the report, in order")
+    tables: dict[Name, list[str]] = Field(
+        default={}, description="paper → tables and figures of its report, in order; all of a paper that is not named"
+    )
     resources: ResourceKeys
     scenes: ScenesKeys | None = None
     pretraining: PretrainingKeys | None = None
 
 
 class FidelityFile(_Model):
-    """A file of `params/fidelity/`."""
+    """A file of `params/fidelity/`, or one side of a paper's own `fidelity.yaml`."""
 
-    runs: dict[str, RunKeys]
-    corpora: dict[Dataset, CorpusKeys]
+    runs: dict[str, RunKeys] = {}
+    corpora: dict[Role, CorpusKeys] = {}
+    components: Defaults = {}
+
+
+class PaperFidelityFile(_Model):
+    """A paper's `fidelity.yaml`: what its own components and entries follow."""
+
+    paper: FidelityFile
+    code: FidelityFile
 
 
 class Settings(_Model):
     """`params/config.yaml`."""
 
     preset: Name
+    papers: Annotated[list[Name], Field(min_length=1)] = Field(description="folders of params/papers/ to reproduce")
     fidelity: Literal["paper", "code"]
     seeds: Annotated[list[Seed], Field(min_length=1)]
     label: Name | None = None
@@ -338,30 +376,48 @@ class Settings(_Model):
     )
 
 
+class PaperKeys(_Model):
+    """What pages say of a paper."""
+
+    name: str = Field(description="short, such as VSE++")
+    citation: str = Field(description="authors and title")
+
+
+class RowKeys(_Model):
+    """A row that this table alone has, or a published one that a shared run fills."""
+
+    run: str = Field(description="id of a run")
+    protocol: Protocol
+    row: str | None = Field(default=None, description="the published row beside it, if there is one")
+    label: str | None = Field(default=None, description="made from the run where it is left out")
+
+
 class TableGroup(_Model):
     """Rows of a table below one heading."""
 
     heading: str
-    rows: Annotated[list[str], Field(min_length=1)]
+    rows: Annotated[list[str | RowKeys], Field(min_length=1)] = Field(
+        description="published rows by their number, or rows of one's own"
+    )
 
 
 class TableKeys(_Model):
-    """One table of `tables.yaml`."""
+    """One table of a `tables.yaml`."""
 
     title: str
     caption: str
-    dataset: Dataset
+    dataset: Role
     trainset: bool = Field(description="a column that names each row's training set")
     groups: Annotated[list[TableGroup], Field(min_length=1)]
 
 
 class FigureKeys(_Model):
-    """One figure of `tables.yaml`."""
+    """One figure of a `tables.yaml`."""
 
     kind: Literal["curves", "negative_set"]
     title: str
     caption: str
-    dataset: Dataset
+    dataset: Role
     metrics: Annotated[list[str], Field(min_length=1)] = Field(description="a panel each, such as i2t_r1")
     runs: list[str] | dict[Positive, str] = Field(description="run ids, or size of the negative set → run id")
     labels: list[str] = Field(description="of the runs; for negative_set of the line and of the baseline")
@@ -370,17 +426,18 @@ class FigureKeys(_Model):
 
 
 class TablesFile(_Model):
-    """`params/tables.yaml`."""
+    """A paper's `tables.yaml`."""
 
-    titles: dict[str, str] = Field(description="role → what the paper calls it")
-    default_encoder: EncoderRole = Field(description="encoder that a row's label does not name")
+    paper: PaperKeys
+    titles: dict[Role, str] = Field(description="role → what the paper calls it")
+    default_encoder: Role = Field(description="encoder that a row's label does not name")
     columns: list[Literal["r1", "r5", "r10", "medr"]]
     tables: dict[str, TableKeys]
     figures: dict[str, FigureKeys]
 
 
 class RunsFile(_Model):
-    """`params/runs.yaml`: id → entry."""
+    """A paper's `runs.yaml`: id → entry."""
 
     runs: dict[Name, RunKeys]
 
@@ -393,14 +450,14 @@ class DatasetsFile(_Model):
 
 
 class ReleasedKeys(_Model):
-    """One entry of `released.yaml`: a checkpoint of the authors."""
+    """One entry of a `released.yaml`: a checkpoint of the authors."""
 
-    run: str = Field(description="the run of runs.yaml that it is a training of")
+    run: str = Field(description="the run that it is a training of")
     checkpoint: str = Field(description="file below the folder `archives`, or resources/downloads/")
     vocabulary: str = Field(description="file below the same folder")
 
 
 class ReleasedFile(_Model):
-    """`params/released.yaml`: id → entry."""
+    """A paper's `released.yaml`: id → entry."""
 
     released: dict[Name, ReleasedKeys]

@@ -16,8 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO
 
-from vsepp.data.problems import refuse
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, refuse
 from vsepp.spec import CorpusSpec
 
 # What macOS adds to the archives that it packs: shadows of the members, not members.

@@ -10,11 +10,10 @@ from pathlib import PurePosixPath
 import numpy as np
 import pandas as pd
 
-from vsepp.components import component
+from vsepp import components
 from vsepp.data.containers import Container, role_path
-from vsepp.data.problems import first_of, refuse
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, first_of, refuse
 from vsepp.spec import SPLITS, CorpusSpec
 
 log = logging.getLogger("vsepp")
@@ -45,7 +44,7 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     VseppError
         On anything that is not as it should be, naming file and row; all problems of a kind in one message.
     """
-    raw = component("vsepp.data.readers", spec.reader, "read")(spec)
+    raw = components.load("reader", spec.reader.name).read(spec)
     if not raw.images:
         raise VseppError(
             f"corpus {spec.name}: no split lists an image; check the files {sorted(spec.files.values())}"
@@ -80,7 +79,7 @@ def _compare_sums(spec: CorpusSpec, found: dict[str, str]) -> dict[str, dict[str
                 "corpus %s: reported_sha256 names %s, which reader %s does not read",
                 spec.name,
                 name,
-                spec.reader,
+                spec.reader.name,
             )
         elif found[name] not in reported:
             log.warning(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import io
-import multiprocessing
 import os
 import struct
-import threading
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -80,18 +78,6 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
             stream.flush()
             os.fsync(stream.fileno())
     return ChunkResult(chunk.number, upscaled, converted, tuple(problems))
-
-
-def end_with_parent() -> None:
-    """Let this process end when the one that started it is gone: a kill of that one leaves workers waiting."""
-    parent = multiprocessing.parent_process()
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    if parent is not None:
-        threading.Thread(target=wait, daemon=True).start()
 
 
 def resized(image: Image.Image, store: StoreSpec) -> Image.Image:

@@ -10,8 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from vsepp.data.containers import Container, role_path
-from vsepp.data.problems import refuse
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, refuse
 from vsepp.spec import CorpusSpec
 
 

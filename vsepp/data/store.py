@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
-import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vsepp.data.containers import role_path
-from vsepp.data.decode import Chunk, ChunkResult, decode_chunk, end_with_parent
-from vsepp.data.problems import refuse
-from vsepp.errors import VseppError
-from vsepp.runtime.progress import track
+from vsepp.data.decode import Chunk, ChunkResult, decode_chunk
+from vsepp.errors import VseppError, refuse
 from vsepp.provenance.digests import value_digest
-from vsepp.provenance.manifest import write_text
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space, full_disk_explained
+from vsepp.runtime.files import write_text
+from vsepp.runtime.progress import track
+from vsepp.runtime.workers import in_processes
 from vsepp.spec import CorpusSpec, StoreSpec
 
 if TYPE_CHECKING:
@@ -164,7 +161,8 @@ def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[
         log.info("%s: going on after %d finished chunks, %d to do", state, len(done), len(missing))
     problems: list[str] = []
     with path.open("a", encoding="utf-8") as record:
-        for result in track(_results(missing, workers), len(missing), "decoding images", "chunk"):
+        results = in_processes(decode_chunk, [(chunk,) for chunk in missing], min(workers, len(missing)))
+        for _, result in track(results, len(missing), "decoding images", "chunk"):
             problems += result.problems
             if not result.problems:
                 done[result.number] = result
@@ -226,23 +224,3 @@ def _read_done(path: Path) -> dict[int, ChunkResult]:
         kept.append(line + "\n")
     write_text(path, "".join(kept))
     return done
-
-
-def _results(chunks: Sequence[Chunk], workers: int) -> Iterator[ChunkResult]:
-    """Results of the chunks, as they get ready."""
-    if workers <= 1 or len(chunks) <= 1:
-        yield from map(decode_chunk, chunks)
-        return
-    # Spawned: a fork of a process that has threads (PyTorch's, Arrow's) can hang.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(chunks)), context, end_with_parent)
-    try:
-        for future in as_completed([pool.submit(decode_chunk, chunk) for chunk in chunks]):
-            yield future.result()
-    except BrokenProcessPool as error:
-        raise VseppError(
-            "a process that decodes images was killed, perhaps for want of memory; "
-            "what was decoded is kept: run the step again, with fewer workers"
-        ) from error
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)

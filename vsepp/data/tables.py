@@ -8,8 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vsepp.data.partial import whole_file
 from vsepp.errors import VseppError
+from vsepp.runtime.files import whole_file
 
 IMAGES = pa.schema(
     [(name, pa.string()) for name in ("image_id", "file_name", "container", "member", "split")]

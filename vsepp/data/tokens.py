@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from vsepp.data.partial import whole_file
 from vsepp.errors import VseppError
+from vsepp.runtime.files import whole_file
 
 # The first words of every vocabulary, and their indices.
 SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vsepp.data.tokens import END, SPECIAL, START, UNKNOWN
 from vsepp.errors import VseppError
-from vsepp.provenance.manifest import write_text
+from vsepp.runtime.files import write_text
 from vsepp.spec import VocabularySpec
 
 FILE = "vocabulary.json"

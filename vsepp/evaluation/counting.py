@@ -1,4 +1,4 @@
-"""Counting in tiles of scores how many items stand above each query's right one, and how many are tied with it.
+"""Ranks by inner product, counted in tiles of scores on a CPU.
 
 Everything counted is twice a rank: an item above counts two, by > and by ≥, and a tied one counts one, by ≥ alone.
 Where a tile's scores are rough, the right one's score is widened to the range that they may be off by: items
@@ -7,14 +7,13 @@ above it and below it are decided, and those within it, few as a rule, are score
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from vsepp.evaluation.tiles import Rough, Tiles, usable_threads
+from vsepp.evaluation.products import TILE, Products, blocks
 
 # Rows counted at once: their masks stay in the cache, and a column's count of so many rows fits into a byte.
 _STRIPE = 128
@@ -42,111 +41,88 @@ class Tally(NamedTuple):
     """Scored within the range."""
 
 
-@dataclass(eq=False)
-class _Counts:
-    """Counting so far."""
-
-    tiles: Tiles
-    grouped: np.ndarray
-    own: np.ndarray
-    """Exact score of each caption with its own image."""
-    best: np.ndarray
-    """Exact score of each image with its best caption."""
-    per_image: np.ndarray
-    per_caption: np.ndarray
-    pool: Executor
-    tried: int = 0
-    in_vain: int = 0
-
-
-def count_tiles(tiles: Tiles, grouped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Twice the rank of each image's best caption and of each caption's image.
+class ProductCounter:
+    """Counts the wrong items above each query's right one, and those tied with it.
 
     Parameters
     ----------
-    tiles
-        Scores, with captions in their images' order.
-    grouped
-        `(n_captions,)` int64: the row of each caption's image, ascending, every image at least once.
-
-    Returns
-    -------
-    tuple
-        `(n_images,)` and `(n_captions,)` int64.
+    products
+        Scores of all images and captions.
+    owner
+        `(n_captions,)` int64: the row of each caption's image.
     """
-    starts = np.flatnonzero(np.diff(grouped, prepend=-1))
-    own = np.concatenate(
-        [tiles.pairs(grouped[cols], cols, np.arange(cols.stop - cols.start)) for cols in tiles.columns()]
-    )
-    with ThreadPoolExecutor(usable_threads()) as pool:
-        counts = _Counts(
-            tiles,
-            grouped,
-            own,
-            np.maximum.reduceat(own, starts),
-            np.zeros(tiles.n_images, dtype=np.int64),
-            np.zeros(tiles.n_captions, dtype=np.int64),
-            pool,
-        )
-        for cols in tiles.columns():
-            for rows in tiles.rows():
-                if not _count_rough(counts, rows, cols):
-                    _count_exact(counts, rows, cols)
-    return counts.per_image, counts.per_caption
 
+    def __init__(self, products: Products, owner: np.ndarray) -> None:
+        self.products, self.owner = products, owner
+        self.tried = self.in_vain = 0
 
-def _count_exact(counts: _Counts, rows: slice, cols: slice) -> None:
-    tile = counts.tiles.compute(rows, cols)
-    _without_own(tile, counts.grouped, rows, cols)
-    best, own = counts.best[rows], counts.own[cols]
-    for_images, for_captions = _tally(tile, Range(best, best), Range(own, own), counts.pool)
-    counts.per_image[rows] += 2 * for_images.above + for_images.tied
-    counts.per_caption[cols] += 2 * for_captions.above + for_captions.tied
+    def own(self) -> np.ndarray:
+        """Score of each caption with its image, `(n_captions,)`."""
+        columns = self.products.columns()
+        places = np.arange(TILE[1])
+        found = [self.products.pairs(self.owner[cols], cols, places) for cols in columns]
+        return np.concatenate(found)
 
+    def count(self, best: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Twice the rank of each image's best caption and of each caption's image, int64.
 
-def _count_rough(counts: _Counts, rows: slice, cols: slice) -> bool:
-    """Count a tile from rough scores, and say whether these decided enough for it."""
-    rough = counts.tiles.rough
-    if rough is None or (counts.in_vain > _IN_VAIN and 2 * counts.in_vain > counts.tried):
-        return False
-    tile = rough.compute(rows, cols)
-    _without_own(tile, counts.grouped, rows, cols)
-    best, own = counts.best[rows], counts.own[cols]
-    near_best, near_own = _ranges(rough, best, own, rows, cols)
-    for_images, for_captions = _tally(tile, near_best, near_own, counts.pool)
-    counts.tried += 1
-    if (for_images.tied.sum() + for_captions.tied.sum()) * _UNDECIDED > tile.size:
-        counts.in_vain += 1
-        return False
-    counts.per_image[rows] += 2 * for_images.above
-    counts.per_caption[cols] += 2 * for_captions.above
-    for image, place in _undecided(tile, for_images.tied, near_best):
-        scores = counts.tiles.pairs(rows.start + image, cols, place)
-        np.add.at(counts.per_image[rows], image, 1 + _sign(scores, best[image]))
-    for place, image in _undecided(tile.T, for_captions.tied, near_own):
-        scores = counts.tiles.pairs(rows.start + image, cols, place)
-        np.add.at(counts.per_caption[cols], place, 1 + _sign(scores, own[place]))
-    return True
+        Parameters
+        ----------
+        best, own
+            Score of each image with its best caption, and of each caption with its image.
+        """
+        per_image, per_caption = np.zeros(len(best), np.int64), np.zeros(len(own), np.int64)
+        with ThreadPoolExecutor(usable_threads()) as pool:
+            for cols in self.products.columns():
+                for rows in self.products.rows():
+                    here = rows, cols, best[rows], own[cols], pool
+                    for_images, for_captions = self._from_rough(*here) or self._from_exact(*here)
+                    per_image[rows] += for_images
+                    per_caption[cols] += for_captions
+        return per_image, per_caption
 
+    def _from_exact(
+        self, rows: slice, cols: slice, best: np.ndarray, own: np.ndarray, pool: Executor
+    ) -> tuple[np.ndarray, np.ndarray]:
+        tile = self._without_own(self.products.exact(rows, cols), rows, cols)
+        counted = _tally(tile, Range(best, best), Range(own, own), pool)
+        return tuple(2 * above + tied for above, tied in counted)
 
-def _without_own(tile: np.ndarray, grouped: np.ndarray, rows: slice, cols: slice) -> None:
-    """Blank out images' own captions, which are no wrong items: nothing compares with NaN."""
-    images = grouped[cols]
-    first, last = np.searchsorted(images, (rows.start, rows.stop))
-    tile[images[first:last] - rows.start, np.arange(first, last)] = np.nan
+    def _from_rough(
+        self, rows: slice, cols: slice, best: np.ndarray, own: np.ndarray, pool: Executor
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Counts of a tile from rough scores, if these decide enough for it."""
+        products = self.products
+        if not products.is_bounded or (self.in_vain > _IN_VAIN and 2 * self.in_vain > self.tried):
+            return None
+        tile = self._without_own(products.rough(rows, cols), rows, cols)
+        of_images, of_captions = products.of_images[rows], products.of_captions[cols]
+        near_best = _range(best, of_images * of_captions.max() + products.least)
+        near_own = _range(own, of_captions * of_images.max() + products.least)
+        for_images, for_captions = _tally(tile, near_best, near_own, pool)
+        self.tried += 1
+        if (for_images.tied.sum() + for_captions.tied.sum()) * _UNDECIDED > tile.size:
+            self.in_vain += 1
+            return None
+        per_image, per_caption = 2 * for_images.above, 2 * for_captions.above
+        image, place = _undecided(tile, for_images.tied, near_best)
+        scores = products.pairs(rows.start + image, cols, place)
+        np.add.at(per_image, image, 1 + _sign(scores, best[image]))
+        place, image = _undecided(tile.T, for_captions.tied, near_own)
+        scores = products.pairs(rows.start + image, cols, place)
+        np.add.at(per_caption, place, 1 + _sign(scores, own[place]))
+        return per_image, per_caption
 
-
-def _ranges(rough: Rough, best: np.ndarray, own: np.ndarray, rows: slice, cols: slice) -> tuple[Range, Range]:
-    """Rough scores that may be tied with each image's best and each caption's own score in a tile."""
-    of_images, of_captions = rough.of_images[rows], rough.of_captions[cols]
-    return (
-        _range(best, of_images * of_captions.max() + rough.least),
-        _range(own, of_captions * of_images.max() + rough.least),
-    )
+    def _without_own(self, tile: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
+        """Blank out images' own captions, which are no wrong items: nothing compares with NaN."""
+        images = self.owner[cols]
+        place = np.flatnonzero((images >= rows.start) & (images < rows.stop))
+        tile[images[place] - rows.start, place] = np.nan
+        return tile
 
 
 def _range(score: np.ndarray, error: np.ndarray) -> Range:
-    """Scores as float32, rounded outwards."""
+    """Rough scores that may be tied with some exact ones: as float32, rounded outwards."""
     low, high = (score - error).astype(np.float32), (score + error).astype(np.float32)
     infinity = np.float32(np.inf)
     return Range(np.nextafter(low, -infinity), np.nextafter(high, infinity))
@@ -157,18 +133,17 @@ def _sign(scores: np.ndarray, right: np.ndarray) -> np.ndarray:
     return (scores > right).astype(np.int64) - (scores < right)
 
 
-def _undecided(tile: np.ndarray, tied: np.ndarray, near: Range) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Places of undecided scores in a tile `(queries, items)`: their queries and items, if there are any."""
+def _undecided(tile: np.ndarray, tied: np.ndarray, near: Range) -> tuple[np.ndarray, np.ndarray]:
+    """Places of undecided scores in a tile `(queries, items)`: their queries and items."""
     queries = np.flatnonzero(tied)
-    if queries.size:
-        scores = tile[queries]
-        place, item = np.nonzero((scores >= near.low[queries, None]) & (scores <= near.high[queries, None]))
-        yield queries[place], item
+    scores = tile[queries]
+    place, item = np.nonzero((scores >= near.low[queries, None]) & (scores <= near.high[queries, None]))
+    return queries[place], item
 
 
 def _tally(tile: np.ndarray, images: Range, captions: Range, pool: Executor) -> tuple[Tally, Tally]:
     """Count a tile along its rows for the images and along its columns for the captions, on all threads."""
-    stripes = [slice(start, start + _STRIPE) for start in range(0, len(tile), _STRIPE)]
+    stripes = list(blocks(len(tile), _STRIPE))
 
     def count(stripe: slice) -> tuple[np.ndarray, np.ndarray]:
         return _tally_stripe(tile[stripe], Range(images.low[stripe], images.high[stripe]), captions)
@@ -196,3 +171,10 @@ def _tally_stripe(scores: np.ndarray, images: Range, captions: Range) -> tuple[n
         compare(scores, getattr(captions, end), out=mask)
         np.add.reduce(mask.view(np.uint8), axis=0, dtype=np.uint8, out=for_captions[kind])
     return for_images, for_captions
+
+
+def usable_threads() -> int:
+    """Cores that this process may use, or what the scheduler says that it should."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(asked)) if asked.isdigit() and int(asked) else cores

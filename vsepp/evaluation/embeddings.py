@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from vsepp.errors import VseppError
 from vsepp.evaluation.ranks import checked_captions, checked_embeddings, checked_joint_space
 from vsepp.evaluation.tiles import checked_similarity
+from vsepp.runtime.files import whole_file
 
 _REQUIRED = ("image_embeddings", "caption_embeddings", "caption_to_image")
 
@@ -81,15 +81,8 @@ class Embeddings:
 
 def write_arrays(path: Path, **arrays: np.ndarray) -> None:
     """Write an `.npz` so that it is either there whole or not there."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with partial.open("wb") as stream:
-            np.savez(stream, **arrays)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(Path(path)) as partial, partial.open("wb") as stream:
+        np.savez(stream, **arrays)
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:

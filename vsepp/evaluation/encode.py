@@ -11,18 +11,19 @@ import numpy as np
 import pandas as pd
 import torch
 
-from vsepp.data.out_of_memory import memory_there, out_of_memory_explained
-from vsepp.data.placed import Place, in_file
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
+from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.features.crops import fixed_boxes, gather_crops
+from vsepp.features.crops import fixed_crops
 from vsepp.features.extract import CachedFeatures
-from vsepp.models.image import ImageEncoder, build_encoder, load_encoder
+from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, load_joint, read_weights
 from vsepp.models.precision import products_in
+from vsepp.runtime.memory import out_of_memory_explained
+from vsepp.runtime.placing import Placed
 from vsepp.spec import RunSpec
 
 ImageInputs = Callable[[np.ndarray], torch.Tensor]
@@ -115,7 +116,7 @@ def encode_split(
         image_embeddings=image_embeddings,
         caption_embeddings=caption_embeddings,
         caption_to_image=rows.caption_to_image,
-        similarity=model.spec.similarity,
+        similarity=model.spec.similarity.name,
     )
 
 
@@ -182,9 +183,7 @@ def encode_run(
     VseppError
         On a missing or ill-fitting artefact, and where memory runs out.
     """
-    with out_of_memory_explained(
-        f"run {run.id}, split {split}", device, partial(_what_to_lower, run, device)
-    ):
+    with out_of_memory_explained(f"run {run.id}, split {split}", device, _what_to_lower(run, device)):
         images, captions = read_tables(corpus)
         words = tokens if isinstance(tokens, Tokens) else Tokens.load(tokens)
         if len(words) != len(captions):
@@ -194,20 +193,18 @@ def encode_run(
             )
         weights = run_folder / "model.safetensors"
         network = _network(run, weights, encoder) if run.live_encoder else None
-        model = load_joint(run.model, weights, network).to(device)
-        inputs = eval_inputs(run, features=features, eval_store=eval_store, n_images=len(images))
+        model = load_joint(run.model, weights, len(Vocabulary.read(run_folder)), network).to(device)
+        read = eval_images(run, features=features, eval_store=eval_store, n_images=len(images))
+        inputs = eval_inputs(run, read)
         return encode_split(model, inputs, words, split_rows(images, captions, split), device=device)
 
 
-def _what_to_lower(run: RunSpec, device: torch.device) -> str:
-    """What embedding a split takes, and what to change where there is too little memory."""
-    advice = ["end what else takes memory here"]
+def _what_to_lower(run: RunSpec, device: torch.device) -> list[str]:
+    """What to change where a split is embedded with too little memory."""
+    advice = [f"take a smaller encoder than {run.encoder.architecture}"] if run.live_encoder else []
     if device.type == "cuda":
-        advice = ["lower resources.runs_per_gpu, the jobs that share a GPU", "use --device cpu"]
-    if run.live_encoder:
-        advice.insert(0, f"take a smaller encoder than {run.encoder.architecture}")
-    text = "; or ".join(advice)
-    return f"{BATCH} images or captions are embedded at a time; {memory_there(device)}. {text[0].upper()}{text[1:]}"
+        advice += ["lower resources.runs_per_gpu, the jobs that share a GPU", "embed on the CPU"]
+    return advice
 
 
 def _network(run: RunSpec, weights: Path, encoder: Path | None) -> ImageEncoder:
@@ -217,21 +214,19 @@ def _network(run: RunSpec, weights: Path, encoder: Path | None) -> ImageEncoder:
     return load_encoder(run.encoder, required(encoder, "encoder", run))
 
 
-def eval_inputs(
-    run: RunSpec, *, features: Path | None, eval_store: Path | None, n_images: int, place: Place = in_file
-) -> ImageInputs:
-    """Where a run's validation and test images come from.
+def eval_images(
+    run: RunSpec, *, features: Path | None, eval_store: Path | None, n_images: int
+) -> CachedFeatures | np.ndarray:
+    """Open what a run's validation and test images are read from, in its file.
 
     Parameters
     ----------
     run
-        The run's spec: cached features for a frozen encoder, crops for one that is part of the model.
+        The run's spec: cached features for a frozen encoder, the image store for one that is part of the model.
     features, eval_store
         Folders; the one that is not needed may be `None`.
     n_images
         Rows of the images table.
-    place
-        Where features or images lie; in their files by default.
 
     Raises
     ------
@@ -239,22 +234,21 @@ def eval_inputs(
         When the folder that is needed was not given or belongs to another corpus.
     """
     if not run.live_encoder:
-        cached = CachedFeatures.open(required(features, "features", run), place)
+        cached = CachedFeatures.open(required(features, "features", run))
         check_rows(len(cached), n_images, features, "features")
-        return cached.rows
+        return cached
     if run.eval_crop.kind != "1C":
         raise VseppError(
             f"run {run.id}: an encoder in the model sees one crop an image, not {run.eval_crop.kind}"
         )
     store = open_store(required(eval_store, "eval_store", run))
     check_rows(len(store), n_images, eval_store, "images")
-    box, flip = fixed_boxes(run.eval_crop, store.shape[1])
-    size, images = run.eval_crop.size, place(store, "image store").array
+    return store
 
-    def crops(rows: np.ndarray) -> torch.Tensor:
-        return gather_crops(images, rows, np.repeat(box, len(rows), 0), np.repeat(flip, len(rows)), size)
 
-    return crops
+def eval_inputs(run: RunSpec, images: CachedFeatures | Placed) -> ImageInputs:
+    """What a run's model embeds of rows of the images table: their features, or their centre crops."""
+    return images.rows if isinstance(images, CachedFeatures) else partial(fixed_crops, images, run.eval_crop)
 
 
 def check_rows(found: int, expected: int, folder: Path | None, what: str) -> None:

@@ -1,27 +1,32 @@
 """Ranks by counting: how many wrong items score above the right one, plus half of those tied with it.
 
-Scores are `scores[image, caption]`, always that way round, and are made and counted a tile at a time, so no
+Scores are `scores[image, caption]`, always that way round, and are made and counted a part at a time, so no
 `(n_images, n_captions)` array is ever held. Nothing is sorted: a rank is a count.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from vsepp import components
 from vsepp.errors import VseppError
-from vsepp.evaluation.counting import count_tiles
-from vsepp.evaluation.tiles import Tiles, score_tiles, similarity_tiles
+from vsepp.evaluation.blocks import BlockCounter, tally
+from vsepp.evaluation.counting import ProductCounter
+from vsepp.evaluation.products import Products
+from vsepp.spec import Component
 
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
     """Rank of the right item for each query, 0 is best; halves come from ties."""
 
-    image_to_text: np.ndarray
+    i2t: np.ndarray
     """Caption retrieval: `(n_images,)` float64, rank of the image's best caption among others' captions."""
-    text_to_image: np.ndarray
+    t2i: np.ndarray
     """Image retrieval: `(n_captions,)` float64, rank of the caption's image among the other images."""
 
 
@@ -29,13 +34,17 @@ def retrieval_ranks(
     image_embeddings: np.ndarray,
     caption_embeddings: np.ndarray,
     caption_to_image: np.ndarray,
-    similarity: str,
+    similarity: Component,
+    device: Any = None,
 ) -> Ranks:
-    """Rank every image against every caption, both ways, in one pass over the tiles of the scores.
+    """Rank every image against every caption, both ways, in one pass over the scores.
 
     An item's rank is the number of wrong items scored above it plus half of the wrong ones tied with it, so a
     collapsed model ranks at chance and not at the top. Of an image's own captions the best-scoring one
     counts, and the others are not wrong items.
+
+    Inner products are exact, so their ranks are the same everywhere. Under another similarity a device may round to
+    another last digit than NumPy: wrong items nearer than that to the right one may then fall on its other side.
 
     Differs from the released code: there ties fall as an unstable sort leaves them.
 
@@ -48,22 +57,36 @@ def retrieval_ranks(
     caption_to_image
         `(n_captions,)` integers: the row of each caption's image, in any order.
     similarity
-        `dot`, or `order`: −‖max(0, g−f)‖² of image f and caption g. The released code's square root of it
-        ranks the same.
+        A module of `vsepp.similarity`, with its options.
+    device
+        A torch device that has float64, to rank there; `None` ranks with NumPy, on all threads.
 
     Raises
     ------
     VseppError
         On shapes that do not fit, an embedding that is not finite, a caption of no image, an image without
-        captions, and an unknown similarity.
+        captions, and an unknown similarity or option.
     """
-    images, captions, owner = checked_problem(image_embeddings, caption_embeddings, caption_to_image)
-    order = _by_image(owner)
-    return _count(similarity_tiles(images, captions, order, similarity), owner, order)
+    options = components.options("similarity", similarity)
+    module = components.load("similarity", similarity.name)
+    images = checked_embeddings(image_embeddings, "image_embeddings")
+    captions = checked_embeddings(caption_embeddings, "caption_embeddings")
+    checked_joint_space(images, captions)
+    owner = checked_captions(caption_to_image, len(captions), len(images))
+    counter: ProductCounter | BlockCounter
+    if not getattr(module, "INNER_PRODUCT", False):
+        counter = BlockCounter(images, captions, owner, partial(module.score, options=options), device)
+    elif device is None:
+        counter = ProductCounter(Products(images, captions), owner)
+    else:
+        counter = BlockCounter(images, captions, owner, None, device)
+    own = counter.own()
+    i2t, t2i = counter.count(_best(own, owner, len(images)), own)
+    return Ranks(i2t / 2, t2i / 2)
 
 
 def ranks_from_scores(scores: np.ndarray, caption_to_image: np.ndarray) -> Ranks:
-    """Ranks from a whole matrix of scores, by the same counting as `retrieval_ranks`.
+    """Ranks from a whole matrix of scores, by the definition of `retrieval_ranks`.
 
     Parameters
     ----------
@@ -85,19 +108,16 @@ def ranks_from_scores(scores: np.ndarray, caption_to_image: np.ndarray) -> Ranks
         image, caption = np.argwhere(np.isnan(scores))[0]
         raise VseppError(f"scores[{image}, {caption}] is NaN: a score that is no number has no rank")
     owner = checked_captions(caption_to_image, scores.shape[1], scores.shape[0])
-    order = _by_image(owner)
-    grouped = scores if order is None else scores[:, order]
-    return _count(score_tiles(grouped), owner, order)
+    own = scores[owner, np.arange(len(owner))]
+    i2t, t2i = tally(scores, np.arange(len(scores)), owner, _best(own, owner, len(scores)), own)
+    return Ranks(i2t / 2, t2i / 2)
 
 
-def checked_problem(
-    image_embeddings: np.ndarray, caption_embeddings: np.ndarray, caption_to_image: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Embeddings of one joint space as float32, and the image row of each caption as int64."""
-    images = checked_embeddings(image_embeddings, "image_embeddings")
-    captions = checked_embeddings(caption_embeddings, "caption_embeddings")
-    checked_joint_space(images, captions)
-    return images, captions, checked_captions(caption_to_image, len(captions), len(images))
+def _best(own: np.ndarray, owner: np.ndarray, n_images: int) -> np.ndarray:
+    """Score of each image with its best caption `(n_images,)`, from that of each caption with its image."""
+    best = np.full(n_images, -np.inf, np.result_type(own, np.float32))
+    np.maximum.at(best, owner, own)
+    return best
 
 
 def checked_embeddings(embeddings: np.ndarray, what: str) -> np.ndarray:
@@ -158,18 +178,3 @@ def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: in
             "leave such images out"
         )
     return owner
-
-
-def _by_image(owner: np.ndarray) -> np.ndarray | None:
-    """Order that brings captions into their images' order; `None` where they lie in it already."""
-    return None if (owner[1:] >= owner[:-1]).all() else np.argsort(owner, kind="stable")
-
-
-def _count(tiles: Tiles, owner: np.ndarray, order: np.ndarray | None) -> Ranks:
-    """Ranks from tiles whose captions are in their images' order; returned in the order of `owner`."""
-    per_image, per_caption = count_tiles(tiles, owner if order is None else owner[order])
-    if order is not None:
-        unordered = np.empty_like(per_caption)
-        unordered[order] = per_caption
-        per_caption = unordered
-    return Ranks(image_to_text=per_image / 2, text_to_image=per_caption / 2)

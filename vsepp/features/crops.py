@@ -7,12 +7,18 @@ a state, so any process can compute the crop of any pair at any time.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 
-from vsepp.data.placed import upload
 from vsepp.errors import VseppError
+from vsepp.runtime.placing import Placed, upload
 from vsepp.spec import CropSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Of torchvision's RandomResizedCrop, which the released code uses with its defaults.
 SCALE = (0.08, 1.0)
@@ -101,6 +107,44 @@ def crop_boxes(
     return np.stack([top, left, height, width], axis=1), flips
 
 
+@dataclass(frozen=True, eq=False)
+class CaptionCrops:
+    """The crops that the images of captions are seen by."""
+
+    crop: CropSpec
+    """`RC`, or `1C` for an encoder that is trained."""
+    image_rows: np.ndarray
+    """int64 `(n_captions,)`, the image of every row of the captions table."""
+    caption_ids: np.ndarray
+    """int64 `(n_captions,)`, the id of every row of the captions table."""
+    draw: int
+    """Which draw of random crops."""
+
+    @classmethod
+    def from_table(cls, captions: pd.DataFrame, crop: CropSpec, draw: int) -> CaptionCrops:
+        """Of the captions of a corpus."""
+        return cls(
+            crop, captions["image_index"].to_numpy().astype(np.int64), captions["caption_id"].to_numpy(), draw
+        )
+
+    def of(
+        self, epoch: int, caption_rows: np.ndarray, side: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Images int64 `(n,)`, boxes int64 `(n, 4)` and flips bool `(n,)` of rows of the captions table, in an epoch."""
+        images = self.image_rows[caption_rows]
+        if self.crop.kind == "RC":
+            ids = self.caption_ids[caption_rows]
+            return images, *crop_boxes(ids, self.draw, epoch, self.crop, side)
+        box, flip = fixed_boxes(self.crop, side)
+        return images, np.repeat(box, len(images), 0), np.repeat(flip, len(images))
+
+
+def fixed_crops(images: Placed, crop: CropSpec, rows: np.ndarray) -> torch.Tensor:
+    """Centre crops uint8 `(n, size, size, 3)` of stored images; see `gather_crops`."""
+    box, flip = fixed_boxes(crop, images.shape[1])
+    return gather_crops(images, rows, np.repeat(box, len(rows), 0), np.repeat(flip, len(rows)), crop.size)
+
+
 def _room(crop: CropSpec, side: int) -> int:
     """Pixels that a crop can move by."""
     if crop.size > side:
@@ -146,7 +190,7 @@ def _mix(x: np.ndarray) -> np.ndarray:
 
 
 def gather_crops(
-    images: np.ndarray | torch.Tensor, rows: np.ndarray, boxes: np.ndarray, flips: np.ndarray, size: int
+    images: Placed, rows: np.ndarray, boxes: np.ndarray, flips: np.ndarray, size: int
 ) -> torch.Tensor:
     """Cut crops out of stored images.
 
@@ -178,7 +222,7 @@ def gather_crops(
 
 
 def _windows(
-    images: np.ndarray | torch.Tensor, rows: np.ndarray, boxes: np.ndarray, flips: np.ndarray, size: int
+    images: Placed, rows: np.ndarray, boxes: np.ndarray, flips: np.ndarray, size: int
 ) -> torch.Tensor:
     """Windows of one size, uint8 `(n, size, size, 3)`.
 
@@ -206,7 +250,7 @@ def _mirrored(crops: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
     return torch.where(flips[:, None, None, None], crops.flip(2), crops)
 
 
-def _whole(images: np.ndarray | torch.Tensor, rows: np.ndarray) -> torch.Tensor:
+def _whole(images: Placed, rows: np.ndarray) -> torch.Tensor:
     """Whole images, uint8 `(n, side, side, 3)`."""
     if isinstance(images, torch.Tensor):
         return images[upload(rows, images.device)]

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from vsepp.data.placed import Place, Placed, in_file
 from vsepp.errors import VseppError
 from vsepp.features.crops import fixed_boxes
-from vsepp.features.frozen import ENCODE_BATCH, start_encoding
-from vsepp.features.growing import GrowingRows, append_behind
-from vsepp.models.image import ImageEncoder
-from vsepp.runtime.progress import track
+from vsepp.features.frozen import ENCODE_BATCH, OnTheWay, check_size, encode_crops, finite, one_later
+from vsepp.features.growing import GrowingRows
+from vsepp.models.encoder import ImageEncoder
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space
+from vsepp.runtime.placing import Placed, rows_of
+from vsepp.runtime.progress import track
 from vsepp.spec import CropSpec
 
 FILE = "features.npy"
@@ -26,17 +24,9 @@ CHUNK_IMAGES = 4 * ENCODE_BATCH
 
 
 def extract_features(
-    store: np.ndarray | torch.Tensor,
-    encoder: ImageEncoder,
-    crop: CropSpec,
-    out: Path,
-    state: Path,
-    *,
-    device: torch.device,
+    store: Placed, encoder: ImageEncoder, crop: CropSpec, out: Path, state: Path, *, device: torch.device
 ) -> None:
     """Write `out/features.npy`, float32 `(n_images, 1, dim)`, rows as in the store.
-
-    While a chunk is computed, a thread checks and writes the one before it.
 
     10C is the mean of the features of ten crops, before any normalisation. Works in `state` and goes on from
     what lies there; `out` gets the file only when it is whole.
@@ -59,40 +49,40 @@ def extract_features(
     Raises
     ------
     VseppError
-        When the crop does not fit the images or the encoder, or the disk is full.
+        When the crop does not fit the images or the encoder, a feature is not finite, or the disk is full.
     """
     boxes, flips = fixed_boxes(crop, store.shape[1])
     check_size(encoder, crop)
-    count, crops = len(store), len(boxes)
+    encoder.to(device).eval()
     state.mkdir(parents=True, exist_ok=True)
-    rows = GrowingRows(state / FILE, (count, 1, encoder.dim), np.float32, CHUNK_IMAGES)
-    what = f"{crop.kind} features of {count} images"
-    check_space(state, rows.missing_bytes, what)
-    starts = range(rows.done, count, CHUNK_IMAGES)
-
-    def chunks() -> Iterator[tuple[int, Callable[[], np.ndarray]]]:
-        for start in track(starts, len(starts), what, "chunk"):
-            images = np.arange(start, min(start + CHUNK_IMAGES, count))
-            all_boxes, all_flips = np.tile(boxes, (len(images), 1)), np.tile(flips, len(images))
-            found = start_encoding(store, encoder, np.repeat(images, crops), all_boxes, all_flips, device)
-            yield start, partial(_means, found, len(images), crops)
-
-    append_behind(rows, chunks())
-    publish({rows.path: out / FILE})
-
-
-def _means(features: Callable[[], np.ndarray], images: int, crops: int) -> np.ndarray:
-    """Mean over the crops of every image, float32 `(images, 1, dim)`."""
-    return features().reshape(images, crops, -1).mean(axis=1, keepdims=True)
-
-
-def check_size(encoder: ImageEncoder, crop: CropSpec) -> None:
-    """Refuse crops of another size than the encoder's input."""
-    if crop.size != encoder.spec.input_size:
-        raise VseppError(
-            f"crop {crop.kind}: {crop.size} pixels, but encoder {encoder.spec.architecture!r} sees "
-            f"{encoder.spec.input_size}; give the crop the encoder's input_size"
+    written = GrowingRows(state / FILE, (len(store), 1, encoder.dim), np.float32, CHUNK_IMAGES)
+    what = f"{crop.kind} features of {len(store)} images"
+    check_space(state, written.missing_bytes, what)
+    starts = range(written.done, len(store), CHUNK_IMAGES)
+    chunks = (
+        _encoded(
+            store, encoder, np.arange(start, min(start + CHUNK_IMAGES, len(store))), boxes, flips, device
         )
+        for start in track(starts, len(starts), what, "chunk")
+    )
+    for features, rows in one_later(chunks):
+        of_crops = finite(features.wait(), rows, encoder).reshape(-1, len(boxes), encoder.dim)
+        written.append(of_crops.mean(axis=1, keepdims=True))
+    publish({written.path: out / FILE})
+
+
+def _encoded(
+    store: Placed,
+    encoder: ImageEncoder,
+    images: np.ndarray,
+    boxes: np.ndarray,
+    flips: np.ndarray,
+    device: torch.device,
+) -> tuple[OnTheWay, np.ndarray]:
+    """Features of all crops of some images, one image after another, and the image of each."""
+    rows = np.repeat(images, len(boxes))
+    all_boxes, all_flips = np.tile(boxes, (len(images), 1)), np.tile(flips, len(images))
+    return OnTheWay.of(encode_crops(store, encoder, rows, all_boxes, all_flips, device)), rows
 
 
 class CachedFeatures:
@@ -100,11 +90,12 @@ class CachedFeatures:
 
     def __init__(self, folder: Path, features: Placed) -> None:
         self.folder = folder
-        self._features = features
+        self.features = features
+        """float32 `(n_images, 1, dim)`."""
 
     @classmethod
-    def open(cls, folder: Path, place: Place = in_file) -> CachedFeatures:
-        """Map the features of a folder, and put them in their place.
+    def open(cls, folder: Path) -> CachedFeatures:
+        """Map the features of a folder.
 
         Raises
         ------
@@ -121,19 +112,19 @@ class CachedFeatures:
             )
         if features.shape[1] != 1:
             raise VseppError(f"{path}: expected one region an image, got {features.shape[1]}")
-        return cls(folder, place(features, "image features"))
+        return cls(folder, features)
 
     def __len__(self) -> int:
         """Number of images."""
-        return len(self._features)
+        return len(self.features)
 
     @property
     def dim(self) -> int:
         """D_φ."""
-        return self._features.array.shape[2]
+        return self.features.shape[2]
 
     def rows(self, image_rows: np.ndarray) -> torch.Tensor:
-        """Features float32 `(n, dim)` of rows `(n,)` of the images table, where they were placed.
+        """Features float32 `(n, dim)` of rows `(n,)` of the images table, on the GPU where they lie there.
 
         Raises
         ------
@@ -145,4 +136,4 @@ class CachedFeatures:
                 f"{self.folder}: has features of {len(self)} images, asked for rows {image_rows.min()} to "
                 f"{image_rows.max()}; it belongs to another corpus"
             )
-        return self._features.rows(image_rows)[:, 0]
+        return rows_of(self.features, image_rows)[:, 0]

@@ -1,7 +1,7 @@
 """Run a frozen encoder over crops, so that a crop's feature does not depend on what else is in its batch.
 
-Matrix products may add in another order in a batch of another size. So every caller goes through
-`start_encoding`, which always runs `encode_batch` crops and pads the last ones. On a CPU a crop's feature is then
+Matrix products may add in another order in a batch of another size. So every caller goes through `encode_crops`,
+which always runs `encode_batch` crops and pads the last ones. On a CPU a crop's feature is then
 the same, bit for bit, in every position, beside any other crops and with any number of threads, with each precision
 and memory format that an encoder's spec can name, compiled too (tests hold the encoders to it); so a tape holds what
 `inline` computes, with the same spec. On a GPU it is the same as far as the libraries keep to one algorithm per
@@ -10,16 +10,21 @@ shape. Features of two specs that differ in precision, memory format or compilat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
 
-from vsepp.data.placed import upload
 from vsepp.errors import VseppError
 from vsepp.features.crops import gather_crops
-from vsepp.models.image import ImageEncoder
+from vsepp.models.encoder import ImageEncoder
 from vsepp.models.precision import products_in
+from vsepp.runtime.placing import Placed, upload
+from vsepp.spec import CropSpec
+
+T = TypeVar("T")
 
 ENCODE_BATCH = 128
 # On a CPU, so that what lies between the layers of a full-size network does not outgrow cache and memory: at
@@ -33,24 +38,31 @@ def encode_batch(size: int, device: torch.device) -> int:
     return _LARGE_ON_CPU if device.type == "cpu" and size > _LARGE_PIXELS else ENCODE_BATCH
 
 
-def start_encoding(
-    store: np.ndarray | torch.Tensor,
+def check_size(encoder: ImageEncoder, crop: CropSpec) -> None:
+    """Refuse crops of another size than the encoder's input."""
+    if crop.size != encoder.spec.input_size:
+        raise VseppError(
+            f"crop {crop.kind}: {crop.size} pixels, but encoder {encoder.spec.architecture!r} sees "
+            f"{encoder.spec.input_size}; give the crop the encoder's input_size"
+        )
+
+
+def encode_crops(
+    store: Placed,
     encoder: ImageEncoder,
     rows: np.ndarray,
     boxes: np.ndarray,
     flips: np.ndarray,
     device: torch.device,
-) -> Callable[[], np.ndarray]:
-    """Features of crops under a frozen encoder, in evaluation mode, in its spec's precision whatever the caller's.
-
-    A GPU is not waited for, so that it has work while results are looked at.
+) -> torch.Tensor:
+    """Features of crops under a frozen encoder, in its spec's precision whatever the caller's.
 
     Parameters
     ----------
     store
         uint8 `(n_images, side, side, 3)`, an array, a memory map or a tensor on any device.
     encoder
-        Put into evaluation mode, and left in it, and moved to `device`.
+        In evaluation mode and on `device`.
     rows, boxes, flips
         Image `(n,)`, box `(n, 4)` and mirroring `(n,)` of every crop.
     device
@@ -58,42 +70,8 @@ def start_encoding(
 
     Returns
     -------
-    Callable
-        Waits for the features, checks them and gives them, float32 `(n, dim)`, not normalised; any thread may call it.
-
-    Raises
-    ------
-    VseppError
-        By what is returned: when a feature is not finite, naming the image's row.
-    """
-    encoder.to(device).eval()
-    features = encode_there(store, encoder, rows, boxes, flips, device)
-    done = None
-    if device.type == "cuda":
-        # Copies to pinned memory need no waiting.
-        on_host = torch.empty(features.shape, pin_memory=True)
-        features = on_host.copy_(features, non_blocking=True)
-        done = torch.cuda.current_stream(device).record_event()
-
-    def finished() -> np.ndarray:
-        if done is not None:
-            done.synchronize()
-        return finite(features.numpy(), rows, encoder)
-
-    return finished
-
-
-def encode_there(
-    store: np.ndarray | torch.Tensor,
-    encoder: ImageEncoder,
-    rows: np.ndarray,
-    boxes: np.ndarray,
-    flips: np.ndarray,
-    device: torch.device,
-) -> torch.Tensor:
-    """Features of crops, left on the device: float32 `(n, dim)`, not checked; a GPU is not waited for.
-
-    Takes what `start_encoding` takes, the encoder in evaluation mode and on `device` already.
+    torch.Tensor
+        float32 `(n, dim)` on the device, neither normalised nor checked; a GPU is not waited for.
     """
     features = torch.empty((len(rows), encoder.dim), device=device)
     # Repeating the first crop fills up the last batch.
@@ -107,6 +85,41 @@ def encode_there(
             out = encoder(encoder.normalise(upload(crops, device)))[: len(rows) - start]
             features[start : start + batch].copy_(out)
     return features
+
+
+@dataclass(frozen=True, eq=False)
+class OnTheWay:
+    """A tensor that a GPU may still be computing, on its way to the host."""
+
+    tensor: torch.Tensor
+    """On the CPU."""
+    there: torch.cuda.Event | None
+    """When all of it is."""
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> OnTheWay:
+        """Have a tensor brought, without waiting for it."""
+        if tensor.device.type != "cuda":
+            return cls(tensor, None)
+        # Copies to pinned memory need no waiting.
+        host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        host.copy_(tensor, non_blocking=True)
+        return cls(host, torch.cuda.current_stream(tensor.device).record_event())
+
+    def wait(self) -> np.ndarray:
+        """The tensor, once all of it is there."""
+        if self.there is not None:
+            self.there.synchronize()
+        return self.tensor.numpy()
+
+
+def one_later(items: Iterable[T]) -> Iterator[T]:
+    """Give each item once the next one has been made: a GPU then has that to work on while this one is looked at."""
+    before: list[T] = []
+    for item in items:
+        yield from before
+        before = [item]
+    yield from before
 
 
 def finite(features: np.ndarray, rows: np.ndarray, encoder: ImageEncoder) -> np.ndarray:

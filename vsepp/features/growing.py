@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections import deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
 from vsepp.provenance.space import full_disk_explained
-
-# Chunks that are written, or wait for it, while the next one is computed.
-_CHUNKS_BEHIND = 1
 
 
 class GrowingRows:
@@ -79,33 +73,6 @@ class GrowingRows:
         ):
             stream.write(np.ascontiguousarray(rows).data)
         self.done += len(rows)
-
-
-def append_behind(rows: GrowingRows, chunks: Iterable[tuple[int, Callable[[], np.ndarray]]]) -> None:
-    """Write chunks in a thread, each while the next one is computed.
-
-    Parameters
-    ----------
-    rows
-        Where to.
-    chunks
-        First row of each, and a function that waits for it and gives it; that is called in the thread, and what it
-        raises is raised here.
-    """
-    behind: deque[Future[None]] = deque()
-    with ThreadPoolExecutor(1, "writer") as writer:
-        for start, chunk in chunks:
-            behind.append(writer.submit(_append, rows, start, chunk))
-            if len(behind) > _CHUNKS_BEHIND:
-                behind.popleft().result()
-        for written in behind:
-            written.result()
-
-
-def _append(rows: GrowingRows, start: int, chunk: Callable[[], np.ndarray]) -> None:
-    """Write a chunk, unless one before it failed, whose error is told: it would come to lie in its place."""
-    if rows.done == start:
-        rows.append(chunk())
 
 
 def missing_bytes(path: Path, shape: tuple[int, ...], dtype: np.dtype | type) -> int:

@@ -11,13 +11,12 @@ import numpy as np
 
 from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
-from vsepp.data.problems import refuse
 from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, PREFIXES, ROLE, feature_files, member_of
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, refuse
 from vsepp.features.growing import GrowingRows
-from vsepp.runtime.progress import track
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space
+from vsepp.runtime.progress import track
 from vsepp.spec import CorpusSpec
 
 if TYPE_CHECKING:

@@ -8,21 +8,17 @@ them inside the step (`InlineFeatures`) gives what the tape (`Tape`) holds: bit 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import os
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from vsepp.data.placement import Placement
 from vsepp.errors import VseppError
-from vsepp.features.crops import crop_boxes
-from vsepp.features.extract import check_size
-from vsepp.features.frozen import encode_there, finite, start_encoding
-from vsepp.features.read_ahead import ReadAhead
-from vsepp.models.image import ImageEncoder
-from vsepp.spec import CropSpec
+from vsepp.features.crops import CaptionCrops
+from vsepp.features.frozen import OnTheWay, check_size, encode_crops, finite
+from vsepp.models.encoder import ImageEncoder
+from vsepp.runtime.placing import Placed, rows_of
 
 CAPTIONS = "captions.npy"
 LARGEST = float(np.finfo(np.float16).max)
@@ -33,55 +29,11 @@ def epoch_file(epoch: int) -> str:
     return f"epoch-{epoch:03d}.npy"
 
 
-def start_random_crop_features(
-    store: np.ndarray | torch.Tensor,
-    encoder: ImageEncoder,
-    crop: CropSpec,
-    image_rows: np.ndarray,
-    caption_ids: np.ndarray,
-    draw: int,
-    epoch: int,
-    device: torch.device,
-) -> Callable[[], np.ndarray]:
-    """Features of the random crops that these captions' images have in an epoch; a GPU is not waited for.
-
-    Parameters
-    ----------
-    store
-        uint8 `(n_images, side, side, 3)`.
-    encoder
-        Put into evaluation mode and moved to `device`.
-    crop
-        Kind `RC`, of the encoder's input size.
-    image_rows
-        int64 `(n,)`, the image of each caption.
-    caption_ids
-        int64 `(n,)`, ids, not rows.
-    draw, epoch
-        Which draw of random crops, and the epoch from 0.
-    device
-        Where to compute.
-
-    Returns
-    -------
-    Callable
-        Waits for the features and gives them, float16 `(n, dim)`, not normalised.
-
-    Raises
-    ------
-    VseppError
-        When the crop does not fit; by what is returned, when a feature is too large for 16 bits.
-    """
-    check_size(encoder, crop)
-    boxes, flips = crop_boxes(caption_ids, draw, epoch, crop, store.shape[1])
-    features = start_encoding(store, encoder, np.asarray(image_rows, np.int64), boxes, flips, device)
-    return lambda: _in_16_bits(features(), encoder, image_rows, caption_ids)
-
-
-def _in_16_bits(
-    features: np.ndarray, encoder: ImageEncoder, image_rows: np.ndarray, caption_ids: np.ndarray
+def in_16_bits(
+    features: np.ndarray, image_rows: np.ndarray, caption_ids: np.ndarray, encoder: ImageEncoder
 ) -> np.ndarray:
-    """Features float32 `(n, dim)` as float16; those that do not fit are refused."""
+    """Features float32 `(n, dim)` as float16; those that are not finite or do not fit are refused."""
+    finite(features, image_rows, encoder)
     largest = max(features.max(), -features.min()) if features.size else 0.0
     if largest > LARGEST:
         worst = int(np.abs(features).max(axis=1).argmax())
@@ -96,26 +48,29 @@ def _in_16_bits(
 class Tape:
     """A tape that `vsepp.features.tape_writer` wrote, by epoch and row of the captions table.
 
+    Its epochs stay in their files. While one is used, the next one is read into the kernel's memory.
+
     Parameters
     ----------
     folder, captions
         The tape, and the rows of the captions table that it holds, ascending.
-    placement
-        Where its epochs go; the next one is read while one is used. `None` leaves them in their files.
     """
 
-    def __init__(self, folder: Path, captions: np.ndarray, placement: Placement | None = None) -> None:
+    def __init__(self, folder: Path, captions: np.ndarray) -> None:
         self.folder = folder
         self._captions = captions
-        self._features = ReadAhead(self._map, self._has, placement, "tape")
+        self._epoch = -1
+        self._features = np.empty(0)
+        self._next: Path | None = None
+        self._asked = 0
 
     @classmethod
-    def open(cls, folder: Path, placement: Placement | None = None) -> Tape:
+    def open(cls, folder: Path) -> Tape:
         """Open a tape's folder; epochs are read as they are asked for."""
         path = folder / CAPTIONS
         if not path.is_file():
             raise VseppError(f"{path}: missing; run the step that writes the tape again")
-        return cls(folder, np.load(path), placement)
+        return cls(folder, np.load(path))
 
     @property
     def dim(self) -> int:
@@ -133,7 +88,8 @@ class Tape:
         VseppError
             When the tape lacks the epoch or one of the captions.
         """
-        features = self._features.epoch(epoch)
+        if epoch != self._epoch:
+            self._begin(epoch)
         found = np.searchsorted(self._captions, caption_rows)
         there = self._captions[np.minimum(found, len(self._captions) - 1)] == caption_rows
         if not there.all():
@@ -143,14 +99,28 @@ class Tape:
                 f"{len(caption_rows)} are missing); it holds {len(self._captions)} captions. Run the step "
                 "that writes it again"
             )
-        return features.rows(found)
+        self._ask_for_next(len(found))
+        return rows_of(self._features, found)
 
-    def _has(self, epoch: int) -> bool:
-        return (self.folder / epoch_file(epoch)).is_file()
+    def _begin(self, epoch: int) -> None:
+        """Map an epoch, and look for the next one if memory has room for both."""
+        self._features, self._epoch = self._map(epoch), epoch
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        fits = hasattr(os, "posix_fadvise") and 2 * self._features.nbytes <= memory / 2
+        path = self.folder / epoch_file(epoch + 1)
+        self._next, self._asked = path if fits and path.is_file() else None, 0
+
+    def _ask_for_next(self, count: int) -> None:
+        """Have the kernel read so many rows of the next epoch: it is in memory when this one has been used."""
+        if self._next is not None:
+            size = count * self._features[:1].nbytes
+            with self._next.open("rb") as stream:
+                os.posix_fadvise(stream.fileno(), self._asked, size, os.POSIX_FADV_WILLNEED)
+            self._asked += size
 
     def _map(self, epoch: int) -> np.ndarray:
         path = self.folder / epoch_file(epoch)
-        if not self._has(epoch):
+        if not path.is_file():
             raise VseppError(
                 f"{self.folder}: the tape has no epoch {epoch}; it has {self._epochs()}. Run the step that "
                 "writes it with as many epochs as the run trains for"
@@ -171,32 +141,31 @@ class InlineFeatures:
 
     Parameters
     ----------
-    store, encoder, crop, draw, device
-        As `start_random_crop_features` takes them; the encoder is put into evaluation mode and moved here.
-    image_rows, caption_ids
-        `(n_captions,)`, the image and the id of every row of the captions table.
+    store
+        uint8 `(n_images, side, side, 3)`, an array, a memory map or a tensor on any device.
+    encoder
+        Put into evaluation mode and moved to `device`.
+    crops
+        Of the captions of the corpus, of kind `RC` and of the encoder's input size.
+    device
+        Where to compute.
+
+    Raises
+    ------
+    VseppError
+        When the crops do not fit the encoder.
     """
 
     def __init__(
-        self,
-        store: np.ndarray | torch.Tensor,
-        encoder: ImageEncoder,
-        crop: CropSpec,
-        image_rows: np.ndarray,
-        caption_ids: np.ndarray,
-        draw: int,
-        device: torch.device,
+        self, store: Placed, encoder: ImageEncoder, crops: CaptionCrops, device: torch.device
     ) -> None:
-        check_size(encoder, crop)
+        check_size(encoder, crops.crop)
         self.dim = encoder.dim
         self._store = store
         self._encoder = encoder.to(device).eval()
-        self._crop = crop
-        self._image_rows = image_rows
-        self._caption_ids = caption_ids
-        self._draw = draw
+        self._crops = crops
         self._device = device
-        self._unchecked: _Unchecked | None = None
+        self._unchecked: tuple[OnTheWay, torch.Tensor, np.ndarray, np.ndarray] | None = None
 
     def rows(self, epoch: int, caption_rows: np.ndarray) -> torch.Tensor:
         """Features float16 `(n, dim)` of rows `(n,)` of the captions table in an epoch, from 0, on the device.
@@ -204,45 +173,15 @@ class InlineFeatures:
         A GPU is not waited for: features that are not finite or do not fit are refused at the next call, and the loss
         of their own step is not finite.
         """
-        images, ids = self._image_rows[caption_rows], self._caption_ids[caption_rows]
-        boxes, flips = crop_boxes(ids, self._draw, epoch, self._crop, self._store.shape[1])
-        rows = np.asarray(images, np.int64)
-        features = encode_there(self._store, self._encoder, rows, boxes, flips, self._device)
+        images, boxes, flips = self._crops.of(epoch, caption_rows, self._store.shape[1])
+        ids = self._crops.caption_ids[caption_rows]
+        features = encode_crops(self._store, self._encoder, images, boxes, flips, self._device)
         if self._device.type == "cpu":
-            return torch.from_numpy(self._checked(features, rows, ids))
-        before, self._unchecked = self._unchecked, _Unchecked.of(features, rows, ids)
-        if before is not None and not before.fit():
-            self._checked(before.features.cpu(), before.image_rows, before.caption_ids)
+            return torch.from_numpy(in_16_bits(features.numpy(), images, ids, self._encoder))
+        if self._unchecked is not None:
+            fit, before, *of = self._unchecked
+            if not fit.wait():
+                in_16_bits(before.cpu().numpy(), *of, self._encoder)
+        # NaN fits as little as what is too large.
+        self._unchecked = OnTheWay.of((features.abs() <= LARGEST).all()), features, images, ids
         return features.half()
-
-    def _checked(self, features: torch.Tensor, image_rows: np.ndarray, caption_ids: np.ndarray) -> np.ndarray:
-        return _in_16_bits(
-            finite(features.numpy(), image_rows, self._encoder), self._encoder, image_rows, caption_ids
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Unchecked:
-    """Features on a GPU, and whether they fit into 16 bits, which the host will know by the next step."""
-
-    features: torch.Tensor
-    """float32 `(n, dim)`."""
-    image_rows: np.ndarray
-    caption_ids: np.ndarray
-    found: torch.Tensor
-    """bool, in pinned memory."""
-    known: torch.cuda.Event
-    """When `found` is there."""
-
-    @classmethod
-    def of(cls, features: torch.Tensor, image_rows: np.ndarray, caption_ids: np.ndarray) -> _Unchecked:
-        """Have the GPU look at features; NaN fits as little as what is too large."""
-        fits = (features.abs() <= LARGEST).all()
-        found = torch.empty((), dtype=torch.bool, pin_memory=True).copy_(fits, non_blocking=True)
-        known = torch.cuda.current_stream(features.device).record_event()
-        return cls(features, image_rows, caption_ids, found, known)
-
-    def fit(self) -> bool:
-        """Whether they did; waits until they are computed."""
-        self.known.synchronize()
-        return bool(self.found)

@@ -16,6 +16,7 @@ of the pairs. Beside `loss` and `Options` a module may define
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,3 +46,11 @@ class Batch:
 
 WHOLE = Batch()
 """All pairs are queries and candidates, and nothing else is known of them."""
+
+
+def first_epoch_after(fraction: float, epochs: int) -> int:
+    """The epoch, from 0, that follows a fraction of all epochs: the nearest one, halves up.
+
+    A fraction such as 2/3 of 12 epochs must give 8 whichever way its last digit was rounded.
+    """
+    return math.floor(fraction * epochs + 0.5)

@@ -2,33 +2,62 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
+from vsepp.losses import WHOLE, Batch, first_epoch_after
 from vsepp.losses.violations import hinge_costs
 
+CITATION = (
+    "Faghri, Fleet, Kiros and Fidler, 2018: VSE++: improving visual-semantic embeddings with hard negatives"
+)
 
-def loss(
-    scores: torch.Tensor,
-    margin: float,
-    *,
-    queries: int | None = None,
-    negatives: torch.Tensor | None = None,
-    image_of: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """MH loss, Eq. 6, summed over the queries and both directions.
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the MH loss."""
+
+    margin: float = 0.2
+    """α, above 0."""
+    mask_same_image: bool = False
+    """Captions of a query's own image are no negatives of it, nor is that image."""
+    curriculum: float = 0.0
+    """Fraction of the epochs that are trained with SH first (Section 3.5), from 0 to 1."""
+
+    def __post_init__(self) -> None:
+        if not self.margin > 0:
+            raise ValueError(f"margin: got {self.margin}; expected a number above 0")
+        if not 0 <= self.curriculum <= 1:
+            raise ValueError(f"curriculum: got {self.curriculum}; expected a fraction from 0 to 1")
+
+
+def needs(options: Options) -> tuple[str, ...]:
+    """What the loss wants to know of the pairs."""
+    return ("image_rows",) if options.mask_same_image else ()
+
+
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+    """MH loss, Eq. 6, summed over the queries and both directions; SH, Eq. 5, while the curriculum lasts.
 
     A query without a negative costs nothing; of equally hard negatives one receives the gradient.
     Differs from the paper: Eq. 4 is a mean over pairs; the released code sums, and so do we.
 
     Parameters
     ----------
-    scores, margin, queries, negatives, image_of
-        As in `vsepp.losses.violations.hinge_costs`.
+    scores
+        `(n, n)`, `scores[image, caption]`; the pairs lie on the diagonal.
+    options
+        See `Options`.
+    batch
+        What is known of the pairs; see `vsepp.losses.violations.hinge_costs`.
 
     Returns
     -------
     torch.Tensor
         Scalar.
     """
-    captions, images = hinge_costs(scores, margin, queries=queries, negatives=negatives, image_of=image_of)
+    captions, images = hinge_costs(scores, options.margin, batch, mask_same_image=options.mask_same_image)
+    if batch.epoch < first_epoch_after(options.curriculum, batch.epochs):
+        return captions.sum() + images.sum()
     return captions.max(dim=1).values.sum() + images.max(dim=1).values.sum()

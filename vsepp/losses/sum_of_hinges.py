@@ -1,33 +1,54 @@
-"""Sum of Hinges, the SH loss (Eq. 5): every negative that violates the margin counts."""
+"""Sum of Hinges, the SH loss (Eq. 5): every negative that violates the margin counts. The loss of VSE0."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 
+from vsepp.losses import WHOLE, Batch
 from vsepp.losses.violations import hinge_costs
 
+CITATION = "Kiros, Salakhutdinov and Zemel, 2014: Unifying visual-semantic embeddings with multimodal neural language models"
 
-def loss(
-    scores: torch.Tensor,
-    margin: float,
-    *,
-    queries: int | None = None,
-    negatives: torch.Tensor | None = None,
-    image_of: torch.Tensor | None = None,
-) -> torch.Tensor:
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the SH loss."""
+
+    margin: float = 0.2
+    """α, above 0."""
+    mask_same_image: bool = False
+    """Captions of a query's own image are no negatives of it, nor is that image."""
+
+    def __post_init__(self) -> None:
+        if not self.margin > 0:
+            raise ValueError(f"margin: got {self.margin}; expected a number above 0")
+
+
+def needs(options: Options) -> tuple[str, ...]:
+    """What the loss wants to know of the pairs."""
+    return ("image_rows",) if options.mask_same_image else ()
+
+
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
     """SH loss, Eq. 5, summed over the queries and both directions.
 
     Differs from the paper: Eq. 4 is a mean over pairs; the released code sums, and so do we.
 
     Parameters
     ----------
-    scores, margin, queries, negatives, image_of
-        As in `vsepp.losses.violations.hinge_costs`.
+    scores
+        `(n, n)`, `scores[image, caption]`; the pairs lie on the diagonal.
+    options
+        See `Options`.
+    batch
+        What is known of the pairs; see `vsepp.losses.violations.hinge_costs`.
 
     Returns
     -------
     torch.Tensor
         Scalar.
     """
-    captions, images = hinge_costs(scores, margin, queries=queries, negatives=negatives, image_of=image_of)
+    captions, images = hinge_costs(scores, options.margin, batch, mask_same_image=options.mask_same_image)
     return captions.sum() + images.sum()

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import torch
 
+from vsepp.errors import VseppError
+from vsepp.losses import WHOLE, Batch
+
 
 def hinge_costs(
-    scores: torch.Tensor,
-    margin: float,
-    *,
-    queries: int | None = None,
-    negatives: torch.Tensor | None = None,
-    image_of: torch.Tensor | None = None,
+    scores: torch.Tensor, margin: float, batch: Batch = WHOLE, *, mask_same_image: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """By how much each negative violates the margin of each query, the brackets [·]₊ of Eqs. 5 and 6.
 
-    Of n loaded pairs, the first `queries` are queries, and `negatives` are the candidates for negatives
-    (Section 3.6): a subset of the batch, or more pairs than the batch has. A pair is no negative of itself.
+    A pair is no negative of itself. Its candidates are a subset of the batch, or more pairs than the batch has
+    (Section 3.6).
 
     Parameters
     ----------
@@ -24,13 +22,11 @@ def hinge_costs(
         `(n, n)`, `scores[image, caption]`; the pairs lie on the diagonal.
     margin
         α.
-    queries
-        Number of queries; all pairs by default.
-    negatives
-        int64 `(m,)`, positions among the n pairs; all pairs by default.
-    image_of
-        `(n,)`, which image each pair shows. Where given, captions of a query's own image, and that image
-        itself, are no negatives of it; without it two captions of one image are negatives of each other.
+    batch
+        Its queries, and m candidates for negatives.
+    mask_same_image
+        Captions of a query's own image, and that image itself, are no negatives of it; without it two captions
+        of one image are negatives of each other.
 
     Returns
     -------
@@ -38,17 +34,27 @@ def hinge_costs(
         `captions[query, negative]` = [α − s(i, c) + s(i, ĉ)]₊ for the image as query, and
         `images[query, negative]` = [α − s(i, c) + s(î, c)]₊ for the caption as query; each `(queries, m)`,
         0 where the candidate is no negative.
+
+    Raises
+    ------
+    VseppError
+        When images are to be masked and the batch does not say which they are.
     """
     pairs = torch.arange(len(scores), device=scores.device)
-    asked = pairs if queries is None else pairs[:queries]
-    if negatives is None:
+    asked = pairs if batch.queries is None else pairs[: batch.queries]
+    if batch.negatives is None:
         candidates, of_image, of_caption = pairs, scores[asked], scores.T[asked]
     else:
-        candidates = negatives
+        candidates = batch.negatives
         of_image = scores[asked[:, None], candidates]
         of_caption = scores.T[asked[:, None], candidates]
-    same = candidates if image_of is None else image_of[candidates]
-    own = asked if image_of is None else image_of[asked]
+    own, same = asked, candidates
+    if mask_same_image:
+        if batch.image_rows is None:
+            raise VseppError(
+                "mask_same_image: batch.image_rows is None; expected each pair's image, int64 (n,)"
+            )
+        own, same = batch.image_rows[asked], batch.image_rows[candidates]
     excluded = own[:, None] == same
     positive = scores.diagonal()[: len(asked), None]
 

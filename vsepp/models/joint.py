@@ -7,9 +7,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from vsepp.components import component
+from vsepp import components
 from vsepp.errors import VseppError
-from vsepp.models.image.base import ImageEncoder
+from vsepp.models.encoder import ImageEncoder
+from vsepp.similarity import scorer
 from vsepp.spec import ModelSpec
 
 # Below this length a vector has no direction to keep.
@@ -23,7 +24,7 @@ class JointEmbedding(nn.Module):
     Parameters
     ----------
     spec
-        Sizes, projections, normalisations and similarity.
+        Text encoder, sizes, projections, normalisations and similarity.
     feature_dim
         D_φ, size of the CNN's feature.
     vocabulary_size
@@ -35,27 +36,27 @@ class JointEmbedding(nn.Module):
     Raises
     ------
     VseppError
-        On an unknown component, and when D_ψ differs from D without a caption projection.
+        On an unknown component or option, and when D_ψ differs from D without a caption projection.
     """
 
     def __init__(
         self, spec: ModelSpec, feature_dim: int, vocabulary_size: int, encoder: ImageEncoder | None = None
     ) -> None:
         super().__init__()
-        if not spec.caption_projection and spec.text_dim != spec.joint_dim:
+        options = components.options("text encoder", spec.text)
+        if not spec.caption_projection and options.dim != spec.joint_dim:
             raise VseppError(
-                f"model: text_dim is {spec.text_dim} and joint_dim {spec.joint_dim}, but without a caption "
+                f"model: text.dim is {options.dim} and joint_dim {spec.joint_dim}, but without a caption "
                 "projection the text encoder's state is the embedding: make them equal, or set "
                 "caption_projection: true"
             )
         self.spec = spec
-        self._scores = component("vsepp.similarity", spec.similarity, "scores")
+        self._scores = scorer(spec.similarity)
         self.image_map = nn.Linear(feature_dim, spec.joint_dim, bias=spec.image_bias)  # W_f
-        text_encoder = component("vsepp.models.text", spec.text_encoder, "TextEncoder")
-        self.text = text_encoder(vocabulary_size, spec.word_dim, spec.text_dim)
+        self.text = components.load("text encoder", spec.text.name).TextEncoder(vocabulary_size, options)
         self.caption_map = None  # W_g
         if spec.caption_projection:
-            self.caption_map = nn.Linear(spec.text_dim, spec.joint_dim, bias=False)
+            self.caption_map = nn.Linear(options.dim, spec.joint_dim, bias=False)
             nn.init.xavier_uniform_(self.caption_map.weight)
         nn.init.xavier_uniform_(self.image_map.weight)
         if spec.image_bias:
@@ -107,7 +108,7 @@ class JointEmbedding(nn.Module):
 
     def scores(self, image_embeddings: torch.Tensor, caption_embeddings: torch.Tensor) -> torch.Tensor:
         """s(i, c) of every image and caption, Eq. 3: `(n, d)` and `(m, d)` to `scores[image, caption]`."""
-        return self._scores(image_embeddings, caption_embeddings, form=self.spec.order_form)
+        return self._scores(image_embeddings, caption_embeddings)
 
     def load_weights(self, state: dict[str, torch.Tensor], source: object) -> None:
         """Put weights into the model, an encoder's only where both have one.
@@ -142,8 +143,10 @@ class JointEmbedding(nn.Module):
         self.load_state_dict(state, strict=False)
 
 
-def load_joint(spec: ModelSpec, weights: Path, encoder: ImageEncoder | None = None) -> JointEmbedding:
-    """Read a trained model, sizes taken from its weights.
+def load_joint(
+    spec: ModelSpec, weights: Path, vocabulary_size: int, encoder: ImageEncoder | None = None
+) -> JointEmbedding:
+    """Read a trained model; D_φ is taken from its weights.
 
     Parameters
     ----------
@@ -151,6 +154,8 @@ def load_joint(spec: ModelSpec, weights: Path, encoder: ImageEncoder | None = No
         The model's part of the run's spec.
     weights
         `model.safetensors` of a run.
+    vocabulary_size
+        Number of words that it was trained with, special tokens included: of `vocabulary.json` beside the weights.
     encoder
         For a run whose encoder lives in the model; its weights are replaced by the trained ones.
 
@@ -160,14 +165,15 @@ def load_joint(spec: ModelSpec, weights: Path, encoder: ImageEncoder | None = No
         When the file is missing or holds another model.
     """
     state = read_weights(weights)
-    for key in ("image_map.weight", "text.words.weight"):
-        if key not in state:
-            raise VseppError(f"{weights}: holds no {key}, so it is not a joint embedding of this package")
+    if "image_map.weight" not in state:
+        raise VseppError(
+            f"{weights}: holds no image_map.weight, so it is not a joint embedding of this package"
+        )
     if encoder is None and any(key.startswith(ENCODER_PREFIX) for key in state):
         raise VseppError(
             f"{weights}: holds the weights of an image encoder; load it with an encoder to put them in"
         )
-    model = JointEmbedding(spec, state["image_map.weight"].shape[1], len(state["text.words.weight"]), encoder)
+    model = JointEmbedding(spec, state["image_map.weight"].shape[1], vocabulary_size, encoder)
     model.load_weights(state, weights)
     return model.eval()
 

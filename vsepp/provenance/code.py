@@ -1,93 +1,69 @@
-"""Which modules each step computes with: the step's own, and those that its spec names.
+"""Which modules each step computes with: the step's own, and the components that its spec names.
 
-The modules a step imports are found by following imports; modules looked up by name at run time are added here.
+The modules that a step imports are found by following imports; components, which are looked up by name when it runs, are
+added here.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from vsepp.components import module_name
 from vsepp.provenance.digests import code_digest
-from vsepp.spec import CorpusSpec, EncoderSpec, RunSpec
+from vsepp.spec import EncoderSpec, RunSpec
+
+_MODULES: dict[str, tuple[str, ...]] = {
+    "scenes": ("vsepp.scenes.layouts",),
+    "corpus": ("vsepp.data.corpora",),
+    "tokens": ("vsepp.data.captions",),
+    "store": ("vsepp.data.store",),
+    "pretrain": ("vsepp.scenes.pretrain",),
+    "encoder": ("vsepp.models.pretrained",),
+    "features": ("vsepp.features.extract",),
+    "precomputed": ("vsepp.features.precomputed",),
+    "tape": ("vsepp.features.tape_writer",),
+    "train": ("vsepp.training.loop",),
+    "released": ("vsepp.released.convert",),
+    "evaluate": ("vsepp.evaluation.encode", "vsepp.evaluation.protocols"),
+    "report": ("vsepp.reporting.render", "vsepp.reporting.figures", "vsepp.reporting.tables"),
+}
+"""Step, as its subcommand is called → the modules that it begins with."""
 
 
-def scenes_code() -> str:
-    """Digest for generating scenes."""
-    return code_digest("vsepp.scenes.layouts")
+def step_code(step: str, spec: Any = None) -> str:
+    """Digest of the code that a step computes with, for what its spec names.
+
+    Parameters
+    ----------
+    step
+        Name of the subcommand.
+    spec
+        What it computes.
+    """
+    return code_digest(*_MODULES[step], *_components(step, spec))
 
 
-def corpus_code(spec: CorpusSpec) -> str:
-    """Digest for reading a corpus."""
-    return code_digest("vsepp.data.corpora", f"vsepp.data.readers.{spec.reader}")
-
-
-def tokens_code() -> str:
-    """Digest for tokenising captions."""
-    return code_digest("vsepp.data.captions")
-
-
-def store_code() -> str:
-    """Digest for building an image store."""
-    return code_digest("vsepp.data.store")
-
-
-def pretraining_code(specs: list[EncoderSpec]) -> str:
-    """Digest for pretraining encoders on scenes."""
-    return code_digest("vsepp.scenes.pretrain", *map(_family, specs))
-
-
-def encoder_code(spec: EncoderSpec) -> str:
-    """Digest for an encoder with imported weights."""
-    return code_digest("vsepp.models.image.pretrained", _family(spec))
-
-
-def features_code(spec: EncoderSpec) -> str:
-    """Digest for extracting features of whole corpora."""
-    return code_digest("vsepp.features.extract", _family(spec))
-
-
-def precomputed_code(spec: CorpusSpec) -> str:
-    """Digest for taking over published features."""
-    return code_digest("vsepp.features.precomputed")
-
-
-def tape_code(spec: EncoderSpec) -> str:
-    """Digest for writing random-crop features."""
-    return code_digest("vsepp.features.tape_writer", _family(spec))
-
-
-def train_code(run: RunSpec) -> str:
-    """Digest for training: the loop and only the components that the run names."""
-    named = [*_model(run), f"vsepp.losses.{run.loss.name}"]
-    if run.loss.curriculum > 0:
-        named.append("vsepp.losses.sum_of_hinges")
-    if run.trainset == "RC" and run.rc_features == "inline":
-        named.append(_family(run.encoder))
-    return code_digest("vsepp.training.loop", *named)
-
-
-def released_code(run: RunSpec) -> str:
-    """Digest for turning a released checkpoint into a run."""
-    return code_digest("vsepp.released.convert", *_model(run))
-
-
-def encode_code(run: RunSpec) -> str:
-    """Digest for encoding a split with a trained run."""
-    return code_digest("vsepp.evaluation.encode", *_model(run))
-
-
-def evaluate_code() -> str:
-    """Digest for ranking and recalls."""
-    return code_digest("vsepp.evaluation.protocols")
-
-
-def report_code() -> str:
-    """Digest for tables, figures and pages."""
-    return code_digest("vsepp.reporting.render", "vsepp.reporting.figures", "vsepp.reporting.tables")
+def _components(step: str, spec: Any) -> list[str]:
+    if step == "corpus":
+        return [module_name("reader", spec.reader.name)]
+    if step in ("pretrain", "features", "tape"):
+        return [_family(spec.encoder)]
+    if step == "encoder":
+        return [_family(spec)]
+    if step == "train":
+        inline = spec.trainset == "RC" and spec.rc_features == "inline"
+        family = [_family(spec.encoder)] if inline or spec.live_encoder else []
+        return [*_model(spec), module_name("loss", spec.loss.name), *family]
+    if step in ("released", "evaluate"):
+        run = spec if step == "released" else spec.run
+        return [*_model(run), *([_family(run.encoder)] if run.live_encoder else [])]
+    return []
 
 
 def _family(spec: EncoderSpec) -> str:
-    return f"vsepp.models.image.{spec.architecture.partition('/')[0]}"
+    return module_name("image encoder", spec.family.name)
 
 
 def _model(run: RunSpec) -> list[str]:
-    named = [f"vsepp.similarity.{run.model.similarity}", f"vsepp.models.text.{run.model.text_encoder}"]
-    return [*named, _family(run.encoder)] if run.live_encoder else named
+    model = run.model
+    return [module_name("similarity", model.similarity.name), module_name("text encoder", model.text.name)]

@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from vsepp.components import source_file
+
 _BLOCK = 1 << 22
 _NOT_CONTENT = ("manifest.json", ".snakemake_timestamp")
 
@@ -24,8 +26,6 @@ _NOT_COMPUTATION = tuple(
         "provenance",
         "cli",
         "config",
-        "data.host_memory",
-        "data.placement",
     )
 )
 
@@ -71,7 +71,7 @@ def code_digest(*modules: str) -> str:
     Parameters
     ----------
     modules
-        Dotted names below `vsepp`.
+        Dotted names, below `vsepp` or of a package that offers components.
     """
     return value_digest({name: _tree_digest(name) for name in sorted(_closure(modules))})
 
@@ -89,48 +89,49 @@ def _closure(modules: Iterable[str]) -> set[str]:
 
 
 @cache
-def _source(name: str) -> tuple[ast.Module, bool]:
-    """Syntax tree of a module and whether it is a package, found without importing it."""
-    package_root = Path(__file__).resolve().parent.parent
-    path = package_root.joinpath(*name.split(".")[1:])
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    if not file.is_file():
-        raise ModuleNotFoundError(f"{name}: no module at {file}")
-    return ast.parse(file.read_text(encoding="utf-8")), path.is_dir()
+def _imports(name: str) -> tuple[str, ...]:
+    """Modules that a module imports, of ours and of its own package."""
+    found: list[str] = []
+    ours = ("vsepp", name.split(".")[0])
+    for node in ast.walk(_tree(name)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            package = node.module or ""
+            if node.level:
+                above = name.split(".")
+                is_package = source_file(name).name == "__init__.py"
+                above = above[: len(above) - node.level + is_package]
+                package = ".".join([*above, *([node.module] if node.module else [])])
+            if package.split(".")[0] in ours:
+                whole = [f"{package}.{alias.name}" for alias in node.names]
+                found += [module if _is_module(module) else package for module in whole]
+    return tuple(target for target in found if target.split(".")[0] in ours)
 
 
 @cache
-def _imports(name: str) -> tuple[str, ...]:
-    tree, _ = _source(name)
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                found.append(whole if _is_module(whole) else node.module)
-    return tuple(target for target in found if target.split(".")[0] == "vsepp")
-
-
 def _is_module(name: str) -> bool:
-    if not name.startswith("vsepp."):
+    try:
+        return source_file(name).is_file()
+    except ModuleNotFoundError:
         return False
-    path = Path(__file__).resolve().parent.parent.joinpath(*name.split(".")[1:])
-    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
 
 
 @cache
 def _tree_digest(name: str) -> str:
-    tree, _ = _source(name)
+    return hashlib.sha256(ast.dump(_tree(name)).encode()).hexdigest()
+
+
+@cache
+def _tree(name: str) -> ast.Module:
+    """Syntax tree of a module without docstrings and the strings that document a field below it."""
+    tree = ast.parse(source_file(name).read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
-        if not isinstance(body, list):
-            continue
-        # Docstrings, and the strings that document a field below it.
-        kept = [statement for statement in body if not _is_text(statement)]
-        node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+        if isinstance(body, list):
+            kept = [statement for statement in body if not _is_text(statement)]
+            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+    return tree
 
 
 def _is_text(statement: ast.stmt) -> bool:

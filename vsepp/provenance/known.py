@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 
 from vsepp.provenance.digests import file_digest, path_digest
-from vsepp.provenance.manifest import artefact_digest, write_text
+from vsepp.provenance.manifest import artefact_digest
+from vsepp.runtime.files import write_text
+
+KNOWN = Path("results") / ".state" / "digests.json"
+"""Where a working folder keeps them."""
 
 
 class KnownDigests:

@@ -17,6 +17,7 @@ from typing import Any
 
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import path_digest, value_digest
+from vsepp.runtime.files import write_text
 
 MANIFEST = "manifest.json"
 SEAL = "digest"
@@ -244,14 +245,6 @@ def require_input(artefact: Path, role: str, used: Path) -> None:
             f"says {str(recorded_digest)[:12]}. Make it again: delete it and run the same "
             "command, or snakemake where it was made"
         )
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file so that it is either there whole or not there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
 
 
 @cache

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vsepp.errors import VseppError
+from vsepp.runtime.progress import bytes_text
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """A quota and a limit on the size of files stop a write as a full disk does."""
@@ -25,7 +26,7 @@ def check_space(folder: Path, needed: int, what: str) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise VseppError(
-            f"{folder}: no space: {what} needs {_size(needed)} and {_size(free)} are free; free some or put the "
+            f"{folder}: no space: {what} needs {bytes_text(needed)} and {bytes_text(free)} are free; free some or put the "
             "results on another disk"
         )
 
@@ -55,10 +56,6 @@ def full_disk_explained(path: Path, what: str, needed: int) -> Iterator[None]:
             raise
         free = shutil.disk_usage(path if path.is_dir() else path.parent).free
         raise VseppError(
-            f"{path}: no space {what} ({error.strerror}): {_size(needed)} are needed, {_size(free)} are free. "
+            f"{path}: no space {what} ({error.strerror}): {bytes_text(needed)} are needed, {bytes_text(free)} are free. "
             "Free some and run the step again: it goes on from what is done"
         ) from error
-
-
-def _size(size: int) -> str:
-    return f"{size / 2**30:.2f} GiB" if size >= 2**30 else f"{size:,} bytes"

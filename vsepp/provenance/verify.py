@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vsepp.errors import VseppError
+from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.known import KnownDigests
 from vsepp.provenance.manifest import read_manifest
-
-
-@dataclass(frozen=True)
-class Expected:
-    """An artefact as a plan has it."""
-
-    folder: Path
-    phase: str
-    """`corpus`, `features`, `models` or `results`."""
-    target: Path
-    """A file of it that Snakemake can be asked for."""
-    spec: Mapping[str, Any] | None
-    """What its manifest should say that it was computed from; `None` is not compared."""
-    code: str
-    """Digest of the computing modules."""
-    inputs: Mapping[str, Path] = field(default_factory=dict)
-    """Role → what it is made from."""
-    raw: Mapping[str, Path] = field(default_factory=dict)
-    """Role → raw file, compared where the manifest names it: packed here, it may have been unpacked elsewhere."""
-    versioned: bool = True
-    """Whether DVC keeps it. What it does not keep may be absent, and is verified where it is there."""
-    elsewhere: tuple[str, ...] = ()
-    """Keys of the spec that say where raw files lie here and not what is computed."""
+from vsepp.spec import to_dict
 
 
 @dataclass(frozen=True)
@@ -50,8 +28,34 @@ class Mismatch:
         return f"{self.folder}: {'; '.join(self.differences)}\n    mend: {self.mend}"
 
 
+def verify_all(
+    artefacts: Iterable[Artefact], known: KnownDigests, phase: str | None = None
+) -> tuple[int, list[Mismatch]]:
+    """Verify what a plan has.
+
+    Parameters
+    ----------
+    artefacts
+        The whole table.
+    known
+        Digests that need not be computed again; the caller saves them.
+    phase
+        Only what this phase makes; `None` is all.
+
+    Returns
+    -------
+    tuple
+        How many artefacts are there and verified, and what does not verify.
+    """
+    table = {artefact.folder: artefact for artefact in artefacts}
+    wanted = [artefact for artefact in table.values() if phase in (None, artefact.phase)]
+    absent = sum(not artefact.versioned and not artefact.folder.is_dir() for artefact in wanted)
+    mismatches = [found for artefact in wanted if (found := verify(artefact, known, table))]
+    return len(wanted) - absent - len(mismatches), mismatches
+
+
 def verify(
-    expected: Expected, known: KnownDigests, plan: Mapping[Path, Expected] | None = None
+    expected: Artefact, known: KnownDigests, table: Mapping[Path, Artefact] | None = None
 ) -> Mismatch | None:
     """Compare an artefact's manifest and bytes with what is expected.
 
@@ -61,7 +65,7 @@ def verify(
         What should be there.
     known
         Digests that need not be computed again.
-    plan
+    table
         Folder → what is expected of it: what inputs that are not here, such as a deleted tape, are held against.
 
     Returns
@@ -69,11 +73,12 @@ def verify(
     Mismatch or None
         `None` where spec, code, inputs and bytes are as they should be, and for an absent artefact that is not versioned.
     """
-    again = f"snakemake --cores all --forcerun {expected.target} -- {expected.target}"
+    target = expected.targets[0]
+    again = f"snakemake --cores all --forcerun {target} -- {target}"
     if not _there(expected.folder):
         if not expected.versioned:
             return None
-        make = f"snakemake --cores all -- {expected.target}  (or get it: vsepp sync)"
+        make = f"snakemake --cores all -- {target}  (or get it: vsepp sync)"
         return Mismatch(expected.folder, ("missing",), make)
     try:
         manifest = read_manifest(expected.folder)
@@ -83,7 +88,7 @@ def verify(
         *_spec_differences(expected, manifest),
         *_code_differences(expected, manifest),
         *_input_differences(expected, manifest, known),
-        *_absent_differences(expected, manifest, plan or {}),
+        *_absent_differences(expected, manifest, table or {}),
         *_output_differences(expected, manifest, known),
     ]
     return Mismatch(expected.folder, tuple(differences), again) if differences else None
@@ -94,21 +99,16 @@ def _there(path: Path) -> bool:
     return path.is_file() or (path.is_dir() and any(path.iterdir()))
 
 
-def _spec_differences(expected: Expected, manifest: Mapping[str, Any]) -> list[str]:
-    if expected.spec is None:
-        return []
-    wanted = json.loads(json.dumps(dict(expected.spec)))
-    recorded = manifest["spec"]
-    differing = sorted(
-        key
-        for key in wanted.keys() | recorded.keys()
-        if key not in expected.elsewhere and wanted.get(key) != recorded.get(key)
-    )
+def _spec_differences(expected: Artefact, manifest: Mapping[str, Any]) -> list[str]:
+    wanted, recorded = to_dict(expected.spec), manifest["spec"]
+    differing = sorted(key for key in wanted.keys() | recorded.keys() if wanted.get(key) != recorded.get(key))
     if not differing:
         return []
     key, want, got = _innermost(differing[0], wanted.get(differing[0]), recorded.get(differing[0]))
     more = f" ({len(differing)} keys differ: {', '.join(differing)})" if len(differing) > 1 else ""
-    return [f"its {key} is {got!r}, expected {want!r} by params/{more}"]
+    # A spec leaves out what has its default.
+    recorded_value, wanted_value = (repr(value) if value is not None else "its default" for value in (got, want))
+    return [f"its {key} is {recorded_value}, expected {wanted_value} by params/{more}"]
 
 
 def _innermost(key: str, wanted: Any, got: Any) -> tuple[str, Any, Any]:
@@ -123,7 +123,7 @@ def _innermost(key: str, wanted: Any, got: Any) -> tuple[str, Any, Any]:
     return _innermost(f"{key}.{name}", want, have)
 
 
-def _code_differences(expected: Expected, manifest: Mapping[str, Any]) -> list[str]:
+def _code_differences(expected: Artefact, manifest: Mapping[str, Any]) -> list[str]:
     if manifest["code_digest"] == expected.code:
         return []
     commit = str(manifest["git"].get("commit"))[:10]
@@ -132,13 +132,13 @@ def _code_differences(expected: Expected, manifest: Mapping[str, Any]) -> list[s
     ]
 
 
-def _input_differences(expected: Expected, manifest: Mapping[str, Any], known: KnownDigests) -> list[str]:
+def _input_differences(expected: Artefact, manifest: Mapping[str, Any], known: KnownDigests) -> list[str]:
     """Inputs of other roles or digests; those that are not here are not compared."""
     recorded = manifest["inputs"]
     found = []
     for role in sorted(recorded.keys() | expected.inputs.keys()):
         path = expected.inputs.get(role) or expected.raw.get(role)
-        if path is None and not expected.elsewhere:
+        if path is None and not expected.raw:
             found.append(f"made from a {role}, which it should not read")
         elif role not in recorded:
             found.append(f"its manifest names no {role}, expected {path}")
@@ -154,23 +154,23 @@ def _input_differences(expected: Expected, manifest: Mapping[str, Any], known: K
 
 
 def _absent_differences(
-    expected: Expected, manifest: Mapping[str, Any], plan: Mapping[Path, Expected], below: str = ""
+    expected: Artefact, manifest: Mapping[str, Any], table: Mapping[Path, Artefact], below: str = ""
 ) -> Iterator[str]:
     """Inputs that are not here and that would be made differently now: Snakemake does not ask for them any more."""
     for name, path in expected.inputs.items():
-        role, other = below + name, plan.get(path) or plan.get(path.parent)
+        role, other = below + name, table.get(path) or table.get(path.parent)
         made = manifest["ancestors"].get(role)
         if other is None or _there(other.folder) or made is None:
             continue
-        same_spec = other.spec is None or other.elsewhere or made["spec_digest"] == value_digest(other.spec)
+        same_spec = made["spec_digest"] == value_digest(to_dict(other.spec))
         if not same_spec or made["code_digest"] != other.code:
             what = "code" if same_spec else "parameters"
             commit = str(made.get("commit"))[:10]
             yield f"made from a {role} of other {what} (of commit {commit}) than the present, and {other.folder} is not here"
-        yield from _absent_differences(other, manifest, plan, f"{role}.")
+        yield from _absent_differences(other, manifest, table, f"{role}.")
 
 
-def _output_differences(expected: Expected, manifest: Mapping[str, Any], known: KnownDigests) -> list[str]:
+def _output_differences(expected: Artefact, manifest: Mapping[str, Any], known: KnownDigests) -> list[str]:
     found = []
     for name, recorded in sorted(manifest["outputs"].items()):
         path = expected.folder / name

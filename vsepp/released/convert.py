@@ -23,9 +23,8 @@ from vsepp.errors import VseppError
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.provenance.digests import file_digest
-from vsepp.provenance.manifest import write_text
-from vsepp.provenance.publish import publish
 from vsepp.released.files import read_torch, read_vocabulary
+from vsepp.runtime.files import whole_file, write_text
 from vsepp.spec import RunSpec, to_json
 
 TOKENIZER = (
@@ -345,6 +344,5 @@ def _write(out: Path, state: dict[str, torch.Tensor], run: RunSpec, words: tuple
     out.mkdir(parents=True, exist_ok=True)
     Vocabulary(words, {}, 0, (), 0, TOKENIZER).write(out)
     write_text(out / "config.json", to_json(run) + "\n")
-    partial = out / ".model.safetensors.part"
-    save_file({key: value.detach().contiguous() for key, value in state.items()}, partial)
-    publish({partial: out / "model.safetensors"})
+    with whole_file(out / "model.safetensors") as partial:
+        save_file({key: value.detach().contiguous() for key, value in state.items()}, partial)

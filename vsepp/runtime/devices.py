@@ -94,7 +94,7 @@ def one_of(gpus: Sequence[str], number: int | None) -> Sequence[str]:
         return gpus
     if number >= len(gpus):
         raise VseppError(
-            f"--device: got cuda:{number}, but there are {len(gpus)} GPUs to use here; expected cuda:0 to "
+            f"device: got cuda:{number}, but there are {len(gpus)} GPUs to use here; expected cuda:0 to "
             f"cuda:{len(gpus) - 1}"
         )
     return gpus[number : number + 1]
@@ -149,7 +149,7 @@ def claim(what: str, gpus: Sequence[str], share: int = 1, folder: Path | None = 
         When `share` is below 1, or there is no GPU to take.
     """
     if share < 1:
-        raise VseppError(f"--device-share: got {share}; expected at least 1, the jobs that share a GPU")
+        raise VseppError(f"jobs that share a GPU: got {share}; expected at least 1")
     if not gpus:
         raise VseppError(f"{what}: no GPU to take; expected at least one, see {VISIBLE} and /dev/nvidia*")
     me = Holder(os.getpid(), what, share)

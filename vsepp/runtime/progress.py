@@ -88,20 +88,25 @@ def track_bytes(total: int | None, what: str, done: int = 0) -> Iterator[Callabl
 
     yield advance
     seconds = time.monotonic() - started
-    log.info("%s: %s in %.1f s, %s/s", what, _bytes(done + here), seconds, _bytes(here / max(seconds, 1e-9)))
+    log.info(
+        "%s: %s in %.1f s, %s/s",
+        what,
+        bytes_text(done + here),
+        seconds,
+        bytes_text(here / max(seconds, 1e-9)),
+    )
 
 
 def _so_far(done: int, total: int | None, rate: float) -> str:
     if total is None or not rate:
-        return f"{_bytes(done)}, {_bytes(rate)}/s"
+        return f"{bytes_text(done)}, {bytes_text(rate)}/s"
     minutes = (total - done) / rate / 60
-    return f"{_bytes(done)} of {_bytes(total)}, {_bytes(rate)}/s, {minutes:.1f} min left"
+    return f"{bytes_text(done)} of {bytes_text(total)}, {bytes_text(rate)}/s, {minutes:.1f} min left"
 
 
-def _bytes(count: float) -> str:
-    """Bytes as a person reads them, in powers of 1000."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.2f} GB"
+def bytes_text(count: float) -> str:
+    """Bytes in the largest decimal unit that they fill: `1.50 kB`."""
+    unit, size = next(
+        (unit for unit in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if count >= unit[1]), ("B", 1)
+    )
+    return f"{count / size:,.{0 if unit == 'B' else 2}f} {unit}"

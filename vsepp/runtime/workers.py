@@ -1,11 +1,12 @@
-"""Processes that work on one thing together and end together."""
+"""Processes that share work and end together."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
@@ -16,12 +17,13 @@ from vsepp.runtime.progress import configure_logging
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
-def run_together(
+def in_processes(
     call: Callable[..., Any],
-    arguments: Sequence[tuple[Any, ...]],
+    items: Sequence[tuple[Any, ...]],
+    workers: int,
     meanwhile: Callable[[], object] = lambda: None,
-) -> list[Any]:
-    """Call a function once per tuple of arguments, each in a process of its own, and wait for all of them.
+) -> Iterator[tuple[int, Any]]:
+    """Call a function once per tuple of arguments, in so many processes of their own.
 
     When one fails the others are ended, and when this process ends, by `kill -9` too, they end with it.
 
@@ -29,81 +31,105 @@ def run_together(
     ----------
     call
         Found by its name in the new processes, so at the top level of a module.
-    arguments
-        What each process passes to it.
+    items
+        The arguments of each call.
+    workers
+        Processes, each for one call at a time; with one worker this process makes the calls.
     meanwhile
         Called about once a second, for progress.
 
-    Returns
-    -------
-    list
-        What each call returned, in order.
+    Yields
+    ------
+    tuple
+        Number of a call, from 0, and what it returned: as they get ready.
 
     Raises
     ------
     VseppError
-        What one of them raised, or that one was killed.
+        When a process was killed, or failed with what is not meant for a user. A VseppError or OSError of the function
+        is raised as it is.
     """
-    context = multiprocessing.get_context("spawn")
-    started: list[tuple[SpawnProcess, Connection]] = []
+    if workers <= 1:
+        for number, arguments in enumerate(items):
+            yield number, call(*arguments)
+        return
+    waiting = iter(enumerate(items))
+    processes: dict[Connection, SpawnProcess] = {}
+    busy: dict[Connection, int] = {}
     try:
-        for given in arguments:
-            here, there = context.Pipe()
-            process = context.Process(target=_work, args=(there, call, given))
-            process.start()
-            there.close()  # so that only the process has it, and its end is seen here
-            started.append((process, here))
-        return _answers(started, meanwhile)
+        for _ in range(min(workers, len(items))):
+            here, processes[here] = _started(call)
+            _give(here, waiting, busy)
+        while busy:
+            for here in wait(list(busy), SECONDS_BETWEEN_LOOKS):
+                number, answer = busy.pop(here), _answer(here, processes[here])
+                _give(here, waiting, busy)
+                yield number, answer
+            meanwhile()
     finally:
-        for process, _ in started:
+        for process in processes.values():
             process.kill()
             process.join()
 
 
-def _answers(
-    started: Sequence[tuple[SpawnProcess, Connection]], meanwhile: Callable[[], object]
-) -> list[Any]:
-    """What the processes return, in order."""
-    answers: dict[int, Any] = {}
-    while len(answers) < len(started):
-        missing = {here: number for number, (_, here) in enumerate(started) if number not in answers}
-        for here in wait(list(missing), SECONDS_BETWEEN_LOOKS):
-            number = missing[here]
-            try:
-                error, answers[number] = here.recv()
-            except (EOFError, ConnectionResetError):
-                error = _ended(started[number][0], number, len(started))
-            if error is not None:
-                raise VseppError(error)
-        meanwhile()
-    return [answers[number] for number in range(len(started))]
+def _started(call: Callable[..., Any]) -> tuple[Connection, SpawnProcess]:
+    # Spawned: a fork of a process that has threads (PyTorch's, Arrow's) can hang.
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_work, args=(there, call))
+    process.start()
+    there.close()  # so that only the process has it, and its end is seen here
+    return here, process
 
 
-def _ended(process: SpawnProcess, number: int, count: int) -> str:
-    """Why a process has ended that did not say it."""
-    process.join()
-    code = process.exitcode or 0
-    how = f"killed by signal {-code}" if code < 0 else f"ended with status {code}; see its message above"
-    hint = ", for want of memory perhaps" if code == -9 else ""
-    return (
-        f"process {number + 1} of {count} was {how}{hint}. Run the step again: it goes on from what is done"
-    )
+def _give(
+    here: Connection, waiting: Iterator[tuple[int, tuple[Any, ...]]], busy: dict[Connection, int]
+) -> None:
+    """Hand a process the next call, if there is one."""
+    for number, arguments in waiting:
+        busy[here] = number
+        with suppress(BrokenPipeError):  # it has ended, and the answer that does not come says why
+            here.send(arguments)
+        return
 
 
-def _work(there: Connection, call: Callable[..., Any], given: tuple[Any, ...]) -> None:
-    """Call the function and send what it returns, or the message of its error."""
+def _answer(here: Connection, process: SpawnProcess) -> Any:
+    try:
+        error, answer = here.recv()
+    except (EOFError, ConnectionResetError):
+        process.join()
+        code = process.exitcode or 0
+        how = "killed, perhaps for want of memory" if code < 0 else "ended by the error that is told above"
+        raise VseppError(
+            f"one of the processes that share this work was {how} ({_status(code)}). What is done is kept: run the step "
+            "again, with fewer processes where memory is short"
+        ) from None
+    if error is not None:
+        raise error
+    return answer
+
+
+def _status(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"status {code}"
+
+
+def _work(there: Connection, call: Callable[..., Any]) -> None:
+    """Make the calls that come and send what each returns, or its error."""
     configure_logging()
-    threading.Thread(target=_end_with_parent, args=(there,), daemon=True).start()
-    try:
-        answer = None, call(*given)
-    except VseppError as error:
-        answer = str(error), None
-    there.send(answer)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with suppress(EOFError, BrokenPipeError):  # nobody is there any more to give or take
+        while True:
+            arguments = there.recv()
+            try:
+                answer = None, call(*arguments)
+            except (VseppError, OSError) as error:
+                answer = error, None
+            there.send(answer)
 
 
-def _end_with_parent(there: Connection) -> None:
-    """Nothing is ever sent this way: reading returns when the other process has ended."""
-    try:
-        there.recv()
-    except (EOFError, OSError):
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone: a kill of that one leaves it working or waiting."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
         os._exit(1)

@@ -19,7 +19,7 @@ from torch import nn
 
 from vsepp.errors import VseppError
 from vsepp.features.crops import crop_boxes, fixed_boxes, gather_crops
-from vsepp.models.image import ImageEncoder, build_encoder, save_encoder
+from vsepp.models.encoder import ImageEncoder, build_encoder, save_encoder
 from vsepp.scenes.backdrops import gradient
 from vsepp.scenes.render import SUPERSAMPLING, draw_thing, finish
 from vsepp.scenes.world import Thing

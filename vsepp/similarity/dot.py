@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import torch
+from typing import Any
+
+from vsepp.similarity import namespace
+
+CITATION = "Faghri et al., VSE++: Improving Visual-Semantic Embeddings with Hard Negatives, BMVC 2018, Eq. 3"
+INNER_PRODUCT = True
 
 
-def scores(
-    image_embeddings: torch.Tensor, caption_embeddings: torch.Tensor, *, form: str | None = None
-) -> torch.Tensor:
-    """Similarity of every image with every caption, s(i, c) = f(i)·g(c) (Eq. 3).
+def score(images: Any, captions: Any, options: Any = None) -> Any:
+    """s(i, c) = f(i)·g(c) (Eq. 3), over the last dimension of `(..., d)`."""
+    return namespace(images).linalg.vecdot(images, captions)
 
-    Parameters
-    ----------
-    image_embeddings
-        `(n, d)`.
-    caption_embeddings
-        `(m, d)`.
-    form
-        Not used: this similarity has one form.
 
-    Returns
-    -------
-    torch.Tensor
-        `(n, m)`, `scores[image, caption]`.
-    """
-    return image_embeddings @ caption_embeddings.T
+def matrix(images: Any, captions: Any, options: Any = None) -> Any:
+    """`scores[image, caption]` `(n, m)` of embeddings `(n, d)` and `(m, d)`."""
+    return images @ captions.T

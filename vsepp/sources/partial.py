@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from io import FileIO
 from pathlib import Path
 
+from vsepp.runtime.files import write_text
 from vsepp.runtime.progress import track_bytes
-from vsepp.provenance.manifest import write_text
 
 _BLOCK = 1 << 20
 

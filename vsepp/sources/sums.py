@@ -14,8 +14,9 @@ import yaml
 from filelock import FileLock
 
 from vsepp.errors import VseppError
+from vsepp.provenance.manifest import read_sidecar, sidecar_path
+from vsepp.runtime.files import write_text
 from vsepp.runtime.progress import track_bytes
-from vsepp.provenance.manifest import read_sidecar, sidecar_path, write_text
 from vsepp.spec import SourceSpec
 
 log = logging.getLogger("vsepp")

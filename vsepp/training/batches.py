@@ -16,7 +16,7 @@ _ORDER, _EXTRA, _SUBSET = 1, 2, 3
 
 
 @dataclass(frozen=True)
-class Batch:
+class StepPairs:
     """The pairs of one step."""
 
     pairs: np.ndarray
@@ -39,8 +39,8 @@ def epoch_order(pairs: int, order_seed: int, epoch: int) -> np.ndarray:
 
 def epoch_batches(
     pairs: int, batch_size: int, *, order_seed: int, epoch: int, negative_set: int | None = None
-) -> Iterator[Batch]:
-    """Batches of an epoch, each pair once as a query (Section 3.6 for the negative set).
+) -> Iterator[StepPairs]:
+    """Pairs of each step of an epoch, each once as a query (Section 3.6 for the negative set).
 
     Parameters
     ----------
@@ -64,12 +64,12 @@ def epoch_batches(
         seed = (order_seed, epoch, step)
         if size > batch_size:
             extra = _rest(pairs, asked, size - len(asked), np.random.default_rng((_EXTRA, *seed)))
-            yield Batch(np.concatenate([asked, extra]), len(asked), None)
+            yield StepPairs(np.concatenate([asked, extra]), len(asked), None)
         elif size < len(asked):
             subset = np.random.default_rng((_SUBSET, *seed)).choice(len(asked), size, replace=False)
-            yield Batch(asked, len(asked), np.sort(subset))
+            yield StepPairs(asked, len(asked), np.sort(subset))
         else:
-            yield Batch(asked, len(asked), None)
+            yield StepPairs(asked, len(asked), None)
 
 
 def _rest(pairs: int, taken: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:

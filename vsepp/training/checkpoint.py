@@ -19,10 +19,10 @@ from typing import Any
 
 import torch
 
-from vsepp.data.partial import whole_file
 from vsepp.errors import VseppError
 from vsepp.provenance.publish import differences
 from vsepp.provenance.space import full_disk_explained
+from vsepp.runtime.files import whole_file
 
 log = logging.getLogger("vsepp")
 

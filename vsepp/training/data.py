@@ -4,31 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 
-from vsepp.data.placed import Placed
-from vsepp.data.placement import Placement
-from vsepp.data.resident_tokens import ResidentTokens
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
-from vsepp.evaluation.encode import ImageInputs, SplitRows, check_rows, eval_inputs, required, split_rows
-from vsepp.features.crops import crop_boxes, fixed_boxes, gather_crops
+from vsepp.evaluation.encode import (
+    ImageInputs,
+    SplitRows,
+    check_rows,
+    eval_images,
+    eval_inputs,
+    required,
+    split_rows,
+)
+from vsepp.features.crops import CaptionCrops, gather_crops
 from vsepp.features.extract import CachedFeatures
-from vsepp.features.needs import pass_bytes, step_bytes
 from vsepp.features.tape import InlineFeatures, Tape
-from vsepp.models.image import load_encoder
+from vsepp.models.encoder import encoder_dim, load_encoder
+from vsepp.runtime.memory import out_of_memory_explained
+from vsepp.runtime.placing import Placed, Placing, place, place_of
 from vsepp.spec import RunSpec
-from vsepp.training.memory import loading_explained, pairs_at_once
 
 TrainInputs = Callable[[np.ndarray, int], torch.Tensor]
 """Indices of training pairs `(n,)` and the epoch (from 0) to what the model embeds; see `ImageInputs`."""
+
+STEPS_AHEAD = {"cuda": 2}
+"""Kind of device → steps whose inputs are made ahead. On a CPU a thread would take the cores that the step computes on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,19 +55,29 @@ class TrainingData:
     train_inputs: TrainInputs
     eval_inputs: ImageInputs
     validation: SplitRows
+    placing: Placing
+    data_on: dict[str, str]
+    """What training reads in every step → `device` or `mapped`."""
     encoder_folder: Path | None = None
     """Of the encoder, where it is part of the model."""
-    resident_tokens: ResidentTokens | None = None
-    """The tokens on the device, where steps gather them there."""
-    placement: Placement | None = None
-    """Where the rest lies, and why."""
 
-    def padded(self, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        """Ids `(n, longest)` and lengths `(n,)`, on the CPU, of captions; the ids on the device if all are there."""
-        if self.resident_tokens is not None:
-            return self.resident_tokens.padded(rows)
-        ids, lengths = self.tokens.padded(rows)
-        return torch.from_numpy(ids), torch.from_numpy(lengths)
+    def what_to_lower(self, run: RunSpec) -> list[str]:
+        """What to change where memory runs out in a step of a run on these data, the best first."""
+        advice = self.placing.what_to_lower(self.data_on.values())
+        if (run.schedule.negative_set or 0) > run.schedule.batch_size:
+            advice.append(f"lower schedule.negative_set, now {run.schedule.negative_set}")
+        advice.append(f"lower schedule.batch_size, now {run.schedule.batch_size}")
+        if run.live_encoder:
+            advice.append(f"take a smaller encoder than {run.encoder.architecture}, which runs in every step")
+        return advice
+
+
+def steps_ahead(run: RunSpec, device: torch.device) -> int:
+    """Steps of a run whose inputs are made ahead."""
+    # Precision and CUDA graphs of a frozen encoder are set for a process or a thread: it stays in the step's.
+    if run.trainset == "RC" and run.rc_features == "inline" and not run.live_encoder:
+        return 0
+    return STEPS_AHEAD.get(device.type, 0)
 
 
 @dataclass(frozen=True)
@@ -94,10 +112,8 @@ def load_training_data(
         Where the results of the steps before lie.
     device
         Where the run trains.
-    data_on
-        Where images and features lie: `auto`, `device`, `pinned` or `mapped`; see `Placement`.
-    share
-        Jobs that share the device.
+    data_on, share
+        Where images and features lie, and the jobs that share the device; see `Placing`.
 
     Raises
     ------
@@ -105,18 +121,38 @@ def load_training_data(
         When a folder that is needed was not given, artefacts do not belong to one corpus, data do not fit
         where they were demanded, or memory runs out.
     """
-    placement = Placement(device, data_on, share=share)
-    with loading_explained(run, placement):
-        return _load(run, artefacts, placement)
+    placing = Placing(device, data_on, share)
+    with out_of_memory_explained(f"run {run.id}", device, placing.what_to_lower()):
+        images, captions = read_tables(artefacts.corpus)
+        tokens, vocabulary = _tokens(artefacts, len(captions))
+        pairs = np.flatnonzero(captions["split"].isin(run.train_splits))
+        if not len(pairs):
+            raise VseppError(
+                f"{artefacts.corpus}: no captions in {' + '.join(run.train_splits)} to train run {run.id} on"
+            )
+        crops = CaptionCrops.from_table(captions, run.crop, run.draw)
+        found = _images(run, artefacts, crops, len(images), pairs, placing)
+        return TrainingData(
+            tokens=tokens,
+            vocabulary_size=len(vocabulary),
+            feature_dim=found.dim,
+            pairs=pairs,
+            image_of=crops.image_rows[pairs],
+            train_inputs=found.train_inputs,
+            eval_inputs=eval_inputs(run, found.evaluated),
+            validation=split_rows(images, captions, "val", run.validation_images),
+            placing=placing,
+            data_on=found.data_on,
+            encoder_folder=artefacts.encoder if run.live_encoder else None,
+        )
 
 
-def _load(run: RunSpec, artefacts: Artefacts, placement: Placement) -> TrainingData:
-    device = placement.device
-    images, captions = read_tables(artefacts.corpus)
+def _tokens(artefacts: Artefacts, captions: int) -> tuple[Tokens, Vocabulary]:
+    """The tokens of so many captions, held against their vocabulary."""
     tokens, vocabulary = Tokens.load(artefacts.tokens), Vocabulary.read(artefacts.tokens)
-    if len(tokens) != len(captions):
+    if len(tokens) != captions:
         raise VseppError(
-            f"{artefacts.tokens}: has tokens of {len(tokens)} captions, expected {len(captions)} as in "
+            f"{artefacts.tokens}: has tokens of {len(tokens)} captions, expected {captions} as in "
             f"{artefacts.corpus}; run the step that makes the tokens again"
         )
     if tokens.ids.max() >= len(vocabulary):
@@ -124,105 +160,90 @@ def _load(run: RunSpec, artefacts: Artefacts, placement: Placement) -> TrainingD
             f"{artefacts.tokens}: word index {tokens.ids.max()} is beyond the vocabulary of "
             f"{len(vocabulary)} words; run the step that makes the tokens again"
         )
-    pairs = np.flatnonzero(captions["split"].isin(run.train_splits))
-    if not len(pairs):
-        raise VseppError(
-            f"{artefacts.corpus}: no captions in {' + '.join(run.train_splits)} to train run {run.id} on"
-        )
-    sources = _Sources(run, artefacts, captions, len(images), pairs, placement)
-    train_inputs, dim = sources.train_inputs()
-    # Validation reads a small part of its images: it uses what training has placed, and files otherwise.
-    evaluated = eval_inputs(
-        run,
-        features=artefacts.features,
-        eval_store=artefacts.eval_store,
-        n_images=len(images),
-        place=placement.find,
-    )
-    return TrainingData(
-        tokens=tokens,
-        vocabulary_size=len(vocabulary),
-        feature_dim=dim,
-        pairs=pairs,
-        image_of=_image_rows(captions)[pairs],
-        train_inputs=train_inputs,
-        eval_inputs=evaluated,
-        validation=split_rows(images, captions, "val", run.validation_images),
-        encoder_folder=required(artefacts.encoder, "encoder", run) if run.live_encoder else None,
-        resident_tokens=ResidentTokens(tokens, device) if device.type == "cuda" else None,
-        placement=placement,
-    )
-
-
-def _image_rows(captions: pd.DataFrame) -> np.ndarray:
-    return captions["image_index"].to_numpy().astype(np.int64)
+    return tokens, vocabulary
 
 
 @dataclass(frozen=True, eq=False)
-class _Sources:
-    """Where a run's training inputs come from."""
+class _Images:
+    """Where a run's images come from."""
 
-    run: RunSpec
-    artefacts: Artefacts
-    captions: pd.DataFrame
-    n_images: int
-    pairs: np.ndarray
-    placement: Placement
+    train_inputs: TrainInputs
+    dim: int
+    """D_φ."""
+    evaluated: CachedFeatures | Placed
+    """Features or images that validation reads."""
+    data_on: dict[str, str]
 
-    def train_inputs(self) -> tuple[TrainInputs, int]:
-        """Source of the training inputs and D_φ."""
-        run, pairs, artefacts = self.run, self.pairs, self.artefacts
-        if run.live_encoder:
-            return self._crops()
-        image_of = _image_rows(self.captions)[pairs]
-        folder = required(artefacts.features, "features", run)
-        if run.trainset != "RC":
-            placed = CachedFeatures.open(folder, self.placement.place)
-            return lambda rows, epoch: placed.rows(image_of[rows]), placed.dim
-        cached, source = CachedFeatures.open(folder), self._random_crops()
-        if source.dim != cached.dim:
-            raise VseppError(
-                f"run {run.id}: training features have {source.dim} dimensions "
-                f"({artefacts.tape or artefacts.encoder}) and validation features {cached.dim} "
-                f"({artefacts.features}); they are of different encoders"
-            )
-        return lambda rows, epoch: source.rows(epoch, pairs[rows]), source.dim
 
-    def _random_crops(self) -> Tape | InlineFeatures:
-        """Random-crop features of a frozen encoder, from the tape or computed in the step."""
-        run, artefacts = self.run, self.artefacts
-        if run.rc_features == "tape":
-            return Tape.open(required(artefacts.tape, "tape", run), self.placement)
-        encoder = load_encoder(run.encoder, required(artefacts.encoder, "encoder", run))
-        self.placement.leave_for(lambda: pass_bytes(encoder))
-        store = self._train_store().array
-        ids = self.captions["caption_id"].to_numpy()
-        return InlineFeatures(
-            store, encoder, run.crop, _image_rows(self.captions), ids, run.draw, self.placement.device
+def _images(
+    run: RunSpec,
+    artefacts: Artefacts,
+    crops: CaptionCrops,
+    n_images: int,
+    pairs: np.ndarray,
+    placing: Placing,
+) -> _Images:
+    evaluated = eval_images(
+        run, features=artefacts.features, eval_store=artefacts.eval_store, n_images=n_images
+    )
+    if run.live_encoder:
+        dim = encoder_dim(run.encoder, required(artefacts.encoder, "encoder", run))
+        store = _train_store(run, artefacts, n_images, placing)
+        # Validation reads a small part of its images: it uses what training has placed, and files otherwise.
+        if artefacts.eval_store == artefacts.train_store:
+            evaluated = store
+        return _Images(
+            partial(_crops_of_pairs, store, crops, pairs), dim, evaluated, {"image store": place_of(store)}
         )
+    assert isinstance(evaluated, CachedFeatures)
+    if run.trainset != "RC":
+        features = place(evaluated.features, "image features", placing)
+        cached = CachedFeatures(evaluated.folder, features)
+        inputs = partial(_features_of_pairs, cached, crops.image_rows[pairs])
+        return _Images(inputs, cached.dim, cached, {"image features": place_of(features)})
+    source, data_on = _random_crops(run, artefacts, crops, n_images, placing)
+    if source.dim != evaluated.dim:
+        raise VseppError(
+            f"run {run.id}: training features have {source.dim} dimensions "
+            f"({artefacts.tape or artefacts.encoder}) and validation features {evaluated.dim} "
+            f"({artefacts.features}); they are of different encoders"
+        )
+    return _Images(partial(_random_crops_of_pairs, source, pairs), source.dim, evaluated, data_on)
 
-    def _crops(self) -> tuple[TrainInputs, int]:
-        """Crops for an encoder that is part of the model."""
-        run, pairs = self.run, self.pairs
-        encoder = load_encoder(run.encoder, required(self.artefacts.encoder, "encoder", run))
-        self.placement.leave_for(lambda: step_bytes(encoder, pairs_at_once(run)))
-        store = self._train_store().array
-        image_of = _image_rows(self.captions)[pairs]
-        ids = self.captions["caption_id"].to_numpy()[pairs]
-        side, size = store.shape[1], run.crop.size
 
-        def crops(rows: np.ndarray, epoch: int) -> torch.Tensor:
-            if run.crop.kind == "RC":
-                boxes, flips = crop_boxes(ids[rows], run.draw, epoch, run.crop, side)
-            else:
-                box, flip = fixed_boxes(run.crop, side)
-                boxes, flips = np.repeat(box, len(rows), 0), np.repeat(flip, len(rows))
-            return gather_crops(store, image_of[rows], boxes, flips, size)
+def _random_crops(
+    run: RunSpec, artefacts: Artefacts, crops: CaptionCrops, n_images: int, placing: Placing
+) -> tuple[Tape | InlineFeatures, dict[str, str]]:
+    """Random-crop features of a frozen encoder, from the tape or computed in the step, and where what is read lies."""
+    if run.rc_features == "tape":
+        return Tape.open(required(artefacts.tape, "tape", run)), {"tape": "mapped"}
+    store = _train_store(run, artefacts, n_images, placing)
+    encoder = load_encoder(run.encoder, required(artefacts.encoder, "encoder", run))
+    return InlineFeatures(store, encoder, crops, placing.device), {"image store": place_of(store)}
 
-        return crops, encoder.dim
 
-    def _train_store(self) -> Placed:
-        folder = required(self.artefacts.train_store, "train_store", self.run)
-        store = open_store(folder)
-        check_rows(len(store), self.n_images, folder, "images")
-        return self.placement.place(store, "image store")
+def _train_store(run: RunSpec, artefacts: Artefacts, n_images: int, placing: Placing) -> Placed:
+    folder = required(artefacts.train_store, "train_store", run)
+    store = open_store(folder)
+    check_rows(len(store), n_images, folder, "images")
+    return place(store, "image store", placing)
+
+
+def _features_of_pairs(
+    features: CachedFeatures, image_of: np.ndarray, pairs: np.ndarray, epoch: int
+) -> torch.Tensor:
+    return features.rows(image_of[pairs])
+
+
+def _random_crops_of_pairs(
+    source: Tape | InlineFeatures, caption_rows: np.ndarray, pairs: np.ndarray, epoch: int
+) -> torch.Tensor:
+    return source.rows(epoch, caption_rows[pairs])
+
+
+def _crops_of_pairs(
+    store: Placed, crops: CaptionCrops, caption_rows: np.ndarray, pairs: np.ndarray, epoch: int
+) -> torch.Tensor:
+    """Crops for an encoder that is part of the model."""
+    images, boxes, flips = crops.of(epoch, caption_rows[pairs], store.shape[1])
+    return gather_crops(store, images, boxes, flips, crops.crop.size)

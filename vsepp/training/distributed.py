@@ -30,7 +30,7 @@ BUCKET_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
-class Group:
+class ProcessGroup:
     """The processes that train a run together. Alone, nothing is exchanged and no value changes."""
 
     rank: int = 0
@@ -131,10 +131,10 @@ class Group:
                 )
 
 
-ALONE = Group()
+ALONE = ProcessGroup()
 
 
-def require_divisible(run: RunSpec, group: Group) -> None:
+def require_divisible(run: RunSpec, group: ProcessGroup) -> None:
     """Refuse a run whose batches cannot be divided among processes.
 
     Raises
@@ -151,7 +151,7 @@ def require_divisible(run: RunSpec, group: Group) -> None:
 
 
 @contextmanager
-def join(device: torch.device) -> Iterator[Group]:
+def join(device: torch.device) -> Iterator[ProcessGroup]:
     """Meet the processes that `torchrun` started; without it this one is alone.
 
     Parameters
@@ -174,7 +174,7 @@ def join(device: torch.device) -> Iterator[Group]:
     # Numbers and checkpoints are exchanged from the CPU's memory, so gloo is always there.
     dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
     try:
-        yield Group(dist.get_rank(), dist.get_world_size())
+        yield ProcessGroup(dist.get_rank(), dist.get_world_size())
     finally:
         dist.destroy_process_group()
 
@@ -183,7 +183,7 @@ class _Gather(torch.autograd.Function):
     """Concatenate the shares of all processes; backwards, add the gradients that all processes have for a share."""
 
     @staticmethod
-    def forward(ctx: Any, both: torch.Tensor, group: Group, pairs: int) -> torch.Tensor:
+    def forward(ctx: Any, both: torch.Tensor, group: ProcessGroup, pairs: int) -> torch.Tensor:
         """`(2, n, d)` of this process to `(2, pairs, d)`."""
         bounds = [_bounds(pairs, rank, group.size) for rank in range(group.size)]
         ctx.loaded, ctx.bounds = both.shape[1], bounds[group.rank]

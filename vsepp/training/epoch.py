@@ -8,29 +8,34 @@ from itertools import islice
 
 import torch
 
-from vsepp.data.placed import upload
 from vsepp.errors import VseppError
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.metrics import RetrievalMetrics, retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.evaluation.ranks_on_device import ranks_on_device
-from vsepp.models.joint import JointEmbedding
+from vsepp.losses import Batch, first_epoch_after
 from vsepp.models.precision import fp32_products_in
+from vsepp.runtime.placing import upload
+from vsepp.runtime.prefetch import prefetched
 from vsepp.runtime.progress import track
-from vsepp.training.batches import Batch, epoch_batches, steps_per_epoch
-from vsepp.training.data import TrainingData
-from vsepp.training.distributed import ALONE, Group
+from vsepp.spec import RunSpec, ScheduleSpec
+from vsepp.training.batches import StepPairs, epoch_batches, steps_per_epoch
+from vsepp.training.data import TrainingData, steps_ahead
+from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed, recalls
-from vsepp.training.precision import EmbeddingInBf16
-from vsepp.training.prefetch import depth_of, inputs_ahead
-from vsepp.training.schedule import learning_rate, legacy_training_mode, loss_name
 from vsepp.training.state import Training, save
-from vsepp.training.step import LossFunction, StepInputs, collapsed_loss, loss_function, train_step
+from vsepp.training.step import EmbeddingInBf16, RunLoss, StepInputs, collapsed_loss, train_step
 
 # Losses stay on the device for so many steps, so that a GPU need not wait for the host after each.
 STEPS_BETWEEN_CHECKS = 50
 # Validation images and captions whose scores tell whether the model has collapsed.
 SPREAD_OVER = 256
+
+
+def learning_rate(schedule: ScheduleSpec, epoch: int) -> float:
+    """Adam's rate in an epoch (from 0): multiplied by `drop_factor` from `drop_at` of the epochs on (Section 3.2)."""
+    dropped = epoch >= first_epoch_after(schedule.drop_at, schedule.epochs)
+    return schedule.learning_rate * schedule.drop_factor if dropped else schedule.learning_rate
 
 
 def train_epoch(training: Training, epoch: int) -> EpochRecord:
@@ -39,13 +44,16 @@ def train_epoch(training: Training, epoch: int) -> EpochRecord:
     training.optimiser.learning_rate = rate
     started = training.epoch_began = time.monotonic() - training.so_far.seconds
     _steps(training, epoch, rate)
-    training.group.check_same(training.model.state_dict(), f"run {training.run.id}, epoch {epoch + 1}")
+    what = f"run {training.run.id}, epoch {epoch + 1}"
+    training.group.check_same(training.model.state_dict(), what)
+    if training.loss.state is not None:
+        training.group.check_same(training.loss.state.state_dict(), f"{what}, loss {training.run.loss.name}")
     return EpochRecord(**training.group.from_first(lambda: asdict(_record(training, epoch, rate, started))))
 
 
 def _record(training: Training, epoch: int, rate: float, started: float) -> EpochRecord:
     """Validate after an epoch, keep the weights if they are the best so far, and sum the epoch up."""
-    run, data = training.run, training.data
+    data = training.data
     trained = time.monotonic()
     metrics, spread = _validate(training)
     best = max((record.rsum for record in training.history), default=-1.0)
@@ -59,6 +67,7 @@ def _record(training: Training, epoch: int, rate: float, started: float) -> Epoc
     loss, if_collapsed = (
         total / len(data.pairs) for total in (training.so_far.loss, training.so_far.if_collapsed)
     )
+    margins = spread / getattr(training.loss.options, "margin", 1.0)
     above_chance = metrics.rsum / chance_rsum(len(data.validation.images))
     return EpochRecord(
         epoch=epoch + 1,
@@ -67,41 +76,40 @@ def _record(training: Training, epoch: int, rate: float, started: float) -> Epoc
         **recalls(metrics),
         seconds=ended - started,
         pairs_per_second=len(data.pairs) / (trained - started),
-        collapsed=int(is_collapsed(loss, if_collapsed, spread / run.loss.margin, above_chance)),
+        collapsed=int(is_collapsed(loss, if_collapsed, margins, above_chance)),
     )
 
 
 def _steps(training: Training, epoch: int, rate: float) -> None:
     """Take the steps of an epoch that are left, and add them to what is known of it so far."""
     run, data, so_far = training.run, training.data, training.so_far
-    loss = loss_function(run.loss, loss_name(run.loss, epoch, run.schedule.epochs))
     total, done = steps_per_epoch(len(data.pairs), run.schedule.batch_size), so_far.steps
     batches = epoch_batches(
         len(data.pairs),
         run.schedule.batch_size,
         order_seed=run.order_seed,
         epoch=epoch,
-        negative_set=run.loss.negative_set,
+        negative_set=run.schedule.negative_set,
     )
-    model: JointEmbedding | EmbeddingInBf16 = training.model
-    if run.precision == "bf16":
-        model = EmbeddingInBf16(training.model, training.device)
+    in_bf16 = run.precision == "bf16"
+    model = EmbeddingInBf16(training.model, training.device) if in_bf16 else training.model
     what = f"{run.id} epoch {epoch + 1}/{run.schedule.epochs}"
     losses: list[torch.Tensor] = []
     made = (
-        step_inputs(data, batch, epoch, training.device, mask=run.loss.mask_same_image, group=training.group)
-        for batch in islice(batches, done, None)
+        step_inputs(run, data, training.loss, drawn, epoch, training.device, training.group)
+        for drawn in islice(batches, done, None)
     )
     with (
         fp32_products_in(run.precision, training.device),
-        inputs_ahead(made, training.device, depth_of(run, training.device)) as ahead,
+        prefetched(made, steps_ahead(run, training.device), training.device) as ahead,
     ):
         for step, inputs in enumerate(track(ahead, total - done, what, "step"), start=done):
             _set_encoder_mode(training, epoch * total, step)
+            clip_norm = run.schedule.clip_norm
             losses.append(
-                train_step(model, training.optimiser, loss, inputs, run.schedule.clip_norm, training.group)
+                train_step(model, training.optimiser, training.loss, inputs, clip_norm, training.group)
             )
-            so_far.if_collapsed += _if_collapsed(training, loss, inputs, epoch)
+            so_far.if_collapsed += _if_collapsed(training, inputs)
             due = training.checkpoints.due()
             if due or len(losses) == STEPS_BETWEEN_CHECKS or step == total - 1:
                 _settle(losses, training, epoch, rate)
@@ -121,25 +129,32 @@ def _settle(losses: list[torch.Tensor], training: Training, epoch: int, rate: fl
 
 
 def step_inputs(
+    run: RunSpec,
     data: TrainingData,
-    batch: Batch,
+    loss: RunLoss,
+    drawn: StepPairs,
     epoch: int,
     device: torch.device,
-    *,
-    mask: bool = False,
-    group: Group = ALONE,
+    group: ProcessGroup = ALONE,
 ) -> StepInputs:
     """Gather the features and tokens of this process's share of a batch on the device, never waiting for it."""
-    loaded = batch.pairs[group.share(len(batch.pairs))]
-    ids, lengths = data.padded(data.pairs[loaded])
+    loaded = drawn.pairs[group.share(len(drawn.pairs))]
+    ids, lengths = data.tokens.padded(data.pairs[loaded])
+    rows = {"image_rows": data.image_of, "caption_rows": data.pairs}
+    batch = Batch(
+        queries=drawn.queries,
+        negatives=None if drawn.negatives is None else upload(drawn.negatives, device),
+        epoch=epoch,
+        epochs=run.schedule.epochs,
+        state=loss.state,
+        **{name: upload(rows[name][drawn.pairs], device) for name in loss.needs},
+    )
     return StepInputs(
         images=upload(data.train_inputs(loaded, epoch), device),
         ids=upload(ids, device),
-        lengths=lengths,
-        queries=batch.queries,
-        negatives=None if batch.negatives is None else upload(batch.negatives, device),
-        image_of=upload(data.image_of[batch.pairs], device) if mask else None,
-        batch_pairs=len(batch.pairs),
+        lengths=torch.from_numpy(lengths),
+        pairs=len(drawn.pairs),
+        batch=batch,
     )
 
 
@@ -163,14 +178,28 @@ def _set_encoder_mode(training: Training, before: int, step: int) -> None:
         encoder.train(legacy and legacy_training_mode(before, step, training.run.legacy_steps))
 
 
-def _if_collapsed(training: Training, loss: LossFunction, inputs: StepInputs, epoch: int) -> float:
-    """Loss of the step if all embeddings were equal; batches of one size share it."""
-    negatives = None if inputs.negatives is None else len(inputs.negatives)
-    name = loss_name(training.run.loss, epoch, training.run.schedule.epochs)
-    size = (name, inputs.pairs, inputs.queries, negatives)
-    if size not in training.collapsed_losses:
-        training.collapsed_losses[size] = collapsed_loss(loss, inputs)
-    return training.collapsed_losses[size]
+def legacy_training_mode(before: int, step: int, every: int) -> bool:
+    """Whether the released code is still in training mode: no validation yet in this epoch.
+
+    Parameters
+    ----------
+    before
+        Steps of all epochs before this one.
+    step
+        Of this epoch, from 0.
+    every
+        Steps between two validations, counted over the whole training.
+    """
+    return (before + step) // every == before // every
+
+
+def _if_collapsed(training: Training, inputs: StepInputs) -> float:
+    """Loss of the step if all embeddings were equal; an epoch's batches of one size share it."""
+    known, batch = training.so_far.collapsed_losses, inputs.batch
+    size = (inputs.pairs, batch.queries, None if batch.negatives is None else len(batch.negatives))
+    if size not in known:
+        known[size] = collapsed_loss(training.loss, inputs)
+    return known[size]
 
 
 def _check_finite(losses: torch.Tensor, training: Training, epoch: int, first: int, rate: float) -> None:

@@ -12,18 +12,18 @@ import numpy as np
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.models.image import load_encoder
+from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, read_weights
 from vsepp.provenance.publish import publish
+from vsepp.runtime.memory import out_of_memory_explained
 from vsepp.spec import RunSpec, to_dict, to_json
 from vsepp.training.checkpoint import SECONDS_BETWEEN, Checkpoints
 from vsepp.training.data import TrainingData
-from vsepp.training.distributed import ALONE, Group, require_divisible
+from vsepp.training.distributed import ALONE, ProcessGroup, require_divisible
 from vsepp.training.epoch import train_epoch
 from vsepp.training.history import write_history
-from vsepp.training.memory import checkpoint_bytes, memory_explained
 from vsepp.training.state import EpochSoFar, Training, go_on, save
-from vsepp.training.step import make_optimiser
+from vsepp.training.step import RunLoss, make_optimiser
 
 log = logging.getLogger("vsepp")
 
@@ -34,11 +34,11 @@ def train(
     out: Path,
     state: Path,
     device: torch.device,
-    init_from: Path | None = None,
+    folders: Mapping[str, Path],
     *,
     identity: Mapping[str, Any] | None = None,
     checkpoint_seconds: float = SECONDS_BETWEEN,
-    group: Group = ALONE,
+    group: ProcessGroup = ALONE,
 ) -> dict[str, Any]:
     """Train a run, select the snapshot with the best sum of recalls on validation, and publish it.
 
@@ -58,8 +58,9 @@ def train(
         Folder that outlives a kill. It is left to the caller to remove.
     device
         Where to compute.
-    init_from
-        Folder of the frozen run whose best snapshot a fine-tuned run starts from, with a new Adam.
+    folders
+        Role → folder of what the run reads. `init_from` is the frozen run whose best snapshot a fine-tuned run starts
+        from, with a new Adam; the others are for a loss that reads artefacts.
     identity
         What else decides the result, for JSON: digests of the code and of the inputs. A checkpoint that was
         written under another one, or by another run, is refused.
@@ -79,18 +80,20 @@ def train(
     ------
     VseppError
         When the loss is no longer finite or memory runs out (the last checkpoint stays), when artefacts or the
-        checkpoint do not fit the run, and when `init_from` is missing or given to a run that starts from nothing.
+        checkpoint do not fit the run, when a folder is missing, and when `init_from` is given to a run that starts
+        from nothing.
     """
     require_divisible(run, group)
-    model = _model(run, data, init_from)
-    with memory_explained(run, model, device, data.placement and data.placement.resident_bytes):
+    model = _model(run, data, folders.get("init_from"))
+    with out_of_memory_explained(f"run {run.id}", device, data.what_to_lower(run)):
         model.to(device)
         interval = checkpoint_seconds if group.first else math.inf
         checkpoints = Checkpoints(
-            state, {"run": to_dict(run), **(identity or {})}, interval, checkpoint_bytes(model)
+            state, {"run": to_dict(run), **(identity or {})}, interval, _checkpoint_bytes(model)
         )
-        optimiser = make_optimiser(model, run.schedule.learning_rate)
-        training = Training(run, data, device, model, optimiser, checkpoints, group)
+        loss = RunLoss.of(run, folders, device)
+        optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
+        training = Training(run, data, device, model, loss, optimiser, checkpoints, group)
         go_on(training)
         for epoch in range(len(training.history), run.schedule.epochs):
             training.history.append(train_epoch(training, epoch))
@@ -120,6 +123,12 @@ def _model(run: RunSpec, data: TrainingData, init_from: Path | None) -> JointEmb
         path = init_from / "model.safetensors"
         model.load_weights(read_weights(path), path)
     return model
+
+
+def _checkpoint_bytes(model: JointEmbedding) -> int:
+    """Weights, those of the best epoch, and Adam's two moments of what is trained."""
+    whole = sum(value.nbytes for value in model.state_dict().values())
+    return 2 * (whole + sum(value.nbytes for value in model.parameters() if value.requires_grad))
 
 
 def _report(training: Training) -> None:

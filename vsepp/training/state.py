@@ -13,8 +13,9 @@ from vsepp.spec import RunSpec
 from vsepp.training.adam import Adam
 from vsepp.training.checkpoint import Checkpoints, random_states, restore_random_states
 from vsepp.training.data import TrainingData
-from vsepp.training.distributed import ALONE, Group
+from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.history import EpochRecord
+from vsepp.training.step import RunLoss
 
 log = logging.getLogger("vsepp")
 
@@ -31,6 +32,8 @@ class EpochSoFar:
     """The same if all embeddings were equal."""
     seconds: float = 0.0
     """Before the last checkpoint that was taken up, in this epoch."""
+    collapsed_losses: dict[tuple, float] = field(default_factory=dict)
+    """Size of a batch → its loss if all embeddings were equal, of the first such batch."""
 
 
 @dataclass
@@ -41,9 +44,10 @@ class Training:
     data: TrainingData
     device: torch.device
     model: JointEmbedding
+    loss: RunLoss
     optimiser: Adam
     checkpoints: Checkpoints
-    group: Group = ALONE
+    group: ProcessGroup = ALONE
     """The processes that train together; of what follows, the others know the history and the epoch so far."""
     history: list[EpochRecord] = field(default_factory=list)
     so_far: EpochSoFar = field(default_factory=EpochSoFar)
@@ -55,8 +59,6 @@ class Training:
     best: dict[str, torch.Tensor] = field(default_factory=dict)
     """Weights of the best epoch so far, on the CPU."""
     best_epoch: int = 0
-    collapsed_losses: dict[tuple, float] = field(default_factory=dict)
-    """Kind and size of a batch → its loss if all embeddings were equal, of the first such batch."""
 
 
 def go_on(training: Training) -> None:
@@ -65,11 +67,12 @@ def go_on(training: Training) -> None:
     if saved is None:
         return
     training.model.load_state_dict(saved["model"])
+    if training.loss.state is not None:
+        training.loss.state.load_state_dict(saved["loss_state"])
     training.optimiser.load_state_dict(saved["optimiser"])
     training.history = [EpochRecord(**record) for record in saved["history"]]
     training.so_far = EpochSoFar(**saved["so_far"])
     training.validation_shares = saved["validation_shares"]
-    training.collapsed_losses = saved["collapsed_losses"]
     training.best, training.best_epoch = saved["best"], saved["best_epoch"]
     restore_random_states(saved["random"], training.device)
     log.info("%s: goes on after %s", training.run.id, saved["where"])
@@ -77,7 +80,7 @@ def go_on(training: Training) -> None:
 
 def save(training: Training) -> None:
     """Write a checkpoint, unless the weights are not finite: then nobody shall go on from here."""
-    if not all(bool(value.isfinite().all()) for value in training.model.parameters()):
+    if not all(bool(value.isfinite().all()) for value in training.optimiser.parameters):
         return
     done, so_far = len(training.history), training.so_far
     seconds = time.monotonic() - training.epoch_began if so_far.steps else 0.0
@@ -87,8 +90,9 @@ def save(training: Training) -> None:
         "history": [asdict(record) for record in training.history],
         "so_far": {**asdict(so_far), "seconds": seconds},
         "validation_shares": training.validation_shares,
-        "collapsed_losses": training.collapsed_losses,
         "random": random_states(training.device),
     }
+    if training.loss.state is not None:
+        content["loss_state"] = training.loss.state.state_dict()
     where = f"epoch {done + 1}, step {so_far.steps}" if so_far.steps else f"epoch {done}"
     training.checkpoints.save(content, training.best_epoch, training.best, where)

@@ -2,22 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 
-from vsepp.components import component
+from vsepp import components
+from vsepp.errors import VseppError
+from vsepp.losses import Batch
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import LossSpec
+from vsepp.spec import RunSpec
 from vsepp.training.adam import Adam
-from vsepp.training.distributed import ALONE, Group
-from vsepp.training.precision import EmbeddingInBf16
+from vsepp.training.distributed import ALONE, ProcessGroup
+
+
+@dataclass(frozen=True, eq=False)
+class RunLoss:
+    """The loss that a run names, with its options and what it has of its own; see `vsepp.losses`."""
+
+    function: Callable[[torch.Tensor, Any, Batch], torch.Tensor]
+    options: Any
+    needs: tuple[str, ...] = ()
+    """What it wants to know of the pairs: `image_rows`, `caption_rows`."""
+    state: torch.nn.Module | None = None
+
+    @classmethod
+    def of(cls, run: RunSpec, folders: Mapping[str, Path], device: torch.device) -> RunLoss:
+        """Load a run's loss; its state draws its first values under the caller's torch seed.
+
+        Parameters
+        ----------
+        run
+            The run's spec.
+        folders
+            Role → folder of what the run reads; the state is given those that the loss names.
+        device
+            Where the run trains.
+
+        Raises
+        ------
+        VseppError
+            When there is no such loss, it refuses its options, or a folder that it reads was not given.
+        """
+        module, options = components.load("loss", run.loss.name), components.options("loss", run.loss)
+        needs = module.needs(options) if hasattr(module, "needs") else ()
+        if not hasattr(module, "State"):
+            return cls(module.loss, options, needs)
+        roles = getattr(module, "READS", ())
+        if missing := [role for role in roles if role not in folders]:
+            raise VseppError(
+                f"run {run.id}: loss {run.loss.name!r} reads {', '.join(missing)}, and no such folder was given; "
+                f"there are {', '.join(sorted(folders)) or 'none'}"
+            )
+        state = module.State(options, {role: folders[role] for role in roles})
+        return cls(module.loss, options, needs, state.to(device))
 
 
 @dataclass(frozen=True)
 class StepInputs:
-    """What a step reads: n pairs, of which the first `queries` are queries.
+    """What a step reads: n pairs, of which the first ones are queries.
 
     Where several processes train a run, `images`, `ids` and `lengths` are of this one's share of the pairs, and
     the rest is about all n; see `vsepp.training.distributed`.
@@ -29,68 +74,65 @@ class StepInputs:
     """int64 `(n, longest)`, tokens of the captions."""
     lengths: torch.Tensor
     """int64 `(n,)` on the CPU."""
-    queries: int
-    negatives: torch.Tensor | None
-    """int64 `(m,)`, positions among the n pairs; `None` means all."""
-    image_of: torch.Tensor | None
-    """`(n,)`, given where captions of one image shall not be negatives of each other."""
-    batch_pairs: int | None = None
-    """n, where this process has loaded a share of them only."""
+    pairs: int
+    """n, of the whole batch."""
+    batch: Batch
+    """What the loss is told of the pairs."""
 
-    @property
-    def pairs(self) -> int:
-        """n, the pairs of the whole batch."""
-        return len(self.lengths) if self.batch_pairs is None else self.batch_pairs
+    def tensors(self) -> Iterator[torch.Tensor]:
+        """All tensors of the step."""
+        for value in (*vars(self).values(), *vars(self.batch).values()):
+            if isinstance(value, torch.Tensor):
+                yield value
 
 
-LossFunction = Callable[[torch.Tensor, StepInputs], torch.Tensor]
-
-
-def loss_function(spec: LossSpec, name: str | None = None) -> LossFunction:
-    """Loss of a batch from its `scores[image, caption]`, summed over queries and both directions.
+class EmbeddingInBf16:
+    """A model that embeds in bf16, but for a GPU's GRU, and gives embeddings and scores in fp32, for `train_step`.
 
     Parameters
     ----------
-    spec
-        Margin and name of the loss.
-    name
-        Another loss with the same margin, as a curriculum begins with.
+    model
+        Its weights stay in fp32.
+    device
+        Where it is.
     """
-    function = component("vsepp.losses", name or spec.name, "loss")
 
-    def loss(scores: torch.Tensor, inputs: StepInputs) -> torch.Tensor:
-        return function(
-            scores,
-            spec.margin,
-            queries=inputs.queries,
-            negatives=inputs.negatives,
-            image_of=inputs.image_of,
-        )
+    def __init__(self, model: JointEmbedding, device: torch.device) -> None:
+        self.scores = model.scores
+        self._model = model
+        self._device = device
 
-    return loss
+    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
+        """As the model's, fp32 `(n, joint_dim)`."""
+        with torch.autocast(self._device.type, torch.bfloat16):
+            return self._model.embed_images(images).float()
+
+    def embed_captions(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """As the model's, fp32 `(n, joint_dim)`."""
+        with torch.autocast(self._device.type, torch.bfloat16):
+            return self._model.embed_captions(ids, lengths).float()
 
 
-def make_optimiser(model: JointEmbedding, learning_rate: float) -> Adam:
-    """Adam over all that is trained (Section 3.2)."""
-    return Adam((p for p in model.parameters() if p.requires_grad), learning_rate)
+def make_optimiser(model: JointEmbedding, learning_rate: float, loss: RunLoss) -> Adam:
+    """Adam over all that is trained (Section 3.2), the loss's own parameters last."""
+    modules = [model] if loss.state is None else [model, loss.state]
+    return Adam((p for module in modules for p in module.parameters() if p.requires_grad), learning_rate)
 
 
 def train_step(
     model: JointEmbedding | EmbeddingInBf16,
     optimiser: Adam,
-    loss: LossFunction,
+    loss: RunLoss,
     inputs: StepInputs,
     clip_norm: float,
-    group: Group = ALONE,
+    group: ProcessGroup = ALONE,
 ) -> torch.Tensor:
     """Take one step and return the loss that it saw, a detached scalar on the model's device.
 
     Parameters
     ----------
-    model, optimiser
-        Changed in place.
-    loss
-        From `loss_function`.
+    model, optimiser, loss
+        Changed in place, of the loss its state.
     inputs
         The pairs.
     clip_norm
@@ -102,7 +144,7 @@ def train_step(
     images, captions = group.gather(
         model.embed_images(inputs.images), model.embed_captions(inputs.ids, inputs.lengths), inputs.pairs
     )
-    value = loss(model.scores(images, captions), inputs)
+    value = loss.function(model.scores(images, captions), loss.options, inputs.batch)
     # Each process has the loss of the whole batch, and their gradients are added: so each stands for its part.
     (value / group.size).backward()
     group.add_gradients(optimiser.parameters)
@@ -111,10 +153,11 @@ def train_step(
     return value.detach()
 
 
-def collapsed_loss(loss: LossFunction, inputs: StepInputs) -> float:
+def collapsed_loss(loss: RunLoss, inputs: StepInputs) -> float:
     """Loss of these pairs if all embeddings were equal: 2 × margin a query for MH, whatever the margin.
 
     MH stays at that value when a model has collapsed to one point, where no negative is harder than another.
     """
-    pairs = inputs.pairs
-    return float(loss(torch.zeros(pairs, pairs, device=inputs.images.device), inputs))
+    equal = torch.zeros(inputs.pairs, inputs.pairs, device=inputs.images.device)
+    with torch.no_grad():
+        return float(loss.function(equal, loss.options, inputs.batch))

@@ -3,9 +3,9 @@
 
 rule reproduce_tables:
     input:
-        index=f"{REPORT}/index.html",
+        pages=[f"{made.folder}/index.html" for made in PLAN.of_kind("report").values()],
     message:
-        "Tables and figures are in {input.index}"
+        "Tables and figures are in {input.pages}"
 
 
 rule all_downloads:
@@ -17,12 +17,7 @@ rule all_downloads:
 
 rule all_corpus:
     input:
-        tables=[file for corpus in PLAN.corpora for file in corpus_tables(corpus)],
-        tokens=[
-            f"{job.folder}/tokens.npz"
-            for job in PLAN.tokens.values()
-            if not job.released
-        ],
+        made=of_phase("corpus"),
     message:
         "Splits, captions and word ids are ready"
 
@@ -30,36 +25,27 @@ rule all_corpus:
 # Not part of the corpus: only what reads images asks for them, and nothing does where its results were fetched.
 rule all_stores:
     input:
-        stores=[f"{RESULTS}/stores/{store}/images.npy" for store in PLAN.stores],
+        stores=[f"{made.folder}/images.npy" for made in PLAN.of_kind("store").values()],
     message:
         "Every image is decoded"
 
 
 rule all_features:
     input:
-        encoders=[encoder_weights(encoder) for encoder in PLAN.encoders],
-        features=[
-            f"{RESULTS}/features/{features}/features.npy"
-            for features in [*PLAN.features, *PLAN.precomputed]
-        ],
+        made=of_phase("features"),
     message:
         "Encoders and features are ready"
 
 
 rule all_models:
     input:
-        models=[
-            f"{VARIANT}/runs/{run}/seed-{seed}/model.safetensors"
-            for run in PLAN.models
-            for seed in PLAN.seeds_of(run)
-        ],
+        made=of_phase("models"),
     message:
         "Every run is trained"
 
 
 rule all_results:
     input:
-        metrics=[file for model in PLAN.models for file in model_metrics(PLAN, model)],
-        report=rules.reproduce_tables.input,
+        made=of_phase("results"),
     message:
         "Every run is evaluated"

@@ -3,75 +3,73 @@
 
 rule train:
     input:
-        unpack(run_inputs),
+        unpack(inputs),
     output:
-        model=f"{VARIANT}/runs/{{run}}/seed-{{seed}}/model.safetensors",
-        config=f"{VARIANT}/runs/{{run}}/seed-{{seed}}/config.json",
-        history=f"{VARIANT}/runs/{{run}}/seed-{{seed}}/history.csv",
-        vocabulary=f"{VARIANT}/runs/{{run}}/seed-{{seed}}/vocabulary.json",
-        manifest=f"{VARIANT}/runs/{{run}}/seed-{{seed}}/manifest.json",
+        model=f"{VARIANT}/runs/{{run}}/model.safetensors",
+        config=f"{VARIANT}/runs/{{run}}/config.json",
+        history=f"{VARIANT}/runs/{{run}}/history.csv",
+        vocabulary=f"{VARIANT}/runs/{{run}}/vocabulary.json",
+        manifest=f"{VARIANT}/runs/{{run}}/manifest.json",
     log:
-        f"{LOGS}/{PLAN.variant}/train-{{run}}-seed-{{seed}}.log",
+        f"{LOGS}/{PLAN.variant}/train/{{run}}.log",
     benchmark:
-        f"{BENCHMARKS}/{PLAN.variant}/train-{{run}}-seed-{{seed}}.tsv"
+        f"{BENCHMARKS}/{PLAN.variant}/train/{{run}}.tsv"
     threads: model_threads
     resources:
         mem_mb=MEMORY,
         gpu=1 if GPUS else 0,
         gpu_part=gpu_parts,
     params:
-        spec=model_spec,
-        code=lambda wildcards: code.train_code(PLAN.runs[wildcards.run].spec),
-        folders=folders,
+        spec=spec,
+        code=code,
+        given=given,
         # Derived from the output, so that it retrains nothing.
-        checkpoints=lambda wildcards, output: PLAN.parameters.preset.resources.checkpoint_seconds,
-        data_on=lambda wildcards, output: PLAN.parameters.preset.resources.data_on,
+        checkpoints=lambda wildcards, output: RESOURCES.checkpoint_seconds,
+        data_on=lambda wildcards, output: RESOURCES.data_on,
         share=lambda wildcards, output: gpu_share(wildcards),
-        folder=lambda wildcards, output: Path(output.manifest).parent,
+        folder=folder,
     message:
-        "Train {wildcards.run}, seed {wildcards.seed}"
+        "Train {wildcards.run}"
     shell:
-        "vsepp train --spec {params.spec:q} {params.folders} --output {params.folder}"
+        "vsepp train --spec {params.spec:q} {params.given} --output {params.folder}"
         " --checkpoint-seconds {params.checkpoints} --data-on {params.data_on} --device-share {params.share}"
         " --threads {threads} > {log} 2>&1"
 
 
 rule import_released:
     input:
-        checkpoint=lambda wildcards: PLAN.released[wildcards.released].checkpoint,
-        vocabulary=lambda wildcards: PLAN.released[wildcards.released].vocabulary,
+        unpack(inputs),
     output:
-        model=f"{VARIANT}/runs/{{released}}/seed-{{seed}}/model.safetensors",
-        config=f"{VARIANT}/runs/{{released}}/seed-{{seed}}/config.json",
-        vocabulary=f"{VARIANT}/runs/{{released}}/seed-{{seed}}/vocabulary.json",
-        manifest=f"{VARIANT}/runs/{{released}}/seed-{{seed}}/manifest.json",
+        model=f"{VARIANT}/runs/{{released}}/model.safetensors",
+        config=f"{VARIANT}/runs/{{released}}/config.json",
+        vocabulary=f"{VARIANT}/runs/{{released}}/vocabulary.json",
+        manifest=f"{VARIANT}/runs/{{released}}/manifest.json",
     log:
-        f"{LOGS}/{PLAN.variant}/import_released-{{released}}-seed-{{seed}}.log",
+        f"{LOGS}/{PLAN.variant}/import_released/{{released}}.log",
     benchmark:
-        f"{BENCHMARKS}/{PLAN.variant}/import_released-{{released}}-seed-{{seed}}.tsv"
+        f"{BENCHMARKS}/{PLAN.variant}/import_released/{{released}}.tsv"
     resources:
         mem_mb=MEMORY,
     params:
-        spec=model_spec,
-        code=lambda wildcards: code.released_code(
-            PLAN.released[wildcards.released].model.spec
-        ),
-        folder=lambda wildcards, output: Path(output.manifest).parent,
+        spec=spec,
+        code=code,
+        given=given,
+        folder=folder,
     message:
         "Convert the released checkpoint {wildcards.released}"
     shell:
-        "vsepp released --spec {params.spec:q} --checkpoint {input.checkpoint:q}"
-        " --vocabulary {input.vocabulary:q} --output {params.folder} > {log} 2>&1"
+        "vsepp released --spec {params.spec:q} {params.given} --output {params.folder}"
+        " > {log} 2>&1"
 
 
 use rule tokens as released_tokens with:
     output:
-        tokens=f"{VARIANT}/runs/{{released}}/tokens/tokens.npz",
-        vocabulary=f"{VARIANT}/runs/{{released}}/tokens/vocabulary.json",
-        manifest=f"{VARIANT}/runs/{{released}}/tokens/manifest.json",
+        tokens=f"{VARIANT}/runs/{{tokens_of}}/tokens/tokens.npz",
+        vocabulary=f"{VARIANT}/runs/{{tokens_of}}/tokens/vocabulary.json",
+        manifest=f"{VARIANT}/runs/{{tokens_of}}/tokens/manifest.json",
     log:
-        f"{LOGS}/{PLAN.variant}/released_tokens-{{released}}.log",
+        f"{LOGS}/{PLAN.variant}/released_tokens/{{tokens_of}}.log",
     benchmark:
-        f"{BENCHMARKS}/{PLAN.variant}/released_tokens-{{released}}.tsv"
+        f"{BENCHMARKS}/{PLAN.variant}/released_tokens/{{tokens_of}}.tsv"
     message:
-        "Tokens of {wildcards.released}: encode captions with the vocabulary it was trained with"
+        "Tokens of {wildcards.tokens_of}: encode captions with the vocabulary it was trained with"

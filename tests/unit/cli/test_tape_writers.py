@@ -21,7 +21,7 @@ from vsepp.data.tables import write_tables
 from vsepp.errors import VseppError
 from vsepp.features.tape import epoch_file
 from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, begin_tape
-from vsepp.models.image import build_encoder, save_encoder
+from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.spec import CropSpec, EncoderSpec, to_json
 
 SIDE, SIZE, EPOCHS = 30, 24, 6

@@ -25,11 +25,11 @@ from vsepp.data.tokens import UNKNOWN
 from vsepp.errors import VseppError
 from vsepp.evaluation.encode import split_rows
 from vsepp.features.crops import crop_boxes, gather_crops
-from vsepp.models.image import load_encoder
+from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.spec import CorpusSpec
 from vsepp.training.loop import train
-from vsepp.training.schedule import learning_rate
+from vsepp.training.epoch import learning_rate
 
 ROOT = Path(__file__).resolve().parents[3]
 PARAMS = ROOT / "params"

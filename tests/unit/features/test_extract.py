@@ -4,7 +4,7 @@ import torch
 
 from vsepp.errors import VseppError
 from vsepp.features.extract import CHUNK_IMAGES, CachedFeatures, extract_features
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.spec import CropSpec, EncoderSpec
 
 CPU = torch.device("cpu")

@@ -7,7 +7,7 @@ from vsepp.errors import VseppError
 from vsepp.features.crops import fixed_boxes
 from vsepp.features.frozen import ENCODE_BATCH, start_encoding
 from vsepp.features.needs import pass_bytes, pass_explained
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.spec import CropSpec, EncoderSpec
 
 CPU = torch.device("cpu")

@@ -9,7 +9,7 @@ from vsepp.features.crops import crop_boxes
 from vsepp.features.growing import GrowingRows, append_behind
 from vsepp.features.tape import InlineFeatures, Tape, start_random_crop_features
 from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, write_tape
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.spec import CropSpec, EncoderSpec
 
 CPU = torch.device("cpu")

@@ -5,10 +5,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vsepp.losses import max_of_hinges, sum_of_hinges
+from vsepp import components
+from vsepp.errors import VseppError
+from vsepp.losses import Batch, first_epoch_after, max_of_hinges, sum_of_hinges
 from vsepp.losses.violations import hinge_costs
+from vsepp.spec import Component
 
-LOSSES = {"sum": sum_of_hinges.loss, "max": max_of_hinges.loss}
+LOSSES = {"sum": sum_of_hinges, "max": max_of_hinges}
 
 
 def naive(scores, margin, reduce, queries, negatives, image_of):
@@ -31,45 +34,39 @@ def cases(draw):
     queries = draw(st.none() | st.integers(1, pairs))
     negatives = draw(st.none() | st.lists(st.integers(0, pairs - 1), min_size=1, max_size=pairs, unique=True))
     image_of = draw(st.none() | st.lists(st.integers(0, 3), min_size=pairs, max_size=pairs))
-    seed = draw(st.integers(0, 2**16))
-    margin = draw(st.sampled_from([0.05, 0.2, 1.0]))
-    return pairs, queries, negatives, image_of, seed, margin
+    return pairs, queries, negatives, image_of, draw(st.integers(0, 2**16))
 
 
-def arguments(case):
-    pairs, queries, negatives, image_of, seed, margin = case
-    scores = torch.randn(pairs, pairs, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    tensors = {
-        "queries": queries,
-        "negatives": None if negatives is None else torch.tensor(negatives),
-        "image_of": None if image_of is None else torch.tensor(image_of),
-    }
-    return scores, margin, tensors
+def batch_of(queries=None, negatives=None, image_of=None):
+    tensors = [None if given is None else torch.tensor(given) for given in (negatives, image_of)]
+    return Batch(queries, *tensors)
 
 
 @pytest.mark.parametrize("name", LOSSES)
 @settings(max_examples=150, deadline=None)
-@given(case=cases())
-def test_a_loss_is_its_equation_written_as_loops(name, case):
-    pairs, queries, negatives, image_of, _, margin = case
-    scores, _, tensors = arguments(case)
+@given(case=cases(), margin=st.sampled_from([0.05, 0.2, 1.0]))
+def test_a_loss_is_its_equation_written_as_loops(name, case, margin):
+    pairs, queries, negatives, image_of, seed = case
+    scores = torch.randn(pairs, pairs, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     reduce = {"sum": sum, "max": max}[name]
     asked = pairs if queries is None else queries
     among = range(pairs) if negatives is None else negatives
     expected = naive(scores.tolist(), margin, reduce, asked, among, image_of)
-    assert LOSSES[name](scores, margin, **tensors).item() == pytest.approx(expected, abs=1e-9)
+    options = LOSSES[name].Options(margin, mask_same_image=image_of is not None)
+    found = LOSSES[name].loss(scores, options, batch_of(queries, negatives, image_of))
+    assert found.item() == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize(
-    "options", [{}, {"queries": 3}, {"negatives": [0, 4]}, {"image_of": [0, 1, 0, 2, 1]}]
+    "known", [{}, {"queries": 3}, {"negatives": [0, 4]}, {"image_of": [0, 1, 0, 2, 1]}], ids=str
 )
-def test_gradients_are_those_of_finite_differences(name, options):
-    tensors = {key: torch.tensor(v) if isinstance(v, list) else v for key, v in options.items()}
+def test_gradients_are_those_of_finite_differences(name, known):
+    options, batch = LOSSES[name].Options(mask_same_image="image_of" in known), batch_of(**known)
     scores = torch.randn(
         5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(3)
     ).requires_grad_()
-    assert torch.autograd.gradcheck(lambda s: LOSSES[name](s, 0.2, **tensors), (scores,))
+    assert torch.autograd.gradcheck(lambda s: LOSSES[name].loss(s, options, batch), (scores,))
 
 
 def test_directions_are_not_swapped():
@@ -82,24 +79,66 @@ def test_directions_are_not_swapped():
 
 def test_sh_counts_every_violation_and_mh_the_hardest():
     scores = torch.tensor([[1.0, 1.1, 0.9], [-5.0, 9.0, -5.0], [-5.0, -5.0, 9.0]])
-    assert sum_of_hinges.loss(scores, 0.2).item() == pytest.approx(0.3 + 0.1)
-    assert max_of_hinges.loss(scores, 0.2).item() == pytest.approx(0.3)
+    assert sum_of_hinges.loss(scores).item() == pytest.approx(0.3 + 0.1)
+    assert max_of_hinges.loss(scores).item() == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("pairs", [2, 5])
 def test_a_collapsed_model_has_twice_the_margin_a_query_under_mh(pairs):
-    assert max_of_hinges.loss(torch.full((pairs, pairs), 0.7), 0.2).item() == pytest.approx(0.4 * pairs)
+    assert max_of_hinges.loss(torch.full((pairs, pairs), 0.7)).item() == pytest.approx(0.4 * pairs)
 
 
 def test_the_mask_spares_the_second_caption_of_an_image():
-    scores = torch.tensor([[1.0, 3.0], [3.0, 1.0]])
-    assert max_of_hinges.loss(scores, 0.2).item() == pytest.approx(4 * 2.2)
-    assert max_of_hinges.loss(scores, 0.2, image_of=torch.tensor([7, 7])).item() == 0
+    scores, batch = torch.tensor([[1.0, 3.0], [3.0, 1.0]]), batch_of(image_of=[7, 7])
+    masked = max_of_hinges.Options(mask_same_image=True)
+    assert max_of_hinges.loss(scores, batch=batch).item() == pytest.approx(4 * 2.2)
+    assert max_of_hinges.loss(scores, masked, batch).item() == 0
+    with pytest.raises(VseppError, match=r"batch.image_rows is None; expected each pair's image"):
+        max_of_hinges.loss(scores, masked)
 
 
 def test_equally_hard_negatives_share_no_gradient():
     scores = torch.zeros(3, 3, requires_grad=True)
-    max_of_hinges.loss(scores, 0.2, queries=1).backward()
+    max_of_hinges.loss(scores, batch=Batch(queries=1)).backward()
     assert scores.grad[0, 1:].tolist().count(1.0) == 1
     assert scores.grad[1:, 0].tolist().count(1.0) == 1
     assert scores.grad[0, 0].item() == -2
+
+
+@pytest.mark.parametrize(
+    ("epochs", "fraction", "first"),
+    [(30, 0.5, 15), (12, 2 / 3, 8), (12, 0.6667, 8), (2, 0.5, 1), (1, 0.5, 1), (15, 1.0, 15), (4, 0.0, 0)],
+)
+def test_a_curriculum_begins_with_sh_for_its_fraction_of_the_epochs(epochs, fraction, first):
+    scores = torch.tensor([[1.0, 1.1, 0.9], [-5.0, 9.0, -5.0], [-5.0, -5.0, 9.0]])
+    options = max_of_hinges.Options(curriculum=fraction)
+    found = [
+        max_of_hinges.loss(scores, options, Batch(epoch=epoch, epochs=epochs)) for epoch in range(epochs)
+    ]
+    sh, mh = sum_of_hinges.loss(scores), max_of_hinges.loss(scores)
+    assert sh != mh and found == [sh] * first + [mh] * (epochs - first)
+    assert first_epoch_after(fraction, epochs) == first
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("max_of_hinges", {"margin": 0}, "margin: got 0; expected a number above 0"),
+        ("sum_of_hinges", {"margin": float("nan")}, "margin: got nan; expected a number above 0"),
+        ("max_of_hinges", {"curriculum": 1.5}, r"curriculum: got 1.5; expected a fraction from 0 to 1"),
+        ("sum_of_hinges", {"curriculum": 0.5}, "curriculum.*its options are margin, mask_same_image$"),
+    ],
+)
+def test_options_out_of_range_or_of_another_loss_are_refused(name, options, said):
+    with pytest.raises(VseppError, match=said):
+        components.options("loss", Component(name, options))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_says_what_it_needs_and_where_it_comes_from_without_being_run(name):
+    module = LOSSES[name]
+    described = components.describe("loss", f"{name}_of_hinges")
+    assert described.citation == module.CITATION and set(described.documented) == set(vars(module.Options()))
+    assert described.options().margin == module.Options().margin == 0.2
+    assert module.needs(module.Options()) == ()
+    assert module.needs(module.Options(mask_same_image=True)) == ("image_rows",)

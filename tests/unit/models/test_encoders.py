@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from vsepp.errors import VseppError
-from vsepp.models.image import build_encoder, load_encoder, save_encoder
+from vsepp.models.encoder import build_encoder, load_encoder, save_encoder
 from vsepp.spec import EncoderSpec
 
 

@@ -9,8 +9,8 @@ from torch import nn
 
 from vsepp.data.out_of_memory import out_of_memory_explained
 from vsepp.errors import VseppError
-from vsepp.models.image import CutNetwork, ImageEncoder
-from vsepp.models.image.compiled import explained
+from vsepp.models.compiled import explained
+from vsepp.models.encoder import CutNetwork, ImageEncoder
 from vsepp.spec import EncoderSpec
 
 
@@ -86,7 +86,7 @@ def test_cuda_graphs_on_a_cpu_are_refused():
 
 def test_the_compiler_is_not_imported_where_it_is_off():
     code = (
-        "import sys; from vsepp.models.image import build_encoder; from vsepp.spec import EncoderSpec; import torch;"
+        "import sys; from vsepp.models.encoder import build_encoder; from vsepp.spec import EncoderSpec; import torch;"
         "encoder = build_encoder(EncoderSpec('vgg', 'mini/vgg_mini', 'random', 40, 40, (.5,) * 3, (.5,) * 3));"
         "encoder(torch.zeros(1, 3, 40, 40));"
         "assert not [name for name in sys.modules if name.startswith(('torch._dynamo', 'torch._inductor'))]"

@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 
 from vsepp.cli import main
 from vsepp.errors import VseppError
-from vsepp.models.image import build_encoder, save_encoder
-from vsepp.models.image.pretrained import import_weights
+from vsepp.models.encoder import build_encoder, save_encoder
+from vsepp.models.pretrained import import_weights
 from vsepp.spec import EncoderSpec, to_json
 
 MINI = EncoderSpec(
@@ -197,12 +197,12 @@ def test_damaged_and_missing_files_are_named(tmp_path, name, content, said):
 def test_a_file_and_the_weights_of_the_spec_go_together(tmp_path):
     path = tmp_path / "vgg.pth"
     torch.save(build_encoder(MINI).network.state_dict(), path)
-    with pytest.raises(VseppError, match=r"its weights are the file 'vgg\.pth'.*--weights"):
+    with pytest.raises(VseppError, match=r"its weights are the file 'vgg\.pth', but no path was given"):
         import_weights(in_file("vgg.pth"))
     with pytest.raises(VseppError, match=r"vgg\.pth was given, but its weights are 'random'"):
         import_weights(MINI, path)
     with pytest.raises(
-        VseppError, match=r"are a path.*name them 'file/vgg\.pth' and give the path with --weights"
+        VseppError, match=r"are a path.*name them 'file/vgg\.pth' and give the path apart"
     ):
         import_weights(replace(MINI, weights=str(path)))
 

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from vsepp.errors import VseppError
-from vsepp.models.image import ImageEncoder, build_encoder, load_state
+from vsepp.models.encoder import ImageEncoder, build_encoder, load_state
 from vsepp.models.image.torchvision import cut
 from vsepp.spec import EncoderSpec
 

@@ -1,22 +1,22 @@
-import dataclasses
-
 import pytest
 import specs
 import torch
+from installed import install
 from safetensors.torch import save_file
 
 from vsepp.errors import VseppError
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise, load_joint
+from vsepp.spec import Component
 
 SPEC = specs.MODEL
-ENCODER = dataclasses.replace(specs.ENCODER, name="resnet", architecture="mini/resnet_mini")
+ENCODER = specs.change(specs.ENCODER, name="resnet", architecture="mini/resnet_mini")
 IDS, LENGTHS = torch.tensor([[1, 5, 2], [1, 2, 0]]), torch.tensor([3, 2])
 
 
 def model(encoder=None, feature_dim=10, seed=0, **changes):
     torch.manual_seed(seed)
-    return JointEmbedding(dataclasses.replace(SPEC, **changes), feature_dim, 8, encoder)
+    return JointEmbedding(specs.change(SPEC, **changes), feature_dim, 8, encoder)
 
 
 def features(n=3, seed=1):
@@ -67,25 +67,22 @@ def test_the_image_map_starts_xavier_uniform_with_a_zero_bias():
 
 
 def test_the_caption_projection_maps_the_state_before_it_is_normalised():
-    joint = model(text_dim=9, caption_projection=True)
+    joint = model(text__dim=9, caption_projection=True)
     expected = l2_normalise(joint.text(IDS, LENGTHS) @ joint.caption_map.weight.T)
     torch.testing.assert_close(joint.embed_captions(IDS, LENGTHS), expected)
 
 
 def test_sizes_that_differ_need_the_caption_projection():
-    with pytest.raises(VseppError, match="text_dim is 9 and joint_dim 6"):
-        model(text_dim=9)
+    with pytest.raises(VseppError, match=r"text\.dim is 9 and joint_dim 6"):
+        model(text__dim=9)
 
 
-def test_an_unknown_similarity_is_refused_with_a_list():
-    with pytest.raises(VseppError, match="no component named 'cosine'; expected one of dot, order"):
-        model(similarity="cosine")
-
-
-def test_order_models_score_with_the_form_of_their_spec():
+def test_models_score_with_the_similarity_and_the_options_of_their_spec():
     images, captions = torch.zeros(1, 2), torch.tensor([[3.0, 4.0]])
-    assert model(similarity="order").scores(images, captions).item() == -25
-    assert model(similarity="order", order_form="root").scores(images, captions).item() == -5
+    assert model(similarity__name="order").scores(images, captions).item() == -25
+    assert model(similarity=Component("order", {"form": "root"})).scores(images, captions).item() == -5
+    with pytest.raises(VseppError, match="no similarity is named 'cosine'; there are dot, order"):
+        model(similarity__name="cosine")
 
 
 def test_a_zero_vector_stays_zero_with_a_finite_gradient():
@@ -108,12 +105,44 @@ def test_an_encoder_in_the_model_sees_normalised_crops():
     torch.testing.assert_close(joint.embed_images(crops), expected)
 
 
-def test_a_model_is_read_back_with_its_sizes(tmp_path):
-    joint = model()
+MEAN_OF_WORDS = """
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Options:
+    dim: int = 6
+
+
+class TextEncoder(torch.nn.Module):
+    def __init__(self, vocabulary_size, options):
+        super().__init__()
+        self.table = torch.nn.Embedding(vocabulary_size, options.dim)
+
+    def forward(self, ids, lengths):
+        own = torch.arange(ids.shape[1]) < lengths[:, None]
+        return (self.table(ids) * own[:, :, None]).sum(dim=1) / lengths[:, None]
+"""
+
+
+@pytest.mark.parametrize("text", ["gru", "mean_of_words"])
+def test_a_model_is_trained_and_read_back_whatever_its_text_encoder(tmp_path, monkeypatch, text):
+    install(monkeypatch, tmp_path, "vsepp.models.text", "mean_of_words", MEAN_OF_WORDS)
+    spec = specs.change(SPEC, text=SPEC.text if text == "gru" else Component(text))
+    joint = model(text=spec.text)
+    before = {key: value.clone() for key, value in joint.state_dict().items()}
+    optimiser = torch.optim.SGD(joint.parameters(), lr=0.1)
+    (-joint.scores(joint.embed_images(features(2)), joint.embed_captions(IDS, LENGTHS)).trace()).backward()
+    optimiser.step()
+    assert not any(torch.equal(value, before[key]) for key, value in joint.state_dict().items())
     save_file(joint.state_dict(), tmp_path / "model.safetensors")
-    read = load_joint(SPEC, tmp_path / "model.safetensors")
+    read = load_joint(spec, tmp_path / "model.safetensors", 8)
     assert torch.equal(read.embed_images(features()), joint.embed_images(features()))
     assert torch.equal(read.embed_captions(IDS, LENGTHS), joint.embed_captions(IDS, LENGTHS))
+    with pytest.raises(VseppError, match=r"model.safetensors: .*has shape \(8, [46]\), expected \(9, [46]\)"):
+        load_joint(spec, tmp_path / "model.safetensors", 9)
 
 
 def test_weights_of_a_frozen_run_leave_the_encoder_alone_and_a_live_ones_replace_it():
@@ -148,4 +177,4 @@ def test_a_missing_or_damaged_file_is_named(tmp_path, content, said):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(VseppError, match=f"model.safetensors: {said}"):
-        load_joint(SPEC, path)
+        load_joint(SPEC, path, 8)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from vsepp.models.precision import fp32_products_in, products_in
-from vsepp.models.text.gru import TextEncoder
+from vsepp.models.text.gru import Options, TextEncoder
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 SETTINGS = {"fp32": (False, False), "tf32": (True, True), "bf16": (False, True)}
@@ -54,7 +54,7 @@ def test_fp32_on_a_gpu_is_ieee_and_tf32_has_ten_bits_of_fraction(layer):
         "matrix product": (nn.Linear(512, 512), (torch.randn(256, 512),)),
         "convolution": (nn.Conv2d(64, 64, 3), (torch.randn(16, 64, 32, 32),)),
         "GRU": (
-            TextEncoder(50, 256, 512),
+            TextEncoder(50, Options(256, 512)),
             (torch.randint(50, (64, 9)), torch.full((64,), 9)),
         ),
     }[layer]

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.models.image import load_encoder
+from vsepp.models.encoder import load_encoder
 from vsepp.provenance.digests import path_digest
 from vsepp.scenes.pretrain import FAMILIES, LABELS, TONES, labelled_scenes, pretrain
 from vsepp.scenes.render import PALETTE

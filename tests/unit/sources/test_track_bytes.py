@@ -9,7 +9,7 @@ import termios
 
 import pytest
 
-from vsepp import progress
+from vsepp.runtime import progress
 from vsepp.runtime.progress import track_bytes
 
 

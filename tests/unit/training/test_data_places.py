@@ -15,12 +15,13 @@ from vsepp.data.placement import Placement
 from vsepp.errors import VseppError
 from vsepp.features.needs import pass_bytes, step_bytes
 from vsepp.features.tape import Tape
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.spec import CropSpec, to_json
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import load_training_data
 from vsepp.training.epoch import step_inputs
 from vsepp.training.memory import memory_explained
+from vsepp.training.step import RunLoss
 
 RUNS = {
     "1C": tiny.FROZEN,
@@ -154,22 +155,23 @@ def test_an_error_of_memory_names_the_data_that_lie_on_the_gpu(corpus):
 @pytest.mark.parametrize("place", ["auto", "device", "pinned", "mapped"])
 @pytest.mark.parametrize("name", ["1C", "tape", "encoder in the model"])
 def test_inputs_on_a_gpu_are_those_of_a_cpu_and_wait_for_nothing(corpus, name, place):
-    run = tiny.change(RUNS[name], loss__negative_set=5)
+    run = tiny.change(RUNS[name], schedule__negative_set=5, loss__mask_same_image=True)
     cuda = torch.device("cuda", torch.cuda.current_device())
     here, there = data_on("mapped", run, corpus), data_on(place, run, corpus, cuda)
-    batch = next(epoch_batches(len(here.pairs), 16, order_seed=0, epoch=0, negative_set=5))
-    step_inputs(there, batch, 0, cuda, mask=True)  # the tape's first epoch is brought
+    loss = RunLoss.of(run, {}, cuda)
+    drawn = next(epoch_batches(len(here.pairs), 16, order_seed=0, epoch=0, negative_set=5))
+    step_inputs(run, there, loss, drawn, 0, cuda)  # the tape's first epoch is brought
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        found = step_inputs(there, batch, 0, cuda, mask=True)
+        found = step_inputs(run, there, loss, drawn, 0, cuda)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    expected = step_inputs(here, batch, 0, tiny.CPU, mask=True)
-    for key in ("images", "ids", "negatives", "image_of"):
-        assert getattr(found, key).device.type == "cuda"
-        assert torch.equal(getattr(found, key).cpu(), getattr(expected, key))
-    assert found.lengths.device.type == "cpu"
+    expected = step_inputs(run, here, loss, drawn, 0, tiny.CPU)
+    assert found.lengths.device.type == "cpu" and found.batch.image_rows.device.type == "cuda"
+    for one, other in zip(found.tensors(), expected.tensors(), strict=True):
+        assert one is found.lengths or one.device.type == "cuda"
+        assert torch.equal(one.cpu(), other)
 
 
 @pytest.mark.gpu
@@ -181,7 +183,7 @@ def test_a_training_on_a_gpu_runs_with_its_data_in_every_place(corpus, tmp_path,
         from vsepp.training.loop import train
 
         data = data_on(place, RUNS[name], corpus, cuda)
-        facts = train(RUNS[name], data, tmp_path / place, tmp_path / f"state-{place}", cuda)
+        facts = train(RUNS[name], data, tmp_path / place, tmp_path / f"state-{place}", cuda, {})
         assert facts["epochs"] == 3
         assert all(chosen.startswith(place) for chosen in data.placement.chosen.values())
 

@@ -4,7 +4,6 @@ As a program this starts the processes: python test_distributed.py CORPUS OUT PO
 """
 
 import contextlib
-import dataclasses
 import multiprocessing
 import os
 import socket
@@ -13,19 +12,20 @@ import sys
 from multiprocessing.connection import wait
 from pathlib import Path
 
+import own_loss
 import pytest
 import tiny_corpus as tiny
 import torch
 from safetensors.torch import load_file
 
 from vsepp.errors import VseppError
-from vsepp.models.image import load_encoder
+from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.training.batches import epoch_batches
-from vsepp.training.distributed import ALONE, Group, join, require_divisible
+from vsepp.training.distributed import ALONE, ProcessGroup, join, require_divisible
+from vsepp.training.epoch import step_inputs
 from vsepp.training.loop import train
-from vsepp.training.schedule import loss_name
-from vsepp.training.step import StepInputs, collapsed_loss, loss_function, make_optimiser, train_step
+from vsepp.training.step import RunLoss, collapsed_loss, make_optimiser, train_step
 
 pytestmark = pytest.mark.ddp
 
@@ -37,22 +37,24 @@ RUNS = {
     "dot product of images that are not normalised": tiny.change(
         tiny.FROZEN, model__normalise_images=False, loss__name="sum_of_hinges"
     ),
-    "order": tiny.change(tiny.FROZEN, model__similarity="order", model__absolute=True),
+    "order": tiny.change(tiny.FROZEN, model__similarity__name="order", model__absolute=True),
     "order, root": tiny.change(
-        tiny.FROZEN, model__similarity="order", model__absolute=True, model__order_form="root"
+        tiny.FROZEN, model__similarity__name="order", model__absolute=True, model__similarity__form="root"
     ),
-    "negatives from a part of the batch": tiny.change(tiny.FROZEN, loss__negative_set=5),
-    "negatives beyond the batch": tiny.change(tiny.RC, loss__negative_set=31),
+    "negatives from a part of the batch": tiny.change(tiny.FROZEN, schedule__negative_set=5),
+    "negatives beyond the batch": tiny.change(tiny.RC, schedule__negative_set=31),
     "captions of one image masked": tiny.change(tiny.FROZEN, loss__mask_same_image=True),
     "curriculum": tiny.change(tiny.FROZEN, loss__curriculum=0.5),
     "head only, caption projection": tiny.change(
-        tiny.FROZEN, model__caption_projection=True, model__text_dim=7
+        tiny.FROZEN, model__caption_projection=True, model__text__dim=7
     ),
     "encoder in the model": RESNET,
     "encoder without batch normalisation": tiny.FINETUNED,
+    "a loss of another package": own_loss.RUN,
     "a last batch of one pair": tiny.change(tiny.FROZEN, schedule__batch_size=59),
-    "batches of two pairs": tiny.change(tiny.FROZEN, schedule__batch_size=2, loss__negative_set=2),
+    "batches of two pairs": tiny.change(tiny.FROZEN, schedule__batch_size=2, schedule__negative_set=2),
 }
+TRAINED = {"MH": tiny.FROZEN, "own": own_loss.RUN}
 EPOCHS = 2
 SIZES = (2, 3)
 # Adam divides a gradient by its own size, and so makes much of the rounding of one that is nothing but rounding: that
@@ -72,20 +74,6 @@ def double(model):
     return model
 
 
-def inputs_of(data, batch, epoch, group, mask):
-    mine = batch.pairs[group.share(len(batch.pairs))]
-    ids, lengths = data.tokens.padded(data.pairs[mine])
-    return StepInputs(
-        images=data.train_inputs(mine, epoch),
-        ids=torch.from_numpy(ids),
-        lengths=torch.from_numpy(lengths),
-        queries=batch.queries,
-        negatives=None if batch.negatives is None else torch.from_numpy(batch.negatives),
-        image_of=torch.from_numpy(data.image_of[batch.pairs]) if mask else None,
-        batch_pairs=len(batch.pairs),
-    )
-
-
 def steps(run, corpus, group, precision=double):
     """Losses of all steps, gradients of the first one before clipping, and weights at the end."""
     data = tiny.data_of(run, corpus)
@@ -94,21 +82,24 @@ def steps(run, corpus, group, precision=double):
         encoder = load_encoder(run.encoder, corpus / f"encoder-{run.encoder.name}").requires_grad_().eval()
     torch.manual_seed(run.init_seed)
     model = precision(JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder))
-    optimiser = make_optimiser(model, run.schedule.learning_rate)
+    loss = RunLoss.of(run, own_loss.folders(corpus), tiny.CPU)
+    trained = torch.nn.ModuleDict({"model": model})
+    if loss.state is not None:
+        trained["loss"] = loss.state.double()
+    optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
     losses, gradients = [], {}
     for epoch in range(EPOCHS):
-        loss = loss_function(run.loss, loss_name(run.loss, epoch, EPOCHS))
-        for batch in epoch_batches(
+        for drawn in epoch_batches(
             len(data.pairs), run.schedule.batch_size, order_seed=0, epoch=epoch,
-            negative_set=run.loss.negative_set,
+            negative_set=run.schedule.negative_set,
         ):  # fmt: skip
-            inputs = inputs_of(data, batch, epoch, group, run.loss.mask_same_image)
+            inputs = step_inputs(run, data, loss, drawn, epoch, tiny.CPU, group)
             clip_norm = 0.5 if losses else float("inf")
             losses.append(train_step(model, optimiser, loss, inputs, clip_norm, group))
             if len(losses) == 1:
-                gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
-    group.check_same(model.state_dict(), run.id)
-    return {"losses": torch.stack(losses), "gradients": gradients, "weights": model.state_dict()}
+                gradients = {name: p.grad.clone() for name, p in trained.named_parameters()}
+    group.check_same(trained.state_dict(), run.id)
+    return {"losses": torch.stack(losses), "gradients": gradients, "weights": trained.state_dict()}
 
 
 def exchanges(group):
@@ -129,25 +120,13 @@ def exchanges(group):
     return found
 
 
-class Killed(Exception):
-    """Stands for whatever ends all processes between two steps."""
-
-
-def train_in(folder, corpus, group, calls=None):
+def train_in(folder, run, corpus, group, calls=1000):
     """Train a whole run; end at the `calls`-th batch, as a kill of all processes would."""
-    data = tiny.data_of(tiny.FROZEN, corpus)
-    left = iter(range(calls if calls is not None else 1000))
-
-    def inputs(pairs, epoch):
-        if next(left, None) is None:
-            raise Killed
-        return data.train_inputs(pairs, epoch)
-
     # The folders of another process would show that it has written.
-    out, state = folder / f"out-{group.rank}", folder / f"state-{group.rank}"
-    with contextlib.suppress(Killed):
+    with contextlib.suppress(tiny.Killed):
         return train(
-            tiny.FROZEN, dataclasses.replace(data, train_inputs=inputs), out, state, tiny.CPU,
+            run, tiny.killed_at(tiny.data_of(run, corpus), calls), folder / f"out-{group.rank}",
+            folder / f"state-{group.rank}", tiny.CPU, own_loss.folders(corpus),
             checkpoint_seconds=0, group=group,
         )  # fmt: skip
 
@@ -163,14 +142,19 @@ def free_ports(count):
 
 
 @pytest.fixture(scope="module")
-def all_processes(corpus, tmp_path_factory):
+def all_processes(corpus, package, tmp_path_factory):
     """Folder of the results."""
     out = tmp_path_factory.mktemp("ddp")
     ports = [str(port) for port in free_ports(len(SIZES))]
     subprocess.run(
         [sys.executable, __file__, str(corpus), str(out), *ports],
         cwd=Path(__file__).parents[3],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "GLOO_SOCKET_IFNAME": "lo",
+            "PYTHONPATH": os.pathsep.join((str(package), os.environ["PYTHONPATH"])),
+        },
         timeout=300,
         check=True,
     )
@@ -185,7 +169,7 @@ def processes(request, all_processes):
 
 
 @pytest.fixture(scope="module")
-def alone(corpus):
+def alone(corpus, package):
     return {name: steps(run, corpus, ALONE) for name, run in RUNS.items()}
 
 
@@ -238,27 +222,29 @@ def test_weights_that_differ_from_the_first_process_are_an_error(processes):
         assert f"map.weight differs between process 0 and process {rank}" in error
 
 
+@pytest.mark.parametrize("name", TRAINED)
 def test_a_training_on_several_processes_is_that_of_one_and_goes_on_bit_for_bit(
-    processes, all_processes, corpus, tmp_path
+    processes, all_processes, corpus, package, tmp_path, name
 ):
-    train_in(tmp_path, corpus, ALONE)
+    train_in(tmp_path, TRAINED[name], corpus, ALONE)
     one = load_file(tmp_path / "out-0" / "model.safetensors")
     size = len(processes)
-    whole, cut = (all_processes / f"{name}-{size}" for name in ("whole", "cut"))
+    whole, cut = (all_processes / f"{name}-{part}-{size}" for part in ("whole", "cut"))
     found, again = (load_file(folder / "out-0" / "model.safetensors") for folder in (whole, cut))
     assert all(torch.equal(value, again[key]) for key, value in found.items())
     for key, value in one.items():
         torch.testing.assert_close(found[key], value, rtol=0, atol=1e-6)
     for rank in range(1, size):
-        assert processes[rank]["facts"] == {}
+        assert processes[rank][f"facts {name}"] == {}
         assert not (cut / f"out-{rank}").exists() and not list((cut / f"state-{rank}").iterdir())
-    assert processes[0]["facts"]["processes"] == size and processes[0]["facts"]["epochs"] == 3
+    facts = processes[0][f"facts {name}"]
+    assert facts["processes"] == size and facts["epochs"] == 3
 
 
 @pytest.mark.parametrize("pairs", [1, 2, 5, 128])
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 def test_shares_are_neighbours_and_together_the_batch(pairs, size):
-    shares = [range(pairs)[Group(rank, size).share(pairs)] for rank in range(size)]
+    shares = [range(pairs)[ProcessGroup(rank, size).share(pairs)] for rank in range(size)]
     assert all(len(share) for share in shares)
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
     if pairs >= size:
@@ -267,19 +253,21 @@ def test_shares_are_neighbours_and_together_the_batch(pairs, size):
 
 def test_a_share_counts_as_the_whole_batch_when_a_collapse_is_looked_for(corpus):
     data = tiny.data_of(tiny.FROZEN, corpus)
-    batch = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=0))
-    whole = inputs_of(data, batch, 0, ALONE, False)
-    part = inputs_of(data, batch, 0, Group(1, 3), False)
-    loss = loss_function(tiny.FROZEN.loss)
+    drawn = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=0))
+    loss = RunLoss.of(tiny.FROZEN, {}, tiny.CPU)
+    whole, part = (
+        step_inputs(tiny.FROZEN, data, loss, drawn, 0, tiny.CPU, group)
+        for group in (ALONE, ProcessGroup(1, 3))
+    )
     assert len(part.lengths) == 5 and part.pairs == 16
     assert collapsed_loss(loss, part) == collapsed_loss(loss, whole) == pytest.approx(16 * 0.4)
 
 
 def test_an_encoder_in_training_mode_is_not_divided():
     with pytest.raises(VseppError, match=r"run tiny: encoder_mode is legacy.*got 2 processes"):
-        require_divisible(tiny.LEGACY, Group(0, 2))
+        require_divisible(tiny.LEGACY, ProcessGroup(0, 2))
     require_divisible(tiny.LEGACY, ALONE)
-    require_divisible(tiny.FINETUNED, Group(0, 2))
+    require_divisible(tiny.FINETUNED, ProcessGroup(0, 2))
 
 
 def test_without_torchrun_a_process_is_alone(monkeypatch):
@@ -301,13 +289,12 @@ def take_part(corpus, out, rank, ports):
                 found = {name: steps(run, corpus, group) for name, run in RUNS.items()}
                 found["single"] = steps(tiny.FROZEN, corpus, group, lambda model: model)
                 found["exchanges"] = exchanges(group)
-                train_in(out / f"whole-{size}", corpus, group)
-                # Within the second epoch, and then within the third.
-                assert [train_in(out / f"cut-{size}", corpus, group, calls) for calls in (6, 3)] == [
-                    None,
-                    None,
-                ]
-                found["facts"] = train_in(out / f"cut-{size}", corpus, group)
+                for name, run in TRAINED.items():
+                    train_in(out / f"{name}-whole-{size}", run, corpus, group)
+                    # Within the second epoch, and then within the third.
+                    for calls in (6, 3):
+                        assert train_in(out / f"{name}-cut-{size}", run, corpus, group, calls) is None
+                    found[f"facts {name}"] = train_in(out / f"{name}-cut-{size}", run, corpus, group)
                 torch.save(found, out / f"{rank}-of-{size}.pt")
 
 

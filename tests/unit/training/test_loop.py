@@ -11,13 +11,14 @@ from tiny_corpus import assert_same_results, history, killed_at, run_in, weights
 
 from vsepp.data.placement import Placement
 from vsepp.data.tokens import Tokens
+from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation.encode import encode_run, split_rows
 from vsepp.evaluation.metrics import retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.features.needs import step_bytes
 from vsepp.losses import max_of_hinges
-from vsepp.models.image import load_encoder
+from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.training.memory import activation_bytes, loading_explained, memory_explained
 
@@ -53,7 +54,7 @@ def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp
         ids, lengths = data.tokens.padded(data.pairs[pairs])
         images = model.embed_images(torch.from_numpy(features[data.image_of[pairs]]))
         captions = model.embed_captions(torch.from_numpy(ids), torch.from_numpy(lengths))
-        loss = max_of_hinges.loss(images @ captions.T, 0.2)
+        loss = max_of_hinges.loss(images @ captions.T)
         adam.zero_grad()
         loss.backward()
         norm = torch.sqrt(sum((p.grad**2).sum() for p in model.parameters()))
@@ -75,6 +76,14 @@ def test_training_learns_what_there_is_to_learn(corpus, tmp_path):
     assert facts["best_rsum"] > float(history(tmp_path / "out")[0]["rsum"])
 
 
+def encoded(run, out, corpus, tokens, split):
+    """Embeddings of a split by a trained run, whose folder has the vocabulary as the step leaves it."""
+    Vocabulary.read(corpus / "tokens").write(out)
+    places = tiny.artefacts(corpus)
+    read = {role: getattr(places, role) for role in ("corpus", "features", "eval_store", "encoder")}
+    return encode_run(run, run_folder=out, tokens=tokens, device=tiny.CPU, split=split, **read)
+
+
 @pytest.mark.parametrize("run", [tiny.FROZEN, tiny.LEGACY], ids=["frozen", "live"])
 def test_the_published_weights_are_those_of_the_best_epoch(corpus, tmp_path, run):
     run = tiny.change(run, schedule__epochs=4, schedule__learning_rate=0.03)
@@ -82,18 +91,7 @@ def test_the_published_weights_are_those_of_the_best_epoch(corpus, tmp_path, run
     rows = history(out)
     scores = [float(row["rsum"]) for row in rows]
     assert facts["best_epoch"] == scores.index(max(scores)) + 1
-    places = tiny.artefacts(corpus)
-    found = encode_run(
-        run,
-        run_folder=out,
-        corpus=places.corpus,
-        tokens=places.tokens,
-        features=places.features,
-        eval_store=places.eval_store,
-        encoder=places.encoder,
-        device=tiny.CPU,
-        split="val",
-    )
+    found = encoded(run, out, corpus, Tokens.load(corpus / "tokens"), "val")
     ranks = retrieval_ranks(
         found.image_embeddings, found.caption_embeddings, found.caption_to_image, found.similarity
     )
@@ -290,10 +288,10 @@ def test_out_of_memory_names_what_to_lower_and_what_it_takes_and_keeps_the_state
     ("run", "advice"),
     [
         (
-            tiny.change(tiny.FROZEN, loss__negative_set=24),
-            "Lower loss.negative_set (24), or schedule.batch_size",
+            tiny.change(tiny.FROZEN, schedule__negative_set=24),
+            "Lower schedule.negative_set (24), or schedule.batch_size",
         ),
-        (tiny.change(tiny.FROZEN, loss__negative_set=8), "Lower schedule.batch_size (16)."),
+        (tiny.change(tiny.FROZEN, schedule__negative_set=8), "Lower schedule.batch_size (16)."),
         (tiny.LEGACY, "schedule.batch_size (16), or take a smaller encoder than mini/vgg_mini"),
     ],
     ids=["beyond the batch", "within the batch", "live encoder"],
@@ -343,24 +341,14 @@ def test_out_of_memory_while_the_data_are_brought_says_where_else_they_may_lie()
 def test_out_of_memory_while_a_split_is_embedded_says_what_to_do(corpus, tmp_path, run):
     run = tiny.change(run, schedule__epochs=1)
     out, _ = run_in(tmp_path, run, tiny.data_of(run, corpus))
-    places = tiny.artefacts(corpus)
 
     class Greedy(Tokens):
         def padded(self, rows):
             return REFUSALS["numpy"]()
 
-    tokens = Tokens.load(places.tokens)
+    tokens = Tokens.load(corpus / "tokens")
     with pytest.raises(VseppError) as caught:
-        encode_run(
-            run,
-            run_folder=out,
-            corpus=places.corpus,
-            tokens=Greedy(tokens.ids, tokens.offsets),
-            features=places.features,
-            eval_store=places.eval_store,
-            encoder=places.encoder,
-            device=tiny.CPU,
-        )
+        encoded(run, out, corpus, Greedy(tokens.ids, tokens.offsets), "test")
     said = str(caught.value)
     assert said.startswith("run tiny, split test: out of memory on cpu (Unable to allocate")
     assert "128 images or captions are embedded at a time" in said

@@ -9,7 +9,7 @@ import torch
 from tiny_corpus import Killed, assert_same_results, history, killed_at, run_in, weights
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from vsepp.models.image import build_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise
 from vsepp.models.precision import fp32_products_in
 from vsepp.spec import RunSpec, from_json, to_json
@@ -17,8 +17,7 @@ from vsepp.training.batches import epoch_batches
 from vsepp.training.data import load_training_data
 from vsepp.training.epoch import step_inputs
 from vsepp.training.loop import train
-from vsepp.training.precision import EmbeddingInBf16
-from vsepp.training.step import loss_function, make_optimiser, train_step
+from vsepp.training.step import EmbeddingInBf16, RunLoss, make_optimiser, train_step
 
 
 def test_a_run_in_bf16_learns_like_one_in_fp32_and_keeps_its_weights_in_fp32(corpus, tmp_path):
@@ -138,7 +137,7 @@ def test_steps_on_a_gpu_are_in_the_runs_precision_and_validation_in_ieee_fp32(
         eval_inputs=watched("eval", data.eval_inputs),
     )
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    train(run, watching, tmp_path / "out", tmp_path / "state", cuda)
+    train(run, watching, tmp_path / "out", tmp_path / "state", cuda, {})
     assert seen == {"train": {in_steps}, "eval": {(False, False)}}
     assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == before
 
@@ -169,11 +168,12 @@ def test_a_step_in_bf16_on_a_gpu_makes_no_fp16_tensor_and_its_gru_is_in_fp32(cor
     model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size).to(cuda)
     states = []
     model.text.register_forward_hook(lambda module, given, state: states.append(state))
-    optimiser = make_optimiser(model, 0.01)
-    batch = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=0))
-    inputs = step_inputs(data, batch, 0, cuda)
+    loss = RunLoss.of(run, {}, cuda)
+    optimiser = make_optimiser(model, 0.01, loss)
+    drawn = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=0))
+    inputs = step_inputs(run, data, loss, drawn, 0, cuda)
     with fp32_products_in("bf16", cuda), Types() as types:
-        train_step(EmbeddingInBf16(model, cuda), optimiser, loss_function(run.loss), inputs, 2.0)
+        train_step(EmbeddingInBf16(model, cuda), optimiser, loss, inputs, 2.0)
     assert torch.bfloat16 in types.seen and torch.float16 not in types.seen
     assert states[0].dtype == torch.float32
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())

@@ -10,7 +10,7 @@ from vsepp.training import prefetch
 from vsepp.training.prefetch import depth_of, prefetched
 
 RUNS = {
-    "1C, few negatives": tiny.change(tiny.FROZEN, loss__negative_set=5),
+    "1C, few negatives": tiny.change(tiny.FROZEN, schedule__negative_set=5),
     "tape": tiny.RC,
     "inline": tiny.change(tiny.RC, rc_features="inline"),
     "dropout in the model": tiny.LEGACY,

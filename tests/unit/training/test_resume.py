@@ -21,10 +21,10 @@ pytestmark = pytest.mark.resume
 
 RUNS = {
     "1C": tiny.FROZEN,
-    "RC, negatives beyond the batch": tiny.change(tiny.RC, loss__negative_set=24),
-    "few negatives, curriculum": tiny.change(tiny.FROZEN, loss__negative_set=2, loss__curriculum=1 / 3),
+    "RC, negatives beyond the batch": tiny.change(tiny.RC, schedule__negative_set=24),
+    "few negatives, curriculum": tiny.change(tiny.FROZEN, schedule__negative_set=2, loss__curriculum=1 / 3),
     "masked": tiny.change(tiny.FROZEN, loss__name="sum_of_hinges", loss__mask_same_image=True),
-    "order": tiny.change(tiny.FROZEN, model__similarity="order", model__absolute=True),
+    "order": tiny.change(tiny.FROZEN, model__similarity__name="order", model__absolute=True),
     "legacy with dropout": tiny.LEGACY,
     "legacy with BN": tiny.change(tiny.LEGACY, encoder=tiny.ENCODERS["resnet"]),
 }
@@ -85,7 +85,7 @@ def written_at(path):
 
 
 def test_a_process_killed_at_random_moments_ends_bit_identical(corpus, tmp_path, processes):
-    run = tiny.change(tiny.LEGACY, schedule__epochs=24, loss__negative_set=24)
+    run = tiny.change(tiny.LEGACY, schedule__epochs=24, schedule__negative_set=24)
     out, state = tmp_path / "out", tmp_path / "state"
     checkpoint = state / FILE
     seed = int(time.time())
@@ -208,7 +208,7 @@ def test_with_all_checkpoints_damaged_training_starts_anew_and_says_so(corpus, t
         (
             tiny.change(tiny.FROZEN, loss__margin=0.3),
             {"code": "abc"},
-            "run.loss.margin: 0.2 in the checkpoint, 0.3",
+            "run.loss.margin: nothing in the checkpoint, 0.3",
         ),
         (tiny.FROZEN, {"code": "abd"}, "code: abc in the checkpoint, abd now"),
         (

@@ -1,17 +1,17 @@
 """Scores and loss of a batch hold matrices of pairs, and never a vector for each pair of pairs."""
 
-from dataclasses import replace
-
 import pytest
-import tiny_corpus as tiny
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from vsepp.components import component
-from vsepp.similarity.order import TILE_ON_CPU, TILE_ON_GPU
-from vsepp.training.step import StepInputs, loss_function
+from vsepp import components
+from vsepp.losses import Batch
+from vsepp.similarity import scorer
+from vsepp.similarity.order_violation import TILE_ON_CPU, TILE_ON_GPU
+from vsepp.spec import Component
 
 PAIRS, QUERIES, DIM = 512, 128, 256
+ORDER = [Component("order", {"form": form}) for form in ("squared", "root")]
 
 
 class Largest(TorchDispatchMode):
@@ -30,28 +30,28 @@ class Largest(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("loss", ["sum_of_hinges", "max_of_hinges"])
-@pytest.mark.parametrize(("similarity", "form"), [("dot", None), ("order", "squared"), ("order", "root")])
-def test_nothing_is_larger_than_the_embeddings_the_scores_or_a_tile(loss, similarity, form):
+@pytest.mark.parametrize("similarity", [Component("dot"), *ORDER], ids=str)
+def test_nothing_is_larger_than_the_embeddings_the_scores_or_a_tile(loss, similarity):
     embeddings = [torch.randn(PAIRS, DIM, requires_grad=True) for _ in range(2)]
     negatives = torch.randperm(PAIRS, generator=torch.Generator().manual_seed(0))
-    inputs = StepInputs(torch.empty(0), torch.empty(0), torch.empty(0), QUERIES, negatives, None, PAIRS)
-    spec = replace(tiny.FROZEN.loss, name=loss)
+    module, score = components.load("loss", loss), scorer(similarity)
     with Largest() as largest:
-        scores = component("vsepp.similarity", similarity, "scores")(*embeddings, form=form)
-        loss_function(spec)(scores, inputs).backward()
+        module.loss(score(*embeddings), batch=Batch(QUERIES, negatives)).backward()
     assert all(one.grad.abs().sum() > 0 for one in embeddings)
     # Positions among the candidates are int64, twice as large as scores.
     assert largest.size <= max(4 * PAIRS * DIM, 8 * PAIRS * PAIRS, 4 * TILE_ON_CPU)
     assert largest.size < 4 * QUERIES * PAIRS * DIM / 16
 
 
-@pytest.mark.parametrize("form", ["squared", "root"])
+@pytest.mark.parametrize("similarity", ORDER, ids=str)
 @pytest.mark.parametrize("negatives", [128, 512])
-def test_on_a_gpu_no_vector_is_made_for_each_pair_of_pairs_of_a_batch_of_the_papers_size(form, negatives):
+def test_on_a_gpu_no_vector_is_made_for_each_pair_of_pairs_of_a_batch_of_the_papers_size(
+    similarity, negatives
+):
     batch, dim = 128, 1024
     # Tensors of no device have shapes alone, and are cut as on a GPU.
     images, captions = (torch.empty(negatives, dim, device="meta", requires_grad=True) for _ in range(2))
     with Largest() as largest:
-        component("vsepp.similarity", "order", "scores")(images, captions, form=form).sum().backward()
+        scorer(similarity)(images, captions).sum().backward()
     assert largest.size == 4 * TILE_ON_GPU == 16 * 2**20
     assert largest.size <= 4 * batch * batch * dim / 4

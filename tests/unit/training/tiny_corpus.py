@@ -14,13 +14,14 @@ import pandas as pd
 import specs
 import torch
 from safetensors.torch import load_file
+from specs import change
 
 from vsepp.data.tables import write_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.features.extract import extract_features
 from vsepp.features.tape_writer import TapeJob, write_tape
-from vsepp.models.image import build_encoder, save_encoder
+from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.spec import CropSpec, RunSpec, from_json
 from vsepp.training.data import Artefacts, load_training_data
 from vsepp.training.loop import train
@@ -35,21 +36,11 @@ ENCODERS = {
     name: dataclasses.replace(specs.ENCODER, name=name, architecture=f"mini/{name}_mini")
     for name in ("vgg", "resnet")
 }
-MODEL = dataclasses.replace(specs.MODEL, word_dim=6, text_dim=10, joint_dim=10)
+MODEL = change(specs.MODEL, text__word_dim=6, text__dim=10, joint_dim=10)
 FROZEN = dataclasses.replace(specs.RUN, model=MODEL)
 RC = dataclasses.replace(FROZEN, trainset="RC", crop=CropSpec("RC", CROP))
 LEGACY = dataclasses.replace(RC, encoder_mode="legacy")
 FINETUNED = dataclasses.replace(RC, id="tiny-ft", finetune_from="tiny")
-
-
-def change(run, **changes):
-    """A run with other values; `schedule__epochs=1` reaches into a part of it."""
-    for key, value in changes.items():
-        part, _, inner = key.partition("__")
-        if inner:
-            value = dataclasses.replace(getattr(run, part), **{inner: value})
-        run = dataclasses.replace(run, **{part: value})
-    return run
 
 
 def tables():
@@ -151,8 +142,9 @@ def killed_at(data, call, source="train_inputs"):
     return dataclasses.replace(data, **{source: inputs})
 
 
-def run_in(folder, run, data, init_from=None, **options):
-    facts = train(run, data, folder / "out", folder / "state", CPU, init_from, **options)
+def run_in(folder, run, data, init_from=None, folders=None, **options):
+    folders = folders or ({} if init_from is None else {"init_from": init_from})
+    facts = train(run, data, folder / "out", folder / "state", CPU, folders, **options)
     return folder / "out", facts
 
 
@@ -163,7 +155,7 @@ def train_alone(spec, corpus, out, state, largest_file=None):
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
     run = from_json(RunSpec, spec)
-    train(run, data_of(run, Path(corpus)), Path(out), Path(state), CPU, checkpoint_seconds=0)
+    train(run, data_of(run, Path(corpus)), Path(out), Path(state), CPU, {}, checkpoint_seconds=0)
 
 
 def weights(folder):

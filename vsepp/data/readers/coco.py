@@ -13,10 +13,14 @@ from typing import Any
 
 from pycocotools.coco import COCO
 
-from vsepp.data.problems import refuse
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, list_of, parsed_json
 from vsepp.data.readers import karpathy
+from vsepp.errors import refuse
 from vsepp.spec import CorpusSpec
+
+CITATION = (
+    "Lin et al., 2014: Microsoft COCO: common objects in context; Chen et al., 2015: Microsoft COCO captions"
+)
 
 _PART = re.compile(r"(train|val)2014")
 

@@ -10,11 +10,13 @@ import logging
 import re
 from pathlib import PurePosixPath
 
-from vsepp.data.problems import refuse
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, decoded, lines_of
+from vsepp.errors import refuse
 from vsepp.spec import CorpusSpec
 
 log = logging.getLogger("vsepp")
+
+CITATION = "Hodosh, Young and Hockenmaier, 2013: Framing image description as a ranking task"
 
 CAPTIONS = "Flickr8k.token.txt"
 LISTS = {

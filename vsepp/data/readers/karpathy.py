@@ -9,9 +9,11 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from vsepp.data.problems import refuse
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, list_of, parsed_json
+from vsepp.errors import refuse
 from vsepp.spec import SPLITS, CorpusSpec
+
+CITATION = "Karpathy and Fei-Fei, 2015: Deep visual-semantic alignments for generating image descriptions"
 
 
 class Entry(NamedTuple):

@@ -11,11 +11,12 @@ import numpy as np
 
 from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
-from vsepp.data.problems import refuse
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFile, RawFiles, decoded, lines_of
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, refuse
 from vsepp.runtime.progress import track
 from vsepp.spec import CorpusSpec
+
+CITATION = "Faghri, Fleet, Kiros and Fidler, 2018: VSE++, features released with its code"
 
 ROLE = "folder"
 # What the files call a split → what we call it, in the order of the images table.

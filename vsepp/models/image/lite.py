@@ -15,7 +15,9 @@ import torch
 from torch import nn
 
 from vsepp.errors import VseppError
-from vsepp.models.image.base import CutNetwork
+from vsepp.models.encoder import CutNetwork
+
+CITATION = "Tan and Le, 2019: EfficientNet: rethinking model scaling for convolutional neural networks"
 
 DIM = 1280
 
@@ -25,8 +27,8 @@ def architectures() -> list[str]:
     return [f"efficientnet_lite{number}" for number in range(5)]
 
 
-def build(name: str, input_size: int) -> CutNetwork:
-    """Make the network `name` for inputs of `input_size` pixels; random weights under torch's seed."""
+def build(name: str, input_size: int, options: object = None) -> CutNetwork:
+    """Make the network `name` for inputs of `input_size` pixels, without options; random weights under torch's seed."""
     package = _package("efficientnet_lite_pytorch", name)
     # The padding of each layer is fixed by the size of the input.
     network = package.EfficientNet.from_name(name.replace("_", "-"), image_size=input_size)
@@ -35,7 +37,7 @@ def build(name: str, input_size: int) -> CutNetwork:
     return CutNetwork(network, DIM, ("_fc.",))
 
 
-def published(name: str, weights: str, input_size: int) -> CutNetwork:
+def published(name: str, weights: str, input_size: int, options: object = None) -> CutNetwork:
     """Make the network `name` with the weights of its pip package; `weights` must be `pip`.
 
     Raises

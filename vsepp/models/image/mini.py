@@ -11,7 +11,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from vsepp.models.image.base import CutNetwork
+from vsepp.models.encoder import CutNetwork
 
 DIM = 128
 # VGG19 drops half of 4,096 units; of 128 units that leaves too little to learn surfaces and tones from.
@@ -23,8 +23,8 @@ def architectures() -> list[str]:
     return ["resnet_mini", "vgg_mini"]
 
 
-def build(name: str, input_size: int) -> CutNetwork:
-    """Make the network `name` with random weights, under torch's seed; `input_size` does not matter to it."""
+def build(name: str, input_size: int, options: object = None) -> CutNetwork:
+    """Make the network `name` with random weights, under torch's seed, for inputs of any size; it has no options."""
     network = {"resnet_mini": resnet_mini, "vgg_mini": vgg_mini}[name]()
     for module in network.modules():
         # He et al. (2015): without batch normalisation, torch's default scale lets the activations fade.

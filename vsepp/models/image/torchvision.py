@@ -14,7 +14,12 @@ from typing import Any
 from torch import nn
 
 from vsepp.errors import VseppError
-from vsepp.models.image.base import CutNetwork
+from vsepp.models.encoder import CutNetwork
+
+CITATION = (
+    "Simonyan and Zisserman, 2015: Very deep convolutional networks for large-scale image recognition (VGG); "
+    "He, Zhang, Ren and Sun, 2016: Deep residual learning for image recognition (ResNet); weights of torchvision"
+)
 
 _AUXILIARY = ("aux1.", "aux2.", "AuxLogits.")
 
@@ -26,17 +31,17 @@ def architectures() -> list[str]:
     return torchvision.models.list_models(module=torchvision.models)
 
 
-def build(name: str, input_size: int) -> CutNetwork:
-    """Make the network `name` for inputs of `input_size` pixels; random weights under torch's seed."""
+def build(name: str, input_size: int, options: object = None) -> CutNetwork:
+    """Make the network `name` for inputs of `input_size` pixels, without options; random weights under torch's seed."""
     import torchvision
 
-    options = _options(name, input_size)
-    if "aux_logits" in options:
-        options["init_weights"] = True
-    return cut(torchvision.models.get_model(name, weights=None, **options))
+    arguments = _arguments(name, input_size)
+    if "aux_logits" in arguments:
+        arguments["init_weights"] = True
+    return cut(torchvision.models.get_model(name, weights=None, **arguments))
 
 
-def published(name: str, weights: str, input_size: int) -> CutNetwork:
+def published(name: str, weights: str, input_size: int, options: object = None) -> CutNetwork:
     """Make the network `name` with the weights that torchvision publishes, downloaded once.
 
     Parameters
@@ -47,6 +52,8 @@ def published(name: str, weights: str, input_size: int) -> CutNetwork:
         `torchvision/<entry of its weights enumeration>`: `torchvision/IMAGENET1K_V1`, `torchvision/DEFAULT`.
     input_size
         Pixels.
+    options
+        It has none.
 
     Raises
     ------
@@ -63,7 +70,7 @@ def published(name: str, weights: str, input_size: int) -> CutNetwork:
             f"{', '.join(f'torchvision/{known}' for known in entries)}"
         )
     try:
-        model = torchvision.models.get_model(name, weights=entries[entry], **_options(name, input_size))
+        model = torchvision.models.get_model(name, weights=entries[entry], **_arguments(name, input_size))
     except (urllib.error.URLError, OSError) as error:
         raise VseppError(
             f"encoder torchvision/{name}: could not download {entries[entry].url}: {error}. Fetch that file "
@@ -75,7 +82,7 @@ def published(name: str, weights: str, input_size: int) -> CutNetwork:
     return cut(model)
 
 
-def _options(name: str, input_size: int) -> dict[str, Any]:
+def _arguments(name: str, input_size: int) -> dict[str, Any]:
     if name.startswith("vit_"):
         # Its position embeddings are made for one size.
         return {"image_size": input_size}

@@ -1,4 +1,10 @@
-"""Text encoders: one module each, with a class `TextEncoder`.
+"""Text encoders: one module each, found by its name (`vsepp.components`).
 
-`TextEncoder(vocabulary_size, word_dim, text_dim)` maps tokens to ψ(c; θ_ψ), the state before W_g (Eq. 2).
+A module has
+
+- `Options`, a frozen dataclass; its `dim` is D_ψ, the size of the state before W_g (Eq. 2);
+- `class TextEncoder(torch.nn.Module)`, made as `TextEncoder(vocabulary_size, options)`: maps `ids`, int64
+  `(n, longest)` from `<start>` to `<end>`, and `lengths`, int64 `(n,)` on the CPU, to ψ(c; θ_ψ), `(n, dim)`. Its weights
+  may have any names;
+- `CITATION`: where it comes from.
 """

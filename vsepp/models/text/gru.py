@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from vsepp.data.placed import upload
 from vsepp.models.text.packed_gru import last_states
+from vsepp.runtime.placing import upload
+
+CITATION = "Kiros, Salakhutdinov and Zemel, 2014: Unifying visual-semantic embeddings with multimodal neural language models"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Sizes of the text encoder."""
+
+    word_dim: int = 300
+    """Size of a word embedding."""
+    dim: int = 1024
+    """D_ψ, size of the GRU's state."""
+
+    def __post_init__(self) -> None:
+        if self.word_dim < 1:
+            raise ValueError(f"word_dim: got {self.word_dim}; expected at least 1")
+        if self.dim < 1:
+            raise ValueError(f"dim: got {self.dim}; expected at least 1")
 
 
 class TextEncoder(nn.Module):
@@ -20,16 +40,14 @@ class TextEncoder(nn.Module):
     ----------
     vocabulary_size
         Number of words, the special tokens included.
-    word_dim
-        Size of a word embedding.
-    text_dim
-        D_ψ, size of the GRU's state.
+    options
+        See `Options`.
     """
 
-    def __init__(self, vocabulary_size: int, word_dim: int, text_dim: int) -> None:
+    def __init__(self, vocabulary_size: int, options: Options = Options()) -> None:
         super().__init__()
-        self.words = nn.Embedding(vocabulary_size, word_dim)
-        self.gru = nn.GRU(word_dim, text_dim)
+        self.words = nn.Embedding(vocabulary_size, options.word_dim)
+        self.gru = nn.GRU(options.word_dim, options.dim)
         nn.init.uniform_(self.words.weight, -0.1, 0.1)
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
@@ -45,7 +63,7 @@ class TextEncoder(nn.Module):
         Returns
         -------
         torch.Tensor
-            `(n, text_dim)`, in the order of the captions.
+            `(n, dim)`, in the order of the captions.
         """
         # Packing leaves the padding out, so the GRU does no work for it and each caption ends at its `<end>`.
         # Sorted here: torch, given unsorted captions, makes the host wait for the GPU to take their order.

@@ -1,4 +1,4 @@
-"""The GRU of CPUs against torch's own, values and gradients."""
+"""The GRU of a text encoder, by hand and, on a CPU, against torch's own: values and gradients."""
 
 import pytest
 import torch
@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from vsepp.models.text.gru import TextEncoder
+from vsepp import components
+from vsepp.errors import VseppError
+from vsepp.models.text.gru import Options, TextEncoder
 from vsepp.models.text.packed_gru import _plan
+from vsepp.spec import Component
 
 WORDS, WORD_DIM, DIM = 12, 5, 7
 RAGGED = [3, 1, 9, 2, 2, 9, 1, 4]
@@ -23,7 +26,7 @@ def captions_of(lengths, seed=0):
 
 def encoder_of(dtype=torch.float64, dim=DIM):
     torch.manual_seed(0)
-    return TextEncoder(WORDS, WORD_DIM, dim).to(dtype)
+    return TextEncoder(WORDS, Options(WORD_DIM, dim)).to(dtype)
 
 
 def torchs_own(encoder, ids, lengths):
@@ -48,6 +51,42 @@ def assert_torchs_own(encoder, ids, lengths, **tolerance):
     assert expected[1].abs().max() > 1e-2
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, **tolerance)
+
+
+def gru_by_hand(encoder, ids):
+    """State after the last of `ids`: Cho et al. (2014), with the gates in torch's order."""
+    weights = dict(encoder.gru.named_parameters())
+    state = torch.zeros(encoder.gru.hidden_size)
+    for word in ids:
+        from_word = weights["weight_ih_l0"] @ encoder.words.weight[word] + weights["bias_ih_l0"]
+        from_state = weights["weight_hh_l0"] @ state + weights["bias_hh_l0"]
+        (xr, xz, xn), (hr, hz, hn) = from_word.chunk(3), from_state.chunk(3)
+        reset, update = torch.sigmoid(xr + hr), torch.sigmoid(xz + hz)
+        state = (1 - update) * torch.tanh(xn + reset * hn) + update * state
+    return state
+
+
+def test_a_caption_is_the_state_at_its_last_token_whatever_its_place_and_padding():
+    encoder = encoder_of(torch.float32)
+    captions = [[1, 9, 2], [1, 5, 6, 7, 2], [1, 2], [1, 8, 8, 2]]
+    ids = torch.full((4, 6), 3)  # padded with a word that would be noticed
+    for row, caption in enumerate(captions):
+        ids[row, : len(caption)] = torch.tensor(caption)
+    found = encoder(ids, torch.tensor([len(caption) for caption in captions]))
+    torch.testing.assert_close(found, torch.stack([gru_by_hand(encoder, caption) for caption in captions]))
+
+
+def test_word_embeddings_start_uniform_between_minus_and_plus_a_tenth():
+    torch.manual_seed(0)
+    weights = TextEncoder(2000, Options(50, 4)).words.weight
+    assert weights.abs().max() <= 0.1
+    assert weights.std().item() == pytest.approx(0.2 / 12**0.5, rel=0.02)
+
+
+def test_words_that_do_not_occur_get_no_gradient():
+    encoder = encoder_of()
+    encoder(torch.tensor([[1, 4, 2], [1, 2, 9]]), torch.tensor([3, 2])).sum().backward()
+    assert torch.nonzero(encoder.words.weight.grad.abs().sum(1)).flatten().tolist() == [1, 2, 4]
 
 
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=8), seed=st.integers(0, 99))
@@ -138,7 +177,7 @@ def test_states_without_a_gradient_are_those_of_a_training_step():
 
 def test_weights_have_the_names_and_first_values_of_torchs_gru():
     torch.manual_seed(5)
-    encoder = TextEncoder(WORDS, WORD_DIM, DIM)
+    encoder = TextEncoder(WORDS, Options(WORD_DIM, DIM))
     torch.manual_seed(5)
     nn.Embedding(WORDS, WORD_DIM)
     stock = nn.GRU(WORD_DIM, DIM)
@@ -152,3 +191,16 @@ def test_a_gpu_gives_the_states_of_a_cpu():
     encoder, (ids, lengths) = encoder_of(torch.float32, 64), captions_of(RAGGED)
     expected = encoder(ids, lengths)
     torch.testing.assert_close(encoder.cuda()(ids.cuda(), lengths).cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("component", "said"),
+    [
+        (Component("transformer"), "no text encoder is named 'transformer'; there are gru"),
+        (Component("gru", {"dim": 0}), "dim: got 0; expected at least 1; its options are word_dim, dim"),
+        (Component("gru", {"word_dim": -1}), "word_dim: got -1; expected at least 1"),
+    ],
+)
+def test_unknown_text_encoders_and_sizes_are_refused(component, said):
+    with pytest.raises(VseppError, match=said):
+        components.options("text encoder", component)

@@ -1,4 +1,4 @@
-"""Binary files that are there whole or not at all."""
+"""Files that are there whole or not at all."""
 
 from __future__ import annotations
 
@@ -21,3 +21,9 @@ def whole_file(path: Path) -> Iterator[Path]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, as UTF-8."""
+    with whole_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")

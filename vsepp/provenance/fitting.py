@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ def spec_of(folder: Path) -> RunSpec:
         Where it is not the folder of a run.
     """
     if not (folder / CONFIG).is_file():
-        raise VseppError(f"{folder}: no {CONFIG}; expected the folder of a trained run, or give its --spec")
+        raise VseppError(f"{folder}: no {CONFIG}; expected the folder of a trained run, or give its spec")
     return from_json(RunSpec, str(folder / CONFIG))
 
 
@@ -39,8 +38,8 @@ def require_trained(run: RunSpec, folder: Path) -> dict[str, Any]:
     if not (folder / MANIFEST).is_file():
         raise VseppError(f"{folder}: no {MANIFEST}; expected the folder of a trained run")
     manifest = require_intact(folder)
-    wanted = _plain(run)
-    differing = sorted(key for key in wanted if manifest["spec"].get(key) != wanted[key])
+    wanted, found = to_dict(run), manifest["spec"]
+    differing = sorted(key for key in wanted.keys() | found.keys() if found.get(key) != wanted.get(key))
     if differing:
         raise VseppError(
             f"{folder}: trained with other values of {', '.join(differing)} than the spec asks for; train {run.id} again"
@@ -85,7 +84,7 @@ def _require_vocabulary(tokens: Path, folder: Path) -> None:
     if found != wanted:
         raise VseppError(
             f"{tokens}: its word ids are of another vocabulary than that of {folder}: expected digest {wanted[:12]} of "
-            f"{VOCABULARY}, got {found[:12]}. Leave --tokens out, and they are made with the run's own"
+            f"{VOCABULARY}, got {found[:12]}. Give none, and they are made with the run's own"
         )
 
 
@@ -101,7 +100,7 @@ def _require_features(
             f"{kind[not computed]}; give it features of that kind"
         )
     if computed:
-        for key, wanted in (("encoder", _plain(run.encoder)), ("crop", _plain(run.eval_crop))):
+        for key, wanted in (("encoder", to_dict(run.encoder)), ("crop", to_dict(run.eval_crop))):
             if (found := manifest["spec"][key]) != wanted:
                 raise VseppError(
                     f"{features}: made with another {key} than {folder} was trained for: {_difference(wanted, found)}. "
@@ -123,10 +122,10 @@ def _require_encoder(made: Mapping[str, Any], folder: Path, artefact: Path, foun
 
 def _require_store(run: RunSpec, folder: Path, store: Path, corpus: Path) -> None:
     manifest = read_manifest(store)
-    if manifest["spec"] != _plain(run.eval_store):
+    if manifest["spec"] != to_dict(run.eval_store):
         raise VseppError(
             f"{store}: its images were resized in another way than those of {folder}: "
-            f"{_difference(_plain(run.eval_store), manifest['spec'])}. Make it again (vsepp store) with the eval_store in "
+            f"{_difference(to_dict(run.eval_store), manifest['spec'])}. Make it again (vsepp store) with the eval_store in "
             f"{folder / CONFIG}"
         )
     _require_corpus(manifest, "images", store, corpus)
@@ -142,11 +141,6 @@ def _require_corpus(manifest: Mapping[str, Any], role: str, artefact: Path, corp
         )
 
 
-def _plain(spec: Any) -> dict[str, Any]:
-    """A spec as a manifest holds it: JSON has no tuples."""
-    return json.loads(json.dumps(to_dict(spec)))
-
-
 def _difference(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    keys = [key for key in wanted if found.get(key) != wanted[key]]
-    return "; ".join(f"expected {key} {wanted[key]!r}, got {found.get(key)!r}" for key in keys)
+    keys = sorted(key for key in wanted.keys() | found.keys() if found.get(key) != wanted.get(key))
+    return "; ".join(f"expected {key} {wanted.get(key)!r}, got {found.get(key)!r}" for key in keys)

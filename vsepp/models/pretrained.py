@@ -8,8 +8,9 @@ from pathlib import Path
 
 import torch
 
+from vsepp import components
 from vsepp.errors import VseppError
-from vsepp.models.image import ImageEncoder, build_encoder, family_of, load_state
+from vsepp.models.encoder import ImageEncoder, build_encoder, family_of, load_state
 from vsepp.provenance.digests import file_digest
 from vsepp.spec import EncoderSpec
 
@@ -49,11 +50,11 @@ def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:
     if Path(spec.weights).suffix in _FILES:
         raise VseppError(
             f"encoder {spec.name!r}: weights {spec.weights!r} are a path, which would make the encoder depend on "
-            f"where its file lies; name them 'file/{Path(spec.weights).name}' and give the path with --weights"
+            f"where its file lies; name them 'file/{Path(spec.weights).name}' and give the path apart from the spec"
         )
     if spec.weights == "random":
         return build_encoder(spec)
-    family, architecture = family_of(spec.architecture)
+    family, architecture = family_of(spec)
     if spec.weights != "pip" and source != "torchvision":
         raise VseppError(
             f"encoder {spec.name!r}: cannot import weights {spec.weights!r}; expected 'file/<name>', "
@@ -64,14 +65,15 @@ def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:
             f"encoder {spec.name!r}: there are no published weights {spec.weights!r} of "
             f"{spec.architecture!r}; expected 'scenes', 'random' or 'file/<name>'"
         )
-    return ImageEncoder(spec, family.published(architecture, spec.weights, spec.input_size))
+    options = components.options("image encoder", spec.family)
+    return ImageEncoder(spec, family.published(architecture, spec.weights, spec.input_size, options))
 
 
 def _from_file(spec: EncoderSpec, name: str, file: Path | None) -> ImageEncoder:
     if file is None:
         raise VseppError(
-            f"encoder {spec.name!r}: its weights are the file {name!r}, but no path was given; say where it "
-            "lies with --weights"
+            f"encoder {spec.name!r}: its weights are the file {name!r}, but no path was given; say where "
+            "it lies"
         )
     if file.is_file():  # else `read_state` says that it is missing
         for promised in dict.fromkeys((Path(name).name, file.name)):
@@ -104,7 +106,7 @@ def check_sum(file: Path, name: str) -> None:
 def read_state(path: Path) -> dict[str, torch.Tensor]:
     """Read a state dict from a .safetensors file, or from a .pth or .pt file without executing any pickle."""
     if not path.is_file():
-        raise VseppError(f"{path}: no such file of weights; fetch it, or say where it lies with --weights")
+        raise VseppError(f"{path}: no such file of weights; fetch it, or say where it lies")
     if path.suffix not in _FILES:
         raise VseppError(
             f"{path}: cannot tell what it holds; expected a name that ends in {', '.join(_FILES)}"

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from vsepp.data.out_of_memory import is_out_of_memory
 from vsepp.errors import VseppError
+from vsepp.runtime.memory import is_out_of_memory
 from vsepp.spec import EncoderSpec
 
 

@@ -1,8 +1,8 @@
-"""Results of the checked-out commit: fetched by DVC, verified, and declared done to Snakemake."""
+"""Versions of results: those of the checked-out commit, fetched by DVC, verified and declared done; models that are here."""
 
 from __future__ import annotations
 
-import argparse
+import json
 import logging
 import subprocess
 import sys
@@ -13,67 +13,120 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from vsepp.cli.common import add_step
-from vsepp.cli.verify import PHASES, require_versionable, verify_plan
+from vsepp.config.plan import Plan, seeded
 from vsepp.errors import VseppError
+from vsepp.provenance.artefacts import PHASES
+from vsepp.provenance.known import KNOWN, KnownDigests
+from vsepp.provenance.manifest import MANIFEST, artefact_digest, dirty_parts, read_manifest
+from vsepp.provenance.verify import verify_all
 
 if TYPE_CHECKING:
     from dvc.repo import Repo
 
-    from vsepp.config import Plan
-
 log = logging.getLogger("vsepp")
+SAFE_CACHE_TYPES = ("reflink", "copy")
 LOCK = Path("dvc.lock")
 _TARGETS = tuple(f"all_{phase}" for phase in PHASES)
 _DVC_LOGS = ("dvc", "dvc_data", "dvc_objects")
 _SNAKEMAKE_LOCKS = Path(".snakemake") / "locks"
 
 
-def add_steps(steps: Any) -> None:
-    """Add `sync`."""
-    parser = add_step(
-        steps,
-        "sync",
-        sync,
-        "get the results of the checked-out commit, verify them, and tell Snakemake that they are done",
-    )
-    parser.add_argument("--remote", metavar="NAME", help="where to get them, instead of the default remote")
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="overwrite results here that no version holds, such as an unfinished run",
-    )
-    parser.add_argument("--jobs", type=int, help="files that are fetched at a time")
-    parser.add_argument("--params", type=Path, default=Path("params"), help="folder of the parameters")
+def sync(plan: Plan, *, remote: str | None = None, force: bool = False, jobs: int | None = None) -> int:
+    """Fetch the results of the checked-out commit, verify them, and tell Snakemake that they are done.
 
+    Nothing is touched, and so declared done, unless all of it verifies.
 
-def sync(given: argparse.Namespace) -> None:
-    """Fetch, verify and touch. Nothing is touched, and so declared done, unless all of it verifies."""
-    from vsepp.config import make_plan
-    from vsepp.reporting.entry import DEFAULT_VARIANT, write_entry
+    Parameters
+    ----------
+    plan
+        What the commit's parameters make.
+    remote
+        Where to get the results, instead of the default remote.
+    force
+        Overwrite results here that no version holds, such as an unfinished run.
+    jobs
+        Files that are fetched at a time.
 
-    plan = make_plan(given.params)
-    require_versionable(plan, "results")
-    _require_version(plan)
+    Returns
+    -------
+    int
+        How many artefacts were verified.
+
+    Raises
+    ------
+    VseppError
+        Where the commit has no version of these results, nothing can be fetched, or what was fetched does not verify.
+    """
+    require_versionable(plan)
+    _require_version(str(plan.reports))
     with _alone() as repo:
-        _fetch(repo, given)
-        verified, mismatches, _ = verify_plan(plan)
+        _fetch(repo, remote, force, jobs)
+        known = KnownDigests(KNOWN)
+        verified, mismatches = verify_all(plan.table.values(), known)
+        known.save()
         if mismatches:
-            for mismatch in mismatches:
-                print(mismatch)
+            print(*mismatches, sep="\n")
             raise VseppError(
                 f"{len(mismatches)} artefacts are not what preset {plan.preset}, fidelity {plan.variant} of this commit "
                 "would make, see above, so nothing was declared done. Was dvc.lock committed after `dvc repro` with these "
                 "parameters and this code? If so, and files here were changed: vsepp sync --force"
             )
         _touch()
-    if plan.variant == DEFAULT_VARIANT:
-        write_entry(plan.report)
-    print(f"{verified} artefacts fetched and verified; the page is {plan.report}/index.html")
+    return verified
 
 
-def _require_version(plan: Plan) -> None:
-    """Refuse a commit whose dvc.lock holds no results of this plan, before anything here is changed."""
+def require_versionable(plan: Plan) -> None:
+    """Refuse a variant whose folder dvc.yaml does not name, and a cache that spoils results.
+
+    Raises
+    ------
+    VseppError
+        Naming the key that must go.
+    """
+    if plan.variant != plan.parameters.settings.fidelity:
+        raise VseppError(
+            f"params/config.yaml: label is {plan.variant!r}, but dvc.yaml versions results/<preset>/<fidelity>: set label to "
+            "null, or leave this variant to Snakemake alone"
+        )
+    require_copies(Path(".dvc"))
+
+
+def require_copies(folder: Path) -> None:
+    """Refuse a DVC cache of hard or symbolic links.
+
+    DVC replaces such links by copies before a phase runs, with new times, by which Snakemake takes stale results for
+    fresh ones.
+
+    Parameters
+    ----------
+    folder
+        `.dvc`; where it is missing, DVC is not used.
+
+    Raises
+    ------
+    VseppError
+        Naming the file that sets it, and the command that mends it.
+    """
+    if not folder.is_dir():
+        return
+    from dvc.config import Config
+
+    config = Config(str(folder))
+    types = config["cache"].get("type") or []
+    if links := [kind for kind in types if kind not in SAFE_CACHE_TYPES]:
+        level = next(
+            at for at in ("local", "repo", "global", "system") if config.read(at)["cache"].get("type")
+        )
+        option = {"repo": "project"}.get(level, level)
+        raise VseppError(
+            f"{config.files[level]}: cache.type is {', '.join(types)}, expected only {' and '.join(SAFE_CACHE_TYPES)}: DVC "
+            f"gives {links[0]}s new times, after which Snakemake keeps stale results. Mend it: "
+            f"dvc config --{option} cache.type reflink,copy && dvc checkout --relink"
+        )
+
+
+def _require_version(wanted: str) -> None:
+    """Refuse a commit whose dvc.lock holds no such reports, before anything here is changed."""
     if not LOCK.is_file():
         raise VseppError(
             f"{LOCK}: missing, so this commit has no version of any results; make one: dvc repro"
@@ -85,7 +138,6 @@ def _require_version(plan: Plan) -> None:
         raise VseppError(
             f"{LOCK}: cannot be read ({error}); get it back (git checkout {LOCK}) or make it anew: dvc repro"
         ) from error
-    wanted = str(plan.report)
     if wanted not in kept:
         reports = sorted(path for path in kept if path.startswith("reports/")) or ["no finished results"]
         raise VseppError(
@@ -130,18 +182,18 @@ def _alone() -> Iterator[Repo]:
         yield repo
 
 
-def _fetch(repo: Repo, given: argparse.Namespace) -> None:
+def _fetch(repo: Repo, wished: str | None, force: bool, jobs: int | None) -> None:
     """From the remote, or from the local cache where there is none."""
-    remote = given.remote or repo.config["core"].get("remote")
+    remote = wished or repo.config["core"].get("remote")
     # By name: without names, DVC also deletes what it once checked out for another preset.
     stages = list(PHASES)
     try:
         with _short_log():
             if remote:
-                repo.pull(stages, jobs=given.jobs, remote=given.remote, force=given.force)
+                repo.pull(stages, jobs=jobs, remote=wished, force=force)
             else:
                 log.info("no default remote (dvc remote add --default): taking what the local cache has")
-                repo.checkout(stages, force=given.force)
+                repo.checkout(stages, force=force)
     except Exception as error:  # of DVC, of the plugin for this kind of remote, or of the network
         raise VseppError(f"{_explanation(error, remote)}\nNothing was declared done") from error
 
@@ -210,3 +262,54 @@ def _touch() -> None:
             f"snakemake --touch: ended with status {done.returncode}, see above. The results are here and verified, but "
             "Snakemake does not know all of them as done; sync again once this is mended"
         )
+
+
+def list_models(plan: Plan) -> list[dict[str, Any]]:
+    """Models of a plan that are there, an entry for each protocol that they were evaluated under.
+
+    Returns
+    -------
+    list
+        `run`, `seed`, `folder`, `digest` (first twelve digits of that of the weights), `commit` (with `+` where some
+        code or parameters were not committed), `uncommitted` (what of its making that was: `itself`, or roles such as `features`),
+        `best_epoch`, `megabytes`, and `protocol`, `i2t_r1`, `t2i_r1`, `rsum`, which are `None`
+        where the model was not evaluated since it was trained.
+    """
+    found = []
+    for name, model in plan.models.items():
+        for seed in model.specs:
+            evaluation = plan.table["evaluation", seeded(name, seed)]
+            folder = evaluation.inputs["run"]
+            weights = folder / "model.safetensors"
+            if not (folder / MANIFEST).is_file() or not weights.is_file():  # not trained, or not to its end
+                continue
+            manifest = read_manifest(folder)
+            entry = {
+                "run": name,
+                "seed": seed,
+                "folder": str(folder),
+                "digest": manifest["outputs"]["model.safetensors"][:12],
+                "commit": str(manifest["git"]["commit"])[:10] + ("+" if dirty_parts(manifest) else ""),
+                "uncommitted": dirty_parts(manifest),
+                "best_epoch": manifest["facts"].get("best_epoch"),
+                "megabytes": weights.stat().st_size / 1e6,
+            }
+            metrics = evaluation.folder / "metrics.json"
+            found += [{**entry, **scores} for scores in _scores(metrics, folder)]
+    return found
+
+
+def _scores(metrics: Path, run: Path) -> list[dict[str, Any]]:
+    """Recalls under each protocol, of this very model: those of an earlier training of it are no recalls of it."""
+    if not metrics.is_file() or read_manifest(metrics)["inputs"].get("run") != artefact_digest(run):
+        return [dict.fromkeys(("protocol", "i2t_r1", "t2i_r1", "rsum"))]
+    content = json.loads(metrics.read_text(encoding="utf-8"))
+    return [
+        {
+            "protocol": protocol,
+            "i2t_r1": values["image_to_text"]["r1"],
+            "t2i_r1": values["text_to_image"]["r1"],
+            "rsum": values["rsum"],
+        }
+        for protocol, values in content.items()
+    ]

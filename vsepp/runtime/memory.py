@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 
 from vsepp.errors import VseppError
+from vsepp.runtime.progress import bytes_text
 
 # torch has a class for GPUs only; its allocator on the host and the libraries below it say it in words, and the compiler
 # names the error that it met.
@@ -23,9 +24,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 @contextmanager
-def out_of_memory_explained(
-    what: str, device: torch.device, explanation: Callable[[], str]
-) -> Iterator[None]:
+def out_of_memory_explained(what: str, device: torch.device, lower: Sequence[str]) -> Iterator[None]:
     """Turn a refusal of memory into an error that says what to lower; other failures pass.
 
     Parameters
@@ -34,8 +33,8 @@ def out_of_memory_explained(
         What was computed, in a few words.
     device
         Where.
-    explanation
-        What it needs, what there is, and what to lower, in whole sentences; asked for after the failure.
+    lower
+        What to change, each in a few words, the best first: `lower schedule.batch_size, now 128`.
 
     Raises
     ------
@@ -50,27 +49,21 @@ def out_of_memory_explained(
         lines = str(error).splitlines()
         telling = [line for line in lines if any(word in line for word in _WORDS)]
         reason = next(iter([*telling, *lines]), type(error).__name__)
-        raise VseppError(f"{what}: out of memory on {device} ({reason.strip()}). {explanation()}") from error
+        advice = "; or ".join([*lower, "end what else takes memory here"])
+        raise VseppError(
+            f"{what}: out of memory on {device} ({reason.strip()}); {_memory_there(device)}. "
+            f"{advice[0].upper()}{advice[1:]}. Then run the same command again: it goes on from what is kept"
+        ) from error
 
 
-def memory_there(device: torch.device) -> str:
-    """What a GPU or the machine has, in words."""
+def _memory_there(device: torch.device) -> str:
+    """What a GPU or the machine has, and what this process took of it at most, in words."""
     if device.type == "cuda":
         free, there = torch.cuda.mem_get_info(device)
-        return f"the GPU has {gib(there)}, of which {gib(free)} are free of all processes"
+        peak = bytes_text(torch.cuda.max_memory_allocated(device))
+        return (
+            f"this process took {peak} at most; of the GPU's {bytes_text(there)}, {bytes_text(free)} are free"
+        )
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return f"this process has used {gib(peak)} at most; the machine has {gib(there)}"
-
-
-def move_data_off(resident: Mapping[str, int]) -> str:
-    """What to set where data lie on a GPU, data → their bytes: without an end, or nothing where none do."""
-    if not resident:
-        return ""
-    data = ", ".join(f"{what}, {gib(size)}" for what, size in resident.items())
-    return f"On the GPU lie data too ({data}): set resources.data_on (--data-on) to pinned"
-
-
-def gib(size: float) -> str:
-    """Bytes in GiB."""
-    return f"{size / 2**30:.2f} GiB"
+    return f"this process took {bytes_text(peak)} at most; the machine has {bytes_text(there)}"

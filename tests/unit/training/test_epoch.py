@@ -1,7 +1,7 @@
 import pytest
 
-from vsepp.spec import LossSpec, ScheduleSpec
-from vsepp.training.schedule import learning_rate, legacy_training_mode, loss_name
+from vsepp.spec import ScheduleSpec
+from vsepp.training.epoch import learning_rate, legacy_training_mode
 
 
 def schedule(epochs, drop_at):
@@ -17,16 +17,6 @@ def schedule(epochs, drop_at):
 def test_the_rate_falls_after_its_fraction_of_the_epochs(epochs, drop_at, first_low):
     rates = [learning_rate(schedule(epochs, drop_at), epoch) for epoch in range(epochs)]
     assert rates == pytest.approx([2e-4] * first_low + [2e-5] * (epochs - first_low))
-
-
-def test_a_curriculum_begins_with_sh():
-    loss = LossSpec(name="max_of_hinges", margin=0.2, curriculum=0.25)
-    assert [loss_name(loss, epoch, 8) for epoch in range(8)] == ["sum_of_hinges"] * 2 + ["max_of_hinges"] * 6
-
-
-def test_without_a_curriculum_the_loss_is_the_runs_own():
-    loss = LossSpec(name="max_of_hinges", margin=0.2)
-    assert {loss_name(loss, epoch, 8) for epoch in range(8)} == {"max_of_hinges"}
 
 
 @pytest.mark.parametrize(("steps_per_epoch", "every"), [(7, 3), (4, 10), (6, 6), (5, 1)])

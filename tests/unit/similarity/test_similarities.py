@@ -1,0 +1,117 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from installed import install
+
+from vsepp import components
+from vsepp.errors import VseppError
+from vsepp.similarity import order_violation, scorer
+from vsepp.spec import Component
+
+DOT, SQUARED, ROOT = Component("dot"), Component("order"), Component("order", {"form": "root"})
+ALL = pytest.mark.parametrize("similarity", [DOT, SQUARED, ROOT], ids=["dot", "squared", "root"])
+FORMS = pytest.mark.parametrize("similarity", [SQUARED, ROOT], ids=["squared", "root"])
+
+
+def embeddings(n, m, d, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randn(k, d, dtype=torch.float64, generator=generator).requires_grad_() for k in (n, m))
+
+
+def naive(images, captions, similarity):
+    """f·g, −‖max(0, g − f)‖² or its root, element by element."""
+    scores = np.empty((len(images), len(captions)))
+    for (i, image), (c, caption) in itertools.product(enumerate(images), enumerate(captions)):
+        if similarity == DOT:
+            scores[i, c] = sum(f * g for f, g in zip(image, caption, strict=True))
+        else:
+            squared = sum(max(0, g - f) ** 2 for f, g in zip(image, caption, strict=True))
+            scores[i, c] = -(squared if similarity == SQUARED else math.sqrt(squared))
+    return scores
+
+
+@ALL
+def test_arrays_and_tensors_score_as_a_naive_loop_does(similarity, monkeypatch):
+    images, captions = (side.detach().numpy() for side in embeddings(5, 4, 6))
+    expected = naive(images, captions, similarity)
+    for elements in (1, 50, 1 << 22):
+        monkeypatch.setattr("vsepp.similarity._ELEMENTS", elements)
+        found = scorer(similarity)(images, captions)
+        assert isinstance(found, np.ndarray)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    tensors = scorer(similarity)(torch.from_numpy(images), torch.from_numpy(captions))
+    np.testing.assert_allclose(tensors.numpy(), expected, rtol=1e-12)
+
+
+@ALL
+@pytest.mark.parametrize("bound", [1, 7, 40, 1 << 20])
+def test_all_pairs_have_the_values_and_gradients_of_each_whatever_the_tiles(similarity, bound, monkeypatch):
+    monkeypatch.setattr(order_violation, "TILE_ON_CPU", bound)
+    module = components.load("similarity", similarity.name)
+    options = components.options("similarity", similarity)
+    images, captions = embeddings(5, 4, 6)
+    weights = torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    expected, found = module.score(images[:, None], captions, options), scorer(similarity)(images, captions)
+    torch.testing.assert_close(found, expected)
+    wanted = torch.autograd.grad((expected * weights).sum(), (images, captions))
+    torch.testing.assert_close(torch.autograd.grad((found * weights).sum(), (images, captions)), wanted)
+
+
+@FORMS
+def test_gradients_are_those_of_finite_differences(similarity):
+    assert torch.autograd.gradcheck(scorer(similarity), embeddings(3, 4, 5, seed=2))
+
+
+@FORMS
+def test_a_caption_below_its_image_scores_zero_with_a_zero_gradient(similarity):
+    images = torch.tensor([[2.0, 3.0]], requires_grad=True)
+    captions = torch.tensor([[1.0, 3.0]], requires_grad=True)
+    found = scorer(similarity)(images, captions)
+    found.sum().backward()
+    assert found.item() == 0
+    assert torch.equal(images.grad, torch.zeros(1, 2))
+    assert torch.equal(captions.grad, torch.zeros(1, 2))
+    assert scorer(similarity)(captions, images).item() < 0, "order is not symmetric"
+
+
+def test_roots_differ_where_squares_do():
+    """In single precision the root of 1 and of the next number is 1: what squared tells apart would tie."""
+    images, captions = np.zeros((1, 2), np.float32), np.float32([[1, 0], [1, 2**-11.5]])
+    squares, roots = (scorer(form)(images, captions)[0] for form in (SQUARED, ROOT))
+    assert squares[0] != squares[1] and roots[0] != roots[1]
+    assert np.float32(roots[0]) == np.float32(roots[1])
+
+
+def test_a_similarity_of_another_package_needs_a_score_alone(monkeypatch, tmp_path):
+    source = """
+        def score(images, captions, options):
+            return -abs(images - captions).sum(-1)
+    """
+    install(monkeypatch, tmp_path, "vsepp.similarity", "manhattan", source)
+    images, captions = embeddings(5, 4, 6)
+    expected, found = -torch.cdist(images, captions, p=1), scorer(Component("manhattan"))(images, captions)
+    torch.testing.assert_close(found, expected)
+    wanted = torch.autograd.grad(expected.sum(), (images, captions))
+    torch.testing.assert_close(torch.autograd.grad(found.sum(), (images, captions)), wanted)
+
+
+def test_an_unknown_similarity_or_option_is_refused_with_those_there_are():
+    with pytest.raises(VseppError, match="'cosine'; there are dot, order"):
+        scorer(Component("cosine"))
+    with pytest.raises(VseppError, match="form: expected 'squared' or 'root', got 'cube'"):
+        scorer(Component("order", {"form": "cube"}))
+    with pytest.raises(VseppError, match=r"'dot'.*its options are none"):
+        scorer(Component("dot", {"form": "root"}))
+
+
+def test_tiles_cover_every_pair_once_within_the_bound(monkeypatch):
+    for bound, (n, m, d) in itertools.product((1, 30, 64, 10_000), ((1, 1, 8), (9, 5, 8), (4, 17, 3))):
+        monkeypatch.setattr(order_violation, "TILE_ON_CPU", bound)
+        seen = torch.zeros(n, m, dtype=torch.long)
+        for rows, columns in order_violation._tiles(torch.empty(n, d), torch.empty(m, d)):
+            seen[rows, columns] += 1
+            assert seen[rows, columns].numel() * d <= max(bound, d)
+        assert (seen == 1).all()

@@ -1,0 +1,82 @@
+"""A loss of another package is trained, clipped, checkpointed and told what it needs; see `own_loss`."""
+
+import own_loss
+import pytest
+import tiny_corpus as tiny
+import torch
+from tiny_corpus import Killed, assert_same_results, killed_at, run_in
+
+from vsepp.errors import VseppError
+from vsepp.losses import Batch
+from vsepp.models.joint import JointEmbedding
+from vsepp.training.batches import epoch_batches
+from vsepp.training.checkpoint import FILE
+from vsepp.training.epoch import step_inputs
+from vsepp.training.step import RunLoss, make_optimiser, train_step
+
+pytestmark = pytest.mark.usefixtures("package")
+
+
+def last_state(folder):
+    """What the loss had of its own when the last checkpoint was written."""
+    return torch.load(folder / "state" / FILE, weights_only=True)["loss_state"]
+
+
+@pytest.mark.resume
+def test_a_training_cut_short_ends_bit_identical_with_one_that_was_not(corpus, tmp_path):
+    data = tiny.data_of(own_loss.RUN, corpus)
+    options = {"folders": own_loss.folders(corpus), "checkpoint_seconds": 0}
+    whole, _ = run_in(tmp_path / "whole", own_loss.RUN, data, **options)
+    for seed, call in enumerate((3, 4, 4)):
+        torch.manual_seed(seed)
+        with pytest.raises(Killed):
+            run_in(tmp_path / "cut", own_loss.RUN, killed_at(data, call), **options)
+        seen = last_state(tmp_path / "cut")["mix"]
+    out, _ = run_in(tmp_path / "cut", own_loss.RUN, data, **options)
+    assert_same_results(whole, out)
+    found, expected = (last_state(tmp_path / name) for name in ("cut", "whole"))
+    assert found.keys() == expected.keys() == {"mix", "weight", "owner"}
+    assert all(torch.equal(value, expected[key]) for key, value in found.items())
+    assert not torch.equal(seen, expected["mix"])
+
+
+def test_its_parameter_is_drawn_under_the_runs_seed_and_clipped_with_the_models(corpus):
+    data, clip_norm = tiny.data_of(own_loss.RUN, corpus), 0.5
+    found = {}
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        model = JointEmbedding(own_loss.RUN.model, data.feature_dim, data.vocabulary_size)
+        loss = RunLoss.of(own_loss.RUN, own_loss.folders(corpus), tiny.CPU)
+        started = loss.state.mix.item()
+        assert found.setdefault(seed, started) == started
+    assert found[0] != found[1]
+    optimiser = make_optimiser(model, 0.01, loss)
+    drawn = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=1))
+    inputs = step_inputs(own_loss.RUN, data, loss, drawn, 1, tiny.CPU)
+    train_step(model, optimiser, loss, inputs, clip_norm)
+    gradients = [parameter.grad for parameter in (*model.parameters(), loss.state.mix)]
+    assert gradients[-1].abs() > 1e-3
+    norm = torch.linalg.vector_norm(torch.cat([gradient.flatten() for gradient in gradients]))
+    assert norm.item() == pytest.approx(clip_norm, rel=1e-4)
+    assert abs(loss.state.mix.item() - started) == pytest.approx(0.01, rel=1e-3), "the first step of Adam"
+
+
+def test_a_loss_is_told_what_it_needs_and_no_more(corpus):
+    data = tiny.data_of(own_loss.RUN, corpus)
+    drawn = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=2, negative_set=5))
+    told = {}
+    for run in (tiny.FROZEN, own_loss.RUN):
+        loss = RunLoss.of(run, own_loss.folders(corpus), tiny.CPU)
+        told[run.loss.name] = step_inputs(run, data, loss, drawn, 2, tiny.CPU).batch
+    found = told[own_loss.RUN.loss.name]
+    assert found.image_rows.tolist() == data.image_of[drawn.pairs].tolist()
+    assert found.caption_rows.tolist() == data.pairs[drawn.pairs].tolist()
+    assert (found.queries, found.negatives.tolist()) == (16, drawn.negatives.tolist())
+    assert (found.epoch, found.epochs) == (2, 3) and isinstance(found.state, torch.nn.Module)
+    plain = told["max_of_hinges"]
+    assert plain == Batch(16, plain.negatives, epoch=2, epochs=3)
+
+
+def test_a_folder_that_it_reads_and_was_not_given_is_named(corpus, tmp_path):
+    with pytest.raises(VseppError, match=r"run tiny: loss 'weighed_hinges' reads corpus, .* there are none"):
+        run_in(tmp_path, own_loss.RUN, tiny.data_of(own_loss.RUN, corpus))

@@ -1,0 +1,208 @@
+"""Raw files → tables, word ids, decoded images; encoders and their features."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vsepp.cli.common import (
+    add_machine,
+    add_making,
+    add_raw,
+    add_step,
+    add_threads,
+    given_inputs,
+    making,
+    raw_files,
+)
+from vsepp.spec import (
+    CorpusSpec,
+    EncoderSpec,
+    FeaturesSpec,
+    PretrainedSpec,
+    ScenesSpec,
+    StoreSpec,
+    TapeSpec,
+    VocabularySpec,
+    from_dict,
+    from_json,
+)
+
+_SCENES = "optional: folder of the generated scenes that the raw files lie in"
+_IMAGES = "the table images.parquet of the corpus"
+_CAPTIONS = "the table captions.parquet of the corpus"
+
+
+def add_steps(steps: Any) -> None:
+    """Add the steps up to features and tapes."""
+    parser = add_step(
+        steps, "scenes", scenes, "draw scenes and write them in the layouts of COCO and Flickr30K"
+    )
+    add_making(parser, "ScenesSpec")
+    parser.add_argument("--workers", type=int, default=1, help="processes that draw")
+
+    parser = add_step(steps, "corpus", corpus, "read splits and captions from the raw files")
+    add_making(parser, "CorpusSpec", scenes=_SCENES)
+    add_raw(parser)
+
+    parser = add_step(steps, "tokens", tokens, "build a vocabulary and turn captions into word ids")
+    add_making(
+        parser,
+        "VocabularySpec",
+        captions=_CAPTIONS,
+        vocabulary="optional: a vocabulary.json that is taken instead of counting one",
+    )
+
+    parser = add_step(steps, "store", store, "decode and resize every image once")
+    add_making(parser, "StoreSpec", images=_IMAGES, scenes=_SCENES)
+    add_raw(parser)
+    parser.add_argument("--workers", type=int, default=1, help="processes that decode")
+
+    parser = add_step(steps, "pretrain", pretrain, "train a mini encoder on labelled single-object scenes")
+    add_making(parser, "PretrainedSpec")
+    add_threads(parser)
+
+    parser = add_step(
+        steps, "encoder", encoder, "take an encoder's weights and cut it at its penultimate layer"
+    )
+    add_making(parser, "EncoderSpec")
+    add_raw(parser)
+
+    parser = add_step(steps, "features", features, "extract 1C or 10C features of every image of a store")
+    roles = {"store": "folder of the image store", "encoder": "folder of the encoder"}
+    add_making(parser, "FeaturesSpec", **roles)
+    add_machine(parser, data_on=True)
+
+    parser = add_step(
+        steps, "precomputed", precomputed, "take over the features that were published with the captions"
+    )
+    add_making(parser, "CorpusSpec", images=_IMAGES)
+    add_raw(parser)
+
+    parser = add_step(
+        steps, "tape", tape, "write the random-crop features of every training caption and epoch"
+    )
+    add_making(parser, "TapeSpec", **roles, captions=_CAPTIONS)
+    parser.add_argument(
+        "--writers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that write, an epoch each at a time: each takes a GPU, or its part of the threads",
+    )
+    add_machine(parser, data_on=True)
+
+
+def scenes(given: argparse.Namespace) -> None:
+    """Generate the embedded corpus."""
+    from vsepp.scenes.layouts import generate
+
+    spec = from_json(ScenesSpec, given.spec)
+    with making(given, spec, {}, seed=spec.seed) as made:
+        made.facts.update(generate(spec, given.output, given.workers))
+
+
+def corpus(given: argparse.Namespace) -> None:
+    """Read a corpus and write its two tables."""
+    from vsepp.data.corpora import read_corpus
+    from vsepp.data.tables import write_tables
+
+    spec, raw = from_json(CorpusSpec, given.spec), raw_files(given)
+    # Folders of photographs are known by their store.
+    inputs = given_inputs(given, "scenes") | {role: path for role, path in raw.items() if path.is_file()}
+    with making(given, spec, inputs) as made:
+        images, captions = read_corpus(_with_files(spec, raw))
+        write_tables(given.output, images, captions)
+        made.facts.update(images.attrs["facts"])
+
+
+def tokens(given: argparse.Namespace) -> None:
+    """Build a vocabulary, or take one over, and encode all captions with it."""
+    from vsepp.data.captions import (
+        build_vocabulary,
+        encode_captions,
+        multi_sentence_share,
+        tokenize_captions,
+    )
+    from vsepp.data.tables import read_tables
+    from vsepp.data.vocabulary import Vocabulary
+
+    spec = from_json(VocabularySpec, given.spec)
+    with making(given, spec, given_inputs(given, "captions", "vocabulary")) as made:
+        _, captions = read_tables(given.captions.parent)
+        tokenized = tokenize_captions(captions)
+        if given.vocabulary is None:
+            vocabulary = build_vocabulary(captions, spec, tokenized)
+        else:
+            vocabulary = Vocabulary.read(given.vocabulary.parent)
+        encoded = encode_captions(captions, vocabulary, tokenized)
+        vocabulary.write(given.output)
+        encoded.save(given.output)
+        made.facts["words"] = len(vocabulary)
+        made.facts["tokens"] = int(encoded.offsets[-1])
+        # Captions whose words a sentence splitter before the word tokenizer would change, as the released code has it.
+        made.facts["several_sentences"] = multi_sentence_share(captions["text"])
+
+
+def store(given: argparse.Namespace) -> None:
+    """Decode every image of a corpus into one array."""
+    from vsepp.data.store import build_store
+    from vsepp.data.tables import read_tables
+
+    spec = from_json(StoreSpec, given.spec)
+    images, _ = read_tables(given.images.parent)
+    of = _with_files(_corpus_of(given.images), raw_files(given))
+    with making(given, spec, given_inputs(given, "images", "scenes"), resumes=True) as made:
+        made.facts.update(build_store(images, of, spec, given.output, made.state, given.workers))
+
+
+def pretrain(given: argparse.Namespace) -> None:
+    """Train a mini encoder, on the CPU."""
+    from vsepp.runtime.machine import use_cpu
+    from vsepp.scenes.pretrain import pretrain as pretrain_encoder
+
+    spec = from_json(PretrainedSpec, given.spec)
+    with making(given, spec, {}, seed=spec.pretraining.seed) as made:
+        made.facts.update(use_cpu(given.threads))
+        made.facts.update(pretrain_encoder(spec.encoder, spec.pretraining, given.output))
+
+
+def encoder(given: argparse.Namespace) -> None:
+    """Import an encoder's weights."""
+    from vsepp.models.encoder import save_encoder
+    from vsepp.models.pretrained import import_weights
+
+    spec, raw = from_json(EncoderSpec, given.spec), raw_files(given)
+    with making(given, spec, raw) as made:
+        imported = import_weights(spec, raw.get("weights"))
+        save_encoder(imported, given.output)
+        made.facts["dim"] = imported.dim
+
+
+def precomputed(given: argparse.Namespace) -> None:
+    """Turn published features into those of the corpus's images."""
+    from vsepp.data.tables import read_tables
+    from vsepp.features.precomputed import import_precomputed, raw_features
+
+    spec = from_json(CorpusSpec, given.spec)
+    of = _with_files(spec, raw_files(given))
+    images, _ = read_tables(given.images.parent)
+    raw = raw_features(of)
+    # Sizes and times say that the raw files are those of a killed step without reading them an extra time.
+    known_by = {role: [str(path), path.stat().st_size, path.stat().st_mtime_ns] for role, path in raw.items()}
+    inputs = {"images": given.images, **raw}
+    with making(given, spec, inputs, resumes=True, known_by=known_by) as made:
+        made.facts.update(import_precomputed(of, images, given.output, made.state))
+
+
+def _corpus_of(table: Path) -> CorpusSpec:
+    """The corpus that a table belongs to, as its manifest has it."""
+    from vsepp.provenance.manifest import read_manifest
+
+    return from_dict(CorpusSpec, read_manifest(table)["spec"])
+
+
+def _with_files(spec: CorpusSpec, raw: dict[str, Path]) -> CorpusSpec:
+    return replace(spec, files={role: str(path) for role, path in raw.items()})

@@ -1,0 +1,109 @@
+"""Which component a run has, with which options: what its entries and the layers above say, held against the component."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from vsepp.components import describe, known_options
+from vsepp.config.files import Mistakes, Value
+from vsepp.config.schema import ComponentKeys
+from vsepp.errors import VseppError
+from vsepp.spec import Component
+
+Said = tuple[ComponentKeys, str]
+"""What one entry of a layer says, and where it stands."""
+
+
+def resolve_component(kind: str, said: Iterable[Said], place: str, mistakes: Mistakes) -> dict[str, Value] | None:
+    """The component that is named last, with the options that are meant for it, the later ones winning.
+
+    Options beside a name are that component's. Those without a name are of whichever the run has.
+
+    Parameters
+    ----------
+    kind
+        Of `vsepp.components.KINDS`.
+    said
+        From the most general to the run's own, layer by layer.
+    place
+        File, run and key, for mistakes.
+
+    Returns
+    -------
+    dict or None
+        Empty key → the `Component`, and option → its value, all with their origin; `None` after a mistake.
+    """
+    said = list(said)
+    names = [(keys.name, origin) for keys, origin in said if keys.name is not None]
+    if not names:
+        mistakes.add(place, "no layer names it")
+        return None
+    name, origin = names[-1]
+    given: dict[str, Value] = {}
+    meant = name
+    for keys, where in said:
+        meant = keys.name or meant
+        if meant == name:
+            given |= {option: Value(value, where) for option, value in keys.options.items()}
+    return check_component(kind, name, given, place, mistakes, origin)
+
+
+def check_component(
+    kind: str, name: str, given: dict[str, Value], place: str, mistakes: Mistakes, origin: str = ""
+) -> dict[str, Value] | None:
+    """Hold options against what a component takes; see `resolve_component`."""
+    try:
+        described = describe(kind, name)
+    except VseppError as error:
+        mistakes.add(place, str(error))
+        return None
+    known = {f.name: f for f in dataclasses.fields(described.options)}
+    count = len(mistakes.found)
+    for option in sorted(given.keys() - known.keys()):
+        mistakes.add(
+            f"{given[option].origin}: {place}",
+            f"unknown option {option!r} of {kind} {name}; it takes {known_options(described)}",
+        )
+    values = {option: value.value for option, value in given.items() if option in known}
+    try:
+        options = _adapter(kind, name).validate_python(values)
+    except ValidationError as error:
+        for detail in error.errors():
+            option = str(detail["loc"][0]) if detail["loc"] else ""
+            where = given[option].origin if option in given else origin
+            what = f"option {option} of {kind} {name}" if option else f"{kind} {name}"
+            mistakes.add(f"{where}: {place}", f"{what}: got {detail['input']!r}; {_message(detail)}")
+    if len(mistakes.found) > count:
+        return None
+    default = described.options()
+    changed = {f: getattr(options, f) for f in known if getattr(options, f) != getattr(default, f)}
+    shown = {
+        f: Value(getattr(options, f), given[f].origin if f in given else f"default of {described.module}")
+        for f in known
+    }
+    return {"": Value(Component(name, changed), origin), **shown}
+
+
+def _message(detail: Any) -> str:
+    return detail["msg"].removeprefix("Value error, ")
+
+
+@cache
+def _adapter(kind: str, name: str) -> TypeAdapter[Any]:
+    options = describe(kind, name).options
+    options.__pydantic_config__ = ConfigDict(strict=False, extra="forbid")  # type: ignore[attr-defined]
+    return TypeAdapter(options)
+
+
+def options_schema(kind: str, name: str) -> dict[str, Any]:
+    """JSON schema of a component's options, with what it says of each."""
+    schema = _adapter(kind, name).json_schema()
+    described = describe(kind, name)
+    for option, values in schema.get("properties", {}).items():
+        values["description"] = described.documented.get(option, "")
+    return {**schema, "description": described.citation}

@@ -1,0 +1,103 @@
+"""Papers as folders of `params/papers/`: runs, tables, published numbers, and what their own components follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vsepp.config.files import Mistakes, published_rows, read_yaml, validate
+from vsepp.config.schema import (
+    FidelityFile,
+    PaperFidelityFile,
+    ReleasedFile,
+    ReleasedKeys,
+    RunKeys,
+    RunsFile,
+    TablesFile,
+)
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One folder of `params/papers/`."""
+
+    name: str
+    folder: Path
+    entries: dict[str, RunKeys]
+    """Of its `runs.yaml`, abstract ones too."""
+    fidelity: dict[str, FidelityFile]
+    """Fidelity → what the paper's own components and entries follow; empty without a `fidelity.yaml`."""
+    tables: TablesFile | None = None
+    """As `rows` and `released`, of a paper that is reproduced."""
+    rows: dict[str, str] = field(default_factory=dict)
+    """Row of its published tables → `trained` or `quoted`."""
+    released: dict[str, ReleasedKeys] = field(default_factory=dict)
+    """Checkpoints of its authors."""
+
+    @property
+    def runs_file(self) -> Path:
+        """Where its runs stand."""
+        return self.folder / "runs.yaml"
+
+    @property
+    def tables_file(self) -> Path:
+        """Where its tables and figures stand."""
+        return self.folder / "tables.yaml"
+
+    @property
+    def published(self) -> Path:
+        """Where its numbers stand."""
+        return self.folder / "published.csv"
+
+    def selected(self, tables: Mapping[str, list[str]]) -> list[str]:
+        """Tables and figures of its report: those that a preset chooses, or all."""
+        assert self.tables is not None
+        return tables.get(self.name, [*self.tables.tables, *self.tables.figures])
+
+
+def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict[str, Paper]:
+    """Read every paper: of one that is not reproduced the entries, from which others may inherit.
+
+    Parameters
+    ----------
+    folder
+        `params/papers`.
+    reproduced
+        Names of those whose tables are made.
+    mistakes
+        Takes missing folders and files, and entries that two papers have.
+    """
+    there = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    for name in reproduced:
+        if name not in there:
+            mistakes.add("papers", f"got {name!r}, but there is no folder {folder / name}; there are {', '.join(there)}")
+    papers = {name: _read(folder / name, name in reproduced, mistakes) for name in there}
+    first: dict[str, Paper] = {}
+    for paper in papers.values():
+        for entry in paper.entries:
+            if other := first.get(entry):
+                mistakes.add(f"{paper.runs_file}: {entry}", f"stands in {other.runs_file} too; ids are shared by all papers")
+            first[entry] = paper
+    return papers
+
+
+def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
+    path = folder / "runs.yaml"
+    runs = validate(RunsFile, {"runs": read_yaml(path, mistakes)}, str(path), mistakes)
+    fidelity = {}
+    path = folder / "fidelity.yaml"
+    if path.is_file() and (own := validate(PaperFidelityFile, read_yaml(path, mistakes), str(path), mistakes)):
+        fidelity = {"paper": own.paper, "code": own.code}
+    paper = Paper(folder.name, folder, runs.runs if runs else {}, fidelity)
+    if not whole:
+        return paper
+    tables = validate(TablesFile, read_yaml(paper.tables_file, mistakes), str(paper.tables_file), mistakes)
+    rows = published_rows(paper.published, mistakes)
+    path = folder / "released.yaml"
+    released = None
+    if path.is_file():
+        released = validate(ReleasedFile, {"released": read_yaml(path, mistakes)}, str(path), mistakes)
+    return Paper(
+        paper.name, folder, paper.entries, fidelity, tables, rows, dict(released.released) if released else {}
+    )

@@ -1,0 +1,138 @@
+"""Ranks under any similarity, counted in blocks of scores: by NumPy on a CPU's threads, or by torch on a device.
+
+Ties must be exact: equal pairs of vectors need bitwise equal scores wherever they lie. Inner products take the grid of
+`vsepp.evaluation.products`, where every sum is exact. Another similarity sums over the dimensions as it likes, and in
+which order that adds up can depend on how many pairs are scored at once and, on a GPU, on where in memory a pair begins.
+So `score` is always called with the same number of pairs, as two whole arrays, for right pairs and wrong ones alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from vsepp.evaluation.counting import usable_threads
+from vsepp.evaluation.products import blocks, on_grid
+from vsepp.similarity import namespace
+
+# Elements of the largest temporaries. On a CPU they stay in a core's cache, and fewer would spend the time on handing the
+# interpreter's lock from thread to thread; on a device 128 MB of float64 keep it busy.
+_ON_CPU, _ON_DEVICE = 1 << 17, 1 << 24
+
+Score = Callable[[Any, Any], Any]
+"""Images and captions `(n, d)` → the score of each with the other, `(n,)`."""
+
+
+class BlockCounter:
+    """Counts the wrong items above each query's right one, and those tied with it.
+
+    Parameters
+    ----------
+    images, captions
+        float32 `(n_images, d)` and `(n_captions, d)`.
+    owner
+        `(n_captions,)` int64: the row of each caption's image.
+    score
+        The similarity; `None` for the inner product.
+    device
+        Where scores are made and counted; `None` for NumPy. Its memory holds the images' embeddings and a few times
+        128 MB, or one caption's scores where these take more.
+    """
+
+    def __init__(
+        self, images: np.ndarray, captions: np.ndarray, owner: np.ndarray, score: Score | None, device: Any
+    ) -> None:
+        self.captions, self.owner, self.score, self.device = captions, owner, score, device
+        self.xp = np if device is None else namespace(device)
+        self.images = self._put(on_grid(images) if score is None else images)
+        n_images, dims = images.shape
+        # A GPU loads four numbers of a row at once, counted from where in memory it begins: every fourth row does alike.
+        self.spread = 4 if score and device and dims % 4 else 1
+        room = _ON_DEVICE // max(n_images, self.spread * dims) if device else _ON_CPU // dims
+        self.width = max(1, min(room, len(captions)))
+
+    def own(self) -> np.ndarray:
+        """Score of each caption with its image, `(n_captions,)`."""
+        score = self.score or self.xp.linalg.vecdot
+        found = []
+        for start in range(0, len(self.captions), self.width):
+            images = self.images[self._put(self._rows(self.owner, start))]
+            found.append(self._host(score(images, self._captions(start))[:: self.spread]))
+        return np.concatenate(found)[: len(self.captions)]
+
+    def count(self, best: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Twice the rank of each image's best caption and of each caption's image, int64.
+
+        Parameters
+        ----------
+        best, own
+            Score of each image with its best caption, and of each caption with its image.
+        """
+        per_image, per_caption = np.zeros(len(best), np.int64), np.zeros(len(own), np.int64)
+        rows, owners, best, own = map(self._put, (np.arange(len(best)), self.owner, best, own))
+        threads = usable_threads() if self.device is None else 1
+        parts = 4 * threads if self.device is None else 1
+        stripes = list(blocks(len(rows), -(-len(rows) // parts)))
+        with ThreadPoolExecutor(threads) as pool:
+            for cols in blocks(len(own), self.width):
+                captions = self._captions(cols.start)
+
+                def count(stripe: slice, cols: slice = cols, captions: Any = captions) -> tuple[Any, Any]:
+                    scores = self._scores(self.images[stripe], captions)[:, : cols.stop - cols.start]
+                    return tally(scores, rows[stripe], owners[cols], best[stripe], own[cols])
+
+                for stripe, counted in zip(stripes, pool.map(count, stripes), strict=True):
+                    per_image[stripe] += self._host(counted[0])
+                    per_caption[cols] += self._host(counted[1])
+        return per_image, per_caption
+
+    def _scores(self, images: Any, captions: Any) -> Any:
+        """`scores[image, caption]` of some images and the captions of a call."""
+        if self.score is None:
+            return images @ captions.T
+        whole = (len(captions), 1)
+        return self.xp.stack(
+            [self.score(self.xp.tile(image, whole), captions)[:: self.spread] for image in images]
+        )
+
+    def _captions(self, start: int) -> Any:
+        rows = self._rows(self.captions, start)
+        return self._put(on_grid(rows) if self.score is None else rows)
+
+    def _rows(self, of_captions: np.ndarray, start: int) -> np.ndarray:
+        """What a call scores: `width` rows, the last one again where there are no more, each `spread` times."""
+        rows = np.minimum(np.arange(start, start + self.width), len(of_captions) - 1)
+        return of_captions[rows.repeat(self.spread)]
+
+    def _put(self, array: np.ndarray) -> Any:
+        return self.xp.asarray(array, device=self.device)
+
+    def _host(self, array: Any) -> np.ndarray:
+        return array if self.device is None else array.cpu().numpy()
+
+
+def tally(scores: Any, images: Any, owners: Any, best: Any, own: Any) -> tuple[Any, Any]:
+    """Twice the ranks among some scores: an item above counts two, by > and by ≥, a tied one counts one, by ≥ alone.
+
+    Parameters
+    ----------
+    scores
+        `(n, m)`, `scores[image, caption]`.
+    images, owners
+        `(n,)`, the rows of the images, and `(m,)`, the row of each caption's image.
+    best, own
+        Score of each image with its best caption, `(n,)`, and of each caption with its image, `(m,)`.
+
+    Returns
+    -------
+    tuple
+        Integers `(n,)` and `(m,)`.
+    """
+    # Nothing compares with NaN: an image's own captions are no wrong items.
+    scores = namespace(scores).where(images[:, None] == owners, np.nan, scores)
+    best = best[:, None]
+    for_images = (scores > best).sum(1) + (scores >= best).sum(1)
+    return for_images, (scores > own).sum(0) + (scores >= own).sum(0)

@@ -1,0 +1,224 @@
+"""Image encoders: networks cut at their penultimate layer, how they are made, kept in a folder and read.
+
+An encoder is named `<family>/<architecture>`; a family is a component, a module of `vsepp.models.image`. Families are
+imported when they are asked for, so that torchvision is loaded only where one of its networks is used.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from vsepp import components
+from vsepp.errors import VseppError
+from vsepp.models.compiled import compile_network, explained
+from vsepp.spec import EncoderSpec
+
+WEIGHTS = "encoder.safetensors"
+DESCRIPTION = "encoder.json"
+_MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
+
+
+class CutNetwork(NamedTuple):
+    """A classification network without its classifier, as a family's `build` returns it."""
+
+    network: nn.Module
+    """Pixels `(n, 3, size, size)` to features `(n, dim)`."""
+    dim: int
+    """D_φ of Eq. 1."""
+    removed: tuple[str, ...] = ()
+    """Prefixes of the parameters that a whole network's weights have and the cut one has not."""
+
+
+class ImageEncoder(nn.Module):
+    """φ(i; θ_φ) of Eq. 1: an image's feature, from the penultimate layer of a classification network.
+
+    Parameters
+    ----------
+    spec
+        Gives the scaling of the input, the memory format, and whether the network is compiled.
+    cut
+        The network itself; its parameters keep their names, whatever the spec says.
+    """
+
+    def __init__(self, spec: EncoderSpec, cut: CutNetwork) -> None:
+        super().__init__()
+        self.spec = spec
+        self._memory_format = _MEMORY_FORMATS[spec.memory_format]
+        self.network = cut.network.to(memory_format=self._memory_format)
+        if spec.compile != "off":
+            compile_network(self.network, spec)
+        self.dim = cut.dim
+        self.removed = cut.removed
+        # Constants of the spec, so not part of the weights.
+        scale = torch.tensor(spec.std, dtype=torch.float64) * 255
+        offset = torch.tensor(spec.mean, dtype=torch.float64) * 255
+        self.register_buffer("_offset", offset.float().view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("_scale", scale.float().view(1, 3, 1, 1), persistent=False)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self._offset.device
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Normalised pixels `(n, 3, size, size)`, as `normalise` returns them, to features `(n, dim)`.
+
+        Raises
+        ------
+        VseppError
+            When the network is to be compiled and cannot be.
+        """
+        if self.spec.compile == "off":
+            return self.network(pixels)
+        with explained(self.spec, pixels.device):
+            features = self.network(pixels)
+        # What a CUDA graph returns is overwritten by its next replay.
+        return features.clone() if self.spec.compile == "cuda_graphs" else features
+
+    def normalise(self, crops: torch.Tensor) -> torch.Tensor:
+        """Scale crops as the network expects them: `(x/255 - mean) / std` per channel.
+
+        Parameters
+        ----------
+        crops
+            uint8 `(n, height, width, 3)` or `(n, 3, height, width)`, RGB.
+
+        Returns
+        -------
+        torch.Tensor
+            float32 `(n, 3, height, width)` on the crops' device, in the spec's memory format whichever way the
+            crops came, so that equal crops give equal bits.
+        """
+        if crops.dtype != torch.uint8 or crops.dim() != 4 or 3 not in (crops.shape[1], crops.shape[3]):
+            raise VseppError(
+                f"{self.spec.architecture}: expected uint8 crops (n, size, size, 3) or (n, 3, size, size), "
+                f"got {crops.dtype} {tuple(crops.shape)}"
+            )
+        offset, scale = self._offset.to(crops.device), self._scale.to(crops.device)
+        if self._memory_format is torch.channels_last:
+            # Whole lines of pixels at once: three channels at a time take a CPU six times as long.
+            by_pixel = (crops if crops.shape[3] == 3 else crops.permute(0, 2, 3, 1)).contiguous()
+            width = by_pixel.shape[2]
+            lines = by_pixel.flatten(2).to(torch.float32)
+            lines.sub_(offset.flatten().repeat(width)).div_(scale.flatten().repeat(width))
+            return lines.unflatten(2, (width, 3)).permute(0, 3, 1, 2)
+        by_channel = crops.permute(0, 3, 1, 2) if crops.shape[3] == 3 else crops
+        pixels = by_channel.to(torch.float32, memory_format=torch.contiguous_format)
+        return pixels.sub_(offset).div_(scale)
+
+
+def build_encoder(spec: EncoderSpec) -> ImageEncoder:
+    """Make an encoder with random weights, drawn under the caller's torch seed.
+
+    Raises
+    ------
+    VseppError
+        When the family or the architecture does not exist, with a list of what does.
+    """
+    family, name = family_of(spec)
+    return ImageEncoder(
+        spec, family.build(name, spec.input_size, components.options("image encoder", spec.family))
+    )
+
+
+def family_of(spec: EncoderSpec) -> tuple[ModuleType, str]:
+    """Module and name within it that `<family>/<name>` means; VseppError when there is no such network."""
+    family, _, name = spec.architecture.partition("/")
+    module = components.load("image encoder", family)
+    known = module.architectures()
+    if name not in known:
+        raise VseppError(
+            f"encoder {spec.architecture!r}: {family} has no {name!r}; it has {', '.join(known)}"
+        )
+    return module, name
+
+
+def save_encoder(encoder: ImageEncoder, folder: Path) -> None:
+    """Write `encoder.safetensors` (the cut network's state) and `encoder.json` (`dim`, ...) into a folder."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    state = {key: value.detach().cpu().contiguous() for key, value in encoder.network.state_dict().items()}
+    save_file(state, folder / WEIGHTS)
+    spec = encoder.spec
+    description = {
+        "architecture": spec.architecture,
+        "dim": encoder.dim,
+        "input_size": spec.input_size,
+        "mean": list(spec.mean),
+        "std": list(spec.std),
+        "weights": spec.weights,
+    }
+    text = json.dumps(description, indent=1, sort_keys=True) + "\n"
+    (folder / DESCRIPTION).write_text(text, encoding="utf-8")
+
+
+def load_encoder(spec: EncoderSpec, folder: Path) -> ImageEncoder:
+    """Read an encoder that `save_encoder` wrote.
+
+    Raises
+    ------
+    VseppError
+        When the folder is incomplete or holds another architecture than the spec names.
+    """
+    from safetensors.torch import load_file
+
+    _description(spec, folder)
+    encoder = build_encoder(spec)
+    load_state(encoder, load_file(folder / WEIGHTS), folder / WEIGHTS)
+    return encoder
+
+
+def encoder_dim(spec: EncoderSpec, folder: Path) -> int:
+    """D_φ of an encoder that `save_encoder` wrote, without reading its weights; refuses what `load_encoder` does."""
+    return int(_description(spec, folder)["dim"])
+
+
+def _description(spec: EncoderSpec, folder: Path) -> dict[str, Any]:
+    """What an encoder's folder says of it, if it is whole and of the spec's architecture."""
+    for name in (DESCRIPTION, WEIGHTS):
+        if not (folder / name).is_file():
+            raise VseppError(f"{folder / name}: missing; run the step that makes encoder {spec.name!r} again")
+    description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
+    if description["architecture"] != spec.architecture:
+        raise VseppError(
+            f"{folder}: holds {description['architecture']!r}, expected {spec.architecture!r} for encoder "
+            f"{spec.name!r}; run the step that makes it again"
+        )
+    return description
+
+
+def load_state(encoder: ImageEncoder, state: dict[str, torch.Tensor], source: object) -> None:
+    """Put a network's weights into an encoder; those of the removed classifier are left out.
+
+    Files that were saved before torch 0.4.1 have no counts of batch normalisation's batches; no feature depends
+    on them, and the encoder keeps its own.
+
+    Raises
+    ------
+    VseppError
+        Naming the parameters that are missing, unknown or of another shape; nothing is changed then.
+    """
+    state = {key: value for key, value in state.items() if not key.startswith(encoder.removed or ("\0",))}
+    own = encoder.network.state_dict()
+    state = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")} | state
+    problems = {
+        "missing": sorted(set(own) - set(state)),
+        "unknown": sorted(set(state) - set(own)),
+        "of another shape": sorted(k for k in own.keys() & state.keys() if own[k].shape != state[k].shape),
+    }
+    if any(problems.values()):
+        said = "; ".join(f"{what}: {_some(keys)}" for what, keys in problems.items() if keys)
+        raise VseppError(f"{source}: not the weights of {encoder.spec.architecture!r}: {said}")
+    encoder.network.load_state_dict(state)
+
+
+def _some(keys: list[str]) -> str:
+    more = f" and {len(keys) - 8} more" if len(keys) > 8 else ""
+    return ", ".join(keys[:8]) + more

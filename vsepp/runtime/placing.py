@@ -1,0 +1,117 @@
+"""Where the arrays lie whose rows every step reads: in the memory of the device, or in their files."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from vsepp.errors import VseppError
+from vsepp.runtime.progress import bytes_text, track_bytes
+
+log = logging.getLogger("vsepp")
+
+DATA_ON = ("auto", "device", "mapped")
+# Of what a GPU has free, the part that data may take; the rest is for models and steps.
+_FOR_DATA = 1 / 2
+_CHUNK_BYTES = 64 << 20
+
+Placed = np.ndarray | torch.Tensor
+"""An array in its file (a memory map), or a tensor in the memory of the device."""
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Where a job's data shall lie; what it computes does not depend on it."""
+
+    device: torch.device
+    data_on: str = "auto"
+    """`device` and `mapped` are demands. `auto`: on a GPU where they fit into half of what is free there, divided by
+    the jobs that share it; else in their files, which the kernel keeps in memory as far as there is room."""
+    share: int = 1
+    """Jobs that share the device, this one included."""
+
+    def __post_init__(self) -> None:
+        if self.data_on not in DATA_ON:
+            raise VseppError(f"data_on: got {self.data_on!r}; expected one of {', '.join(DATA_ON)}")
+
+    def what_to_lower(self, places: Iterable[str] = ("device",)) -> list[str]:
+        """What of this to change where memory runs out, with data in these places."""
+        advice = []
+        may_be_there = self.data_on == "device" or (self.data_on == "auto" and self.device.type == "cuda")
+        if may_be_there and "device" in places:
+            advice.append("set resources.data_on to mapped")
+        if self.share > 1:
+            advice.append(f"lower resources.runs_per_gpu, now {self.share}")
+        return advice
+
+
+def place(array: np.ndarray, what: str, placing: Placing) -> Placed:
+    """Bring an array to the device, or leave it in its file; on a CPU, `device` is ordinary memory.
+
+    Parameters
+    ----------
+    array
+        A memory map.
+    what
+        A few words that name it.
+    placing
+        Where data shall lie.
+
+    Raises
+    ------
+    VseppError
+        When it was demanded on a GPU where it does not fit.
+    """
+    on_gpu, demanded = placing.device.type == "cuda", placing.data_on == "device"
+    if placing.data_on == "mapped" or not (on_gpu or demanded):
+        return array
+    if on_gpu:
+        free, _ = torch.cuda.mem_get_info(placing.device)
+        room = free if demanded else _FOR_DATA * free / placing.share
+        if array.nbytes > room:
+            said = f"{what}: {bytes_text(array.nbytes)}, and {placing.device} has {bytes_text(free)} free"
+            if demanded:
+                raise VseppError(f"{said}; set resources.data_on to auto or mapped")
+            log.info("%s, of which data may take %s: read from its file", said, bytes_text(room))
+            return array
+    return _loaded(array, placing.device, what)
+
+
+def place_of(array: Placed) -> str:
+    """`device` or `mapped`, for a manifest."""
+    return "device" if isinstance(array, torch.Tensor) else "mapped"
+
+
+def rows_of(array: Placed, rows: np.ndarray) -> torch.Tensor:
+    """Copy rows `(n,)` out: `(n, ...)`, on the GPU where the array lies there, else on the CPU."""
+    if isinstance(array, torch.Tensor) and array.device.type != "cpu":
+        return array.index_select(0, upload(rows, array.device))
+    return torch.from_numpy(np.asarray(array)[rows])
+
+
+def upload(array: np.ndarray | torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Bring what the host has to a device without making the host wait for the device.
+
+    Only from pinned memory does a copy to a GPU not wait for the work before it.
+    """
+    tensor = torch.as_tensor(array)
+    if device.type != "cuda" or tensor.device.type == "cuda":
+        return tensor.to(device)
+    return (tensor if tensor.is_pinned() else tensor.pin_memory()).to(device, non_blocking=True)
+
+
+def _loaded(array: np.ndarray, device: torch.device, what: str) -> torch.Tensor:
+    """Copy an array into a tensor, chunk by chunk, so that the host never holds it twice."""
+    kind = torch.from_numpy(np.empty(0, array.dtype)).dtype
+    whole = torch.empty(array.shape, dtype=kind, device=device)
+    rows = max(1, _CHUNK_BYTES // max(1, array[:1].nbytes))
+    with track_bytes(array.nbytes, f"{what} to {device}") as advance:
+        for start in range(0, len(array), rows):
+            part = np.array(array[start : start + rows])
+            whole[start : start + rows].copy_(torch.from_numpy(part))
+            advance(part.nbytes)
+    return whole
