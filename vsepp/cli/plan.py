@@ -6,22 +6,41 @@ import argparse
 import json
 import shutil
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from vsepp.cli.common import add_step, gpu_count
+from vsepp.cli.common import add_step
 from vsepp.cli.fetch import LOCK
 from vsepp.cli.parameters import add_plan_options, plan_of
 from vsepp.errors import VseppError
+from vsepp.runtime import devices
+from vsepp.runtime.progress import bytes_text
 
 if TYPE_CHECKING:
-    from vsepp.config.costs import Item, Rates, Work
+    from vsepp.config.costs import Item, Rates
     from vsepp.config.plan import Plan, SourceFile
 
 RATES = Path("benchmarks") / "results.csv"
 WIDTH = 110
+TITLES = {
+    "download": "downloads",
+    "scenes": "generated pictures",
+    "corpus": "tables",
+    "tokens": "word ids",
+    "store": "decoded images",
+    "pretrained": "encoders",
+    "encoder": "encoders",
+    "features": "features",
+    "published": "features",
+    "tape": "random-crop features",
+    "run": "models",
+    "released": "models",
+    "tokens_of": "word ids",
+    "evaluation": "embeddings",
+}
+"""Kind of artefact → what it is called where it is shown."""
 _INLINE = "--config label=inline runs='{default: {rc_features: inline}}'"
 
 
@@ -35,10 +54,7 @@ def add_steps(steps: Any) -> None:
         "--rates", type=Path, metavar="FILE", help=f"measured rates; {RATES} beside the parameters"
     )
     parser.add_argument(
-        "--device",
-        default="",
-        metavar="NAME",
-        help="part of the name of the measured device or machine to show",
+        "--device", default="", metavar="NAME", help="part of a measured device's or machine's name"
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
 
@@ -54,15 +70,14 @@ def plan(given: argparse.Namespace) -> None:
     measured = read_rates(given.rates or given.params.parent / RATES)
     shown = {place: rates for place, rates in measured.items() if given.device.lower() in place.lower()}
     if given.device and not shown:
-        raise VseppError(
-            f"--device: {given.device!r} was not measured; recorded are: {'; '.join(measured) or 'none'}"
-        )
+        known = "; ".join(measured) or "none"
+        raise VseppError(f"--device: {given.device!r} was not measured; recorded are: {known}")
     found = report(chosen, shown, read_lock(given.params / LOCK), shutil.disk_usage(".").free)
     print(json.dumps(found, indent=1, ensure_ascii=False) if given.json else "\n".join(render(found)))
 
 
 def report(
-    plan: Plan, devices: Mapping[str, Rates], recorded: Mapping[str, Any], free: int
+    plan: Plan, measured: Mapping[str, Rates], recorded: Mapping[str, Any], free: int
 ) -> dict[str, Any]:
     """Everything that is said, unrounded.
 
@@ -70,35 +85,38 @@ def report(
     ----------
     plan
         The plan.
-    devices
-        Measured rates of each device whose hours are given.
+    measured
+        Rates of each device whose hours are given.
     recorded
         Files whose sums were recorded at their first download.
     free
         Bytes free in the working folder.
     """
-    from vsepp.config.costs import files_read, items_of
+    from vsepp.config.costs import files_read, items_of, needed_artefacts
 
-    items = list(items_of(plan))
-    weights = [f"{spec.name} ({spec.weights})" for spec in plan.encoders.values()]
+    items, needed = items_of(plan), needed_artefacts(plan)
+    runs = {name: model.spec for name, model in plan.models.items() if not model.released}
     return {
         "preset": plan.preset,
         "variant": plan.variant,
-        "seeds": plan.seeds,
-        "generated": plan.scenes is not None,
-        "devices": list(devices),
-        "files": [_file(name, file, recorded) for name, file in files_read(plan).items()],
-        "elsewhere": sorted(name for name in weights if "(torchvision/" in name),
+        "seeds": plan.parameters.settings.seeds,
+        "devices": list(measured),
+        "files": [_file(name, file, recorded) for name, file in files_read(plan, needed).items()],
+        "elsewhere": sorted(
+            f"{artefact.spec.name} ({artefact.spec.weights})"
+            for artefact in needed
+            if artefact.kind == "encoder" and artefact.spec.weights.startswith("torchvision/")
+        ),
+        "kinds": _kinds(items, measured),
         "disk": _disk(plan, items, free),
-        "kinds": _kinds(items, devices),
+        "runs": [_run(plan, name, items, measured) for name in runs],
         "shared": [
             {"kind": item.kind, "name": item.label, "images": item.work[0].amount, "bytes": item.size}
-            | {"hours": _hours(item.work, devices)}
+            | {"hours": _hours([item], measured)}
             for item in items
-            if item.work and item.kind not in ("models", "embeddings")
+            if item.kind in ("store", "features", "tape")
         ],
-        "runs": _runs(plan, items, devices),
-        "hours": _hours([work for item in items for work in item.work], devices),
+        "hours": _hours(items, measured),
     }
 
 
@@ -126,17 +144,21 @@ def _file(name: str, file: SourceFile, recorded: Mapping[str, Any]) -> dict[str,
     }
 
 
-def _kinds(items: Sequence[Item], devices: Mapping[str, Rates]) -> dict[str, dict[str, Any]]:
+def _kinds(items: Sequence[Item], measured: Mapping[str, Rates]) -> dict[str, dict[str, Any]]:
     """Bytes and hours of each kind of artefact."""
+    kinds: dict[str, list[Item]] = {}
+    for item in items:
+        if item.kind in TITLES:
+            kinds.setdefault(TITLES[item.kind], []).append(item)
     return {
-        kind: {
-            "items": len(of_kind := [item for item in items if item.kind == kind]),
-            "bytes": sum(item.size or 0 for item in of_kind),
-            "unknown": sorted({item.label for item in of_kind if item.size is None}),
-            "present": sum(map(_bytes_there, of_kind)),
-            "hours": _hours([work for item in of_kind for work in item.work], devices),
+        title: {
+            "items": len(alike),
+            "bytes": sum(item.size or 0 for item in alike),
+            "unknown": sorted({item.label for item in alike if item.size is None}),
+            "present": sum(map(_bytes_there, alike)),
+            "hours": _hours(alike, measured),
         }
-        for kind in dict.fromkeys(item.kind for item in items)
+        for title, alike in kinds.items()
     }
 
 
@@ -150,17 +172,17 @@ def _bytes_there(item: Item) -> int:
 def _disk(plan: Plan, items: Sequence[Item], free: int) -> dict[str, Any]:
     from vsepp.config.costs import checkpoint_bytes, tapes_at_once
 
-    trainings = max(gpu_count(), 1)
-    states = [checkpoint_bytes(run.spec) or 0 for run in plan.runs.values() for _ in plan.seeds]
-    checkpoints = sum(sorted(states, reverse=True)[:trainings])
-    largest, together = tapes_at_once(items)
+    at_once = max(len(devices.visible_gpus()), 1)
+    trained = [artefact.spec for artefact in plan.of_kind("run").values()]
+    checkpoints = sum(sorted((checkpoint_bytes(run) or 0 for run in trained), reverse=True)[:at_once])
+    largest, together = tapes_at_once(plan, items)
     keep = plan.parameters.preset.resources.keep_tapes
-    lasting = sum(item.size or 0 for item in items if item.kind != "tapes")
+    lasting = sum(item.size or 0 for item in items if item.kind != "tape")
     peak = lasting + (together if keep else largest) + checkpoints
     present = sum(map(_bytes_there, items))
     return {
         "checkpoints": checkpoints,
-        "trainings_at_once": trainings,
+        "trainings_at_once": at_once,
         "keep_tapes": keep,
         "tapes_largest": largest,
         "tapes_together": together,
@@ -174,48 +196,48 @@ def _disk(plan: Plan, items: Sequence[Item], free: int) -> dict[str, Any]:
     }
 
 
-def _runs(plan: Plan, items: Sequence[Item], devices: Mapping[str, Rates]) -> list[dict[str, Any]]:
+def _run(plan: Plan, name: str, items: Sequence[Item], measured: Mapping[str, Rates]) -> dict[str, Any]:
+    """A run's first seed."""
     from vsepp.config.costs import captions_of, steps_of
+    from vsepp.config.plan import seeded
 
-    found = []
-    for name, run in plan.runs.items():
-        spec, shared = run.spec, run.tape or run.features
-        pairs = captions_of(plan.corpora[run.corpus], spec.train_splits)
-        steps = steps_of(spec, pairs)
-        trained = next(item.work for item in items if item.kind == "models" and item.label == name)
-        found.append(
-            {
-                "id": name,
-                "pairs": pairs,
-                "steps_per_epoch": steps,
-                "epochs": spec.schedule.epochs,
-                "steps": None if steps is None else steps * spec.schedule.epochs,
-                "hours": _hours(trained, devices),
-                "reads": next((item.label for item in items if item.path.name == shared), None),
-                "from": spec.finetune_from,
-            }
-        )
-    return found
+    spec = plan.models[name].spec
+    artefact = plan.table["run", seeded(name, spec.init_seed)]
+    pairs = captions_of(plan.owner(artefact.inputs["corpus"]).spec, spec.train_splits)
+    steps = steps_of(spec, pairs)
+    reads = artefact.inputs.get("tape") or (
+        artefact.inputs.get("features") if spec.trainset != "RC" else None
+    )
+    return {
+        "id": name,
+        "pairs": pairs,
+        "steps_per_epoch": steps,
+        "epochs": spec.schedule.epochs,
+        "steps": None if steps is None else steps * spec.schedule.epochs,
+        "hours": _hours([item for item in items if item.path == artefact.folder], measured),
+        "reads": next((item.label for item in items if item.path == reads), None),
+        "from": spec.finetune_from,
+    }
 
 
-def _hours(work: Sequence[Work], devices: Mapping[str, Rates]) -> list[dict[str, Any]]:
-    """Hours on each device, what they lack, and whether that is a count of images."""
+def _hours(items: Iterable[Item], measured: Mapping[str, Rates]) -> list[dict[str, Any]]:
+    """Hours of making some artefacts on each device; without what is `missing`, and where images are `uncounted`."""
     from vsepp.config.costs import time_of
 
-    return [{**time_of(work, rates)._asdict()} for rates in devices.values()]
+    work = [work for item in items for work in item.work]
+    return [time_of(work, rates)._asdict() for rates in measured.values()]
 
 
 def render(found: Mapping[str, Any]) -> list[str]:
     """The report as lines, at most 110 columns wide but for names that are longer."""
     seeds = ", ".join(map(str, found["seeds"]))
-    lines = [f"{found['preset']}, variant {found['variant']}: {len(found['runs'])} runs, seeds {seeds}"]
-    return [*lines, *_file_lines(found), *_disk_lines(found), *_run_lines(found), *_hour_lines(found)]
+    head = f"{found['preset']}, variant {found['variant']}: {len(found['runs'])} runs, seeds {seeds}"
+    return [head, *_file_lines(found), *_cost_lines(found), *_disk_lines(found), *_run_lines(found)]
 
 
 def _file_lines(found: Mapping[str, Any]) -> list[str]:
-    files = found["files"]
-    lines = ["", "1. Files"]
-    if found["generated"]:
+    files, lines = found["files"], ["", "1. Files"]
+    if TITLES["scenes"] in found["kinds"]:
         lines.append("  none to fetch: the pictures and captions are generated here")
     for file in files:
         where = {"to fetch": f"to fetch from {file['host']}", "by hand": "by hand, see below"}
@@ -234,92 +256,93 @@ def _file_lines(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _disk_lines(found: Mapping[str, Any]) -> list[str]:
-    disk, lines = found["disk"], ["", "2. Disk"]
-    for name, kind in found["kinds"].items():
-        unknown = f", {len(kind['unknown'])} of unknown size" if kind["unknown"] else ""
-        there = f", {_bytes(kind['present'])} there already" if kind["present"] else ""
-        lines.append(f"  {name:22} {_bytes(kind['bytes']):>12}  {kind['items']} in all{unknown}{there}")
+def _cost_lines(found: Mapping[str, Any]) -> list[str]:
+    """Bytes and hours by kind, and of what all runs and seeds share."""
+    columns = [f"hours [{number}]" for number, _ in enumerate(found["devices"], 1)]
+    lines = ["", "2. From nothing, all seeds: disk, and hours of a device"]
+    lines += [f"  [{number}] {device}" for number, device in enumerate(found["devices"], 1)]
+    if all(device.startswith("cpu, ") for device in found["devices"]):
+        lines.append("  GPU-hours: not measured")
     lines.append(
-        f"  {'checkpoints':22} {_bytes(disk['checkpoints']):>12}  of {disk['trainings_at_once']} at once"
+        f"  {'':36} {'':>12} {'bytes':>14} {'there':>12}" + "".join(f"{name:>13}" for name in columns)
     )
-    lines.append(f"  {'peak':22} {_bytes(disk['peak']):>12}  of which {_bytes(disk['lasting'])} stay")
+    for title, kind in found["kinds"].items():
+        size = _bytes(kind["bytes"]) + (" + ?" if kind["unknown"] else "")
+        hours = "".join(f"{_hour_text(time, bound=True):>13}" for time in kind["hours"])
+        lines.append(f"  {title:36} {kind['items']:>12} {size:>14} {_bytes(kind['present']):>12}{hours}")
+    hours = "".join(f"{_hour_text(time, bound=True):>13}" for time in found["hours"])
+    lines += [
+        f"  {'in all':36} {'':>12} {'':>14} {'':>12}{hours}",
+        "  of which, made once for all runs and seeds:",
+    ]
+    for item in found["shared"]:
+        hours = "".join(f"{_hour_text(time):>13}" for time in item["hours"])
+        label = f"{TITLES[item['kind']]}: {item['name']}"
+        lines.append(f"  {label:36} {_count(item['images']):>12} {_bytes(item['bytes']):>14} {'':>12}{hours}")
+    lines += _wrapped(
+        "Assumed: each job has its device, or one core for decoding, to itself; other batch sizes have the measured one's "
+        "rate. Not counted: downloads, tables, word ids, generated pictures and the pretraining on them, the report."
+    )
+    for number, time in enumerate(found["hours"], 1):
+        if missing := time["missing"]:
+            more = f" and {len(missing) - 6} more" if len(missing) > 6 else ""
+            lines += _wrapped(
+                f"[{number}] lacks {'; '.join(missing[:6])}{more}; benchmarks/measure.py measures them."
+            )
+    return lines
+
+
+def _disk_lines(found: Mapping[str, Any]) -> list[str]:
+    disk = found["disk"]
+    lines = [
+        "",
+        "3. Disk",
+        f"  checkpoints of {disk['trainings_at_once']} at once: {_bytes(disk['checkpoints'])}",
+    ]
+    lines.append(f"  peak: {_bytes(disk['peak'])}, of which {_bytes(disk['lasting'])} stay")
     text = "Assumed: 12,000 words, 60 bytes of tables and word ids a caption, two checkpoints kept while a third is written. "
     if disk["keep_tapes"]:
-        text += "Tapes (random-crop features) are kept."
+        text += "Random-crop features are kept (keep_tapes)."
     elif disk["tapes_together"]:
         text += (
-            "Tapes (random-crop features) go after their last reader: those of one corpus and encoder lie there at a time, at "
-            f"most {_bytes(disk['tapes_largest'])}; if all were written before the first goes, the peak would be "
+            "Random-crop features go after their last reader (keep_tapes: false): those of one corpus and encoder lie there at "
+            f"a time, at most {_bytes(disk['tapes_largest'])}; if all were written before the first go, the peak would be "
             f"{_bytes(disk['peak_all_tapes'])}."
         )
     lines += _wrapped(text)
     if unknown := sorted({name for kind in found["kinds"].values() for name in kind["unknown"]}):
         lines += _wrapped(f"Not in these sums, for want of a size: {', '.join(unknown)}.")
-    fits = disk["to_write"] <= disk["free"]
-    lines += _wrapped(
+    text = (
         f"Free in {disk['folder']}: {_bytes(disk['free'])}; still to be written: {_bytes(disk['to_write'])}."
-        + ("" if fits else " IT DOES NOT FIT.")
     )
-    if not fits and disk["tapes_together"]:
+    if disk["to_write"] <= disk["free"]:
+        return [*lines, *_wrapped(text)]
+    lines += _wrapped(f"{text} IT DOES NOT FIT.")
+    if disk["tapes_together"]:
         lines += _wrapped(
             "Free some, link results/ to a larger disk, or compute the random-crop features inside each training instead of "
-            "writing tapes, which takes their place on disk and costs every run its own pass of the encoder:"
+            "writing them, which takes their place on disk and costs every run its own pass of the encoder:"
         )
         lines.append(f"    {_INLINE}")
     return lines
 
 
 def _run_lines(found: Mapping[str, Any]) -> list[str]:
-    runs, columns = found["runs"], range(len(found["devices"]))
-    lines = ["", "3. Runs, one seed each; hours of a training with its validations"]
-    lines += [f"  [{number + 1}] {found['devices'][number]}" for number in columns]
-    if not any(not device.startswith("cpu, ") for device in found["devices"]):
-        lines.append("  GPU-hours: not measured")
+    runs = found["runs"]
+    heads = "".join(f"{f'hours [{number}]':>13}" for number, _ in enumerate(found["devices"], 1))
     name = max([len(run["id"]) for run in runs] + [3])
-    heads = " ".join(f"{f'hours [{number + 1}]':>12}" for number in columns)
-    lines.append(f"  {'run':{name}} {'pairs':>7} {'steps':>5} {'ep.':>3} {'in all':>7} {heads}  reads")
+    lines = ["", "4. Runs, one seed each, validations included"]
+    lines.append(f"  {'run':{name}} {'pairs':>7} {'steps':>5} {'ep.':>3} {'in all':>7}{heads}  reads")
     for run in runs:
-        hours = " ".join(f"{_hour_text(time):>12}" for time in run["hours"])
+        hours = "".join(f"{_hour_text(time):>13}" for time in run["hours"])
         reads = f"from {run['from']}" if run["from"] else run["reads"] or "its own encoder passes"
         lines.append(
             f"  {run['id']:{name}} {_count(run['pairs']):>7} {_count(run['steps_per_epoch']):>5} {run['epochs']:>3} "
-            f"{_count(run['steps']):>7} {hours}  {reads}"
+            f"{_count(run['steps']):>7}{hours}  {reads}"
         )
     if any(run["pairs"] is None for run in runs):
         lines += _wrapped("?: the data set's entry in datasets.yaml gives no number of images or captions.")
     return lines
-
-
-def _hour_lines(found: Mapping[str, Any]) -> list[str]:
-    columns = range(len(found["devices"]))
-    lines = ["", "4. Shared passes, made once for all runs and seeds, and all hours"]
-    heads = " ".join(f"{f'hours [{number + 1}]':>12}" for number in columns)
-    lines.append(f"  {'':42} {'images':>12} {'bytes':>12} {heads}")
-    for shared in found["shared"]:
-        hours = " ".join(f"{_hour_text(time):>12}" for time in shared["hours"])
-        label = f"{shared['kind']}: {shared['name']}"
-        lines.append(f"  {label:42} {_count(shared['images']):>12} {_bytes(shared['bytes']):>12} {hours}")
-    sums = [
-        ("trainings, all seeds", found["kinds"].get("models")),
-        ("evaluations", found["kinds"].get("embeddings")),
-    ]
-    for label, kind in [*sums, ("in all", found)]:
-        if kind:
-            hours = " ".join(f"{_hour_text(time, bound=True):>12}" for time in kind["hours"])
-            lines.append(f"  {label:42} {'':>12} {'':>12} {hours}")
-    lines += _wrapped(
-        "Each job has its device, or one core for an image store, to itself; another batch size has the measured one's rate. "
-        "Not counted: downloads, tables and word ids, generated scenes and the pretraining on them, the report."
-    )
-    for device, time in zip(found["devices"], found["hours"], strict=True):
-        if missing := time["missing"]:
-            more = f" and {len(missing) - 6} more" if len(missing) > 6 else ""
-            lines += _wrapped(f"{device}, not measured: {'; '.join(missing[:6])}{more}.")
-    return [
-        *lines,
-        *_wrapped("Measured with `python benchmarks/measure.py --append benchmarks/results.csv`."),
-    ]
 
 
 def _wrapped(text: str, indent: str = "  ") -> list[str]:
@@ -327,11 +350,7 @@ def _wrapped(text: str, indent: str = "  ") -> list[str]:
 
 
 def _bytes(count: float | None) -> str:
-    """Bytes in the largest decimal unit that they fill."""
-    if count is None:
-        return "size not known"
-    unit = next((unit for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if count >= size), "B")
-    return f"{count / {'GB': 1e9, 'MB': 1e6, 'kB': 1e3, 'B': 1}[unit]:,.{0 if unit == 'B' else 2}f} {unit}"
+    return "size not known" if count is None else bytes_text(count)
 
 
 def _count(value: int | None) -> str:
@@ -339,9 +358,8 @@ def _count(value: int | None) -> str:
 
 
 def _hour_text(time: Mapping[str, Any], *, bound: bool = False) -> str:
-    """Hours, or what stands in their place; a sum that lacks a part is shown as a lower bound, or not at all."""
-    hours = time["hours"]
-    lacking = time["missing"] or time["uncounted"]
+    """Hours, or what stands in their place; with `bound`, a sum that lacks a part as what it is at least."""
+    hours, lacking = time["hours"], time["missing"] or time["uncounted"]
     if lacking and not (bound and hours):
         return "not measured" if time["missing"] else "?"
     digits = 0 if hours >= 100 else 1 if hours >= 10 else 2

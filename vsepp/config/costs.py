@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from vsepp.components import describe
-from vsepp.config.plan import Plan, Run, SourceFile
+from vsepp.config.plan import Plan, SourceFile
 from vsepp.errors import VseppError
 from vsepp.evaluation.protocols import protocol_folds
-from vsepp.spec import CorpusSpec, EncoderSpec, ModelSpec, RunSpec
+from vsepp.provenance.artefacts import Artefact
+from vsepp.spec import CorpusSpec, EncoderSpec, EvaluationSpec, ModelSpec, RunSpec
 
 # Words of a vocabulary where a word must be seen four times: COCO and Flickr30K have about 10,000.
 ASSUMED_WORDS = 12_000
@@ -85,27 +86,6 @@ def feature_dim(encoder: EncoderSpec) -> int | None:
     return network.dim if network else None
 
 
-def store_bytes(side: int, images: int | None) -> int | None:
-    """Of decoded images."""
-    return product(images, side**2, 3)
-
-
-def features_bytes(encoder: EncoderSpec, images: int | None) -> int | None:
-    """Of float32 features of fixed crops."""
-    return product(images, feature_dim(encoder), 4)
-
-
-def tape_bytes(encoder: EncoderSpec, captions: int | None, epochs: int) -> int | None:
-    """Of 16-bit random-crop features of every caption and epoch."""
-    return product(captions, epochs, feature_dim(encoder), 2)
-
-
-def encoder_bytes(encoder: EncoderSpec) -> int | None:
-    """Of an encoder's weights."""
-    network = NETWORKS.get(encoder.architecture)
-    return 4 * network.parameters if network else None
-
-
 def text_dims(model: ModelSpec) -> tuple[int, int] | None:
     """Sizes of a word and of the state, D_ψ; `None` of a text encoder that has other options."""
     options = describe("text encoder", model.text.name).options(**model.text.options)
@@ -154,20 +134,10 @@ def encoder_variant(encoder: EncoderSpec) -> str:
     return " ".join([f"{encoder.architecture}@{encoder.input_size}", *ways])
 
 
-def training_work(spec: RunSpec, pairs: int | None, images: int | None, captions: int | None) -> list[Work]:
-    """A whole training with its validations.
-
-    Parameters
-    ----------
-    spec
-        The run.
-    pairs
-        Of an epoch.
-    images, captions
-        Of a validation.
-    """
+def training_work(spec: RunSpec, corpus: CorpusSpec) -> list[Work]:
+    """A whole training with its validations."""
     epochs = spec.schedule.epochs
-    embedded = product(pairs_embedded(spec, pairs), epochs)
+    embedded = product(pairs_embedded(spec, captions_of(corpus, spec.train_splits)), epochs)
     work = []
     if spec.finetuned:
         # Measured as whole steps, text encoder, loss and optimiser included.
@@ -177,6 +147,10 @@ def training_work(spec: RunSpec, pairs: int | None, images: int | None, captions
             work.append(pass_work(spec.encoder, embedded, spec.precision if spec.live_encoder else None))
         # Of the steps on features those of 1C: they do all that those of 10C and RC do, in the same time.
         work.append(Work(_named("step-1c", spec), _head_variant(spec), spec.precision, embedded))
+    images = images_of(corpus, ["val"])
+    if images is not None and spec.validation_images is not None:
+        images = min(images, spec.validation_images)
+    captions = product(images, corpus.captions_per_image)
     work += embedding_work(spec, product(images, epochs), product(captions, epochs))
     return [*work, rank_work(spec, product(images, captions, epochs))]
 
@@ -194,7 +168,7 @@ def rank_work(spec: RunSpec, scores: int | None) -> Work:
 
 def _named(what: str, spec: RunSpec) -> str:
     similarity = spec.model.similarity.name
-    return what if similarity == "dot" else f"{what}-{similarity}"
+    return what if similarity == "dot" else f"{what.removesuffix('-1c')}-{similarity}"
 
 
 def _head_variant(spec: RunSpec) -> str:
@@ -256,120 +230,142 @@ def read_rates(path: Path) -> dict[str, dict[tuple[str, str, str], float]]:
 
 
 class Item(NamedTuple):
-    """Something that a plan makes or fetches."""
+    """An artefact that is made, or a file that is fetched."""
 
     kind: str
+    """As in the plan's table; `download` for a file."""
+    name: str
     label: str
+    """Its name where it is shown: without digests."""
     size: int | None
     """Bytes."""
     path: Path
     """Relative to the working folder."""
-    work: Sequence[Work] = ()
-    """What making it takes, downloads and small steps left out."""
-    group: str = ""
-    """Of a tape: corpus and encoder."""
+    work: Sequence[Work]
+    """What making it takes, small steps left out."""
 
 
-def files_read(plan: Plan) -> dict[str, SourceFile]:
-    """Raw files that the models of the plan read, by name: those of their corpora and of their encoders."""
-    models = plan.models.values()
-    paths = {path for run in models for path in plan.corpora[run.corpus].files.values()}
-    paths |= {str(plan.encoder_files[run.encoder]) for run in models if run.encoder in plan.encoder_files}
-    return {name: file for name, file in plan.files.items() if str(file.path) in paths}
+def items_of(plan: Plan) -> list[Item]:
+    """All that the chosen models of a plan need, each once, in the order in which it is made."""
+    needed = needed_artefacts(plan)
+    items = [
+        Item("download", name, name, file.spec.size, file.path, ())
+        for name, file in files_read(plan, needed).items()
+        if not file.own
+    ]
+    for artefact in needed:
+        corpus = _corpus_of(plan, artefact)
+        size, work = cost_of(artefact, corpus.spec if corpus else None)
+        if artefact.kind == "published":  # of the encoder that those who read it name
+            runs = (
+                each.spec for each in needed if each.kind == "run" and artefact.folder in each.inputs.values()
+            )
+            dims = [feature_dim(run.encoder) for run in runs]
+            size = product(size, dims[0]) if dims else None
+        items.append(
+            Item(artefact.kind, artefact.name, _label(artefact, corpus), size, artefact.folder, work)
+        )
+    return items
 
 
-def items_of(plan: Plan) -> Iterator[Item]:
-    """All that the models of a plan need, each shared one once; a user's own files are not among them."""
-    for name, file in files_read(plan).items():
-        if not file.own:
-            yield Item("downloads", name, file.spec.size, file.path)
-    if plan.scenes and plan.scenes_folder:
-        pictures = sum(sum(splits.values()) for splits in plan.scenes.images.values())
-        yield Item("generated pictures", "scenes", pictures * PICTURE_BYTES, plan.scenes_folder)
-    yield from _shared(plan)
-    for name, run in plan.models.items():
-        for seed in plan.seeds_of(name):
-            yield from _of_model(plan, name, run, seed)
+def needed_artefacts(plan: Plan) -> list[Artefact]:
+    """Artefacts of the chosen models and all that these are made from."""
+    needed: set[Artefact] = set()
+    waiting = [artefact for artefact in plan.table.values() if artefact.kind == "evaluation"]
+    while waiting:
+        artefact = waiting.pop()
+        if artefact not in needed:
+            needed.add(artefact)
+            owners = (plan.owner(path) for path in artefact.inputs.values())
+            waiting += [owner for owner in owners if owner]
+    return [artefact for artefact in plan.table.values() if artefact in needed]
 
 
-def _shared(plan: Plan) -> Iterator[Item]:
-    models, results = plan.models.values(), plan.results
-    for name in dict.fromkeys(run.corpus for run in models):
-        size = product(captions_of(plan.corpora[name]), TABLE_BYTES_PER_CAPTION)
-        yield Item("tables and word ids", name, size, results / "corpora" / name)
-    for name in dict.fromkeys(run.tokens for run in models):
-        tokens = plan.tokens[name]
-        size = product(captions_of(plan.corpora[tokens.corpus]), TOKEN_BYTES_PER_CAPTION)
-        yield Item("tables and word ids", name, size, tokens.folder)
-    for name in dict.fromkeys(run.encoder for run in models if run.encoder):
-        size = encoder_bytes(plan.encoders[name])
-        yield Item("encoders", plan.encoders[name].name, size, results / "encoders" / name)
-    for name in _stores(plan):
-        store = plan.stores[name]
-        images = images_of(plan.corpora[store.corpus])
-        work = [Work("store", str(store.spec.side), "fp32", images)]
-        label = f"{_role(store.corpus)}, {store.spec.side} pixels"
-        yield Item("stores", label, store_bytes(store.spec.side, images), results / "stores" / name, work)
-    for name in dict.fromkeys(run.eval_features for run in models if run.eval_features in plan.features):
-        features = plan.features[name]
-        corpus, encoder = plan.stores[features.store].corpus, plan.encoders[features.encoder]
-        images = images_of(plan.corpora[corpus])
-        work = [pass_work(encoder, product(images, 10 if features.crop.kind == "10C" else 1))]
-        label = f"{features.crop.kind} {_role(corpus)}/{encoder.name}"
-        yield Item("features", label, features_bytes(encoder, images), results / "features" / name, work)
-    for name, run in {run.features: run for run in models if run.features in plan.precomputed}.items():
-        size = features_bytes(run.spec.encoder, images_of(plan.corpora[plan.precomputed[name]]))
-        yield Item("features", f"published {_role(run.corpus)}", size, results / "features" / name)
-    for name in dict.fromkeys(run.tape for run in models if run.tape):
-        tape = plan.tapes[name]
-        encoder, captions = plan.encoders[tape.encoder], captions_of(plan.corpora[tape.corpus], tape.splits)
-        work = [pass_work(encoder, product(captions, tape.epochs))]
-        label, size = f"{_role(tape.corpus)}/{encoder.name}", tape_bytes(encoder, captions, tape.epochs)
-        yield Item("tapes", label, size, results / "tapes" / name, work, f"{tape.corpus} × {tape.encoder}")
+def files_read(plan: Plan, needed: Iterable[Artefact]) -> dict[str, SourceFile]:
+    """Raw files that some artefacts are made from, by name."""
+    paths = {path for artefact in needed for path in artefact.raw.values()}
+    return {name: file for name, file in plan.files.items() if file.path in paths}
 
 
-def _of_model(plan: Plan, name: str, run: Run, seed: int) -> Iterator[Item]:
-    """Training and embeddings of a model for a seed; a released one is trained already."""
-    spec, corpus = run.spec, plan.corpora[run.corpus]
-    folder, work = Path(name) / f"seed-{seed}", []
-    if name in plan.runs:
-        images = images_of(corpus, ["val"])
-        if images is not None and spec.validation_images is not None:
-            images = min(images, spec.validation_images)
-        pairs = captions_of(corpus, spec.train_splits)
-        work = training_work(spec, pairs, images, product(images, corpus.captions_per_image))
-    numbers = model_numbers(spec)
-    size = None if numbers is None else 4 * numbers[0]
-    yield Item("models", name, size, plan.variant_results / "runs" / folder, work)
-    images, captions = images_of(corpus, ["test"]), captions_of(corpus, ["test"])
-    rows = None if images is None or captions is None else images + captions
-    fold = plan.parameters.preset.evaluation.fold_size
-    folds = [] if images is None else [f for p in run.protocols for f in protocol_folds(p, images, fold)]
-    scores = sum((f.stop - f.start) ** 2 for f in folds) if folds else None
-    work = embedding_work(spec, images, captions)
-    work.append(rank_work(spec, product(scores, corpus.captions_per_image)))
-    size = product(rows, spec.model.joint_dim, 4)
-    yield Item("embeddings", name, size, plan.variant_results / "embeddings" / folder, work)
+def _corpus_of(plan: Plan, artefact: Artefact) -> Artefact | None:
+    """The corpus that an artefact belongs to."""
+    if artefact.kind == "corpus":
+        return artefact
+    owners = (plan.owner(path) for path in artefact.inputs.values())
+    return next((corpus for owner in owners if owner and (corpus := _corpus_of(plan, owner))), None)
 
 
-def _stores(plan: Plan) -> list[str]:
-    """Stores that models read themselves, and those that their features and tapes are made from."""
-    models = plan.models.values()
-    found = {plan.features[run.eval_features].store for run in models if run.eval_features in plan.features}
-    found |= {plan.tapes[run.tape].store for run in models if run.tape}
-    found |= {run.train_store for run in models if run.train_store and not run.tape}
-    return sorted(found | {run.eval_store for run in models if run.eval_store})
+def _label(artefact: Artefact, corpus: Artefact | None) -> str:
+    role = corpus.name.rpartition("-")[0] if corpus else ""
+    match artefact.kind:
+        case "store":
+            return f"{role} {artefact.spec.side} pixels"
+        case "features" | "tape":
+            return f"{role} {artefact.spec.encoder.name} {artefact.spec.crop.kind}"
+        case "corpus" | "published":
+            return role
+    return artefact.name
 
 
-def _role(corpus: str) -> str:
-    """The role of a corpus in its name."""
-    return corpus.rpartition("-")[0]
+def cost_of(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int | None, list[Work]]:
+    """Bytes of an artefact, and the work of making it as far as that is measured.
+
+    Parameters
+    ----------
+    artefact
+        One of the plan's table.
+    corpus
+        That it belongs to.
+    """
+    spec = artefact.spec
+    images, captions = (images_of(corpus), captions_of(corpus)) if corpus else (None, None)
+    match artefact.kind:
+        case "scenes":
+            return PICTURE_BYTES * sum(sum(splits.values()) for splits in spec.images.values()), []
+        case "corpus":
+            return product(captions, TABLE_BYTES_PER_CAPTION), []
+        case "tokens" | "tokens_of":
+            return product(captions, TOKEN_BYTES_PER_CAPTION), []
+        case "store":
+            return product(images, spec.side**2, 3), [Work("store", str(spec.side), "fp32", images)]
+        case "encoder" | "pretrained":
+            network = NETWORKS.get((spec.encoder if artefact.kind == "pretrained" else spec).architecture)
+            return 4 * network.parameters if network else None, []
+        case "features":
+            crops = 10 if spec.crop.kind == "10C" else 1
+            size = product(images, feature_dim(spec.encoder), 4)
+            return size, [pass_work(spec.encoder, product(images, crops))]
+        case "published":
+            return product(images, 4), []
+        case "tape":
+            seen = product(captions_of(corpus, spec.splits) if corpus else None, spec.epochs)
+            return product(seen, feature_dim(spec.encoder), 2), [pass_work(spec.encoder, seen)]
+        case "run" | "released":
+            numbers = model_numbers(spec)
+            work = training_work(spec, corpus) if artefact.kind == "run" and corpus else []
+            return 4 * numbers[0] if numbers else None, work
+        case "evaluation":
+            return _evaluation(spec, corpus) if corpus else (None, [])
+    return 0, []
 
 
-def tapes_at_once(items: Iterable[Item]) -> tuple[int, int]:
+def _evaluation(spec: EvaluationSpec, corpus: CorpusSpec) -> tuple[int | None, list[Work]]:
+    """The test set's embeddings, and their ranks under each protocol."""
+    images, captions = images_of(corpus, [spec.split]), captions_of(corpus, [spec.split])
+    if images is None or captions is None:
+        return None, [*embedding_work(spec.run, images, captions), rank_work(spec.run, None)]
+    folds = [fold for name in spec.protocols for fold in protocol_folds(name, images, spec.fold_size)]
+    scores = sum((fold.stop - fold.start) ** 2 for fold in folds) * captions // images
+    work = [*embedding_work(spec.run, images, captions), rank_work(spec.run, scores)]
+    return (images + captions) * spec.run.model.joint_dim * 4, work
+
+
+def tapes_at_once(plan: Plan, items: Iterable[Item]) -> tuple[int, int]:
     """Bytes of the largest tapes of one corpus and encoder, and of all tapes together."""
-    groups: dict[str, int] = {}
+    groups: dict[tuple[Path, Path], int] = {}
     for item in items:
-        if item.kind == "tapes":
-            groups[item.group] = groups.get(item.group, 0) + (item.size or 0)
+        if item.kind == "tape":
+            inputs = plan.table["tape", item.name].inputs
+            group = inputs["captions"], inputs["encoder"]
+            groups[group] = groups.get(group, 0) + (item.size or 0)
     return max(groups.values(), default=0), sum(groups.values())
