@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import (
     add_machine,
@@ -29,6 +29,9 @@ from vsepp.spec import (
     from_dict,
     from_json,
 )
+
+if TYPE_CHECKING:
+    from vsepp.features.passes import FrozenPass
 
 _SCENES = "optional: folder of the generated scenes that the raw files lie in"
 _IMAGES = "the table images.parquet of the corpus"
@@ -179,6 +182,51 @@ def encoder(given: argparse.Namespace) -> None:
         imported = import_weights(spec, raw.get("weights"))
         save_encoder(imported, given.output)
         made.facts["dim"] = imported.dim
+
+
+def features(given: argparse.Namespace) -> None:
+    """Extract 1C or 10C features."""
+    from vsepp.features.passes import make_features
+
+    spec = from_json(FeaturesSpec, given.spec)
+    with making(given, spec, given_inputs(given, "store", "encoder"), resumes=True) as made:
+        made.facts.update(make_features(_pass(given, spec.encoder), spec.crop, given.output, made.state))
+
+
+def tape(given: argparse.Namespace) -> None:
+    """Write a tape, with several processes where they were asked for."""
+    from vsepp.features.passes import make_tape
+
+    spec = from_json(TapeSpec, given.spec)
+    with making(given, spec, given_inputs(given, "store", "encoder", "captions"), resumes=True) as made:
+        facts = make_tape(
+            _pass(given, spec.encoder),
+            spec.crop,
+            given.captions.parent,
+            splits=spec.splits,
+            draw=spec.draw,
+            epochs=spec.epochs,
+            out=given.output,
+            state=made.state,
+            writers=given.writers,
+        )
+        made.facts.update(facts)
+
+
+def _pass(given: argparse.Namespace, spec: EncoderSpec) -> FrozenPass:
+    """A frozen encoder and a store, on the machine that the command line says."""
+    from vsepp.features.passes import FrozenPass
+
+    return FrozenPass(
+        spec,
+        given.encoder,
+        given.store,
+        device=given.device,
+        share=given.device_share,
+        threads=given.threads,
+        job=f"{given.step} {given.output}",
+        data_on=given.data_on,
+    )
 
 
 def precomputed(given: argparse.Namespace) -> None:

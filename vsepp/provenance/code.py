@@ -25,6 +25,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "train": ("vsepp.training.loop",),
     "released": ("vsepp.released.convert",),
     "evaluate": ("vsepp.evaluation.encode", "vsepp.evaluation.protocols"),
+    "score": ("vsepp.evaluation.protocols",),
     "report": ("vsepp.reporting.render", "vsepp.reporting.figures", "vsepp.reporting.tables"),
 }
 """Step, as its subcommand is called → the modules that it begins with."""
