@@ -17,6 +17,7 @@ from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.code import step_code
 from vsepp.provenance.digests import value_digest
+
 report_inputs = lambda s: {}
 from vsepp.spec import (
     CorpusSpec,
@@ -85,7 +86,9 @@ class _Planner:
             table["report", paper.name] = report
         return plan
 
-    def _add(self, kind: str, name: str, folder: Path, phase: str, step: str, spec: Any, **more: Any) -> Artefact:
+    def _add(
+        self, kind: str, name: str, folder: Path, phase: str, step: str, spec: Any, **more: Any
+    ) -> Artefact:
         """The artefact of a kind and name, entered where it is not in the table yet."""
         known = self.table.get((kind, name))
         if known is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, astuple, dataclass
 
 import numpy as np
 
@@ -31,19 +31,19 @@ class DirectionMetrics:
 class RetrievalMetrics:
     """Both directions of retrieval."""
 
-    image_to_text: DirectionMetrics
+    i2t: DirectionMetrics
     """Caption retrieval."""
-    text_to_image: DirectionMetrics
+    t2i: DirectionMetrics
     """Image retrieval."""
 
     @property
     def rsum(self) -> float:
         """Sum of the six recalls, 600 is best."""
-        return sum(side.r1 + side.r5 + side.r10 for side in (self.image_to_text, self.text_to_image))
+        return sum(side.r1 + side.r5 + side.r10 for side in (self.i2t, self.t2i))
 
     def to_dict(self) -> dict:
-        """Both directions and rsum, as JSON holds them."""
-        return {**asdict(self), "rsum": self.rsum}
+        """Both directions and rsum, as `metrics.json` holds them."""
+        return {"image_to_text": asdict(self.i2t), "text_to_image": asdict(self.t2i), "rsum": self.rsum}
 
 
 def direction_metrics(ranks: np.ndarray) -> DirectionMetrics:
@@ -73,18 +73,15 @@ def direction_metrics(ranks: np.ndarray) -> DirectionMetrics:
 
 def retrieval_metrics(ranks: Ranks) -> RetrievalMetrics:
     """Metrics of both directions."""
-    return RetrievalMetrics(direction_metrics(ranks.image_to_text), direction_metrics(ranks.text_to_image))
+    return RetrievalMetrics(direction_metrics(ranks.i2t), direction_metrics(ranks.t2i))
 
 
 def mean_metrics(folds: Sequence[RetrievalMetrics]) -> RetrievalMetrics:
     """Mean over folds of each metric, Med r included."""
 
-    names = [field.name for field in fields(DirectionMetrics)]
-
     def mean(sides: list[DirectionMetrics]) -> DirectionMetrics:
-        return DirectionMetrics(*(float(np.mean([getattr(side, name) for side in sides])) for name in names))
+        return DirectionMetrics(
+            *(float(np.mean(values)) for values in zip(*map(astuple, sides), strict=True))
+        )
 
-    return RetrievalMetrics(
-        image_to_text=mean([fold.image_to_text for fold in folds]),
-        text_to_image=mean([fold.text_to_image for fold in folds]),
-    )
+    return RetrievalMetrics(mean([fold.i2t for fold in folds]), mean([fold.t2i for fold in folds]))

@@ -41,6 +41,7 @@ class Evaluation:
     """Images that were ranked, all folds together."""
     n_captions: int
     similarity: str
+    """Its name."""
     metrics: RetrievalMetrics
     """Mean over the folds."""
     per_fold: tuple[RetrievalMetrics, ...]
@@ -82,13 +83,11 @@ def evaluate(embeddings: Embeddings, protocol: str, fold_size: int = DEFAULT_FOL
     """
     folds = protocol_folds(protocol, len(embeddings.image_embeddings), fold_size)
     n_images = folds[-1].stop
-    image_to_text = np.empty(n_images)
-    text_to_image = np.full(len(embeddings.caption_to_image), np.nan)
+    i2t, t2i = np.empty(n_images), np.empty(len(embeddings.caption_to_image))
     per_fold = []
     for fold in folds:
         ranks, captions = _fold_ranks(embeddings, fold)
-        image_to_text[fold] = ranks.image_to_text
-        text_to_image[captions] = ranks.text_to_image
+        i2t[fold], t2i[captions] = ranks.i2t, ranks.t2i
         per_fold.append(retrieval_metrics(ranks))
     caption_rows = np.flatnonzero(embeddings.caption_to_image < n_images)
     return Evaluation(
@@ -96,10 +95,10 @@ def evaluate(embeddings: Embeddings, protocol: str, fold_size: int = DEFAULT_FOL
         fold_size=folds[0].stop,
         n_images=n_images,
         n_captions=len(caption_rows),
-        similarity=embeddings.similarity,
+        similarity=embeddings.similarity.name,
         metrics=mean_metrics(per_fold),
         per_fold=tuple(per_fold),
-        ranks=Ranks(image_to_text, text_to_image[caption_rows]),
+        ranks=Ranks(i2t, t2i[caption_rows]),
         caption_rows=caption_rows,
     )
 
@@ -110,8 +109,8 @@ def save(evaluations: Sequence[Evaluation], folder: Path) -> None:
     write_text(folder / "metrics.json", json.dumps(metrics, indent=1) + "\n")
     ranks: dict[str, np.ndarray] = {}
     for evaluation in evaluations:
-        ranks[f"{evaluation.protocol}_image_to_text"] = evaluation.ranks.image_to_text
-        ranks[f"{evaluation.protocol}_text_to_image"] = evaluation.ranks.text_to_image
+        ranks[f"{evaluation.protocol}_image_to_text"] = evaluation.ranks.i2t
+        ranks[f"{evaluation.protocol}_text_to_image"] = evaluation.ranks.t2i
         ranks[f"{evaluation.protocol}_caption_rows"] = evaluation.caption_rows
     write_arrays(folder / "ranks.npz", **ranks)
 
@@ -142,8 +141,8 @@ def format_summary(evaluation: Evaluation) -> str:
         f"{'':<32}{'R@1':>7}{'R@5':>7}{'R@10':>7}{'Med r':>8}{'Mean r':>9}",
     ]
     directions = {
-        "caption retrieval (image→text)": evaluation.metrics.image_to_text,
-        "image retrieval (text→image)": evaluation.metrics.text_to_image,
+        "caption retrieval (image→text)": evaluation.metrics.i2t,
+        "image retrieval (text→image)": evaluation.metrics.t2i,
     }
     for name, side in directions.items():
         lines.append(

@@ -73,15 +73,17 @@ def retrieval_ranks(
     captions = checked_embeddings(caption_embeddings, "caption_embeddings")
     checked_joint_space(images, captions)
     owner = checked_captions(caption_to_image, len(captions), len(images))
-    counter: ProductCounter | BlockCounter
     if not getattr(module, "INNER_PRODUCT", False):
-        counter = BlockCounter(images, captions, owner, partial(module.score, options=options), device)
-    elif device is None:
-        counter = ProductCounter(Products(images, captions), owner)
-    else:
-        counter = BlockCounter(images, captions, owner, None, device)
+        return ranks_by(BlockCounter(images, captions, owner, partial(module.score, options=options), device))
+    if device is None:
+        return ranks_by(ProductCounter(Products(images, captions), owner))
+    return ranks_by(BlockCounter(images, captions, owner, None, device))
+
+
+def ranks_by(counter: ProductCounter | BlockCounter) -> Ranks:
+    """Ranks of all queries of a counter."""
     own = counter.own()
-    i2t, t2i = counter.count(_best(own, owner, len(images)), own)
+    i2t, t2i = counter.count(_best(own, counter.owner), own)
     return Ranks(i2t / 2, t2i / 2)
 
 
@@ -109,13 +111,13 @@ def ranks_from_scores(scores: np.ndarray, caption_to_image: np.ndarray) -> Ranks
         raise VseppError(f"scores[{image}, {caption}] is NaN: a score that is no number has no rank")
     owner = checked_captions(caption_to_image, scores.shape[1], scores.shape[0])
     own = scores[owner, np.arange(len(owner))]
-    i2t, t2i = tally(scores, np.arange(len(scores)), owner, _best(own, owner, len(scores)), own)
+    i2t, t2i = tally(scores, np.arange(len(scores)), owner, _best(own, owner), own)
     return Ranks(i2t / 2, t2i / 2)
 
 
-def _best(own: np.ndarray, owner: np.ndarray, n_images: int) -> np.ndarray:
+def _best(own: np.ndarray, owner: np.ndarray) -> np.ndarray:
     """Score of each image with its best caption `(n_images,)`, from that of each caption with its image."""
-    best = np.full(n_images, -np.inf, np.result_type(own, np.float32))
+    best = np.full(owner.max() + 1, -np.inf, np.result_type(own, np.float32))
     np.maximum.at(best, owner, own)
     return best
 

@@ -12,7 +12,6 @@ from vsepp.errors import VseppError
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.metrics import RetrievalMetrics, retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
-from vsepp.evaluation.ranks_on_device import ranks_on_device
 from vsepp.losses import Batch, first_epoch_after
 from vsepp.models.precision import fp32_products_in
 from vsepp.runtime.placing import upload
@@ -225,8 +224,7 @@ def _validate(training: Training) -> tuple[RetrievalMetrics, float]:
         epoch = len(training.history) + 1
         raise VseppError(f"run {training.run.id}: validation after epoch {epoch}: {error}") from error
     to_rank = (found.image_embeddings, found.caption_embeddings, found.caption_to_image, found.similarity)
-    on_gpu = training.device.type == "cuda"
-    ranks = ranks_on_device(*to_rank, training.device) if on_gpu else retrieval_ranks(*to_rank)
+    ranks = retrieval_ranks(*to_rank, training.device if training.device.type == "cuda" else None)
     some = (found.image_embeddings[:SPREAD_OVER], found.caption_embeddings[:SPREAD_OVER])
     spread = training.model.scores(*(torch.from_numpy(embeddings) for embeddings in some)).std(correction=0)
     return retrieval_metrics(ranks), float(spread)

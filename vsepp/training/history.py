@@ -44,8 +44,11 @@ class EpochRecord:
 
 def recalls(metrics: RetrievalMetrics) -> dict[str, float]:
     """The validation columns of a record."""
-    sides = {"i2t": metrics.image_to_text, "t2i": metrics.text_to_image}
-    found = {f"{name}_r{k}": getattr(side, f"r{k}") for name, side in sides.items() for k in (1, 5, 10)}
+    found = {
+        f"{side}_r{k}": getattr(getattr(metrics, side), f"r{k}")
+        for side in ("i2t", "t2i")
+        for k in (1, 5, 10)
+    }
     return found | {"rsum": metrics.rsum}
 
 

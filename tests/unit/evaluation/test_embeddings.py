@@ -3,6 +3,9 @@ import pytest
 
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
+from vsepp.spec import Component
+
+ROOT = Component("order", {"form": "root"})
 
 
 def arrays(**changes):
@@ -22,24 +25,31 @@ def written(path, **changes):
 
 
 def test_what_is_saved_is_loaded(tmp_path):
-    embeddings = Embeddings(**{**arrays(), "similarity": "order"})
+    embeddings = Embeddings(**arrays(similarity=ROOT))
     path = tmp_path / "new" / "embeddings.npz"
     embeddings.save(path)
     loaded = Embeddings.load(path)
     for name in ("image_embeddings", "caption_embeddings", "caption_to_image"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(embeddings, name))
-    assert loaded.similarity == "order"
+    assert loaded.similarity == ROOT
     assert [file.name for file in path.parent.iterdir()] == ["embeddings.npz"]
 
 
 def test_equal_embeddings_give_equal_bytes(tmp_path):
     for name in ("a.npz", "b.npz"):
-        Embeddings(**{**arrays(), "similarity": "dot"}).save(tmp_path / name)
+        Embeddings(**arrays(similarity=ROOT)).save(tmp_path / name)
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
-def test_similarity_is_dot_unless_said(tmp_path):
-    assert Embeddings.load(written(tmp_path / "e.npz", similarity=None)).similarity == "dot"
+def test_similarity_is_dot_unless_said_and_its_options_the_defaults(tmp_path):
+    assert Embeddings.load(written(tmp_path / "e.npz", similarity=None)).similarity == Component("dot")
+    assert Embeddings.load(written(tmp_path / "e.npz")).similarity == Component("order")
+    Embeddings(**arrays(similarity=Component("order", {"form": "squared"}))).save(tmp_path / "e.npz")
+    with np.load(tmp_path / "e.npz") as saved:
+        assert saved["similarity"] == "order" and "similarity_options" not in saved
+    Embeddings(**arrays(similarity=ROOT)).save(tmp_path / "e.npz")
+    with np.load(tmp_path / "e.npz") as saved:
+        assert saved["similarity_options"] == '{"form": "root"}'
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
@@ -70,7 +80,14 @@ def nan_in_row_one():
         ({"caption_to_image": np.array([0, 1, 2, 3, 0])}, "caption_to_image: row 3 is 3"),
         ({"caption_to_image": np.array([0, 1, 1, 1, 0])}, "image row 2 has no caption"),
         ({"caption_to_image": np.array([0, 1, 2])}, "caption_to_image: expected 5 integers"),
-        ({"similarity": np.array("cosine")}, "similarity: expected one of dot, order, got 'cosine'"),
+        ({"similarity": np.array("cosine")}, "no similarity is named 'cosine'; there are dot, order"),
+        (
+            {"similarity_options": np.array('{"form": "cube"}')},
+            "form: expected 'squared' or 'root', got 'cube'",
+        ),
+        ({"similarity_options": np.array('["root"]')}, "similarity_options: expected a JSON object"),
+        ({"similarity_options": np.array("root")}, "similarity_options: expected a JSON object"),
+        ({"similarity_options": np.array(1)}, "similarity_options: expected one string"),
         ({"similarity": np.array(["dot", "dot"])}, "similarity: expected one string"),
         ({"similarity": np.array(3)}, "similarity: expected one string"),
     ],

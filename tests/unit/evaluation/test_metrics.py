@@ -54,8 +54,8 @@ def test_mean_over_folds_takes_each_metric_apart():
     one = RetrievalMetrics(DirectionMetrics(10, 20, 30, 1, 4), DirectionMetrics(1, 2, 3, 7, 8))
     two = RetrievalMetrics(DirectionMetrics(20, 40, 60, 2, 8), DirectionMetrics(3, 4, 5, 9, 9))
     mean = mean_metrics([one, two])
-    assert mean.image_to_text == DirectionMetrics(15, 30, 45, 1.5, 6)
-    assert mean.text_to_image == DirectionMetrics(2, 3, 4, 8, 8.5)
+    assert mean.i2t == DirectionMetrics(15, 30, 45, 1.5, 6)
+    assert mean.t2i == DirectionMetrics(2, 3, 4, 8, 8.5)
 
 
 def test_no_queries_is_an_error():

@@ -8,6 +8,7 @@ from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import retrieval_metrics
 from vsepp.evaluation.protocols import evaluate, format_summary, protocol_folds, save
 from vsepp.evaluation.ranks import retrieval_ranks
+from vsepp.spec import Component
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +35,7 @@ def test_first_fold_alone(shuffled):
     assert evaluation.metrics == retrieval_metrics(ranks)
     assert (evaluation.n_images, evaluation.n_captions, evaluation.fold_size) == (10, len(rows), 10)
     np.testing.assert_array_equal(evaluation.caption_rows, rows)
-    np.testing.assert_array_equal(evaluation.ranks.text_to_image, ranks.text_to_image)
+    np.testing.assert_array_equal(evaluation.ranks.t2i, ranks.t2i)
 
 
 def test_five_folds_are_consecutive_and_averaged(shuffled):
@@ -42,7 +43,7 @@ def test_five_folds_are_consecutive_and_averaged(shuffled):
     by_hand = [fold_by_hand(shuffled, first, first + 10) for first in (0, 10, 20, 30, 40)]
     per_fold = [retrieval_metrics(ranks) for _, ranks in by_hand]
     assert list(evaluation.per_fold) == per_fold
-    for direction in ("image_to_text", "text_to_image"):
+    for direction in ("i2t", "t2i"):
         for metric in ("r1", "r5", "r10", "medr", "meanr"):
             expected = np.mean([getattr(getattr(fold, direction), metric) for fold in per_fold])
             assert getattr(getattr(evaluation.metrics, direction), metric) == pytest.approx(
@@ -53,9 +54,9 @@ def test_five_folds_are_consecutive_and_averaged(shuffled):
 
     for fold, (rows, ranks) in enumerate(by_hand):
         kept = evaluation.ranks
-        np.testing.assert_array_equal(kept.image_to_text[10 * fold : 10 * fold + 10], ranks.image_to_text)
+        np.testing.assert_array_equal(kept.i2t[10 * fold : 10 * fold + 10], ranks.i2t)
         here = np.isin(evaluation.caption_rows, rows)
-        np.testing.assert_array_equal(kept.text_to_image[here], ranks.text_to_image)
+        np.testing.assert_array_equal(kept.t2i[here], ranks.t2i)
     assert evaluation.n_images == 50
 
 
@@ -72,7 +73,10 @@ def test_smaller_folds_score_higher(shuffled):
 
 def test_similarity_of_the_embeddings_decides(shuffled):
     order = Embeddings(
-        shuffled.image_embeddings, shuffled.caption_embeddings, shuffled.caption_to_image, similarity="order"
+        shuffled.image_embeddings,
+        shuffled.caption_embeddings,
+        shuffled.caption_to_image,
+        similarity=Component("order"),
     )
     evaluation = evaluate(order, "5K")
     assert evaluation.metrics == retrieval_metrics(fold_by_hand(order, 0, 53)[1])
@@ -112,7 +116,7 @@ def test_saved_records_are_unrounded_and_hold_every_rank(shuffled, tmp_path):
         "n_images": 35,
         "similarity": "dot",
     }
-    assert record["text_to_image"]["r1"] == evaluation.metrics.text_to_image.r1
+    assert record["text_to_image"]["r1"] == evaluation.metrics.t2i.r1
     assert len(record["per_fold"]) == 5
     with np.load(tmp_path / "ranks.npz") as ranks:
         assert ranks["5x1K_image_to_text"].shape == (35,)
@@ -128,8 +132,8 @@ def test_summary_names_protocol_and_both_directions(shuffled):
     assert lines[0].startswith("protocol 5x1K: 5 folds of 10 images")
     assert lines[1].split() == ["R@1", "R@5", "R@10", "Med", "r", "Mean", "r"]
     for line, name, side in (
-        (lines[2], "caption retrieval (image→text)", evaluation.metrics.image_to_text),
-        (lines[3], "image retrieval (text→image)", evaluation.metrics.text_to_image),
+        (lines[2], "caption retrieval (image→text)", evaluation.metrics.i2t),
+        (lines[3], "image retrieval (text→image)", evaluation.metrics.t2i),
     ):
         assert line.startswith(name)
         figures = [float(word) for word in line.removeprefix(name).split()]
