@@ -81,7 +81,7 @@ def evaluate_code() -> str:
 
 def report_code() -> str:
     """Digest for tables, figures and pages."""
-    return code_digest("vsepp.reporting.render", "vsepp.reporting.figures", "vsepp.reporting.tables")
+    return code_digest("vsepp.reporting.pages")
 
 
 def _family(spec: EncoderSpec) -> str:
