@@ -116,7 +116,7 @@ def encode_split(
         image_embeddings=image_embeddings,
         caption_embeddings=caption_embeddings,
         caption_to_image=rows.caption_to_image,
-        similarity=model.spec.similarity.name,
+        similarity=model.spec.similarity,
     )
 
 
