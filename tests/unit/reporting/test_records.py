@@ -36,14 +36,13 @@ def test_what_evaluation_writes_is_read(tmp_path):
         image_embeddings=rng.normal(size=(10, 4)).astype(np.float32),
         caption_embeddings=rng.normal(size=(20, 4)).astype(np.float32),
         caption_to_image=np.repeat(np.arange(10), 2),
-        similarity="dot",
     )
     evaluation = evaluate(embeddings, "5x1K", fold_size=2)
     file = tmp_path / "metrics.json"
     file.write_text(json.dumps({"5x1K": evaluation.to_dict()}))
     (record,) = read_metrics([file], "5x1K").to_dict("records")
-    assert record["i2t_r1"] == evaluation.metrics.image_to_text.r1
-    assert record["t2i_meanr"] == evaluation.metrics.text_to_image.meanr
+    assert record["i2t_r1"] == evaluation.metrics.i2t.r1
+    assert record["t2i_meanr"] == evaluation.metrics.t2i.meanr
     assert (record["fold_size"], record["n_images"], record["n_captions"]) == (2, 10, 20)
 
 

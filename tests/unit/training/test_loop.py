@@ -12,9 +12,10 @@ from tiny_corpus import assert_same_results, history, killed_at, run_in, weights
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
-from vsepp.evaluation.encode import encode_run, split_rows
+from vsepp.evaluation.encode import split_rows
 from vsepp.evaluation.metrics import retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
+from vsepp.evaluation.run import encode_run
 from vsepp.losses import max_of_hinges
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
@@ -73,12 +74,12 @@ def test_training_learns_what_there_is_to_learn(corpus, tmp_path):
     assert facts["best_rsum"] > float(history(tmp_path / "out")[0]["rsum"])
 
 
-def encoded(run, out, corpus, tokens, split):
+def encoded(run, out, corpus, split):
     """Embeddings of a split by a trained run, whose folder has the vocabulary as the step leaves it."""
     Vocabulary.read(corpus / "tokens").write(out)
     places = tiny.artefacts(corpus)
-    read = {role: getattr(places, role) for role in ("corpus", "features", "eval_store", "encoder")}
-    return encode_run(run, run_folder=out, tokens=tokens, device=tiny.CPU, split=split, **read)
+    roles = ("corpus", "tokens", "features", "eval_store", "encoder")
+    return encode_run(run, split, run=out, device=tiny.CPU, **{role: getattr(places, role) for role in roles})
 
 
 @pytest.mark.parametrize("run", [tiny.FROZEN, tiny.LEGACY], ids=["frozen", "live"])
@@ -88,7 +89,7 @@ def test_the_published_weights_are_those_of_the_best_epoch(corpus, tmp_path, run
     rows = history(out)
     scores = [float(row["rsum"]) for row in rows]
     assert facts["best_epoch"] == scores.index(max(scores)) + 1
-    found = encoded(run, out, corpus, Tokens.load(corpus / "tokens"), "val")
+    found = encoded(run, out, corpus, "val")
     ranks = retrieval_ranks(
         found.image_embeddings, found.caption_embeddings, found.caption_to_image, found.similarity
     )
@@ -295,23 +296,6 @@ def test_what_to_lower_depends_on_the_run(corpus, tmp_path, run, advice):
     )
     with pytest.raises(VseppError, match=re.escape(advice)):
         run_in(tmp_path, run, data)
-
-
-@pytest.mark.parametrize("run", [tiny.FROZEN, tiny.LEGACY], ids=["frozen", "live"])
-def test_out_of_memory_while_a_split_is_embedded_says_what_to_do(corpus, tmp_path, run):
-    run = tiny.change(run, schedule__epochs=1)
-    out, _ = run_in(tmp_path, run, tiny.data_of(run, corpus))
-
-    class Greedy(Tokens):
-        def padded(self, rows):
-            return REFUSALS["numpy"]()
-
-    tokens = Tokens.load(corpus / "tokens")
-    with pytest.raises(VseppError) as caught:
-        encoded(run, out, corpus, Greedy(tokens.ids, tokens.offsets), "test")
-    said = str(caught.value)
-    assert said.startswith("run tiny, split test: out of memory on cpu (Unable to allocate")
-    assert ("take a smaller encoder than mini/vgg_mini" in said.lower()) == run.live_encoder
 
 
 def test_other_failures_are_not_taken_for_a_lack_of_memory(corpus, tmp_path):

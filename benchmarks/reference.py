@@ -1,4 +1,4 @@
-"""A training step written as the authors' was, to compare with: not part of any workflow.
+"""A training step and a ranking written as the authors' were, to compare with: part of no workflow.
 
 Pairs come from a torch `Dataset` through a `DataLoader` with worker processes; its collate sorts captions by their
 length, stacks images and pads captions one by one. Where the run has an encoder, workers decode the JPEG of each
@@ -24,64 +24,53 @@ from vsepp.models.encoder import ImageEncoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.spec import RunSpec
 
-Pair = tuple[torch.Tensor, torch.Tensor]
-"""An image's feature `(D_φ,)` or pixels `(3, size, size)`, and a caption's word ids `(length,)`."""
-PairBatch = tuple[torch.Tensor, torch.Tensor, list[int]]
-"""Images `(n, ...)`, ids `(n, longest)`, and lengths, longest caption first."""
+MARGIN = 0.2
 
 
 class FeaturePairs(Dataset):
-    """Captions with the features of their images, which lie in memory."""
+    """Captions, word ids `(length,)`, with the features `(D_φ,)` of their images, which lie in memory."""
 
     def __init__(self, features: np.ndarray, captions: Sequence[np.ndarray], image_of: Sequence[int]) -> None:
-        self.features = features
-        self.captions = captions
-        self.image_of = image_of
+        self.features, self.captions, self.image_of = features, captions, image_of
 
     def __len__(self) -> int:
         return len(self.captions)
 
-    def __getitem__(self, row: int) -> Pair:
+    def __getitem__(self, row: int) -> tuple[torch.Tensor, torch.Tensor]:
         image = torch.tensor(self.features[self.image_of[row]])
         return image, torch.tensor(self.captions[row], dtype=torch.int64)
 
 
 class PhotographPairs(Dataset):
-    """Captions with random crops of their photographs, decoded for each caption anew."""
+    """Captions with random crops `(3, size, size)` of their photographs, decoded for each caption anew."""
 
     def __init__(
         self, files: Sequence[Path], captions: Sequence[np.ndarray], image_of: Sequence[int], run: RunSpec
     ) -> None:
-        self.files = files
-        self.captions = captions
-        self.image_of = image_of
-        self.run = run
+        self.files, self.captions, self.image_of, self.run = files, captions, image_of, run
 
     def __len__(self) -> int:
         return len(self.captions)
 
-    def __getitem__(self, row: int) -> Pair:
-        run, size = self.run, self.run.crop.size
-        with Image.open(self.files[self.image_of[row]]) as photograph:
-            whole = photograph.convert("RGB")
-        side = run.train_store.side
-        whole = whole.resize((side, side), Image.Resampling.BILINEAR)
+    def __getitem__(self, row: int) -> tuple[torch.Tensor, torch.Tensor]:
+        run, size, side = self.run, self.run.crop.size, self.run.train_store.side
+        with Image.open(self.files[self.image_of[row] % len(self.files)]) as photograph:
+            whole = photograph.convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
         left, top = torch.randint(side - size + 1, (2,)).tolist()
-        crop = whole.crop((left, top, left + size, top + size))
-        pixels = torch.from_numpy(np.array(crop)).permute(2, 0, 1).contiguous().float().div_(255)
+        crop = np.array(whole.crop((left, top, left + size, top + size)))
+        pixels = torch.from_numpy(crop).permute(2, 0, 1).contiguous().float().div_(255)
         mean, std = (torch.tensor(values)[:, None, None] for values in (run.encoder.mean, run.encoder.std))
         return pixels.sub_(mean).div_(std), torch.tensor(self.captions[row], dtype=torch.int64)
 
 
-def collate(pairs: list[Pair]) -> PairBatch:
-    """Batch of pairs, longest caption first, padded with 0."""
+def collate(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
+    """Images `(n, ...)`, ids `(n, longest)` padded with 0, and lengths, longest caption first."""
     pairs.sort(key=lambda pair: len(pair[1]), reverse=True)
-    images = torch.stack([image for image, _ in pairs])
     lengths = [len(caption) for _, caption in pairs]
     ids = torch.zeros(len(pairs), max(lengths), dtype=torch.int64)
     for row, (_, caption) in enumerate(pairs):
         ids[row, : len(caption)] = caption
-    return images, ids, lengths
+    return torch.stack([image for image, _ in pairs]), ids, lengths
 
 
 def make_loader(pairs: Dataset, batch_size: int, workers: int, device: torch.device) -> DataLoader:
@@ -98,24 +87,23 @@ def make_loader(pairs: Dataset, batch_size: int, workers: int, device: torch.dev
 
 
 class ReferenceModel(nn.Module):
-    """The joint embedding of VSE++, its parts as `model` has them and with copies of its weights.
+    """The joint embedding of VSE++: dot product of normalised embeddings, weights copied from `model`.
 
     Parameters
     ----------
     model
-        Dot product of normalised embeddings, without a caption projection.
+        Without a caption projection.
     encoder
         Where images come as pixels; trained where its parameters want gradients.
     """
 
     def __init__(self, model: JointEmbedding, encoder: ImageEncoder | None = None) -> None:
         super().__init__()
-        sizes = model.spec
         self.words = nn.Embedding(*model.text.words.weight.shape)
-        self.gru = nn.GRU(sizes.word_dim, sizes.text_dim, batch_first=True)
-        self.image_map = nn.Linear(model.image_map.in_features, sizes.joint_dim)
-        self.words.load_state_dict(model.text.words.state_dict())
-        self.gru.load_state_dict(model.text.gru.state_dict())
+        self.gru = nn.GRU(model.text.gru.input_size, model.text.gru.hidden_size, batch_first=True)
+        self.image_map = nn.Linear(model.image_map.in_features, model.image_map.out_features)
+        for own, theirs in ((self.words, model.text.words), (self.gru, model.text.gru)):
+            own.load_state_dict(theirs.state_dict())
         self.image_map.load_state_dict(model.image_map.state_dict())
         # torch's own layout, in which the released code runs its networks.
         self.network = None if encoder is None else encoder.network.to(memory_format=torch.contiguous_format)
@@ -129,31 +117,28 @@ class ReferenceModel(nn.Module):
         return of_images @ nn.functional.normalize(state[0], dim=1).T
 
 
-def max_of_hinges(scores: torch.Tensor, margin: float) -> torch.Tensor:
+def max_of_hinges(scores: torch.Tensor) -> torch.Tensor:
     """MH loss (Eq. 6) of a `(n, n)` score matrix, summed over both directions."""
     positive = scores.diag()[:, None]
     own = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-    captions = (margin + scores - positive).clamp(min=0).masked_fill(own, 0)
-    images = (margin + scores - positive.T).clamp(min=0).masked_fill(own, 0)
+    captions = (MARGIN + scores - positive).clamp(min=0).masked_fill(own, 0)
+    images = (MARGIN + scores - positive.T).clamp(min=0).masked_fill(own, 0)
     return captions.max(dim=1).values.sum() + images.max(dim=0).values.sum()
 
 
-def make_optimiser(model: nn.Module, learning_rate: float) -> torch.optim.Adam:
-    """torch's Adam with its defaults."""
-    return torch.optim.Adam((p for p in model.parameters() if p.requires_grad), lr=learning_rate)
-
-
 def reference_step(
-    model: ReferenceModel, optimiser: torch.optim.Optimizer, batch: PairBatch, run: RunSpec
+    model: ReferenceModel,
+    optimiser: torch.optim.Optimizer,
+    batch: tuple[torch.Tensor, torch.Tensor, list[int]],
+    clip_norm: float,
 ) -> float:
     """Copy a batch to the model's device, take a step, and read its loss."""
     device = model.words.weight.device
     images, ids, lengths = batch
-    scores = model(images.to(device), ids.to(device), lengths)
-    loss = max_of_hinges(scores, run.loss.margin)
+    loss = max_of_hinges(model(images.to(device), ids.to(device), lengths))
     optimiser.zero_grad()
     loss.backward()
-    nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], run.schedule.clip_norm)
+    nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], clip_norm)
     optimiser.step()
     return loss.item()
 
