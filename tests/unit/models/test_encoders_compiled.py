@@ -8,10 +8,10 @@ import specs
 import torch
 from torch import nn
 
-from vsepp.data.out_of_memory import out_of_memory_explained
 from vsepp.errors import VseppError
 from vsepp.models.compiled import explained
 from vsepp.models.encoder import CutNetwork, ImageEncoder
+from vsepp.runtime.memory import out_of_memory_explained
 
 
 def make(compile: str) -> ImageEncoder:
@@ -67,9 +67,9 @@ def test_a_lack_of_memory_while_compiling_is_told_as_one(refusal):
     spec = make("default").spec
     with (
         pytest.raises(
-            VseppError, match=r"features: out of memory on cpu \(.*Memory.*\)\. Lower it"
+            VseppError, match=r"features: out of memory on cpu \(.*Memory.*\); .*\. Lower it; or"
         ) as caught,
-        out_of_memory_explained("features", torch.device("cpu"), lambda: "Lower it"),
+        out_of_memory_explained("features", torch.device("cpu"), ["lower it"]),
         explained(spec, torch.device("cpu")),
     ):
         raise BackendCompilerFailed("inductor", refusal, None)

@@ -182,7 +182,7 @@ def test_the_command_records_the_file_and_not_its_place(tmp_path):
         torch.save(state, path)
         out = tmp_path / place / "encoder"
         spec = to_json(in_file("vgg.pth"))
-        assert main(["encoder", "--spec", spec, "--weights", str(path), "--output", str(out)]) == 0
+        assert main(["encoder", "--spec", spec, "--raw", f"weights={path}", "--output", str(out)]) == 0
         manifests.append(json.loads((out / "manifest.json").read_text()))
         assert manifests[-1]["inputs"] == {"weights": hashlib.sha256(path.read_bytes()).hexdigest()}
     for key in ("spec", "spec_digest", "inputs", "outputs"):
