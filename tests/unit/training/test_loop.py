@@ -50,7 +50,7 @@ def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp
     for start in range(0, len(order), 16):
         pairs = order[start : start + 16]
         ids, lengths = data.tokens.padded(data.pairs[pairs])
-        images = model.embed_images(torch.from_numpy(features[data.image_of[pairs]]))
+        images = model.embed_images(torch.from_numpy(features[data.image_rows[pairs]]))
         captions = model.embed_captions(torch.from_numpy(ids), torch.from_numpy(lengths))
         loss = max_of_hinges.loss(images @ captions.T)
         adam.zero_grad()
