@@ -202,8 +202,8 @@ def _score(given: argparse.Namespace) -> None:
 
 def _embed_and_score(given: argparse.Namespace) -> None:
     """Embed a split with a trained run, rank and score it, in one process."""
-    from vsepp.evaluation.run import evaluate_run
     from vsepp.evaluation.protocols import format_summary
+    from vsepp.evaluation.run import evaluate_run
     from vsepp.provenance.fitting import require_fitting, spec_of
     from vsepp.runtime.machine import use_machine
 
@@ -236,15 +236,12 @@ def _embed_and_score(given: argparse.Namespace) -> None:
 
 
 def report(given: argparse.Namespace) -> None:
-    """Write the report, and its headline beside it and on standard output."""
-    from vsepp.runtime.files import write_text
-    from vsepp.reporting.entry import write_entry
-    from vsepp.reporting.render import make_report
-    from vsepp.reporting.specs import ReportSpec, report_inputs
+    """Write the report and the preset's entry page; print the headline."""
+    from vsepp.reporting.pages import write_entry, write_report
+    from vsepp.reporting.specs import ReportSpec
 
     spec = from_json(ReportSpec, given.spec)
-    with making(given, spec, report_inputs(spec)):
-        headline = make_report(spec, given.output)
-        write_text(given.output / "headline.txt", headline + "\n")
-    write_entry(given.output.parent)
+    with making(given, spec, spec.inputs):
+        headline = write_report(spec, given.output)
+    write_entry(given.output.absolute().parent.parent)
     print(headline)

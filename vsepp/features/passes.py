@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from vsepp.data.store import open_store
-from vsepp.data.tables import read_tables
 from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops
 from vsepp.features.extract import extract_features
@@ -98,6 +97,8 @@ def make_tape(wanted: FrozenPass, corpus: Path, out: Path, state: Path, writers:
     VseppError
         As `begin_tape` and `write_epochs` do, and when a writer was killed.
     """
+    from vsepp.data.tables import read_tables  # with pandas, which the writers do without
+
     if writers < 1:
         raise VseppError(f"writers of a tape: got {writers}; expected at least 1")
     spec = wanted.spec

@@ -26,7 +26,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "released": ("vsepp.released.convert",),
     "evaluate": ("vsepp.evaluation.run",),
     "score": ("vsepp.evaluation.protocols",),
-    "report": ("vsepp.reporting.render", "vsepp.reporting.figures", "vsepp.reporting.tables"),
+    "report": ("vsepp.reporting.pages",),
 }
 """Step, as its subcommand is called → the modules that it begins with."""
 
