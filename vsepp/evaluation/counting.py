@@ -21,8 +21,6 @@ _STRIPE = 128
 _WORD = 8
 # One score in so many of a tile may be undecided: to score more of them one by one takes longer than an exact tile.
 _UNDECIDED = 64
-# Rough tiles in vain until exact ones alone are made, if they are most of those tried: a collapsed model ties everywhere.
-_IN_VAIN = 4
 
 
 class Range(NamedTuple):
@@ -30,15 +28,6 @@ class Range(NamedTuple):
 
     low: np.ndarray
     high: np.ndarray
-
-
-class Tally(NamedTuple):
-    """Items of a tile for each query, `(queries,)`."""
-
-    above: np.ndarray
-    """Scored above the range."""
-    tied: np.ndarray
-    """Scored within the range."""
 
 
 class ProductCounter:
@@ -54,7 +43,6 @@ class ProductCounter:
 
     def __init__(self, products: Products, owner: np.ndarray) -> None:
         self.products, self.owner = products, owner
-        self.tried = self.in_vain = 0
 
     def own(self) -> np.ndarray:
         """Score of each caption with its image, `(n_captions,)`."""
@@ -85,32 +73,30 @@ class ProductCounter:
         self, rows: slice, cols: slice, best: np.ndarray, own: np.ndarray, pool: Executor
     ) -> tuple[np.ndarray, np.ndarray]:
         tile = self._without_own(self.products.exact(rows, cols), rows, cols)
-        counted = _tally(tile, Range(best, best), Range(own, own), pool)
-        return tuple(2 * above + tied for above, tied in counted)
+        for_images, for_captions = _tally(tile, Range(best, best), Range(own, own), pool)
+        return for_images.sum(axis=0), for_captions.sum(axis=0)
 
     def _from_rough(
         self, rows: slice, cols: slice, best: np.ndarray, own: np.ndarray, pool: Executor
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Counts of a tile from rough scores, if these decide enough for it."""
         products = self.products
-        if not products.is_bounded or (self.in_vain > _IN_VAIN and 2 * self.in_vain > self.tried):
+        if not products.is_bounded:
             return None
         tile = self._without_own(products.rough(rows, cols), rows, cols)
         of_images, of_captions = products.of_images[rows], products.of_captions[cols]
         near_best = _range(best, of_images * of_captions.max() + products.least)
         near_own = _range(own, of_captions * of_images.max() + products.least)
-        for_images, for_captions = _tally(tile, near_best, near_own, pool)
-        self.tried += 1
-        if (for_images.tied.sum() + for_captions.tied.sum()) * _UNDECIDED > tile.size:
-            self.in_vain += 1
+        (above_best, from_best), (above_own, from_own) = _tally(tile, near_best, near_own, pool)
+        if (from_best.sum() - above_best.sum() + from_own.sum() - above_own.sum()) * _UNDECIDED > tile.size:
             return None
-        per_image, per_caption = 2 * for_images.above, 2 * for_captions.above
-        image, place = _undecided(tile, for_images.tied, near_best)
+        per_image, per_caption = 2 * above_best, 2 * above_own
+        image, place = _undecided(tile, from_best > above_best, near_best)
         scores = products.pairs(rows.start + image, cols, place)
-        np.add.at(per_image, image, 1 + _sign(scores, best[image]))
-        place, image = _undecided(tile.T, for_captions.tied, near_own)
+        np.add.at(per_image, image, _twice(scores, best[image]))
+        place, image = _undecided(tile.T, from_own > above_own, near_own)
         scores = products.pairs(rows.start + image, cols, place)
-        np.add.at(per_caption, place, 1 + _sign(scores, own[place]))
+        np.add.at(per_caption, place, _twice(scores, own[place]))
         return per_image, per_caption
 
     def _without_own(self, tile: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
@@ -128,34 +114,31 @@ def _range(score: np.ndarray, error: np.ndarray) -> Range:
     return Range(np.nextafter(low, -infinity), np.nextafter(high, infinity))
 
 
-def _sign(scores: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """1 where a score is above the right item's, −1 below, 0 tied."""
-    return (scores > right).astype(np.int64) - (scores < right)
+def _twice(scores: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """2 where a score is above the right item's, 1 tied, 0 below."""
+    return (scores > right).astype(np.int64) + (scores >= right)
 
 
-def _undecided(tile: np.ndarray, tied: np.ndarray, near: Range) -> tuple[np.ndarray, np.ndarray]:
-    """Places of undecided scores in a tile `(queries, items)`: their queries and items."""
-    queries = np.flatnonzero(tied)
+def _undecided(tile: np.ndarray, some: np.ndarray, near: Range) -> tuple[np.ndarray, np.ndarray]:
+    """Undecided scores of a tile `(queries, items)`, of the queries that have some: their queries and items."""
+    queries = np.flatnonzero(some)
     scores = tile[queries]
     place, item = np.nonzero((scores >= near.low[queries, None]) & (scores <= near.high[queries, None]))
     return queries[place], item
 
 
-def _tally(tile: np.ndarray, images: Range, captions: Range, pool: Executor) -> tuple[Tally, Tally]:
-    """Count a tile along its rows for the images and along its columns for the captions, on all threads."""
-    stripes = list(blocks(len(tile), _STRIPE))
+def _tally(tile: np.ndarray, images: Range, captions: Range, pool: Executor) -> tuple[np.ndarray, np.ndarray]:
+    """How many scores of a tile lie above a range, and from its low end on: `(2, images)` and `(2, captions)`."""
 
     def count(stripe: slice) -> tuple[np.ndarray, np.ndarray]:
         return _tally_stripe(tile[stripe], Range(images.low[stripe], images.high[stripe]), captions)
 
-    by_stripe = list(pool.map(count, stripes))
-    for_images = np.concatenate([found[0] for found in by_stripe], axis=1)
-    for_captions = np.sum([found[1] for found in by_stripe], axis=0, dtype=np.int64)
-    return tuple(Tally(above, reached - above) for above, reached in (for_images, for_captions))
+    by_image, by_caption = zip(*pool.map(count, blocks(len(tile), _STRIPE)), strict=True)
+    return np.concatenate(by_image, axis=1), np.sum(by_caption, axis=0, dtype=np.int64)
 
 
 def _tally_stripe(scores: np.ndarray, images: Range, captions: Range) -> tuple[np.ndarray, np.ndarray]:
-    """Scores above a range, and from its low end on: `(2, images)` and `(2, captions)`."""
+    """`_tally` of some rows, along them for the images and down the columns for the captions."""
     height, width = scores.shape
     padded = np.zeros((height, -(-width // _WORD) * _WORD), dtype=bool)
     mask = padded[:, :width]
