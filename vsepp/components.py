@@ -93,7 +93,9 @@ def options(kind: str, component: Component) -> Any:
     try:
         return getattr(module, "Options", made.options)(**component.options)
     except (TypeError, ValueError) as error:
-        raise VseppError(f"{kind} {component.name!r}: {error}; its options are {known_options(made)}") from error
+        raise VseppError(
+            f"{kind} {component.name!r}: {error}; its options are {known_options(made)}"
+        ) from error
 
 
 def known_options(described: Description) -> str:

@@ -142,7 +142,9 @@ def making(
     with ExitStack() as held:
         identity, state = {}, None
         if resumes:
-            digests = {role: artefact_digest(path) for role, path in inputs.items() if role not in (known_by or {})}
+            digests = {
+                role: artefact_digest(path) for role, path in inputs.items() if role not in (known_by or {})
+            }
             identity = {"code": code, "inputs": {**digests, **(known_by or {})}}
             state = held.enter_context(state_folder(given.output, spec=to_dict(spec), **identity))
         facts = held.enter_context(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import (
     add_machine,
@@ -29,6 +29,9 @@ from vsepp.spec import (
     from_dict,
     from_json,
 )
+
+if TYPE_CHECKING:
+    from vsepp.features.passes import FrozenPass
 
 _SCENES = "optional: folder of the generated scenes that the raw files lie in"
 _IMAGES = "the table images.parquet of the corpus"
@@ -179,6 +182,42 @@ def encoder(given: argparse.Namespace) -> None:
         imported = import_weights(spec, raw.get("weights"))
         save_encoder(imported, given.output)
         made.facts["dim"] = imported.dim
+
+
+def features(given: argparse.Namespace) -> None:
+    """Extract 1C or 10C features."""
+    from vsepp.features.passes import make_features
+
+    spec = from_json(FeaturesSpec, given.spec)
+    with making(given, spec, given_inputs(given, "store", "encoder"), resumes=True) as made:
+        made.facts.update(make_features(_pass(given, spec), given.output, made.state))
+
+
+def tape(given: argparse.Namespace) -> None:
+    """Write a tape, with several processes where they were asked for."""
+    from vsepp.features.passes import make_tape
+
+    spec = from_json(TapeSpec, given.spec)
+    with making(given, spec, given_inputs(given, "store", "encoder", "captions"), resumes=True) as made:
+        made.facts.update(
+            make_tape(_pass(given, spec), given.captions.parent, given.output, made.state, given.writers)
+        )
+
+
+def _pass(given: argparse.Namespace, spec: FeaturesSpec | TapeSpec) -> FrozenPass:
+    """A frozen encoder's pass over a store, on the machine that the command line says."""
+    from vsepp.features.passes import FrozenPass
+
+    return FrozenPass(
+        spec,
+        given.store,
+        given.encoder,
+        device=given.device,
+        share=given.device_share,
+        threads=given.threads,
+        job=f"{given.step} {given.output}",
+        data_on=given.data_on,
+    )
 
 
 def precomputed(given: argparse.Namespace) -> None:

@@ -1,31 +1,40 @@
-"""Features or images, and word ids → a trained run."""
+"""Trained and released models, their evaluation, and the report."""
 
 from __future__ import annotations
 
 import argparse
+import logging
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vsepp.runtime import devices
 from vsepp.cli.common import (
-    add_data_on,
-    add_folders,
     add_machine,
-    add_output,
-    add_spec,
+    add_making,
+    add_raw,
     add_step,
-    use_machine,
+    given_inputs,
+    making,
+    raw_files,
 )
-from vsepp.cli.evaluate import ENCODE_FOLDERS
-from vsepp.provenance import code
-from vsepp.provenance.manifest import artefact_digest, recorded
-from vsepp.provenance.publish import state_folder
-from vsepp.spec import RunSpec, from_json, to_dict
+from vsepp.errors import VseppError
+from vsepp.provenance.code import step_code
+from vsepp.provenance.digests import value_digest
+from vsepp.provenance.manifest import artefact_digest
+from vsepp.runtime import devices
+from vsepp.spec import EvaluationSpec, RunSpec, from_json
 
-_FOLDERS = {
-    **ENCODE_FOLDERS,
+log = logging.getLogger("vsepp")
+
+_DATA = {
+    "corpus": "folder of the corpus",
+    "tokens": "folder of the word ids",
+    "features": "optional: folder of the features under the test crop, for a frozen encoder",
+    "eval_store": "optional: folder of the image store, for an encoder that is part of the model",
+    "encoder": "optional: folder of the encoder's weights before training",
+}
+_TRAINING = {
+    **_DATA,
     "tape": "optional: folder of the random-crop features of a frozen encoder",
     "train_store": "optional: folder of the image store that random crops are taken from",
     "init_from": "optional: folder of the frozen run that a fine-tuned run starts from",
@@ -33,21 +42,67 @@ _FOLDERS = {
 
 
 def add_steps(steps: Any) -> None:
-    """Add `train`."""
+    """Add `train`, `released`, `evaluate` and `report`."""
     parser = add_step(
         steps, "train", train, "train one run for one seed; goes on where a killed training stopped"
     )
-    add_spec(parser, "RunSpec")
-    add_folders(parser, **_FOLDERS)
-    add_output(parser)
+    add_making(parser, "RunSpec", **_TRAINING)
     parser.add_argument(
         "--checkpoint-seconds",
         type=float,
         default=60.0,
         help="least time between two checkpoints; 0 writes one after each step",
     )
-    add_data_on(parser)
+    add_machine(parser, data_on=True)
+
+    parser = add_step(
+        steps,
+        "released",
+        released,
+        "turn a released checkpoint and its vocabulary (roles checkpoint, vocabulary) into a run",
+    )
+    add_making(parser, "RunSpec")
+    add_raw(parser)
+
+    parser = add_step(
+        steps,
+        "evaluate",
+        evaluate,
+        "embed a split with a trained run, or take anyone's embeddings; rank and score them",
+    )
+    parser.add_argument(
+        "embeddings",
+        type=Path,
+        nargs="?",
+        help=".npz with image_embeddings, caption_embeddings, caption_to_image; or else --run and --corpus",
+    )
+    parser.add_argument(
+        "--run", type=Path, help="folder of the trained run, which may be all there is of its repository"
+    )
+    optional = {
+        "corpus": "folder of the corpus",
+        "tokens": "folder of the word ids; made with the run's own vocabulary",
+    }
+    for role, description in {**_DATA, **optional}.items():
+        parser.add_argument(
+            f"--{role.replace('_', '-')}", type=Path, help=description.removeprefix("optional: ")
+        )
+    parser.add_argument(
+        "--spec",
+        help="JSON of an EvaluationSpec, or a file that holds it; made from the run where it is left out",
+    )
+    parser.add_argument("--split", default="test", help="train, restval, val or test")
+    parser.add_argument(
+        "--protocol", nargs="+", default=["5K"], help="1K, 5x1K, 5K (all images); several are fine"
+    )
+    parser.add_argument("--fold-size", type=int, default=1000, help="images of a fold, the 1K of 1K and 5x1K")
+    parser.add_argument(
+        "--output", type=Path, help="folder for embeddings.npz, metrics.json and ranks.npz; none prints only"
+    )
     add_machine(parser)
+
+    parser = add_step(steps, "report", report, "write all tables and figures and the page that holds them")
+    add_making(parser, "ReportSpec")
 
 
 def train(given: argparse.Namespace) -> None:
@@ -55,42 +110,34 @@ def train(given: argparse.Namespace) -> None:
     from vsepp.data.vocabulary import Vocabulary
 
     run = from_json(RunSpec, given.spec)
-    folders = {name: getattr(given, name) for name in _FOLDERS if getattr(given, name) is not None}
-    inputs = {name: artefact_digest(folder) for name, folder in folders.items()}
-    digest = code.train_code(run)
-    # The folder's name depends on all of this too; a state folder that was moved or copied is found out.
-    identity = {"code": digest, "inputs": inputs}
+    inputs = given_inputs(given, *_TRAINING)
     if devices.process_rank() > 0:
+        identity = {
+            "code": step_code("train", run),
+            "inputs": {role: artefact_digest(path) for role, path in inputs.items()},
+        }
         with tempfile.TemporaryDirectory() as nothing:
-            _train(given, run, folders, Path(nothing), identity, {})
+            _train(given, run, inputs, Path(nothing), identity)
         return
-    given.output.mkdir(parents=True, exist_ok=True)
-    with (
-        state_folder(given.output, spec=to_dict(run), code=digest, inputs=inputs) as state,
-        recorded(
-            given.output, "train", spec=to_dict(run), inputs=folders, code=digest, seed=run.init_seed
-        ) as facts,
-    ):
-        facts.update(_train(given, run, folders, state, identity, facts))
+    with making(given, run, inputs, seed=run.init_seed, resumes=True) as made:
+        made.facts.update(_train(given, run, inputs, made.state, made.identity))
         # With it the folder can be used by itself, on captions of one's own.
         Vocabulary.read(given.tokens).write(given.output)
 
 
 def _train(
-    given: argparse.Namespace,
-    run: RunSpec,
-    folders: Mapping[str, Path],
-    state: Path,
-    identity: Mapping[str, Any],
-    facts: dict[str, Any],
+    given: argparse.Namespace, run: RunSpec, inputs: dict[str, Path], state: Path, identity: dict[str, Any]
 ) -> dict[str, Any]:
     """Train with the other processes, if there are any, and tell the facts."""
+    from vsepp.runtime.machine import use_machine
     from vsepp.training.data import Artefacts, load_training_data
     from vsepp.training.distributed import join
     from vsepp.training.loop import train as train_run
 
-    device = use_machine(given, facts)
-    artefacts = Artefacts(**{name: folder for name, folder in folders.items() if name != "init_from"})
+    device, facts = use_machine(
+        given.device, share=given.device_share, threads=given.threads, job=f"train {given.output}"
+    )
+    artefacts = Artefacts(**{role: path for role, path in inputs.items() if role != "init_from"})
     with join(device) as group:
         data = load_training_data(run, artefacts, device, data_on=given.data_on, share=given.device_share)
         trained = train_run(
@@ -99,9 +146,102 @@ def _train(
             given.output,
             state,
             device,
-            folders.get("init_from"),
+            inputs,
             identity=identity,
             checkpoint_seconds=given.checkpoint_seconds,
             group=group,
         )
-        return {**trained, "data_on": data.data_on}
+    return {**facts, **trained, "data_on": data.data_on}
+
+
+def released(given: argparse.Namespace) -> None:
+    """Import a released model as the run that it stands for."""
+    from vsepp.released.convert import import_released
+
+    run, raw = from_json(RunSpec, given.spec), raw_files(given)
+    for role in ("checkpoint", "vocabulary"):
+        if role not in raw:
+            raise VseppError(f"released: no {role} was given; expected --raw checkpoint=FILE vocabulary=FILE")
+    with making(given, run, raw) as made:
+        made.facts.update(import_released(raw["checkpoint"], raw["vocabulary"], run, given.output))
+
+
+def evaluate(given: argparse.Namespace) -> None:
+    """Embed a split and score it, or score anyone's embeddings; print, and publish where asked to."""
+    if (given.embeddings is None) == (given.run is None):
+        raise VseppError("evaluate: expected either a file of embeddings, or --run with what it reads")
+    if given.embeddings is not None:
+        _score(given)
+    else:
+        _embed_and_score(given)
+
+
+def _score(given: argparse.Namespace) -> None:
+    """Score embeddings that are there already."""
+    from vsepp.evaluation import protocols
+    from vsepp.evaluation.embeddings import Embeddings
+    from vsepp.provenance.manifest import MANIFEST, recorded, require_intact
+
+    if (given.embeddings.parent / MANIFEST).is_file():
+        require_intact(given.embeddings.parent)
+    embeddings = Embeddings.load(given.embeddings)
+    found = [protocols.evaluate(embeddings, protocol, given.fold_size) for protocol in given.protocol]
+    for evaluation in found:
+        print(protocols.format_summary(evaluation))
+    if given.output is None:
+        return
+    given.output.mkdir(parents=True, exist_ok=True)
+    spec = {"protocols": given.protocol, "fold_size": given.fold_size}
+    code = step_code("score")
+    with recorded(
+        given.output, "evaluate", spec=spec, inputs={"embeddings": given.embeddings}, code=code
+    ) as facts:
+        protocols.save(found, given.output)
+        facts["protocols"] = given.protocol
+
+
+def _embed_and_score(given: argparse.Namespace) -> None:
+    """Embed a split with a trained run, rank and score it, in one process."""
+    from vsepp.evaluation.protocols import format_summary
+    from vsepp.evaluation.run import evaluate_run
+    from vsepp.provenance.fitting import require_fitting, spec_of
+    from vsepp.runtime.machine import use_machine
+
+    if given.corpus is None:
+        raise VseppError(
+            "evaluate: a run was given, but no corpus; expected --corpus with the folder of its tables"
+        )
+    if given.spec:
+        spec = from_json(EvaluationSpec, given.spec)
+    else:
+        spec = EvaluationSpec(spec_of(given.run), tuple(given.protocol), given.fold_size, given.split)
+    inputs = given_inputs(given, *_DATA)
+    require_fitting(spec.run, given.run, inputs)
+    code = step_code("evaluate", spec)
+    if given.tokens is None:
+        code = value_digest([code, step_code("tokens")])
+    with tempfile.TemporaryDirectory() as nowhere:
+        printed_only = given.output is None
+        given.output = given.output or Path(nowhere)
+        with making(given, spec, {"run": given.run, **inputs}, seed=spec.run.init_seed, code=code) as made:
+            device, facts = use_machine(
+                given.device, share=given.device_share, threads=given.threads, job=f"evaluate {given.output}"
+            )
+            made.facts.update(facts)
+            found = evaluate_run(spec, given.output, run=given.run, **inputs, device=device)
+        if printed_only:
+            log.info("nothing was written; --output FOLDER keeps embeddings, ranks and recalls")
+    for evaluation in found:
+        print(format_summary(evaluation))
+
+
+def report(given: argparse.Namespace) -> None:
+    """Write the report and the preset's entry page; print the headline."""
+    from vsepp.reporting.pages import write_entry, write_report
+    from vsepp.reporting.specs import ReportSpec
+
+    spec = from_json(ReportSpec, given.spec)
+    with making(given, spec, spec.inputs):
+        headline = write_report(spec, given.output)
+    write_entry(given.output.absolute().parent.parent)
+    print(headline)

@@ -37,7 +37,9 @@ def protocols_of(
     runs: Mapping[str, Mapping[str, Value]], papers: Mapping[str, Paper]
 ) -> dict[str, tuple[str, ...]]:
     """Run → protocols that it is evaluated under: its own, and those of the rows and figures that it is in."""
-    found = {run: {*values["feeds"].value.values(), *values["protocols"].value} for run, values in runs.items()}
+    found = {
+        run: {*values["feeds"].value.values(), *values["protocols"].value} for run, values in runs.items()
+    }
     for paper in papers.values():
         assert paper.tables is not None
         rows = [row for table in paper.tables.tables.values() for row in rows_of(table)]
@@ -99,7 +101,10 @@ def check_roles(
     mistakes: Mistakes,
 ) -> None:
     """Note roles that runs name and a preset neither fills nor leaves empty on purpose."""
-    for key, section, filled in (("dataset", "corpora", preset.corpora), ("encoder", "encoders", preset.encoders)):
+    for key, section, filled in (
+        ("dataset", "corpora", preset.corpora),
+        ("encoder", "encoders", preset.encoders),
+    ):
         for paper in papers.values():
             by_role: dict[str, list[str]] = {}
             for run in paper.entries:
@@ -131,7 +136,10 @@ def check_runs(
             _check_start(run, values, runs, place, mistakes)
         if "text.dim" not in values:
             name = values["text"].value.name
-            mistakes.add(f"{place}.text", f"text encoder {name} has no option `dim`, the size of its state; give it one")
+            mistakes.add(
+                f"{place}.text",
+                f"text encoder {name} has no option `dim`, the size of its state; give it one",
+            )
         elif values["text.dim"].value != values["joint_dim"].value and not values["caption_projection"].value:
             mistakes.add(
                 f"{place}.joint_dim",
@@ -139,7 +147,9 @@ def check_runs(
                 "without caption_projection",
             )
         if not protocols[run]:
-            mistakes.add(f"{place}.protocols", "got none and feeds no row; name the protocols to evaluate it under")
+            mistakes.add(
+                f"{place}.protocols", "got none and feeds no row; name the protocols to evaluate it under"
+            )
         if keys := corpora.get(values["dataset"].value):
             _check_data(values, protocols[run], keys, preset, datasets, place, mistakes)
         for row in values["feeds"].value:
@@ -159,7 +169,8 @@ def _check_start(
     start = values["finetune_from"].value
     if start not in runs or start == run:
         mistakes.add(
-            f"{place}.finetune_from", f"got {start!r}; expected the id of another run of a paper that is reproduced"
+            f"{place}.finetune_from",
+            f"got {start!r}; expected the id of another run of a paper that is reproduced",
         )
     elif runs[start]["finetune_from"].value is not None:
         mistakes.add(f"{place}.finetune_from", f"{start} is fine-tuned itself; expected a frozen run")
@@ -190,7 +201,8 @@ def _check_data(
     entry = datasets.datasets[keys.dataset]
     if "+rV" in values["trainset"].value and "restval" not in splits_of(keys, preset, datasets.datasets):
         mistakes.add(
-            f"{place}.trainset", f"got {values['trainset'].value!r}; {keys.dataset} has no restval images (rV)"
+            f"{place}.trainset",
+            f"got {values['trainset'].value!r}; {keys.dataset} has no restval images (rV)",
         )
     images = dict(entry.expected_images)
     if entry.generator and preset.scenes:
@@ -263,7 +275,8 @@ def _check_named(
         mistakes.add(place, f"{run} is abstract: it is only inherited from")
     else:
         mistakes.add(
-            place, f"{run} is a run of {owner.runs_file}, which is not reproduced; add {owner.name} to `papers`"
+            place,
+            f"{run} is a run of {owner.runs_file}, which is not reproduced; add {owner.name} to `papers`",
         )
 
 

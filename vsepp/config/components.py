@@ -19,7 +19,9 @@ Said = tuple[ComponentKeys, str]
 """What one entry of a layer says, and where it stands."""
 
 
-def resolve_component(kind: str, said: Iterable[Said], place: str, mistakes: Mistakes) -> dict[str, Value] | None:
+def resolve_component(
+    kind: str, said: Iterable[Said], place: str, mistakes: Mistakes
+) -> dict[str, Value] | None:
     """The component that is named last, with the options that are meant for it, the later ones winning.
 
     Options beside a name are that component's. Those without a name are of whichever the run has.

@@ -116,6 +116,7 @@ def _explain(detail: Mapping[str, Any], model: type[BaseModel]) -> str:
 
 def _known_keys(model: Any, location: tuple[Any, ...]) -> list[str]:
     """Keys that the model around the last part of `location` accepts."""
+
     def fields_of(annotation: Any, rest: tuple[Any, ...]) -> list[str] | None:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             if len(rest) == 1:
@@ -137,7 +138,8 @@ def published_rows(path: Path, mistakes: Mistakes) -> dict[str, str]:
     """Rows of the paper's tables: number → `trained` or `quoted`."""
     if not path.is_file():
         mistakes.add(
-            str(path), "no such file; it holds the paper's numbers, or its heading alone where a paper has none"
+            str(path),
+            "no such file; it holds the paper's numbers, or its heading alone where a paper has none",
         )
         return {}
     with path.open(encoding="utf-8", newline="") as stream:

@@ -71,13 +71,19 @@ def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict
     there = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     for name in reproduced:
         if name not in there:
-            mistakes.add("papers", f"got {name!r}, but there is no folder {folder / name}; there are {', '.join(there)}")
+            mistakes.add(
+                "papers",
+                f"got {name!r}, but there is no folder {folder / name}; there are {', '.join(there)}",
+            )
     papers = {name: _read(folder / name, name in reproduced, mistakes) for name in there}
     first: dict[str, Paper] = {}
     for paper in papers.values():
         for entry in paper.entries:
             if other := first.get(entry):
-                mistakes.add(f"{paper.runs_file}: {entry}", f"stands in {other.runs_file} too; ids are shared by all papers")
+                mistakes.add(
+                    f"{paper.runs_file}: {entry}",
+                    f"stands in {other.runs_file} too; ids are shared by all papers",
+                )
             first[entry] = paper
     return papers
 
@@ -87,7 +93,9 @@ def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
     runs = validate(RunsFile, {"runs": read_yaml(path, mistakes)}, str(path), mistakes)
     fidelity = {}
     path = folder / "fidelity.yaml"
-    if path.is_file() and (own := validate(PaperFidelityFile, read_yaml(path, mistakes), str(path), mistakes)):
+    if path.is_file() and (
+        own := validate(PaperFidelityFile, read_yaml(path, mistakes), str(path), mistakes)
+    ):
         fidelity = {"paper": own.paper, "code": own.code}
     paper = Paper(folder.name, folder, runs.runs if runs else {}, fidelity)
     if not whole:

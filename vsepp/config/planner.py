@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.code import step_code
 from vsepp.provenance.digests import value_digest
-report_inputs = lambda s: {}
 from vsepp.spec import (
     CorpusSpec,
     CropSpec,
@@ -80,12 +78,14 @@ class _Planner:
             spec = report_spec(plan, paper)
             report = Artefact(
                 "report", paper.name, plan.reports / paper.name, "results", spec, step_code("report"),
-                ("index.html",), report_inputs(spec),
+                ("index.html",), spec.inputs,
             )  # fmt: skip
             table["report", paper.name] = report
         return plan
 
-    def _add(self, kind: str, name: str, folder: Path, phase: str, step: str, spec: Any, **more: Any) -> Artefact:
+    def _add(
+        self, kind: str, name: str, folder: Path, phase: str, step: str, spec: Any, **more: Any
+    ) -> Artefact:
         """The artefact of a kind and name, entered where it is not in the table yet."""
         known = self.table.get((kind, name))
         if known is None:

@@ -34,7 +34,6 @@ from vsepp.config.schema import (
     FidelityFile,
     PresetFile,
     RunKeys,
-    RunsFile,
     Settings,
     SourceKeys,
 )
@@ -120,7 +119,9 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     mistakes.raise_if_any()
 
     papers = read_papers(folder / "papers", settings.papers, mistakes)
-    fidelities = {name: _fidelity(folder / "fidelity" / f"{name}.yaml", mistakes) for name in ("paper", "code")}
+    fidelities = {
+        name: _fidelity(folder / "fidelity" / f"{name}.yaml", mistakes) for name in ("paper", "code")
+    }
     preset_path = folder / "presets" / f"{settings.preset}.yaml"
     preset = _merged(PresetFile, preset_path, sections, mistakes, but=("runs", "components"))
     datasets = _merged(DatasetsFile, folder / "datasets.yaml", sections, mistakes)
@@ -150,7 +151,9 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     check_corpora(corpora, preset, datasets, mistakes)
     check_roles(all_runs, reproduced, preset, preset_path, mistakes)
     mistakes.raise_if_any()
-    possible = {run: values for run, values in all_runs.items() if _possible(values, corpora, preset, datasets)}
+    possible = {
+        run: values for run, values in all_runs.items() if _possible(values, corpora, preset, datasets)
+    }
     protocols = protocols_of(all_runs, reproduced)
     for paper in reproduced.values():
         own = {run: values for run, values in all_runs.items() if run in paper.entries}
@@ -233,7 +236,11 @@ def _fidelity(path: Path, mistakes: Mistakes) -> FidelityFile:
 
 
 def _merged(
-    model: type[BaseModel], path: Path, sections: Mapping[str, Any], mistakes: Mistakes, but: tuple[str, ...] = ()
+    model: type[BaseModel],
+    path: Path,
+    sections: Mapping[str, Any],
+    mistakes: Mistakes,
+    but: tuple[str, ...] = (),
 ) -> Any:
     """A file with what `--config` changes of it; `None` after a mistake."""
     content = read_yaml(path, mistakes)

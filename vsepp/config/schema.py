@@ -67,7 +67,9 @@ class RunKeys(_Model):
     protocols: list[Protocol] = _key("further protocols to evaluate under")
     system: str = _key("what the paper calls the system, such as VSE++")
     dataset: Role = _key("the role of the corpus; the preset says which data plays it")
-    trainset: Trainset = _key("crops in training (1C, 10C, RC), +rV with the restval images, where the data have them")
+    trainset: Trainset = _key(
+        "crops in training (1C, 10C, RC), +rV with the restval images, where the data have them"
+    )
     encoder: Role = _key("the role of the image encoder; the preset says which network plays it")
     finetune_from: str | None = _key(
         "frozen run whose best snapshot this run starts from; null keeps the encoder frozen"
@@ -242,7 +244,8 @@ class EncoderKeys(_Model):
 
     title: str
     architecture: str = Field(
-        pattern=r"^[a-z0-9_]+/[a-z0-9_]+$", description="family/name: a module of vsepp.models.image, and a network of it"
+        pattern=r"^[a-z0-9_]+/[a-z0-9_]+$",
+        description="family/name: a module of vsepp.models.image, and a network of it",
     )
     options: dict[str, Any] = Field(default={}, description="of the family")
     weights: str = Field(
@@ -334,13 +337,18 @@ class PresetFile(_Model):
 
     title: str = Field(description="what pages call the preset's data")
     data_note: str = Field(description="said in every caption; empty for the paper's own data")
-    corpora: dict[Role, CorpusKeys | None] = Field(description="role → what plays it; null leaves its runs out")
-    encoders: dict[Role, EncoderKeys | None] = Field(description="role → what plays it; null leaves its runs out")
+    corpora: dict[Role, CorpusKeys | None] = Field(
+        description="role → what plays it; null leaves its runs out"
+    )
+    encoders: dict[Role, EncoderKeys | None] = Field(
+        description="role → what plays it; null leaves its runs out"
+    )
     evaluation: EvaluationKeys
     components: Defaults = {}
     runs: dict[str, RunKeys] = {}
     tables: dict[Name, list[str]] = Field(
-        default={}, description="paper → tables and figures of its report, in order; all of a paper that is not named"
+        default={},
+        description="paper → tables and figures of its report, in order; all of a paper that is not named",
     )
     resources: ResourceKeys
     scenes: ScenesKeys | None = None
@@ -366,7 +374,9 @@ class Settings(_Model):
     """`params/config.yaml`."""
 
     preset: Name
-    papers: Annotated[list[Name], Field(min_length=1)] = Field(description="folders of params/papers/ to reproduce")
+    papers: Annotated[list[Name], Field(min_length=1)] = Field(
+        description="folders of params/papers/ to reproduce"
+    )
     fidelity: Literal["paper", "code"]
     seeds: Annotated[list[Seed], Field(min_length=1)]
     label: Name | None = None
@@ -379,8 +389,12 @@ class Settings(_Model):
 class PaperKeys(_Model):
     """What pages say of a paper."""
 
-    name: str = Field(description="short, such as VSE++")
-    citation: str = Field(description="authors and title")
+    title: str
+    short: str = Field(description="what the paper is called, such as VSE++")
+    citation: str = Field(description="authors, title and year, as a sentence names them")
+    compare: list[str] = Field(
+        default=[], description="two systems whose best runs the page and the headline set side by side"
+    )
 
 
 class RowKeys(_Model):

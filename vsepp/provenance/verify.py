@@ -107,7 +107,9 @@ def _spec_differences(expected: Artefact, manifest: Mapping[str, Any]) -> list[s
     key, want, got = _innermost(differing[0], wanted.get(differing[0]), recorded.get(differing[0]))
     more = f" ({len(differing)} keys differ: {', '.join(differing)})" if len(differing) > 1 else ""
     # A spec leaves out what has its default.
-    recorded_value, wanted_value = (repr(value) if value is not None else "its default" for value in (got, want))
+    recorded_value, wanted_value = (
+        repr(value) if value is not None else "its default" for value in (got, want)
+    )
     return [f"its {key} is {recorded_value}, expected {wanted_value} by params/{more}"]
 
 

@@ -73,7 +73,9 @@ def project(tmp_path):
 def before():
     """The table of the project as it is."""
     command = [sys.executable, "-c", DUMP, "{}"]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True)
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True
+    )
     return json.loads(done.stdout)
 
 
@@ -99,7 +101,15 @@ def test_a_paper_is_a_folder(project, before):
     project.write(mine / "published.csv", heading + "\n")
     shutil.copy(project.folder / "params/papers/vsepp/tables.yaml", mine)
     row = {"run": "wide", "protocol": "5x1K"}
-    tables = {"mine": {"title": "T", "caption": "C.", "dataset": "coco", "trainset": True, "groups": [{"heading": "H", "rows": [row]}]}}
+    tables = {
+        "mine": {
+            "title": "T",
+            "caption": "C.",
+            "dataset": "coco",
+            "trainset": True,
+            "groups": [{"heading": "H", "rows": [row]}],
+        }
+    }
     project.change(mine / "tables.yaml", lambda t: t.update(tables=tables, figures={}))
     # Before it is reproduced nothing of it is made, and it is reproduced without a label.
     assert new(before, project.table()) == set()
@@ -178,7 +188,8 @@ def test_a_component_with_options_is_one_module_and_one_entry(project, before, m
     project.write(f"vsepp/{module}", text)
     assert new(before, project.table()) == set()
     project.change(
-        "params/papers/vsepp/runs.yaml", lambda r: r.update(odd={"base": "coco-vsepp-1c", "protocols": ["1K"], **entry})
+        "params/papers/vsepp/runs.yaml",
+        lambda r: r.update(odd={"base": "coco-vsepp-1c", "protocols": ["1K"], **entry}),
     )
     after = project.table()
     assert new(before, after) == {"run odd/seed-0", "evaluation odd/seed-0"}
@@ -222,7 +233,9 @@ def test_an_encoder_family_is_one_module_and_an_entry_of_a_preset(project, befor
 
 
 def test_a_third_role_is_an_entry_of_a_preset(project, before):
-    project.change("params/presets/mini.yaml", lambda p: p["corpora"].update(third={"dataset": "scenes_flickr"}))
+    project.change(
+        "params/presets/mini.yaml", lambda p: p["corpora"].update(third={"dataset": "scenes_flickr"})
+    )
     run = {"base": "flickr-vsepp-1c", "protocols": ["1K"], "dataset": "third"}
     project.change("params/papers/vsepp/runs.yaml", lambda r: r.update(odd=run))
     kinds = sorted(name.split()[0] for name in new(before, project.table()))
@@ -339,7 +352,10 @@ def test_what_papers_that_are_not_reproduced_have_is_named(project):
     project.change(tables, lambda t: t["tables"]["table2"]["groups"][0]["rows"].append(row))
     message = project.planned().stderr
     for place in ("figures.figure2a", "tables.table2"):
-        assert f"tables.yaml: {place}: alone is a run of params/papers/mine/runs.yaml, which is not reproduced" in message
+        assert (
+            f"tables.yaml: {place}: alone is a run of params/papers/mine/runs.yaml, which is not reproduced"
+            in message
+        )
     assert "papers: got 'nobodys', but there is no folder" in project.planned(papers=["nobodys"]).stderr
     project.change(mine / "runs.yaml", lambda r: r.update({"coco-vse0-1c": {"base": "vse0"}}))
     assert "ids are shared by all papers" in project.planned().stderr

@@ -1,1 +1,0 @@
-"""Measured rates: how fast a device does what a plan asks of it."""
