@@ -15,9 +15,8 @@ import numpy as np
 from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.evaluation.blocks import BlockCounter, tally
-from vsepp.evaluation.counting import ProductCounter
 from vsepp.evaluation.embeddings import Embeddings, checked_captions
-from vsepp.evaluation.products import Products
+from vsepp.evaluation.products import ProductCounter
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +54,7 @@ def retrieval_ranks(embeddings: Embeddings, device: Any = None) -> Ranks:
     if not getattr(module, "INNER_PRODUCT", False):
         score = partial(module.score, options=components.options("similarity", embeddings.similarity))
     elif device is None:
-        return ranks_by(ProductCounter(Products(images, captions), embeddings.caption_to_image))
+        return ranks_by(ProductCounter(images, captions, embeddings.caption_to_image))
     return ranks_by(BlockCounter(images, captions, embeddings.caption_to_image, score, device))
 
 

@@ -243,6 +243,14 @@ def test_one_array_for_images_and_captions_ties_exactly():
     assert set(ranks.t2i) == set(ranks.i2t) == {99.5}
 
 
+@EVERYWHERE
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_a_similarity_that_is_no_number_is_refused(device):
+    images, captions = np.float32([[1, 1], [0, 0]]), np.float32([[1, 1], [0, 0]])
+    with pytest.raises(VseppError, match="similarity of some image and caption is NaN"):
+        ranked(images, captions, np.arange(2), Component("manhattan", {"power": float("nan")}), device)
+
+
 @pytest.mark.filterwarnings("error")
 @EVERY
 def test_float64_and_strided_embeddings_are_taken_without_a_warning(similarity):
