@@ -40,7 +40,6 @@ def test_what_evaluation_writes_is_read(models):
         image_embeddings=rng.normal(size=(10, 4)).astype(np.float32),
         caption_embeddings=rng.normal(size=(20, 4)).astype(np.float32),
         caption_to_image=np.repeat(np.arange(10), 2),
-        similarity="dot",
     )
     evaluation = evaluate(embeddings, "5x1K", fold_size=2)
     models.add("run", **evaluation.to_dict())

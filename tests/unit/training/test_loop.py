@@ -79,7 +79,7 @@ def encoded(run, out, corpus, split):
     Vocabulary.read(corpus / "tokens").write(out)
     places = tiny.artefacts(corpus)
     roles = ("corpus", "tokens", "features", "eval_store", "encoder")
-    return encode_run(run, split, run=out, device=tiny.CPU, **{role: getattr(places, role) for role in roles})
+    return encode_run(run, split, {"run": out, **{role: getattr(places, role) for role in roles}}, tiny.CPU)
 
 
 @pytest.mark.parametrize("run", [tiny.FROZEN, tiny.LEGACY], ids=["frozen", "live"])
@@ -90,10 +90,7 @@ def test_the_published_weights_are_those_of_the_best_epoch(corpus, tmp_path, run
     scores = [float(row["rsum"]) for row in rows]
     assert facts["best_epoch"] == scores.index(max(scores)) + 1
     found = encoded(run, out, corpus, "val")
-    ranks = retrieval_ranks(
-        found.image_embeddings, found.caption_embeddings, found.caption_to_image, found.similarity
-    )
-    metrics = retrieval_metrics(ranks)
+    metrics = retrieval_metrics(retrieval_ranks(found))
     assert metrics.rsum == pytest.approx(facts["best_rsum"])
     assert metrics.t2i.r5 == pytest.approx(float(rows[facts["best_epoch"] - 1]["t2i_r5"]))
 
