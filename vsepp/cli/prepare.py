@@ -190,7 +190,7 @@ def features(given: argparse.Namespace) -> None:
 
     spec = from_json(FeaturesSpec, given.spec)
     with making(given, spec, given_inputs(given, "store", "encoder"), resumes=True) as made:
-        made.facts.update(make_features(_pass(given, spec.encoder), spec.crop, given.output, made.state))
+        made.facts.update(make_features(_pass(given, spec), given.output, made.state))
 
 
 def tape(given: argparse.Namespace) -> None:
@@ -199,28 +199,19 @@ def tape(given: argparse.Namespace) -> None:
 
     spec = from_json(TapeSpec, given.spec)
     with making(given, spec, given_inputs(given, "store", "encoder", "captions"), resumes=True) as made:
-        facts = make_tape(
-            _pass(given, spec.encoder),
-            spec.crop,
-            given.captions.parent,
-            splits=spec.splits,
-            draw=spec.draw,
-            epochs=spec.epochs,
-            out=given.output,
-            state=made.state,
-            writers=given.writers,
+        made.facts.update(
+            make_tape(_pass(given, spec), given.captions.parent, given.output, made.state, given.writers)
         )
-        made.facts.update(facts)
 
 
-def _pass(given: argparse.Namespace, spec: EncoderSpec) -> FrozenPass:
-    """A frozen encoder and a store, on the machine that the command line says."""
+def _pass(given: argparse.Namespace, spec: FeaturesSpec | TapeSpec) -> FrozenPass:
+    """A frozen encoder's pass over a store, on the machine that the command line says."""
     from vsepp.features.passes import FrozenPass
 
     return FrozenPass(
         spec,
-        given.encoder,
         given.store,
+        given.encoder,
         device=given.device,
         share=given.device_share,
         threads=given.threads,

@@ -130,26 +130,28 @@ def _train(
 ) -> dict[str, Any]:
     """Train with the other processes, if there are any, and tell the facts."""
     from vsepp.runtime.machine import use_machine
+    from vsepp.training.data import Artefacts, load_training_data
     from vsepp.training.distributed import join
     from vsepp.training.loop import train as train_run
 
     device, facts = use_machine(
         given.device, share=given.device_share, threads=given.threads, job=f"train {given.output}"
     )
+    artefacts = Artefacts(**{role: path for role, path in inputs.items() if role != "init_from"})
     with join(device) as group:
+        data = load_training_data(run, artefacts, device, data_on=given.data_on, share=given.device_share)
         trained = train_run(
             run,
-            inputs,
+            data,
             given.output,
             state,
             device,
+            inputs,
             identity=identity,
             checkpoint_seconds=given.checkpoint_seconds,
-            data_on=given.data_on,
-            share=given.device_share,
             group=group,
         )
-    return {**facts, **trained}
+    return {**facts, **trained, "data_on": data.data_on}
 
 
 def released(given: argparse.Namespace) -> None:
@@ -200,8 +202,8 @@ def _score(given: argparse.Namespace) -> None:
 
 def _embed_and_score(given: argparse.Namespace) -> None:
     """Embed a split with a trained run, rank and score it, in one process."""
-    from vsepp.evaluation.encode import evaluate_run
     from vsepp.evaluation.protocols import format_summary
+    from vsepp.evaluation.run import evaluate_run
     from vsepp.provenance.fitting import require_fitting, spec_of
     from vsepp.runtime.machine import use_machine
 
@@ -226,7 +228,7 @@ def _embed_and_score(given: argparse.Namespace) -> None:
                 given.device, share=given.device_share, threads=given.threads, job=f"evaluate {given.output}"
             )
             made.facts.update(facts)
-            found = evaluate_run(spec, given.run, inputs, given.output, device)
+            found = evaluate_run(spec, given.output, run=given.run, **inputs, device=device)
         if printed_only:
             log.info("nothing was written; --output FOLDER keeps embeddings, ranks and recalls")
     for evaluation in found:
@@ -234,15 +236,12 @@ def _embed_and_score(given: argparse.Namespace) -> None:
 
 
 def report(given: argparse.Namespace) -> None:
-    """Write the report, and its headline beside it and on standard output."""
-    from vsepp.provenance.files import write_text
-    from vsepp.reporting.entry import write_entry
-    from vsepp.reporting.render import make_report
-    from vsepp.reporting.specs import ReportSpec, report_inputs
+    """Write the report and the preset's entry page; print the headline."""
+    from vsepp.reporting.pages import write_entry, write_report
+    from vsepp.reporting.specs import ReportSpec
 
     spec = from_json(ReportSpec, given.spec)
-    with making(given, spec, report_inputs(spec)):
-        headline = make_report(spec, given.output)
-        write_text(given.output / "headline.txt", headline + "\n")
-    write_entry(given.output.parent)
+    with making(given, spec, spec.inputs):
+        headline = write_report(spec, given.output)
+    write_entry(given.output.absolute().parent.parent)
     print(headline)

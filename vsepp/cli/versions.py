@@ -77,9 +77,9 @@ def sync(given: argparse.Namespace) -> None:
     """Fetch, verify and touch."""
     from vsepp.config import make_plan
     from vsepp.config.versions import sync as sync_results
-    from vsepp.reporting.entry import write_entry
+    from vsepp.reporting.pages import write_entry
 
     plan = make_plan(given.params)
     verified = sync_results(plan, remote=given.remote, force=given.force, jobs=given.jobs)
-    write_entry(plan.reports)
+    write_entry(plan.reports.absolute().parent)
     print(f"{verified} artefacts fetched and verified; the pages are below {plan.reports}/")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.code import step_code
 from vsepp.provenance.digests import value_digest
-
-report_inputs = lambda s: {}
 from vsepp.spec import (
     CorpusSpec,
     CropSpec,
@@ -81,7 +78,7 @@ class _Planner:
             spec = report_spec(plan, paper)
             report = Artefact(
                 "report", paper.name, plan.reports / paper.name, "results", spec, step_code("report"),
-                ("index.html",), report_inputs(spec),
+                ("index.html",), spec.inputs,
             )  # fmt: skip
             table["report", paper.name] = report
         return plan

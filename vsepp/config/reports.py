@@ -1,1 +1,152 @@
-def report_spec(plan, paper): ...
+"""From the plan to the spec of a paper's report: which runs make each table and figure, and what the page says of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from vsepp import components
+from vsepp.config.checks import rows_of
+from vsepp.config.papers import Paper
+from vsepp.config.plan import Plan, seeded
+from vsepp.config.resolve import HARMLESS
+from vsepp.config.schema import FigureKeys, RowKeys
+from vsepp.provenance.digests import value_digest
+from vsepp.reporting.filters import listing
+from vsepp.reporting.specs import (
+    ContextSpec,
+    FigureSpec,
+    GroupSpec,
+    MakerSpec,
+    PaperSpec,
+    ReportSpec,
+    RowSpec,
+    TableSpec,
+    TrainedSpec,
+)
+from vsepp.spec import from_dict, to_dict
+
+
+def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
+    """Tables and figures that a paper's report holds, in their order."""
+    assert paper.tables
+    tables, figures = paper.tables.tables, paper.tables.figures
+    names = paper.selected(plan.parameters.preset.tables)
+    models = _models_of(plan, paper)
+    return ReportSpec(
+        context=_context(plan, paper, models),
+        published=str(paper.published),
+        tables=tuple(_table(plan, paper, name) for name in names if name in tables),
+        figures=tuple(_figure(name, figures[name]) for name in names if name in figures),
+        models=tuple(_model(plan, model, seed) for model in models for seed in plan.models[model].specs),
+        sources=tuple(_sources(plan, models)),
+    )
+
+
+def _models_of(plan: Plan, paper: Paper) -> list[str]:
+    """Models of a paper's report: its own runs, those of others that its tables name, and its released checkpoints."""
+    assert paper.tables
+    named = {*paper.entries, *paper.released}
+    for table in paper.tables.tables.values():
+        named |= {row.run for row in rows_of(table) if isinstance(row, RowKeys)}
+    for figure in paper.tables.figures.values():
+        named |= {*_runs_of(figure), *([figure.baseline] if figure.baseline else [])}
+    return [model for model in plan.models if model in named]
+
+
+def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
+    """What all captions say: whose data, which variant, which seeds."""
+    assert paper.tables
+    parameters, preset, said = plan.parameters, plan.parameters.preset, paper.tables.paper
+    data = {role: parameters.datasets[keys.dataset].title for role, keys in parameters.corpora.items()}
+    encoders = {role: keys.title for role, keys in preset.encoders.items() if keys}
+    runs = [plan.models[model] for model in models if plan.models[model].released is None]
+    systems = listing(dict.fromkeys(run.spec.system for run in runs))
+    changed = {key: value for key, value in parameters.overrides.items() if key not in HARMLESS}
+    return ContextSpec(
+        paper=PaperSpec(said.title, said.citation, tuple(said.compare)),
+        preset=plan.preset,
+        variant=plan.variant,
+        fidelity=parameters.settings.fidelity,
+        title=f"{said.short} on {preset.title}",
+        summary=(
+            f"{len(runs)} runs of {systems} on {preset.title}, beside the numbers of {said.citation}."
+            + (f" Overridden: {json.dumps(changed)}." if changed else "")
+        ),
+        data_note=preset.data_note.strip(),
+        seeds=tuple(parameters.settings.seeds),
+        fold_size=preset.evaluation.fold_size,
+        titles={**data, **encoders},
+        paper_titles=dict(paper.tables.titles),
+        default_encoder=paper.tables.default_encoder,
+    )
+
+
+def _table(plan: Plan, paper: Paper, name: str) -> TableSpec:
+    assert paper.tables
+    keys = paper.tables.tables[name]
+    groups = [
+        GroupSpec(group.heading, tuple(_row(plan, paper, row) for row in group.rows)) for group in keys.groups
+    ]
+    columns = tuple(paper.tables.columns)
+    return TableSpec(name, groups=tuple(groups), columns=columns, **keys.model_dump(exclude={"groups"}))
+
+
+def _row(plan: Plan, paper: Paper, row: str | RowKeys) -> RowSpec:
+    """A published row, fed by the run that says so, or one of a run that no paper published."""
+    if isinstance(row, str):
+        run, protocol = plan.parameters.feeders(paper).get(row, (None, None))
+        released = (name for name, model in plan.models.items() if model.released == run)
+        return RowSpec(row, run, protocol, next(released, None) if run else None)
+    if row.row is not None:
+        return RowSpec(row.row, row.run, row.protocol)
+    keys = ("system", "encoder", "dataset", "trainset")
+    own = {key: plan.parameters.get(row.run, key) for key in keys}
+    own["finetuned"] = "yes" if plan.parameters.get(row.run, "finetune_from") else "no"
+    return RowSpec(row.run, row.run, row.protocol, own=own | ({"label": row.label} if row.label else {}))
+
+
+def _runs_of(keys: FigureKeys) -> list[str]:
+    """Runs of a figure, in the order of its labels or of its sizes."""
+    return [keys.runs[size] for size in sorted(keys.runs)] if isinstance(keys.runs, Mapping) else keys.runs
+
+
+def _figure(name: str, keys: FigureKeys) -> FigureSpec:
+    sizes = sorted(keys.runs) if isinstance(keys.runs, Mapping) else []
+    values = keys.model_dump(exclude={"runs"}, exclude_none=True)
+    return from_dict(FigureSpec, {"id": name, "runs": _runs_of(keys), "sizes": sizes, **values})
+
+
+def _model(plan: Plan, model: str, seed: int) -> TrainedSpec:
+    """One model of one seed, and what its provenance must say."""
+    evaluation = plan.table["evaluation", seeded(model, seed)]
+    run = plan.owner(evaluation.inputs["run"])
+    assert run
+    made_by = {
+        name: MakerSpec(str(made.targets[0]), value_digest(to_dict(made.spec)), made.code)
+        for name, made in (("run", run), ("evaluation", evaluation))
+    }
+    trained = plan.models[model].released is None
+    return TrainedSpec(model, seed, str(run.folder), str(evaluation.folder), made_by, trained=trained)
+
+
+def _sources(plan: Plan, models: list[str]) -> Iterator[tuple[str, str]]:
+    """Where the components come from that the models are made of: those that say so."""
+    used: dict[tuple[str, str], None] = {}
+    for name in models:
+        spec = plan.models[name].spec
+        corpus = plan.owner(plan.table["evaluation", seeded(name, spec.init_seed)].inputs["corpus"])
+        assert corpus
+        used |= dict.fromkeys(
+            [
+                ("loss", spec.loss.name),
+                ("similarity", spec.model.similarity.name),
+                ("text encoder", spec.model.text.name),
+                ("image encoder", spec.encoder.family.name),
+                ("reader", corpus.spec.reader.name),
+            ]
+        )
+    for kind in components.KINDS:
+        for of, name in used:
+            if of == kind and (citation := components.describe(kind, name).citation):
+                yield f"{kind.capitalize()} {name}", citation

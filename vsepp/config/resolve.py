@@ -34,7 +34,6 @@ from vsepp.config.schema import (
     FidelityFile,
     PresetFile,
     RunKeys,
-    RunsFile,
     Settings,
     SourceKeys,
 )

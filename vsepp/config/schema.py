@@ -389,8 +389,12 @@ class Settings(_Model):
 class PaperKeys(_Model):
     """What pages say of a paper."""
 
-    name: str = Field(description="short, such as VSE++")
-    citation: str = Field(description="authors and title")
+    title: str
+    short: str = Field(description="what the paper is called, such as VSE++")
+    citation: str = Field(description="authors, title and year, as a sentence names them")
+    compare: list[str] = Field(
+        default=[], description="two systems whose best runs the page and the headline set side by side"
+    )
 
 
 class RowKeys(_Model):

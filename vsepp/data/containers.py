@@ -219,7 +219,7 @@ def role_path(spec: CorpusSpec, role: str) -> Path:
     """
     if role not in spec.files:
         raise VseppError(
-            f"corpus {spec.name}: reader {spec.reader} needs a path for {role!r} under `files`, "
+            f"corpus {spec.name}: reader {spec.reader.name} needs a path for {role!r} under `files`, "
             f"found only {sorted(spec.files)}"
         )
     return Path(spec.files[role]).expanduser()

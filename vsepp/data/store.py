@@ -130,7 +130,7 @@ def open_store(folder: Path) -> np.memmap:
 def _photographs(images: pd.DataFrame, spec: CorpusSpec) -> list[tuple[str, str]]:
     if (images["container"] == "").any():
         raise VseppError(
-            f"corpus {spec.name}: has features and no photographs (reader {spec.reader}), so there is nothing to "
+            f"corpus {spec.name}: has features and no photographs (reader {spec.reader.name}), so there is nothing to "
             "decode; give its runs image_features: precomputed"
         )
     paths = {role: str(role_path(spec, role)) for role in images["container"].unique()}

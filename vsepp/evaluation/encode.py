@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,19 +11,15 @@ import pandas as pd
 import torch
 
 from vsepp.data.store import open_store
-from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
-from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.features.crops import fixed_crops
 from vsepp.features.extract import CachedFeatures
-from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
-from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, load_joint, read_weights
+from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import products_in
-from vsepp.runtime.memory import out_of_memory_explained
 from vsepp.runtime.placing import Placed
-from vsepp.spec import RunSpec
+from vsepp.spec import CropSpec, RunSpec
 
 ImageInputs = Callable[[np.ndarray], torch.Tensor]
 """Rows of the images table `(n,)` to what the model embeds: features `(n, dim)`, or crops for its encoder."""
@@ -116,7 +111,7 @@ def encode_split(
         image_embeddings=image_embeddings,
         caption_embeddings=caption_embeddings,
         caption_to_image=rows.caption_to_image,
-        similarity=model.spec.similarity.name,
+        similarity=model.spec.similarity,
     )
 
 
@@ -144,85 +139,28 @@ def _embed_captions(
     return out
 
 
-def encode_run(
-    run: RunSpec,
-    *,
-    run_folder: Path,
-    corpus: Path,
-    tokens: Path | Tokens,
-    features: Path | None = None,
-    eval_store: Path | None = None,
-    encoder: Path | None = None,
-    device: torch.device,
-    split: str = "test",
-) -> Embeddings:
-    """Embed a split with the best snapshot of a trained run.
+@dataclass(frozen=True, eq=False)
+class CentreCrops:
+    """Stored images under the validation and test crop, for an encoder that is part of the model."""
 
-    Parameters
-    ----------
-    run
-        The run's spec.
-    run_folder
-        Holds `model.safetensors`.
-    corpus
-        Folder of the corpus's tables.
-    tokens
-        Of all its captions, under the run's vocabulary: their folder, or the tokens.
-    features
-        Folder of the features under the run's validation and test crop, for a frozen encoder.
-    eval_store, encoder
-        Folders of the image store and of the encoder, for an encoder that is part of the model. The latter may be `None`
-        where the run's weights hold all of the encoder's.
-    device
-        Where to compute.
-    split
-        Which one.
+    store: Placed
+    """uint8 `(n_images, side, side, 3)`."""
+    crop: CropSpec
 
-    Raises
-    ------
-    VseppError
-        On a missing or ill-fitting artefact, and where memory runs out.
-    """
-    with out_of_memory_explained(f"run {run.id}, split {split}", device, _what_to_lower(run, device)):
-        images, captions = read_tables(corpus)
-        words = tokens if isinstance(tokens, Tokens) else Tokens.load(tokens)
-        if len(words) != len(captions):
-            raise VseppError(
-                f"{corpus}: has {len(captions)} captions, but word ids of {len(words)} were given; make the word ids from this "
-                "corpus"
-            )
-        weights = run_folder / "model.safetensors"
-        network = _network(run, weights, encoder) if run.live_encoder else None
-        model = load_joint(run.model, weights, len(Vocabulary.read(run_folder)), network).to(device)
-        read = eval_images(run, features=features, eval_store=eval_store, n_images=len(images))
-        inputs = eval_inputs(run, read)
-        return encode_split(model, inputs, words, split_rows(images, captions, split), device=device)
-
-
-def _what_to_lower(run: RunSpec, device: torch.device) -> list[str]:
-    """What to change where a split is embedded with too little memory."""
-    advice = [f"take a smaller encoder than {run.encoder.architecture}"] if run.live_encoder else []
-    if device.type == "cuda":
-        advice += ["lower resources.runs_per_gpu, the jobs that share a GPU", "embed on the CPU"]
-    return advice
-
-
-def _network(run: RunSpec, weights: Path, encoder: Path | None) -> ImageEncoder:
-    """The encoder to load a run's weights into: with its own weights, or with none where the run's replace them all."""
-    if encoder is None and any(key.startswith(ENCODER_PREFIX) for key in read_weights(weights)):
-        return build_encoder(run.encoder)
-    return load_encoder(run.encoder, required(encoder, "encoder", run))
+    def rows(self, image_rows: np.ndarray) -> torch.Tensor:
+        """Crops uint8 `(n, size, size, 3)` of rows `(n,)` of the images table."""
+        return fixed_crops(self.store, self.crop, image_rows)
 
 
 def eval_images(
     run: RunSpec, *, features: Path | None, eval_store: Path | None, n_images: int
-) -> CachedFeatures | np.ndarray:
-    """Open what a run's validation and test images are read from, in its file.
+) -> CachedFeatures | CentreCrops:
+    """Open what a run's model embeds of the validation and test images, in its file.
 
     Parameters
     ----------
     run
-        The run's spec: cached features for a frozen encoder, the image store for one that is part of the model.
+        The run's spec: cached features for a frozen encoder, crops for one that is part of the model.
     features, eval_store
         Folders; the one that is not needed may be `None`.
     n_images
@@ -243,12 +181,7 @@ def eval_images(
         )
     store = open_store(required(eval_store, "eval_store", run))
     check_rows(len(store), n_images, eval_store, "images")
-    return store
-
-
-def eval_inputs(run: RunSpec, images: CachedFeatures | Placed) -> ImageInputs:
-    """What a run's model embeds of rows of the images table: their features, or their centre crops."""
-    return images.rows if isinstance(images, CachedFeatures) else partial(fixed_crops, images, run.eval_crop)
+    return CentreCrops(store, run.eval_crop)
 
 
 def check_rows(found: int, expected: int, folder: Path | None, what: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from vsepp.data.store import open_store
-from vsepp.data.tables import read_tables
 from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops
 from vsepp.features.extract import extract_features
@@ -26,19 +25,20 @@ from vsepp.runtime.memory import out_of_memory_explained
 from vsepp.runtime.placing import Placed, Placing, place, place_of
 from vsepp.runtime.progress import track_bytes
 from vsepp.runtime.workers import in_processes
-from vsepp.spec import CropSpec, EncoderSpec
+from vsepp.spec import FeaturesSpec, TapeSpec
 
 log = logging.getLogger("vsepp")
 
 
 @dataclass(frozen=True)
 class FrozenPass:
-    """A frozen encoder and the images that it runs over; and the machine's part, on which no result depends."""
+    """What a frozen encoder shall compute of the images of a store; and on what, which decides no result."""
 
-    encoder: EncoderSpec
-    encoder_folder: Path
+    spec: FeaturesSpec | TapeSpec
     store: Path
     """Folder of the image store."""
+    encoder: Path
+    """Folder of the encoder."""
     device: str = "auto"
     """See `use_machine`, as for `share`, `threads` and `job`."""
     share: int = 1
@@ -48,15 +48,13 @@ class FrozenPass:
     """See `Placing`."""
 
 
-def make_features(frozen: FrozenPass, crop: CropSpec, out: Path, state: Path) -> dict[str, Any]:
+def make_features(wanted: FrozenPass, out: Path, state: Path) -> dict[str, Any]:
     """Extract the features of every image of a store; see `extract_features`.
 
     Parameters
     ----------
-    frozen
-        Encoder and store.
-    crop
-        Kind `1C` or `10C`.
+    wanted
+        Its spec is a `FeaturesSpec`.
     out
         Folder of the result.
     state
@@ -67,37 +65,21 @@ def make_features(frozen: FrozenPass, crop: CropSpec, out: Path, state: Path) ->
     dict
         Facts for the manifest: `device`, `threads`, `data_on`, perhaps `gpu`.
     """
-    with _prepared(frozen, f"{crop.kind} features") as (device, encoder, store, facts):
+    crop = wanted.spec.crop
+    with _prepared(wanted, f"{crop.kind} features") as (device, encoder, store, facts):
         extract_features(store, encoder, crop, out, state, device=device)
     return facts
 
 
-def make_tape(
-    frozen: FrozenPass,
-    crop: CropSpec,
-    corpus: Path,
-    *,
-    splits: Sequence[str],
-    draw: int,
-    epochs: int,
-    out: Path,
-    state: Path,
-    writers: int = 1,
-) -> dict[str, Any]:
-    """Write the random-crop features of every caption of some splits in every epoch.
+def make_tape(wanted: FrozenPass, corpus: Path, out: Path, state: Path, writers: int = 1) -> dict[str, Any]:
+    """Write the random-crop features of every caption of some splits in every epoch; see `write_epochs`.
 
     Parameters
     ----------
-    frozen
-        Encoder and store.
-    crop
-        Kind `RC`.
+    wanted
+        Its spec is a `TapeSpec`.
     corpus
         Folder of the tables.
-    splits
-        Those whose captions are trained on.
-    draw, epochs
-        Which draw of random crops, and how many epochs.
     out
         Folder of the result.
     state
@@ -115,24 +97,27 @@ def make_tape(
     VseppError
         As `begin_tape` and `write_epochs` do, and when a writer was killed.
     """
+    from vsepp.data.tables import read_tables  # with pandas, which the writers do without
+
     if writers < 1:
         raise VseppError(f"writers of a tape: got {writers}; expected at least 1")
+    spec = wanted.spec
     _, captions = read_tables(corpus)
-    job = TapeJob(
-        CaptionCrops.from_table(captions, crop, draw),
-        np.flatnonzero(captions["split"].isin(splits)),
-        encoder_dim(frozen.encoder, frozen.encoder_folder),
-        epochs,
-        out,
-        state,
+    tape = TapeJob(
+        crops=CaptionCrops.from_table(captions, spec.crop, spec.draw),
+        caption_rows=np.flatnonzero(captions["split"].isin(spec.splits)),
+        dim=encoder_dim(spec.encoder, wanted.encoder),
+        epochs=spec.epochs,
+        out=out,
+        state=state,
     )
-    begin_tape(job)
+    begin_tape(tape)
     facts: dict[str, Any] = {}
     # Again, should a writer of a killed step have been at an epoch.
-    while missing := job.missing_bytes():
-        count = writers_of(writers, frozen.device, len(missing))
-        facts = _write_missing(frozen, job) if count == 1 else _write_together(frozen, job, count)
-    finish_tape(job)
+    while missing := tape.missing_bytes():
+        count = writers_of(writers, wanted.device, len(missing))
+        facts = _write_missing(wanted, tape) if count == 1 else _write_together(wanted, tape, count)
+    finish_tape(tape)
     return facts
 
 
@@ -144,26 +129,26 @@ def writers_of(wanted: int, device: str, epochs: int) -> int:
     return min(wanted, epochs, gpus or epochs)
 
 
-def _write_missing(frozen: FrozenPass, job: TapeJob, writers: int = 1) -> dict[str, Any]:
+def _write_missing(wanted: FrozenPass, tape: TapeJob, writers: int = 1) -> dict[str, Any]:
     """Write those epochs that no other of the writers is at, and tell the facts."""
-    with _prepared(frozen, "random-crop features", writers) as (device, encoder, store, facts):
+    with _prepared(wanted, "random-crop features", writers) as (device, encoder, store, facts):
         if writers > 1:  # the process that started these shows the progress of all
             log.setLevel(logging.WARNING)
-        write_epochs(job, store, encoder, device=device, alone=writers == 1)
+        write_epochs(tape, store, encoder, device=device, alone=writers == 1)
     return {**facts, "writers": writers}
 
 
-def _write_together(frozen: FrozenPass, job: TapeJob, writers: int) -> dict[str, Any]:
+def _write_together(wanted: FrozenPass, tape: TapeJob, writers: int) -> dict[str, Any]:
     """Have several processes write what is missing, and tell the facts of one."""
-    threads = max((frozen.threads or os.cpu_count() or 1) // writers, 1)
-    calls = [(replace(frozen, threads=threads), job, writers)] * writers
-    left = sum(job.missing_bytes().values())
-    what = f"random-crop features of {len(job.missing_bytes())} epochs by {writers} processes"
+    threads = max((wanted.threads or os.cpu_count() or 1) // writers, 1)
+    calls = [(replace(wanted, threads=threads), tape, writers)] * writers
+    left = sum(tape.missing_bytes().values())
+    what = f"random-crop features of {len(tape.missing_bytes())} epochs by {writers} processes"
     with track_bytes(left, what) as advance:
 
         def look() -> None:
             nonlocal left
-            now = sum(job.missing_bytes().values())
+            now = sum(tape.missing_bytes().values())
             advance(left - now)
             left = now
 
@@ -172,17 +157,17 @@ def _write_together(frozen: FrozenPass, job: TapeJob, writers: int) -> dict[str,
 
 @contextmanager
 def _prepared(
-    frozen: FrozenPass, what: str, writers: int = 1
+    wanted: FrozenPass, what: str, writers: int = 1
 ) -> Iterator[tuple[torch.device, ImageEncoder, Placed, dict[str, Any]]]:
     """Give the device, the encoder, the store where it shall lie, and the facts; explain a lack of memory within."""
-    device, facts = use_machine(frozen.device, share=frozen.share, threads=frozen.threads, job=frozen.job)
-    placing, spec = Placing(device, frozen.data_on, frozen.share), frozen.encoder
+    device, facts = use_machine(wanted.device, share=wanted.share, threads=wanted.threads, job=wanted.job)
+    placing, spec = Placing(device, wanted.data_on, wanted.share), wanted.spec.encoder
     lower = [
         *placing.what_to_lower(),
         *([f"lower resources.tape_writers, now {writers}"] if writers > 1 else []),
         f"take a smaller encoder than {spec.architecture} or a smaller input_size than {spec.input_size}",
     ]
     with out_of_memory_explained(what, device, lower):
-        encoder = load_encoder(spec, frozen.encoder_folder)
-        store = place(open_store(frozen.store), "image store", placing)
+        encoder = load_encoder(spec, wanted.encoder)
+        store = place(open_store(wanted.store), "image store", placing)
         yield device, encoder, store, {**facts, "data_on": {"image store": place_of(store)}}

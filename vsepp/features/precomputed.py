@@ -64,9 +64,9 @@ def import_precomputed(spec: CorpusSpec, images: pd.DataFrame, out: Path, state:
     VseppError
         Where the table was read from other files, on NaN and infinite values, and where the disk is full.
     """
-    if spec.reader != "precomp":
+    if spec.reader.name != "precomp":
         raise VseppError(
-            f"corpus {spec.name}: reader {spec.reader} has no published features; expected precomp"
+            f"corpus {spec.name}: reader {spec.reader.name} has no published features; expected precomp"
         )
     parts = _parts(spec, images)
     dim = next(iter(parts.values())).rows.dim

@@ -24,9 +24,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "tape": ("vsepp.features.tape_writer",),
     "train": ("vsepp.training.loop",),
     "released": ("vsepp.released.convert",),
-    "evaluate": ("vsepp.evaluation.encode", "vsepp.evaluation.protocols"),
+    "evaluate": ("vsepp.evaluation.run",),
     "score": ("vsepp.evaluation.protocols",),
-    "report": ("vsepp.reporting.render", "vsepp.reporting.figures", "vsepp.reporting.tables"),
+    "report": ("vsepp.reporting.pages",),
 }
 """Step, as its subcommand is called → the modules that it begins with."""
 

@@ -91,6 +91,12 @@ def recorded(
     write_manifest(folder, manifest)
 
 
+def made_in(path: Path) -> Path:
+    """The folder whose manifest tells of a path: itself, or the one that it is a file or folder of."""
+    own = path.is_dir() and ((path / MANIFEST).is_file() or not (path.parent / MANIFEST).is_file())
+    return path if own else path.parent
+
+
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write a folder's manifest, sealed with the digest of all else in it."""
     sealed = {**manifest, SEAL: _seal(manifest)}
@@ -98,14 +104,14 @@ def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def read_manifest(artefact: Path) -> dict[str, Any]:
-    """Manifest of an artefact: of the folder itself, or of the folder that a file lies in.
+    """Manifest of an artefact: of the folder itself, or of the folder that a file or a part lies in.
 
     Raises
     ------
     VseppError
         When it is missing, or is no longer as its step wrote it.
     """
-    folder = artefact if artefact.is_dir() else artefact.parent
+    folder = made_in(artefact)
     path = folder / MANIFEST
     if not path.is_file():
         raise VseppError(
@@ -146,7 +152,7 @@ def ancestors(inputs: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
     """
     found: dict[str, dict[str, Any]] = {}
     for role, path in inputs.items():
-        folder = path if path.is_dir() else path.parent
+        folder = made_in(path)
         if not (folder / MANIFEST).is_file():
             continue
         manifest = read_manifest(folder)

@@ -32,7 +32,7 @@ def check_space(folder: Path, needed: int, what: str) -> None:
 
 
 @contextmanager
-def full_disk_explained(path: Path, what: str, needed: int) -> Iterator[None]:
+def full_disk_explained(path: Path, what: str, needed: int | None) -> Iterator[None]:
     """Turn the system's refusal of bytes into an error that says how to go on; other failures pass.
 
     Parameters
@@ -42,7 +42,7 @@ def full_disk_explained(path: Path, what: str, needed: int) -> Iterator[None]:
     what
         Says what there is no space for, behind "no space": `for the image store`.
     needed
-        Bytes that it takes.
+        Bytes that it takes, where known.
 
     Raises
     ------
@@ -54,8 +54,9 @@ def full_disk_explained(path: Path, what: str, needed: int) -> Iterator[None]:
     except OSError as error:
         if error.errno not in NO_SPACE:
             raise
-        free = shutil.disk_usage(path if path.is_dir() else path.parent).free
+        free = bytes_text(shutil.disk_usage(path if path.is_dir() else path.parent).free)
+        takes = "" if needed is None else f"{bytes_text(needed)} are needed, "
         raise VseppError(
-            f"{path}: no space {what} ({error.strerror}): {bytes_text(needed)} are needed, {bytes_text(free)} are free. "
-            "Free some and run the step again: it goes on from what is done"
+            f"{path}: no space {what} ({error.strerror}): {takes}{free} are free. Free some and run the step again: it goes "
+            "on from what is done"
         ) from error

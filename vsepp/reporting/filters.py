@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from vsepp.errors import VseppError
@@ -12,41 +12,41 @@ MISSING = "–"
 DIGITS = 1
 """Decimals of recalls and median ranks, as the paper prints them."""
 
+MARK = "†"
+"""Of numbers behind which are code or parameters that no commit holds."""
+
 _METRIC_NAMES = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "Med r", "meanr": "Mean r"}
 _LOWER_IS_BETTER = ("medr", "meanr")
 
-_TEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "_": r"\_",
-    "%": r"\%",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
-    "–": "--",
-    "—": "---",
-    "−": r"$-$",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "→": r"$\to$",
-    "≥": r"$\geq$",
-    "≤": r"$\leq$",
-    "…": r"\ldots{}",
-    "†": r"\dag{}",
-    "“": "``",
-    "”": "''",
-    "‘": "`",
-    "’": "'",
-    "\u00a0": "~",
-}
-_TEX_PATTERN = re.compile("|".join(re.escape(character) for character in _TEX))
+_TEX = str.maketrans(
+    {character: rf"\{character}" for character in "{}$&#_%"}
+    | {
+        "\\": r"\textbackslash{}",
+        "^": r"\textasciicircum{}",
+        "~": r"\textasciitilde{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        "–": "--",
+        "—": "---",
+        "−": r"$-$",
+        "±": r"$\pm$",
+        "×": r"$\times$",
+        "→": r"$\to$",
+        "≥": r"$\geq$",
+        "≤": r"$\leq$",
+        "…": r"\ldots{}",
+        "†": r"\dag{}",
+        "∞": r"$\infty$",
+        "·": r"$\cdot$",
+        "“": "``",
+        "”": "''",
+        "‘": "`",
+        "’": "'",
+        "\u00a0": "~",
+    }
+)
 
 
 class Tex(str):
@@ -59,9 +59,7 @@ def number(value: float | None) -> str:
     >>> number(64.62), number(None)
     ('64.6', '–')
     """
-    if value is None or math.isnan(value):
-        return MISSING
-    return f"{value:.{DIGITS}f}"
+    return MISSING if value is None else f"{value:.{DIGITS}f}"
 
 
 def deviation(sd: float | None) -> str:
@@ -100,12 +98,30 @@ def lower_is_better(metric: str) -> bool:
     return metric.rpartition("_")[2] in _LOWER_IS_BETTER
 
 
+def numbered(name: str) -> str:
+    """What the paper calls a table or a figure; empty for one's own.
+
+    >>> numbered("table1"), numbered("figure2a"), numbered("margins")
+    ('Table 1', 'Figure 2a', '')
+    """
+    found = re.fullmatch(r"(table|figure)(\d.*)", name)
+    return f"{found[1].capitalize()} {found[2]}" if found else ""
+
+
+def dirty_note(steps: Iterable[str]) -> str:
+    """What `MARK` means, for the steps that it stands for."""
+    return (
+        f"made in part with uncommitted changes of code or parameters ({listing(steps)}); no commit holds "
+        "them, so these numbers cannot be made again from one."
+    )
+
+
 def commit(sha: str, dirty: bool | None) -> str:
     """Twelve characters of a commit, and a mark where files differed from it."""
     return (sha[:12] or "unknown") + (" + uncommitted changes" if dirty else "")
 
 
-def listing(items: list[Any] | tuple[Any, ...]) -> str:
+def listing(items: Iterable[Any]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     words = [str(item) for item in items]
     if len(words) < 2:
@@ -119,9 +135,7 @@ def tex(value: Any) -> Tex:
     >>> tex("50 % & more_or_less")
     '50 \\\\% \\\\& more\\\\_or\\\\_less'
     """
-    if isinstance(value, Tex):
-        return value
-    return Tex(_TEX_PATTERN.sub(lambda match: _TEX[match.group()], str(value)))
+    return value if isinstance(value, Tex) else Tex(str(value).translate(_TEX))
 
 
 def tex_value(value: float | None, best: bool = False, mark: str = "") -> Tex:

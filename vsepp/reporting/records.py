@@ -1,176 +1,182 @@
-"""Read metrics and histories into tidy records, one row per trained model (and epoch)."""
+"""Read what a report is made of: the paper's numbers, and of every model its metrics, its history and its provenance."""
 
 from __future__ import annotations
 
+import csv
 import json
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from vsepp.errors import VseppError
-from vsepp.provenance.manifest import MANIFEST, read_manifest
-from vsepp.reporting.origins import read_origin
+from vsepp.provenance.manifest import MANIFEST, dirty_parts, require_input, require_intact
+from vsepp.reporting.specs import DIRECTIONS, TrainedSpec
 
-SECTIONS = {"i2t": "image_to_text", "t2i": "text_to_image"}
-"""Prefix of a column → section of metrics.json."""
-MEASURES = ("r1", "r5", "r10", "medr", "meanr")
-COLUMNS = tuple(f"{direction}_{measure}" for direction in SECTIONS for measure in MEASURES)
 TEST_SET = ("fold_size", "n_images", "n_captions", "similarity")
 """What scores must share to be compared."""
+_MADE = {"run": "the model behind it was trained", "evaluation": "it was measured"}
+
+State = tuple[str, bool]
+"""Commit, and whether code or parameters differed from it."""
 
 
-def read_metrics(files: Iterable[str | Path], protocol: str) -> pd.DataFrame:
-    """Metrics of one run's seeds under one protocol.
+@dataclass(frozen=True)
+class Record:
+    """What is known of one model of one seed."""
 
-    Parameters
-    ----------
-    files
-        `metrics.json` files, one per seed.
-    protocol
-        `1K`, `5x1K` or `5K`: the section of each file that is read.
+    spec: TrainedSpec
+    metrics: dict[str, dict[str, Any]]
+    """Protocol → `i2t_r1` ... `t2i_meanr` (recalls in per cent), `rsum` and what `TEST_SET` names, unrounded."""
+    trained: State
+    evaluated: State
+    dirty: tuple[str, ...]
+    """Steps behind the metrics, the first ones first, whose code or parameters no commit holds."""
+    dirty_training: tuple[str, ...]
+    """The same of the steps behind the history."""
 
-    Returns
-    -------
-    DataFrame
-        One row per file: `file`, `seed`, `protocol`, `fold_size`, `n_images`, `n_captions`, `similarity`,
-        `i2t_r1` ... `t2i_meanr` (recalls in per cent, unrounded), `rsum`, `origin` (an `Origin`).
+
+Records = Mapping[str, Sequence[Record]]
+"""Model → a record per seed."""
+Published = Mapping[tuple[str, str], Mapping[str, str]]
+"""(id of the table, row) → column of published.csv → text. A row stands below `""` too, for tables of one's own."""
+
+
+def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:
+    """Read all models; those of one run become the seeds of one entry.
 
     Raises
     ------
     VseppError
-        When a file is missing, is not JSON, lacks the protocol or a key, holds a value that no metric can
-        have, or when the seeds were measured on different test sets.
+        Where a manifest or a file was changed, or where present parameters and code would make another model or would
+        measure it otherwise: what differs, and the command that mends it.
     """
-    records = [_record(Path(file), protocol) for file in files]
-    table = pd.DataFrame.from_records(
-        records,
-        columns=["file", "seed", "protocol", *TEST_SET, *COLUMNS, "rsum", "origin"],
+    records: dict[str, list[Record]] = {}
+    for model in models:
+        records.setdefault(model.model, []).append(_read_record(model))
+    return records
+
+
+def _read_record(model: TrainedSpec) -> Record:
+    folder, run = Path(model.evaluation), Path(model.run)
+    # Not the embeddings beside the metrics: nothing here reads those, and they are large.
+    manifest = require_intact(folder, "metrics.json")
+    made = manifest["ancestors"]
+    _require_same(model, "run", made.get("run", {}))
+    _require_same(model, "evaluation", {**manifest, **manifest["git"]})
+    if (run / MANIFEST).is_file():
+        require_input(folder, "run", run)
+    if model.trained:
+        require_intact(run, "history.csv")
+    content = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    started = made.get("run.init_from", {})
+    return Record(
+        spec=model,
+        metrics={protocol: _flat(values) for protocol, values in content.items()},
+        trained=(str(made["run"]["commit"]), bool(made["run"]["dirty"] or started.get("dirty"))),
+        evaluated=(str(manifest["git"]["commit"]), bool(manifest["git"]["dirty"])),
+        dirty=_dirty_steps(manifest, ""),
+        dirty_training=_dirty_steps(manifest, "run"),
     )
-    for key in TEST_SET:
-        if table[key].nunique(dropna=False) > 1:
+
+
+def _require_same(model: TrainedSpec, name: str, made: Mapping[str, Any]) -> None:
+    """Refuse a model's weights or metrics that present parameters and code would make otherwise."""
+    maker = model.made_by[name]
+    for what, key, wanted in (
+        ("parameters", "spec_digest", maker.spec_digest),
+        ("code", "code_digest", maker.code_digest),
+    ):
+        if made.get(key) != wanted:
             raise VseppError(
-                f"{table['file'].iloc[0]}: its seeds differ in {key} ({_list(table[key].unique())}), so "
-                "their mean has no meaning; evaluate all of them on the same test set"
+                f"{model.evaluation}: {_MADE[name]} with other {what} than the present ones (expected digest {wanted[:12]}, got "
+                f"{str(made.get(key))[:12]}, commit {str(made.get('commit'))[:10]}), as a checkout of another commit can "
+                f"leave it. Get what belongs to this commit: vsepp sync; or make it: snakemake --cores all --forcerun "
+                f"{maker.target} -- {model.evaluation}/metrics.json"
             )
-    return table
 
 
-def read_history(files: Iterable[str | Path], metrics: Sequence[str]) -> pd.DataFrame:
-    """Validation metrics per epoch of one run's seeds.
-
-    Parameters
-    ----------
-    files
-        `history.csv` files, one per seed.
-    metrics
-        Columns that are wanted, such as `i2t_r1`.
-
-    Returns
-    -------
-    DataFrame
-        Tidy: `file`, `epoch`, `metric`, `value`.
-
-    Raises
-    ------
-    VseppError
-        When a file is missing, is not a table, or lacks a column or a number.
-    """
-    parts = []
-    for file in map(Path, files):
-        history = _read_csv(file)
-        for column in ("epoch", *metrics):
-            if column not in history:
-                raise VseppError(f"{file}: no column {column}; it has {_list(history.columns)}")
-            values = pd.to_numeric(history[column], errors="coerce")
-            if values.isna().any():
-                line = int(values.isna().to_numpy().argmax()) + 2
-                raise VseppError(
-                    f"{file}, line {line}: {column} is not a number: {history[column].iloc[line - 2]}"
-                )
-            history[column] = values
-        if history.empty:
-            raise VseppError(f"{file}: no epochs in it; train the run again")
-        tidy = history.melt(id_vars="epoch", value_vars=list(metrics), var_name="metric")
-        parts.append(tidy.assign(file=str(file)))
-    columns = ["file", "epoch", "metric", "value"]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+def _dirty_steps(manifest: Mapping[str, Any], below: str) -> tuple[str, ...]:
+    """Steps whose code or parameters no commit holds, the first ones first: of the roles that begin so."""
+    made = {**manifest["ancestors"], "itself": manifest}
+    parts = [part for part in dirty_parts(manifest) if part.startswith(below)]
+    first = sorted(parts, key=lambda part: (part == "itself", -part.count("."), part))
+    return tuple(dict.fromkeys(made[part]["step"] for part in first))
 
 
-def _record(file: Path, protocol: str) -> dict[str, Any]:
-    content = _read_json(file)
-    if protocol not in content:
-        raise VseppError(
-            f"{file}: no protocol {protocol}; it has {_list(content)}. Evaluate the run under {protocol}"
-        )
-    values = content[protocol]
-    record: dict[str, Any] = {"file": str(file), "seed": _manifest(file).get("seed")}
-    for key in ("protocol", *TEST_SET, "rsum"):
-        record[key] = _get(file, values, protocol, key)
-    if record["protocol"] != protocol:
-        raise VseppError(f"{file}, {protocol}.protocol: expected {protocol}, got {record['protocol']}")
-    for direction, section in SECTIONS.items():
-        for measure in MEASURES:
-            record[f"{direction}_{measure}"] = _number(file, values, protocol, section, measure)
-    record["origin"] = read_origin(file)
+def dirty_steps(records: Iterable[Record], training: bool = False) -> tuple[str, ...]:
+    """Steps behind the metrics of several models, or their histories, whose code or parameters no commit holds."""
+    steps = (record.dirty_training if training else record.dirty for record in records)
+    return tuple(dict.fromkeys(chain.from_iterable(steps)))
+
+
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A section of metrics.json with the metrics of both directions side by side."""
+    record = {key: values[key] for key in (*TEST_SET, "rsum")}
+    for direction in DIRECTIONS:
+        record |= {f"{direction}_{metric}": value for metric, value in values[direction].items()}
     return record
 
 
-def _get(file: Path, values: Any, *keys: str) -> Any:
-    """Value under `keys[1:]`; `keys[0]` is the protocol and only named in the message."""
-    for depth, key in enumerate(keys[1:], start=2):
-        if not isinstance(values, dict) or key not in values:
-            raise VseppError(f"{file}: no key {'.'.join(keys[:depth])}; evaluate the run again")
-        values = values[key]
-    return values
+def scores(records: Sequence[Record], protocol: str) -> list[dict[str, Any]]:
+    """Metrics of several models under one protocol, which the same test images make comparable.
+
+    Raises
+    ------
+    VseppError
+        When one was not evaluated under the protocol, or when they were measured on different test sets.
+    """
+    found = []
+    for record in records:
+        file = Path(record.spec.evaluation) / "metrics.json"
+        if protocol not in record.metrics:
+            raise VseppError(
+                f"{file}: no protocol {protocol}; it has {', '.join(record.metrics)}. Evaluate the run under {protocol}"
+            )
+        found.append(record.metrics[protocol])
+        for key in TEST_SET:
+            first, other = found[0][key], found[-1][key]
+            if first != other:
+                raise VseppError(
+                    f"{file}, {protocol}: {key} is {other}, but {first} in {records[0].spec.evaluation}/metrics.json; "
+                    "what stands in one row must be measured on the same test images: evaluate both again"
+                )
+    return found
 
 
-def _number(file: Path, values: Any, *keys: str) -> float:
-    value = _get(file, values, *keys)
-    name = ".".join(keys)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise VseppError(f"{file}, {name}: expected a finite number, got {value!r}")
-    low, high = (0, 100) if keys[-1].startswith("r") else (1, math.inf)
-    if not low <= value <= high:
-        what = "a recall in per cent" if high == 100 else "a rank, at least 1"
-        raise VseppError(f"{file}, {name}: expected {what}, got {value!r}")
-    return float(value)
+def read_history(record: Record, metric: str) -> dict[int, float]:
+    """Epoch → a validation metric of a trained model.
+
+    Raises
+    ------
+    VseppError
+        When its history has no such metric.
+    """
+    file = Path(record.spec.run) / "history.csv"
+    with file.open(newline="", encoding="utf-8") as stream:
+        reader = csv.DictReader(stream)
+        if metric not in (columns := reader.fieldnames or ()):
+            raise VseppError(f"{file}: no column {metric}; it has {', '.join(columns)}")
+        return {int(row["epoch"]): float(row[metric]) for row in reader}
 
 
-def _read_json(file: Path) -> dict[str, Any]:
-    _require(file)
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise VseppError(f"{file}: not valid JSON: {error}; evaluate the run again") from error
-    if not isinstance(content, dict):
-        raise VseppError(
-            f"{file}: expected an object with a section per protocol, got a {type(content).__name__}"
-        )
-    return content
+def read_published(path: Path) -> Published:
+    """The paper's rows.
 
-
-def _read_csv(file: Path) -> pd.DataFrame:
-    _require(file)
-    try:
-        return pd.read_csv(file)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise VseppError(
-            f"{file}: not a table with one line per epoch: {error}; train the run again"
-        ) from error
-
-
-def _require(file: Path) -> None:
-    if not file.is_file():
-        raise VseppError(f"{file}: no such file; run the step that makes it (snakemake --cores all {file})")
-
-
-def _manifest(file: Path) -> dict[str, Any]:
-    """Manifest beside a file; empty where a file was brought from elsewhere without one."""
-    return read_manifest(file) if (file.parent / MANIFEST).is_file() else {}
-
-
-def _list(values: Iterable[Any]) -> str:
-    return ", ".join(str(value) for value in values) or "nothing"
+    Raises
+    ------
+    VseppError
+        When the file is missing or a table has a row twice.
+    """
+    if not path.is_file():
+        raise VseppError(f"{path}: no such file; it holds the paper's numbers and belongs to the repository")
+    published: dict[tuple[str, str], dict[str, str]] = {}
+    with path.open(newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            key = f"table{row['table']}", row["row"]
+            if key in published:
+                raise VseppError(f"{path}: row {row['row']} is there twice in one table; keep one")
+            published[key] = row
+            published.setdefault(("", row["row"]), row)
+    return published

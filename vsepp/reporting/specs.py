@@ -1,18 +1,32 @@
-"""What a table, a figure and a report are: which files make them and what their captions say."""
+"""What a table, a figure and a report are: which models they show and what their captions say."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 DIRECTIONS: dict[str, str] = {"i2t": "Caption retrieval", "t2i": "Image retrieval"}
-"""Direction of a query → the paper's name for it: image→text is caption retrieval."""
+"""Direction of a query → the field's name for it: image→text is caption retrieval."""
+
+
+@dataclass(frozen=True)
+class PaperSpec:
+    """The paper whose numbers stand beside ours."""
+
+    title: str
+    citation: str
+    """Authors, title, year, as a sentence names them."""
+    compare: tuple[str, ...] = ()
+    """Two systems, such as VSE0 and VSE++, whose best runs the page and the headline set side by side."""
 
 
 @dataclass(frozen=True)
 class ContextSpec:
     """What all captions of a report share: which data and code its numbers come from."""
 
+    paper: PaperSpec
     preset: str
     variant: str
     fidelity: str
@@ -26,38 +40,40 @@ class ContextSpec:
     fold_size: int
     """Test images in a fold of the `1K` and `5x1K` protocols."""
     titles: dict[str, str]
-    """Role (`coco`, `flickr`, `vgg`, `resnet`) → what plays it here."""
+    """Role of data or of an encoder (`coco`, `vgg`) → what plays it here."""
     paper_titles: dict[str, str]
-    """The same roles → what played them in the paper."""
-    default_encoder: str = "vgg"
+    """Role → what played it in the paper."""
+    default_encoder: str = ""
     """Role of the encoder that a row's label does not name."""
-    commit: str = ""
-    """Commit of the code that writes the report. Kept out of a rule's parameters, filled in when it runs."""
-    dirty: bool | None = None
-    """Whether tracked files differ from the commit; `None` where there is no git."""
 
     def here(self, role: str) -> str:
         """What plays a role in this report."""
         return self.titles.get(role, role)
 
     def in_paper(self, role: str) -> str:
-        """What played a role in the paper."""
-        return self.paper_titles.get(role, role)
+        """What played a role in the paper; in a role that it does not have, what plays it here."""
+        return self.paper_titles.get(role, self.here(role))
+
+    def swaps(self, roles: Iterable[str]) -> list[str]:
+        """`vgg_mini in place of VGG19`: the roles that something else plays here than in the paper."""
+        names = [(self.here(role), self.in_paper(role)) for role in dict.fromkeys(roles)]
+        return [f"{here} in place of {there}" for here, there in names if here != there]
 
 
 @dataclass(frozen=True)
 class RowSpec:
-    """One row of a table, by its number in the paper."""
+    """One row of a table: a published one, or a run that no paper published."""
 
     row: str
+    """Its id in published.csv; of a row of one's own, its run."""
     run: str | None = None
-    """The run that feeds it; `None` for a quoted row or where no run is declared."""
+    """The run that feeds it; `None` for a quoted row."""
     protocol: str | None = None
     """Must be the published row's protocol: scores of different protocols are not comparable."""
-    metrics: tuple[str, ...] = ()
-    """A `metrics.json` per seed; empty means that it was not run."""
-    released: tuple[str, ...] = ()
-    """The `metrics.json` of the checkpoint that the authors released for this row, evaluated here."""
+    released: str | None = None
+    """The checkpoint that the authors released for this row, evaluated here."""
+    own: dict[str, str] = field(default_factory=dict)
+    """Of a row of one's own, what published.csv says of others: `system`, `encoder`, `finetuned`, `dataset`, `trainset`; `label`."""
 
 
 @dataclass(frozen=True)
@@ -70,24 +86,19 @@ class GroupSpec:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """One table of the paper."""
+    """One table."""
 
     id: str
-    """`table1` ... `table4`: the name of its files, and with its number the `table` of published.csv."""
+    """The name of its files. `table2` is the paper's Table 2, `2` in published.csv; another id is one's own and no number."""
     title: str
     caption: str
     dataset: str
-    """Role: `coco` or `flickr`."""
+    """Role."""
     columns: tuple[str, ...]
     """Metrics of each direction: `r1`, `r5`, `r10`, `medr`."""
     groups: tuple[GroupSpec, ...]
     trainset: bool = True
     """Whether a column names each row's training set."""
-
-    @property
-    def number(self) -> str:
-        """The number that the paper gives it."""
-        return self.id.removeprefix("table")
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -96,41 +107,28 @@ class TableSpec:
 
 
 @dataclass(frozen=True)
-class SeriesSpec:
-    """One run in a figure, over its seeds."""
-
-    run: str
-    label: str
-    files: tuple[str, ...] = ()
-    """A `history.csv` (curves) or `metrics.json` (negative set) per seed; empty means that it was not run."""
-    size: int | None = None
-    """Negative-set size of the run, in pairs; figures of kind `negative_set`."""
-
-
-@dataclass(frozen=True)
 class FigureSpec:
-    """One figure of the paper."""
+    """One figure."""
 
     id: str
-    """`figure2a`, `figure2b`; also the name of its files."""
+    """The name of its files. `figure2a` is the paper's Figure 2a; another id is one's own and no number."""
     kind: Literal["curves", "negative_set"]
-    """Recall over the epochs, or recall over the negative-set size."""
+    """Recall over the epochs, a line per run; or over the negative-set size, a point per run."""
     title: str
     caption: str
     dataset: str
-    """Role: `coco` or `flickr`."""
+    """Role."""
     metrics: tuple[str, ...]
     """What is drawn, a panel each: `i2t_r1`, ..."""
-    series: tuple[SeriesSpec, ...]
-    baseline: SeriesSpec | None = None
+    runs: tuple[str, ...]
+    labels: tuple[str, ...]
+    """Of the runs; for `negative_set` of the line and of the baseline."""
+    sizes: tuple[int, ...] = ()
+    """Negative-set sizes of the runs, in pairs, ascending; figures of kind `negative_set`."""
+    baseline: str | None = None
     """A run drawn as a horizontal line; figures of kind `negative_set`."""
-    protocol: str | None = None
+    protocol: str = "1K"
     """Of the metrics; figures of kind `negative_set`."""
-
-    @property
-    def number(self) -> str:
-        """The number that the paper gives it."""
-        return self.id.removeprefix("figure")
 
 
 @dataclass(frozen=True)
@@ -145,17 +143,17 @@ class MakerSpec:
 
 @dataclass(frozen=True)
 class TrainedSpec:
-    """A model and where what is reported of it lies, with what its provenance must say."""
+    """A model of one seed, where what is reported of it lies, and what its provenance must say."""
 
     model: str
     """Id of the run, or name of the released checkpoint."""
     seed: int
     run: str
     """Folder of the trained model."""
-    metrics: str
-    """Folder of its metrics."""
+    evaluation: str
+    """Folder of its embeddings, ranks and metrics."""
     made_by: dict[str, MakerSpec]
-    """`run`, `embeddings` and `metrics` → what makes them now."""
+    """`run` and `evaluation` → what makes them now."""
     trained: bool
     """Whether it was trained here and has a history; a released checkpoint has none."""
 
@@ -170,4 +168,17 @@ class ReportSpec:
     tables: tuple[TableSpec, ...]
     figures: tuple[FigureSpec, ...]
     models: tuple[TrainedSpec, ...] = ()
-    """All models, in tables and figures or not."""
+    """Seeds of one model stand together. Rows and lines whose run is not among them say that it was not run."""
+    sources: tuple[tuple[str, ...], ...] = ()
+    """(component, where it comes from) of what the models are made of."""
+
+    @property
+    def inputs(self) -> dict[str, Path]:
+        """Role → what the report is made of: the paper's numbers, evaluations and histories."""
+        inputs = {"published": Path(self.published)}
+        for model in self.models:
+            name = f"{model.model}/seed-{model.seed}"
+            inputs[f"evaluation/{name}"] = Path(model.evaluation)
+            if model.trained:
+                inputs[f"history/{name}"] = Path(model.run) / "history.csv"
+        return inputs

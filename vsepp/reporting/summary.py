@@ -1,57 +1,51 @@
-"""The few numbers that say at a glance how VSE0 and VSE++ came out."""
+"""The few numbers that say at a glance how the two compared systems came out, and what all numbers were made from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from vsepp.reporting import filters
-from vsepp.reporting.origins import MARK, Origin, State, commits
+from vsepp.reporting.records import Records, State
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec
 from vsepp.reporting.tables import Row, Table
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two rows that differ in VSE0 against VSE++ only."""
+def best_pairs(tables: Iterable[Table], compare: Sequence[str]) -> list[tuple[Row, Row]]:
+    """Per data set, two rows that differ in the compared systems only.
 
-    dataset: str
-    vse0: Row
-    vsepp: Row
-
-
-def best_pairs(tables: Iterable[Table]) -> list[Pair]:
-    """Per dataset, the pair of rows whose VSE++ has our highest R@1 of caption retrieval.
-
-    Only pairs of which both were run, with the same encoder, fine-tuning, training set and protocol. Means
-    over five folds go before single folds, which vary more.
+    Both were run, with the same encoder, fine-tuning, training set and protocol; of these pairs the one whose second
+    system has our highest R@1 of caption retrieval. Means over five folds go before single folds, which vary more.
     """
-    rows: dict[tuple[str, str], dict[tuple[object, ...], Row]] = {}
+    found: dict[str, dict[tuple[str, ...], dict[str, Row]]] = {}
     for table in tables:
         for row in table.rows:
-            if row.status == "run" and row.system in ("VSE0", "VSE++"):
-                setting = (row.encoder, row.finetuned, row.trainset, row.protocol)
-                rows.setdefault((row.dataset, row.system), {})[setting] = row
+            if row.status == "run" and row.facts["system"] in compare:
+                setting = tuple(row.facts[key] for key in ("encoder", "finetuned", "trainset", "protocol"))
+                rows = found.setdefault(row.facts["dataset"], {}).setdefault(setting, {})
+                rows[row.facts["system"]] = row
     pairs = []
-    for dataset in sorted({dataset for dataset, _ in rows}):
-        vse0, vsepp = rows.get((dataset, "VSE0"), {}), rows.get((dataset, "VSE++"), {})
-        both = [setting for setting in vsepp if setting in vse0]
-        averaged = [setting for setting in both if setting[-1] == "5x1K"]
+    for _, settings in sorted(found.items()):
+        both = [
+            tuple(rows[system] for system in compare)
+            for rows in settings.values()
+            if len(rows) == len(compare)
+        ]
+        averaged = [pair for pair in both if pair[-1].facts["protocol"] == "5x1K"]
         if candidates := averaged or both:
-            best = max(candidates, key=lambda setting: vsepp[setting].cells["i2t_r1"].ours or 0)
-            pairs.append(Pair(dataset, vse0[best], vsepp[best]))
+            pairs.append(max(candidates, key=lambda pair: pair[-1].cells["i2t_r1"].ours or 0))
     return pairs
 
 
-def describe_setting(pair: Pair, context: ContextSpec) -> str:
-    """Encoder, fine-tuning, training set and protocol that the two rows of a pair share."""
-    row = pair.vsepp
-    tuned = ", fine-tuned" if row.finetuned else ""
-    return f"{context.here(row.encoder)}{tuned}, {row.trainset}, protocol {row.protocol}"
+def describe_setting(row: Row, context: ContextSpec) -> str:
+    """Encoder, fine-tuning, training set and protocol, which the rows of a pair share."""
+    tuned = ", fine-tuned" if row.facts["finetuned"] == "yes" else ""
+    encoder = context.here(row.facts["encoder"])
+    return f"{encoder}{tuned}, {row.facts['trainset']}, protocol {row.facts['protocol']}"
 
 
-def headline(tables: Iterable[Table], index: Path) -> str:
+def headline(tables: Sequence[Table], context: ContextSpec, index: Path) -> str:
     """What the workflow prints when it has finished: where the page is, and R@1 both ways.
 
     Returns
@@ -59,69 +53,65 @@ def headline(tables: Iterable[Table], index: Path) -> str:
     str
         Lines without a trailing newline, at most 100 characters wide for usual titles.
     """
-    tables = list(tables)
-    lines = [f"{filters.listing([table.name for table in tables])}, figures and captions: {index}"]
-    if not tables:
-        return lines[0]
-    context = tables[0].context
+    names = filters.listing(
+        [filters.numbered(table.spec.id) or table.spec.title for table in tables] or ["Tables"]
+    )
+    lines = [f"{names}, figures and captions: {index}"]
     lines.append(f"preset {context.preset}, variant {context.variant}, fidelity {context.fidelity}")
-    for pair in best_pairs(tables):
-        lines += ["", f"R@1 (%) on {context.here(pair.dataset)}: {describe_setting(pair, context)}"]
+    for pair in best_pairs(tables, context.paper.compare):
+        dataset = context.here(pair[-1].facts["dataset"])
+        lines += ["", f"R@1 (%) on {dataset}: {describe_setting(pair[-1], context)}"]
         for direction, name in DIRECTIONS.items():
-            cells = [row.cells[f"{direction}_r1"] for row in (pair.vse0, pair.vsepp)]
-            ours = [filters.measured(cell.ours, cell.sd) for cell in cells]
-            lines.append(f"  {name:<18} VSE0 {ours[0]:<12} VSE++ {ours[1]}")
-    if missing := len({row.number for table in tables for row in table.rows if row.status == "not run"}):
+            cells = [(row.facts["system"], row.cells[f"{direction}_r1"]) for row in pair]
+            ours = [f"{system} {filters.measured(cell.ours, cell.sd):<12}" for system, cell in cells]
+            lines.append(f"  {name:<18} {' '.join(ours)}".rstrip())
+    rows = {row.spec.row: row for table in tables for row in table.rows}
+    if missing := sum(row.status == "not run" for row in rows.values()):
         lines += ["", f"{missing} {'row says' if missing == 1 else 'rows say'} “not run”."]
-    if dirty := len({row.number for table in tables for row in table.rows if row.dirty_mark}):
-        marked = f"{dirty} {'row is' if dirty == 1 else 'rows are'} marked {MARK}"
+    if dirty := sum(bool(row.dirty_mark) for row in rows.values()):
+        marked = f"{dirty} {'row is' if dirty == 1 else 'rows are'} marked {filters.MARK}"
         lines += ["", f"{marked}: made in part with uncommitted changes."]
     if context.data_note:
         lines += ["", context.data_note]
     return "\n".join(lines)
 
 
-def provenance(
-    tables: Iterable[Table], context: ContextSpec, drawn: Iterable[tuple[str, Origin]] = ()
-) -> list[tuple[str, str]]:
+def provenance(context: ContextSpec, records: Records, git: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What the page says about where its numbers come from: term → description.
 
     Parameters
     ----------
-    tables
-        Of the report.
     context
         Whose data, which variant, which seeds.
-    drawn
-        (run, origin) of what its figures show.
+    records
+        Of each model.
+    git
+        `commit` of the code that writes the page, and whether it is `dirty`.
     """
-    origins = [
-        (row.run or row.number, origin) for table in tables for row in table.rows for origin in row.origins
-    ] + list(drawn)
     roles = [role for role in context.paper_titles if role in context.titles]
-    swaps = [
-        f"{context.here(role)} in place of {context.in_paper(role)}"
-        for role in roles
-        if context.here(role) != context.in_paper(role)
-    ]
     same = [context.here(role) for role in roles if context.here(role) == context.in_paper(role)]
-    seeds = filters.listing(context.seeds)
+    swaps = context.swaps(roles)
+    runs = [(name, record) for name, seeds in records.items() for record in seeds if record.spec.trained]
     return [
         ("Preset", context.preset),
         ("Variant", context.variant),
         ("Fidelity", context.fidelity),
         ("Data and encoders", "; ".join(swaps + ([filters.listing(same)] if same else []))),
-        ("Seeds" if len(context.seeds) != 1 else "Seed", seeds),
+        ("Seeds" if len(context.seeds) != 1 else "Seed", filters.listing(context.seeds)),
         ("Test fold", f"{filters.count(context.fold_size)} images"),
-        ("Trained by", _by(commits(origins, "trained"), bool(origins))),
-        ("Evaluated by", _by(commits(origins, "evaluated"), bool(origins))),
-        ("Page written by", filters.commit(context.commit, context.dirty)),
+        ("Trained by", _runs_by_commit((name, record.trained) for name, record in runs)),
+        ("Evaluated by", _runs_by_commit((name, record.evaluated) for name, record in runs)),
+        ("Page written by", filters.commit(git["commit"], git["dirty"])),
     ]
 
 
-def _by(states: dict[State, int], any_run: bool) -> str:
-    runs = [
-        f"{count} {'run' if count == 1 else 'runs'} at {filters.commit(*state)}"
-        for state, count in states.items()
+def _runs_by_commit(states: Iterable[tuple[str, State]]) -> str:
+    """How many distinct runs each commit made."""
+    runs: dict[State, set[str]] = {}
+    for run, state in states:
+        runs.setdefault(state, set()).add(run)
+    counts = [
+        f"{len(names)} {'run' if len(names) == 1 else 'runs'} at {filters.commit(*state)}"
+        for state, names in sorted(runs.items())
     ]
-    return "; ".join(runs) or ("not known" if any_run else "nothing was run")
+    return "; ".join(counts) or "nothing was run"

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are written whole or not at all, and large ones that are read with progress."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from vsepp.runtime.progress import track_bytes
+
+_BLOCK = 1 << 20
 
 
 @contextmanager
@@ -27,3 +31,11 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file, as UTF-8."""
     with whole_file(path) as partial:
         partial.write_text(text, encoding="utf-8")
+
+
+def blocks_of(path: Path, what: str) -> Iterator[bytes]:
+    """Blocks of a large file, with progress; `what` is said of it in a few words."""
+    with path.open("rb") as stream, track_bytes(path.stat().st_size, what) as advance:
+        while block := stream.read(_BLOCK):
+            yield block
+            advance(len(block))

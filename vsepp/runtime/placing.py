@@ -71,14 +71,28 @@ def place(array: np.ndarray, what: str, placing: Placing) -> Placed:
         return array
     if on_gpu:
         free, _ = torch.cuda.mem_get_info(placing.device)
-        room = free if demanded else _FOR_DATA * free / placing.share
-        if array.nbytes > room:
-            said = f"{what}: {bytes_text(array.nbytes)}, and {placing.device} has {bytes_text(free)} free"
-            if demanded:
-                raise VseppError(f"{said}; set resources.data_on to auto or mapped")
-            log.info("%s, of which data may take %s: read from its file", said, bytes_text(room))
+        if not fits(array.nbytes, free, what, placing):
             return array
     return _loaded(array, placing.device, what)
+
+
+def fits(size: int, free: int, what: str, placing: Placing) -> bool:
+    """Whether so many bytes of data go to a GPU that has so many free.
+
+    Raises
+    ------
+    VseppError
+        When it was demanded that they go there, and they do not fit.
+    """
+    demanded = placing.data_on == "device"
+    room = free if demanded else _FOR_DATA * free / placing.share
+    if size <= room:
+        return True
+    said = f"{what}: {bytes_text(size)}, and {placing.device} has {bytes_text(free)} free"
+    if demanded:
+        raise VseppError(f"{said}; set resources.data_on to auto or mapped")
+    log.info("%s, of which data may take %s: read from its file", said, bytes_text(room))
+    return False
 
 
 def place_of(array: Placed) -> str:

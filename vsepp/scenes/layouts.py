@@ -6,11 +6,8 @@ Readers of the real files read these; nothing after this module knows that the d
 from __future__ import annotations
 
 import json
-import multiprocessing
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +15,7 @@ import numpy as np
 
 from vsepp.errors import VseppError
 from vsepp.runtime.progress import track
+from vsepp.runtime.workers import in_processes
 from vsepp.scenes.grammar import tokenise, write_captions
 from vsepp.scenes.render import jpeg, render_scene
 from vsepp.scenes.settings import Settings
@@ -76,7 +74,7 @@ def generate(spec: ScenesSpec, out: Path, workers: int = 1) -> dict[str, Any]:
         photographs = _photographs(spec, settings, layout, number)
         for folder in {photograph.folder for photograph in photographs}:
             (root / folder).mkdir(parents=True, exist_ok=True)
-        captions = list(_drawn(photographs, root, settings, workers, f"scenes of {layout}"))
+        captions = _drawn(photographs, root, settings, workers, f"scenes of {layout}")
         rng = np.random.default_rng([spec.seed, number, 1])
         writer = {"coco": _write_coco, "flickr": _write_flickr}[layout]
         writer(root, photographs, captions, rng)
@@ -126,27 +124,17 @@ def _photographs(spec: ScenesSpec, settings: Settings, layout: str, number: int)
 
 def _drawn(
     photographs: list[Photograph], root: Path, settings: Settings, workers: int, what: str
-) -> Iterator[list[str]]:
-    """Write every JPEG and yield the captions of each, in order."""
-    chunks = [photographs[start : start + _CHUNK] for start in range(0, len(photographs), _CHUNK)]
+) -> list[list[str]]:
+    """Write every JPEG and give the captions of each, in order."""
     extra = settings.extra_captions if root.name == "coco" else 0.0
-    draw = partial(_draw_chunk, root=root, settings=settings, extra_captions=extra)
-    if workers <= 1:
-        yield from _flat(track(map(draw, chunks), len(chunks), what, f"chunk of {_CHUNK} image"))
-        return
-    # Spawned, so that no thread of the caller's is copied half-way through its work.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        yield from _flat(track(pool.map(draw, chunks), len(chunks), what, f"chunk of {_CHUNK} image"))
-
-
-def _flat(chunks: Iterable[list[list[str]]]) -> Iterator[list[str]]:
-    for chunk in chunks:
-        yield from chunk
+    chunks = [photographs[start : start + _CHUNK] for start in range(0, len(photographs), _CHUNK)]
+    results = in_processes(_draw_chunk, [(chunk, root, settings, extra) for chunk in chunks], workers)
+    drawn = dict(track(results, len(chunks), what, f"chunk of {_CHUNK} image"))
+    return [texts for number in range(len(chunks)) for texts in drawn[number]]
 
 
 def _draw_chunk(
-    photographs: list[Photograph], *, root: Path, settings: Settings, extra_captions: float
+    photographs: list[Photograph], root: Path, settings: Settings, extra_captions: float
 ) -> list[list[str]]:
     captions = []
     for photograph in photographs:
@@ -166,83 +154,70 @@ def _write_coco(
     root: Path, photographs: list[Photograph], captions: list[list[str]], rng: np.random.Generator
 ) -> None:
     """Write `captions_{train,val}2014.json`, whose rows are in no order, and `dataset_coco.json`."""
-    count = sum(len(texts) for texts in captions)
+    count = sum(map(len, captions))
     ids = rng.choice(np.arange(1, 3 * count), size=count, replace=False).tolist()
-    sentence_ids = _share_out(ids, captions)
+    entries = [
+        {"filepath": photograph.folder, "cocoid": photograph.image_id, **entry}
+        for photograph, entry in zip(photographs, _entries(photographs, captions, ids), strict=True)
+    ]
     for folder in ("train2014", "val2014"):
-        images, annotations = [], []
-        for photograph, texts, numbers in zip(photographs, captions, sentence_ids, strict=True):
-            if photograph.folder != folder:
-                continue
-            scene = photograph.scene
-            images.append(
-                {
-                    "id": photograph.image_id,
-                    "file_name": photograph.file_name,
-                    "width": scene.width,
-                    "height": scene.height,
-                    "license": 1,
-                }
-            )
-            annotations += [
-                {"id": number, "image_id": photograph.image_id, "caption": text}
-                for number, text in zip(numbers, texts, strict=True)
-            ]
+        images = [_coco_image(photograph) for photograph in photographs if photograph.folder == folder]
+        annotations = [
+            {"id": sentence["sentid"], "image_id": entry["cocoid"], "caption": sentence["raw"]}
+            for entry in entries
+            if entry["filepath"] == folder
+            for sentence in entry["sentences"]
+        ]
+        about = {"description": "Generated scenes in the layout of COCO 2014", "version": "1.0", "year": 2014}
         content = {
-            "info": {
-                "description": "Generated scenes in the layout of COCO 2014",
-                "version": "1.0",
-                "year": 2014,
-            },
+            "info": about,
             "licenses": [{"id": 1, "name": "Generated", "url": ""}],
             "images": [images[i] for i in rng.permutation(len(images))],
             "annotations": [annotations[i] for i in rng.permutation(len(annotations))],
         }
         _write_json(root / "annotations" / f"captions_{folder}.json", content)
-    entries = [
-        {
-            "filepath": photograph.folder,
-            "cocoid": photograph.image_id,
-            **_entry(photograph, row, texts, numbers),
-        }
-        for row, (photograph, texts, numbers) in enumerate(
-            zip(photographs, captions, sentence_ids, strict=True)
-        )
-    ]
     _write_json(root / "dataset_coco.json", {"images": entries, "dataset": "coco"})
+
+
+def _coco_image(photograph: Photograph) -> dict[str, Any]:
+    scene = photograph.scene
+    return {
+        "id": photograph.image_id,
+        "file_name": photograph.file_name,
+        "width": scene.width,
+        "height": scene.height,
+        "license": 1,
+    }
 
 
 def _write_flickr(
     root: Path, photographs: list[Photograph], captions: list[list[str]], rng: np.random.Generator
 ) -> None:
     """Write `dataset_flickr30k.json`."""
-    sentence_ids = _share_out(list(range(sum(len(texts) for texts in captions))), captions)
-    entries = [
-        _entry(photograph, row, texts, numbers)
-        for row, (photograph, texts, numbers) in enumerate(
-            zip(photographs, captions, sentence_ids, strict=True)
-        )
-    ]
+    entries = _entries(photographs, captions, range(sum(map(len, captions))))
     _write_json(root / "dataset_flickr30k.json", {"images": entries, "dataset": "flickr30k"})
 
 
-def _share_out(ids: list[int], captions: list[list[str]]) -> list[list[int]]:
+def _entries(
+    photographs: list[Photograph], captions: list[list[str]], ids: Iterable[int]
+) -> list[dict[str, Any]]:
+    """Karpathy's records of images, whose captions take the ids one after another."""
     remaining = iter(ids)
-    return [[next(remaining) for _ in texts] for texts in captions]
-
-
-def _entry(photograph: Photograph, row: int, texts: list[str], numbers: list[int]) -> dict[str, Any]:
-    """Karpathy's record of an image."""
-    return {
-        "filename": photograph.file_name,
-        "imgid": row,
-        "split": photograph.split,
-        "sentids": numbers,
-        "sentences": [
-            {"raw": text, "tokens": tokenise(text), "imgid": row, "sentid": number}
-            for text, number in zip(texts, numbers, strict=True)
-        ],
-    }
+    entries = []
+    for row, (photograph, texts) in enumerate(zip(photographs, captions, strict=True)):
+        sentences = [
+            {"raw": text, "tokens": tokenise(text), "imgid": row, "sentid": next(remaining)} for text in texts
+        ]
+        entries.append(
+            {
+                "filename": photograph.file_name,
+                "imgid": row,
+                "split": photograph.split,
+                "sentids": [sentence["sentid"] for sentence in sentences],
+                "sentences": sentences,
+            }
+        )
+    return entries
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

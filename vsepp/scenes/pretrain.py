@@ -59,46 +59,38 @@ _HELD_OUT = 0.1
 _WARM_UP = 0.1
 
 
-def pretrain(encoder_specs: list[EncoderSpec], spec: PretrainingSpec, out: dict[str, Path]) -> dict[str, Any]:
-    """Train every encoder on the same labelled images and save it without its classifier.
+def pretrain(encoder_spec: EncoderSpec, spec: PretrainingSpec, out: Path) -> dict[str, Any]:
+    """Train an encoder on labelled images and save it without its classifier.
 
-    Equal seeds give equal weights, bit for bit, on one CPU with one number of threads; an encoder's weights do
-    not depend on which others are trained in the same call.
+    Equal seeds give equal weights, bit for bit, on one CPU with one number of threads.
 
     Parameters
     ----------
-    encoder_specs
-        Encoders of the `mini` family.
+    encoder_spec
+        An encoder of the `mini` family.
     spec
         Images, schedule and seed.
     out
-        Name of an encoder → folder that it is saved in.
+        Folder that it is saved in.
 
     Returns
     -------
     dict
-        Name of an encoder → `images`, `train_accuracy` and `held_out_accuracy` (part of the label → fraction).
+        `images`, `train_accuracy` and `held_out_accuracy` (part of the label → fraction).
 
     Raises
     ------
     VseppError
-        When an encoder has no folder, sees more than there is to see, or its loss is not finite.
+        When the encoder sees more than there is to see, or its loss is not finite.
     """
-    for encoder in encoder_specs:
-        if encoder.name not in out:
-            raise VseppError(
-                f"pretraining: no output folder for encoder {encoder.name!r}; given: {sorted(out)}"
-            )
-        if encoder.input_size > spec.side:
-            raise VseppError(
-                f"pretraining.side: encoder {encoder.name!r} sees {encoder.input_size} pixels, expected a side of "
-                f"at least that, got {spec.side}"
-            )
+    if encoder_spec.input_size > spec.side:
+        raise VseppError(
+            f"pretraining.side: encoder {encoder_spec.name!r} sees {encoder_spec.input_size} pixels, expected a side of at "
+            f"least that, got {spec.side}"
+        )
     images, labels = labelled_scenes(spec)
-    facts = {}
-    for encoder in encoder_specs:
-        facts[encoder.name] = _train(encoder, spec, images, labels, out[encoder.name])
-        log.info("pretraining of %s: %s", encoder.name, facts[encoder.name])
+    facts = _train(encoder_spec, spec, images, labels, out)
+    log.info("pretraining of %s: %s", encoder_spec.name, facts)
     return facts
 
 

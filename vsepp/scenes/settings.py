@@ -2,54 +2,52 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from vsepp.errors import VseppError
 
 
-def _between(low: float, high: float, unit: str, what: str, *, whole: bool = False) -> float:
+def _between(low: float, high: float, unit: str = "probability", *, whole: bool = False) -> float:
     """Declare a required field with its range; the dataclass has no defaults, `params/` holds the values."""
-    limits = {"low": low, "high": high, "unit": unit, "what": what, "whole": whole}
-    return dataclasses.field(metadata=limits)  # type: ignore[no-any-return]
-
-
-def _allowed(value: object, limits: Mapping[str, Any]) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return limits["low"] <= value <= limits["high"] and (not limits["whole"] or value == int(value))
+    return field(metadata={"low": low, "high": high, "unit": unit, "whole": whole})  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Difficulty of a generated corpus, one number each; all are required.
+    """Difficulty of a generated corpus, one number each; all are required."""
 
-    A field's metadata holds its range (`low`, `high`, `whole` numbers only), its `unit` and `what` it does.
-    """
-
-    objects_min: float = _between(1, 6, "objects", "Fewest objects in a scene", whole=True)
-    objects_max: float = _between(1, 6, "objects", "Most objects in a scene", whole=True)
-    near_duplicate: float = _between(
-        0, 1, "probability", "A scene copies an earlier one of its split and changes one attribute"
-    )
-    overlap: float = _between(0, 1, "fraction of the radii", "How far two objects may cover each other")
-    shortest_side: float = _between(0.5, 1, "fraction of the side", "Shortest side an image can have")
-    colour_jitter: float = _between(0, 0.5, "0–1 scale", "Deviation of an object's colour around its name's")
-    noise: float = _between(0, 0.5, "0–1 scale", "Deviation of the pixel noise")
-    jpeg_quality: float = _between(
-        30, 100, "JPEG quality", "Quality that images are written with", whole=True
-    )
-    omit_object: float = _between(0, 1, "probability", "A caption leaves an object out (never all of them)")
-    omit_attribute: float = _between(
-        0, 1, "probability", "A mention leaves out a colour, a size or a texture"
-    )
-    omit_background: float = _between(0, 1, "probability", "A caption leaves out the ground, or the sky")
-    vague: float = _between(0, 1, "probability", "A mention says `thing` or the like in place of the shape")
-    synonym: float = _between(0, 1, "probability", "Another word than the usual one is taken")
-    relation: float = _between(0, 1, "probability", "A caption of several objects says how two of them lie")
-    extra_captions: float = _between(0, 1, "probability", "A COCO image has six or seven captions, not five")
+    objects_min: float = _between(1, 6, "objects", whole=True)
+    """Fewest objects in a scene."""
+    objects_max: float = _between(1, 6, "objects", whole=True)
+    """Most objects in a scene."""
+    near_duplicate: float = _between(0, 1)
+    """A scene copies an earlier one of its split and changes one attribute."""
+    overlap: float = _between(0, 1, "fraction of the radii")
+    """How far two objects may cover each other."""
+    shortest_side: float = _between(0.5, 1, "fraction of the side")
+    """Shortest side an image can have."""
+    colour_jitter: float = _between(0, 0.5, "0–1 scale")
+    """Deviation of an object's colour around its name's."""
+    noise: float = _between(0, 0.5, "0–1 scale")
+    """Deviation of the pixel noise."""
+    jpeg_quality: float = _between(30, 100, "JPEG quality", whole=True)
+    """Quality that images are written with."""
+    omit_object: float = _between(0, 1)
+    """A caption leaves an object out (never all of them)."""
+    omit_attribute: float = _between(0, 1)
+    """A mention leaves out a colour, a size or a texture."""
+    omit_background: float = _between(0, 1)
+    """A caption leaves out the ground, or the sky."""
+    vague: float = _between(0, 1)
+    """A mention says `thing` or the like in place of the shape."""
+    synonym: float = _between(0, 1)
+    """Another word than the usual one is taken."""
+    relation: float = _between(0, 1)
+    """A caption of several objects says how two of them lie."""
+    extra_captions: float = _between(0, 1)
+    """A COCO image has six or seven captions, not five."""
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, float]) -> Settings:
@@ -60,19 +58,15 @@ class Settings:
         VseppError
             Naming every unknown, missing or impossible setting at once.
         """
-        fields = {field.name: field.metadata for field in dataclasses.fields(cls)}
-        mistakes = [
-            f"{name}: unknown; known are {sorted(fields)}" for name in sorted(set(values) - set(fields))
-        ]
-        for name, limits in fields.items():
-            low, high = limits["low"], limits["high"]
+        known = {each.name: each.metadata for each in fields(cls)}
+        mistakes = [f"{name}: unknown; known are {sorted(known)}" for name in sorted(values.keys() - known)]
+        for name, limits in known.items():
+            number = "a whole number" if limits["whole"] else "a number"
+            expected = f"expected {number} from {limits['low']} to {limits['high']} ({limits['unit']})"
             if name not in values:
-                mistakes.append(f"{name}: missing; expected a number from {low} to {high} ({limits['unit']})")
+                mistakes.append(f"{name}: missing; {expected}")
             elif not _allowed(values[name], limits):
-                whole = "whole, " if limits["whole"] else ""
-                mistakes.append(
-                    f"{name}: expected {low} to {high} ({whole}{limits['unit']}), got {values[name]!r}"
-                )
+                mistakes.append(f"{name}: {expected}, got {values[name]!r}")
         if not mistakes and values["objects_min"] > values["objects_max"]:
             mistakes.append(
                 f"objects_min: expected at most objects_max = {values['objects_max']}, got {values['objects_min']}"
@@ -80,3 +74,9 @@ class Settings:
         if mistakes:
             raise VseppError("scenes.settings: correct these in the preset:\n  " + "\n  ".join(mistakes))
         return cls(**values)
+
+
+def _allowed(value: object, limits: Mapping[str, Any]) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return limits["low"] <= value <= limits["high"] and (not limits["whole"] or value == int(value))

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vsepp.scenes import words
 from vsepp.scenes.settings import Settings
 
-SHAPES = ("circle", "square", "triangle", "star", "heart", "ring", "cross", "diamond", "moon", "flower")
-COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "white", "black")
-TEXTURES = ("plain", "striped", "dotted", "checked")
+SHAPES, COLOURS, TEXTURES = tuple(words.SHAPES), tuple(words.COLOURS), tuple(words.TEXTURES)
+GROUNDS, SKIES = tuple(words.GROUNDS), tuple(words.SKIES)
 SIZES = {"small": 0.15, "medium": 0.21, "large": 0.29}
 """Name → radius, as a fraction of the image's shorter side."""
-GROUNDS = ("grass", "sand", "snow", "water", "wheat", "stone", "planks")
-SKIES = ("clear", "cloudy", "sunset", "night", "storm")
 ATTRIBUTES = ("shape", "colour", "texture", "size", "position", "ground", "sky")
 
 _CHOICES = {"shape": SHAPES, "colour": COLOURS, "texture": TEXTURES, "size": tuple(SIZES)}

@@ -7,9 +7,8 @@ import os
 import shutil
 import zipfile
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import requests
 
 from vsepp.errors import VseppError
 from vsepp.provenance.publish import publish, state_folder
-from vsepp.provenance.space import NO_SPACE
+from vsepp.provenance.space import full_disk_explained
 from vsepp.sources.partial import Partial
 from vsepp.sources.sums import Demand, check_present, demanded, describe, record, write_sidecar
 from vsepp.sources.transfer import Manner, Refused, transfer
@@ -27,18 +26,9 @@ log = logging.getLogger("vsepp")
 
 LONGEST_WAIT = 120.0
 """Seconds; no server makes us wait longer before the next attempt."""
-_PATIENCE = Manner()
 
 
-def fetch(
-    source: SourceSpec,
-    target: Path,
-    lock: Path,
-    *,
-    timeouts: tuple[float, float] = _PATIENCE.timeouts,
-    attempts: int = _PATIENCE.attempts,
-    backoff: float = _PATIENCE.backoff,
-) -> dict[str, Any]:
+def fetch(source: SourceSpec, target: Path, lock: Path, manner: Manner | None = None) -> dict[str, Any]:
     """Bring a file to `target`, whole and verified, or verify the one that is there.
 
     What was received before a failure or a kill stays in a state folder beside the target and is gone on with. Of
@@ -53,12 +43,8 @@ def fetch(
         Where it belongs.
     lock
         File of the sums that first downloads recorded (`params/sources.lock.yaml`).
-    timeouts
-        Seconds for a connection, and without a byte.
-    attempts
-        Failures in a row before the next mirror; one that brought new bytes counts as the first.
-    backoff
-        Seconds after the first of these, doubled after every further one.
+    manner
+        How patient the download is.
 
     Returns
     -------
@@ -72,7 +58,20 @@ def fetch(
         Where no mirror gives the file, naming what each of them did; where it has to be asked for by hand; where
         the disk is full; on a file with another sum.
     """
-    return _fetch(source, target, lock, Manner(timeouts, attempts, backoff))
+    if target.exists():
+        return check_present(source, target, lock)
+    if not source.mirrors:
+        raise VseppError(_by_hand(source, target))
+    try:
+        with (
+            full_disk_explained(target, "for the file", source.size),
+            state_folder(target, step="download") as state,
+        ):
+            if target.exists():  # another process fetched it while this one waited
+                return check_present(source, target, lock)
+            return _download(source, target, lock, state, manner or Manner())
+    except OSError as error:
+        raise VseppError(f"{target}: cannot be written: {error}; check the folder's permissions") from error
 
 
 def fetch_all(sources: Sequence[tuple[SourceSpec, Path]], lock: Path, workers: int = 4) -> None:
@@ -87,7 +86,7 @@ def fetch_all(sources: Sequence[tuple[SourceSpec, Path]], lock: Path, workers: i
     manner = Manner()
     failures = []
     with ThreadPoolExecutor(max_workers=max(workers, 1)) as pool:
-        jobs = [pool.submit(_fetch, source, target, lock, manner) for source, target in sources]
+        jobs = [pool.submit(fetch, source, target, lock, manner) for source, target in sources]
         try:
             for job in as_completed(jobs):
                 error = job.exception()
@@ -105,17 +104,6 @@ def fetch_all(sources: Sequence[tuple[SourceSpec, Path]], lock: Path, workers: i
             f"{len(failures)} of {len(sources)} files could not be fetched; the others are there.\n"
             + "\n".join(sorted(failures))
         )
-
-
-def _fetch(source: SourceSpec, target: Path, lock: Path, manner: Manner) -> dict[str, Any]:
-    if target.exists():
-        return check_present(source, target, lock)
-    if not source.mirrors:
-        raise VseppError(_by_hand(source, target))
-    with _disk_explained(source, target), state_folder(target, step="download") as state:
-        if target.exists():  # another process fetched it while this one waited
-            return check_present(source, target, lock)
-        return _download(source, target, lock, state, manner)
 
 
 def _download(source: SourceSpec, target: Path, lock: Path, state: Path, manner: Manner) -> dict[str, Any]:
@@ -244,20 +232,3 @@ def _warn_of_full_disk(sources: Sequence[tuple[SourceSpec, Path]]) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         log.warning("%s: the files take up to %s bytes, %s are free", folder, f"{needed:,}", f"{free:,}")
-
-
-@contextmanager
-def _disk_explained(source: SourceSpec, target: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in NO_SPACE:
-            raise VseppError(
-                f"{target}: cannot be written: {error}; check the folder's permissions"
-            ) from error
-        free = shutil.disk_usage(target.parent).free
-        size = f"{source.size:,} bytes" if source.size else "an unknown size"
-        raise VseppError(
-            f"{target}: the disk is full ({error.strerror}): the file has {size}, {free:,} bytes are free; free some "
-            "and run the step again, which goes on from what was received"
-        ) from error

@@ -9,10 +9,7 @@ from dataclasses import asdict, dataclass
 from io import FileIO
 from pathlib import Path
 
-from vsepp.runtime.files import write_text
-from vsepp.runtime.progress import track_bytes
-
-_BLOCK = 1 << 20
+from vsepp.runtime.files import blocks_of, write_text
 
 
 @dataclass(frozen=True)
@@ -98,16 +95,13 @@ class Partial:
             write_text(self._note, json.dumps(asdict(origin), sort_keys=True) + "\n")
 
     def _restore(self, what: str, stopped: Callable[[], None]) -> None:
-        size = self.file.stat().st_size
-        if not size:
+        if not self.file.stat().st_size:
             return
         self.pieced = True
-        with self.file.open("rb") as stream, track_bytes(size, f"{what}: reading what is there") as advance:
-            while block := stream.read(_BLOCK):
-                stopped()
-                self._sha.update(block)
-                self.length += len(block)
-                advance(len(block))
+        for block in blocks_of(self.file, f"{what}: reading what is there"):
+            stopped()
+            self._sha.update(block)
+            self.length += len(block)
 
 
 def _read_origin(note: Path) -> Origin | None:

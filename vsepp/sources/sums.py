@@ -15,13 +15,11 @@ from filelock import FileLock
 
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import read_sidecar, sidecar_path
-from vsepp.runtime.files import write_text
-from vsepp.runtime.progress import track_bytes
+from vsepp.runtime.files import blocks_of, write_text
 from vsepp.spec import SourceSpec
 
 log = logging.getLogger("vsepp")
 
-_BLOCK = 1 << 20
 _HEADER = """\
 # SHA-256 of files for which none is published, as their first download had them. Later downloads, here and after a
 # clone, must have the same. Written by `vsepp fetch`; commit it. Where a publisher has replaced a file on purpose,
@@ -169,8 +167,6 @@ def check_present(source: SourceSpec, target: Path, lock: Path) -> dict[str, Any
 
 def _file_sum(path: Path) -> str:
     sha = hashlib.sha256()
-    with path.open("rb") as stream, track_bytes(path.stat().st_size, f"{path.name}: sha256") as advance:
-        while block := stream.read(_BLOCK):
-            sha.update(block)
-            advance(len(block))
+    for block in blocks_of(path, f"{path.name}: sha256"):
+        sha.update(block)
     return sha.hexdigest()

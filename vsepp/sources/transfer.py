@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from pathlib import Path
 import requests
 
 from vsepp import __version__
-from vsepp.errors import VseppError
+from vsepp.provenance.space import check_space
 from vsepp.runtime.progress import track_bytes
 from vsepp.sources.partial import Origin, Partial
 from vsepp.spec import SourceSpec
@@ -148,7 +147,9 @@ def _prepare(
         partial.go_on(origin)
     else:
         partial.start(origin)  # all of it: ranges are ignored, or the file is another by now
-    _require_space(source, partial)
+    total = source.size if origin.total is None else origin.total
+    if total is not None:
+        check_space(partial.file.parent, total - partial.length, f"the rest of {source.file}")
 
 
 def _origin(response: requests.Response, url: str, partial: Partial) -> Origin:
@@ -168,25 +169,6 @@ def _origin(response: requests.Response, url: str, partial: Partial) -> Origin:
                 "its file is not the one begun with (another size or range); starting over", again=True
             )
     return Origin(url, response.headers.get("ETag"), response.headers.get("Last-Modified"), total)
-
-
-def _require_space(source: SourceSpec, partial: Partial) -> None:
-    """Refuse to begin what the disk cannot hold.
-
-    Raises
-    ------
-    VseppError
-        Naming the bytes that are needed and those that are free.
-    """
-    total = partial.origin.total if partial.origin and partial.origin.total is not None else source.size
-    if total is None:
-        return
-    needed, free = total - partial.length, shutil.disk_usage(partial.file.parent).free
-    if needed > free:
-        raise VseppError(
-            f"{source.file}: {needed:,} bytes are needed in {partial.file.parent}, {free:,} are free; "
-            "free some, or link the folder of downloads to a larger disk, and run the step again"
-        )
 
 
 def _receive(response: requests.Response, source: SourceSpec, partial: Partial, manner: Manner) -> None:

@@ -16,11 +16,11 @@ from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation.encode import (
+    CentreCrops,
     ImageInputs,
     SplitRows,
     check_rows,
     eval_images,
-    eval_inputs,
     required,
     split_rows,
 )
@@ -139,7 +139,7 @@ def load_training_data(
             pairs=pairs,
             image_of=crops.image_rows[pairs],
             train_inputs=found.train_inputs,
-            eval_inputs=eval_inputs(run, found.evaluated),
+            eval_inputs=found.evaluated.rows,
             validation=split_rows(images, captions, "val", run.validation_images),
             placing=placing,
             data_on=found.data_on,
@@ -170,7 +170,7 @@ class _Images:
     train_inputs: TrainInputs
     dim: int
     """D_φ."""
-    evaluated: CachedFeatures | Placed
+    evaluated: CachedFeatures | CentreCrops
     """Features or images that validation reads."""
     data_on: dict[str, str]
 
@@ -191,7 +191,7 @@ def _images(
         store = _train_store(run, artefacts, n_images, placing)
         # Validation reads a small part of its images: it uses what training has placed, and files otherwise.
         if artefacts.eval_store == artefacts.train_store:
-            evaluated = store
+            evaluated = CentreCrops(store, run.eval_crop)
         return _Images(
             partial(_crops_of_pairs, store, crops, pairs), dim, evaluated, {"image store": place_of(store)}
         )

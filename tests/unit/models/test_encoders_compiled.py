@@ -4,21 +4,20 @@ import subprocess
 import sys
 
 import pytest
+import specs
 import torch
 from torch import nn
 
-from vsepp.data.out_of_memory import out_of_memory_explained
 from vsepp.errors import VseppError
 from vsepp.models.compiled import explained
 from vsepp.models.encoder import CutNetwork, ImageEncoder
-from vsepp.spec import EncoderSpec
+from vsepp.runtime.memory import out_of_memory_explained
 
 
 def make(compile: str) -> ImageEncoder:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    spec = EncoderSpec("vgg", "mini/vgg_mini", "random", 8, 8, (0.5,) * 3, (0.25,) * 3, compile=compile)
-    return ImageEncoder(spec, CutNetwork(network, 4)).eval()
+    return ImageEncoder(specs.change(specs.ENCODER, compile=compile), CutNetwork(network, 4)).eval()
 
 
 def crops(count: int) -> torch.Tensor:
@@ -68,9 +67,9 @@ def test_a_lack_of_memory_while_compiling_is_told_as_one(refusal):
     spec = make("default").spec
     with (
         pytest.raises(
-            VseppError, match=r"features: out of memory on cpu \(.*Memory.*\)\. Lower it"
+            VseppError, match=r"features: out of memory on cpu \(.*Memory.*\); .*\. Lower it; or"
         ) as caught,
-        out_of_memory_explained("features", torch.device("cpu"), lambda: "Lower it"),
+        out_of_memory_explained("features", torch.device("cpu"), ["lower it"]),
         explained(spec, torch.device("cpu")),
     ):
         raise BackendCompilerFailed("inductor", refusal, None)
@@ -86,9 +85,8 @@ def test_cuda_graphs_on_a_cpu_are_refused():
 
 def test_the_compiler_is_not_imported_where_it_is_off():
     code = (
-        "import sys; from vsepp.models.encoder import build_encoder; from vsepp.spec import EncoderSpec; import torch;"
-        "encoder = build_encoder(EncoderSpec('vgg', 'mini/vgg_mini', 'random', 40, 40, (.5,) * 3, (.5,) * 3));"
-        "encoder(torch.zeros(1, 3, 40, 40));"
+        "import sys, specs, torch; from vsepp.models.encoder import build_encoder;"
+        "build_encoder(specs.ENCODER)(torch.zeros(1, 3, 24, 24));"
         "assert not [name for name in sys.modules if name.startswith(('torch._dynamo', 'torch._inductor'))]"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

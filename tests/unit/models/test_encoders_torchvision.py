@@ -1,23 +1,15 @@
 import pytest
+import specs
 import torch
 from torch import nn
 
 from vsepp.errors import VseppError
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_state
 from vsepp.models.image.torchvision import cut
-from vsepp.spec import EncoderSpec
 
 
-def spec_of(name: str, size: int) -> EncoderSpec:
-    return EncoderSpec(
-        name="resnet",
-        architecture=f"torchvision/{name}",
-        weights="random",
-        input_size=size,
-        store_side=size,
-        mean=(0.485, 0.456, 0.406),
-        std=(0.229, 0.224, 0.225),
-    )
+def spec_of(name, size):
+    return specs.change(specs.ENCODER, architecture=f"torchvision/{name}", input_size=size)
 
 
 def make(name: str, size: int):

@@ -118,22 +118,6 @@ def test_so_they_are_in_single_precision():
     assert_torchs_own(encoder_of(torch.float32, 64), *captions_of(RAGGED * 4), rtol=1e-4, atol=1e-5)
 
 
-def test_gradients_are_the_slopes_of_the_states():
-    encoder, (ids, lengths) = encoder_of(), captions_of([3, 1, 2, 3])
-
-    def states(*parameters):
-        names = [name for name, _ in encoder.named_parameters()]
-        return torch.func.functional_call(encoder, dict(zip(names, parameters, strict=True)), (ids, lengths))
-
-    assert torch.autograd.gradcheck(states, tuple(encoder.parameters()))
-
-
-def test_the_order_of_captions_changes_nothing_but_the_order_of_states():
-    encoder, (ids, lengths) = encoder_of(), captions_of(RAGGED)
-    order = torch.randperm(len(ids), generator=torch.Generator().manual_seed(3))
-    torch.testing.assert_close(encoder(ids[order], lengths[order]), encoder(ids, lengths)[order])
-
-
 def test_a_repetition_is_equal_to_the_last_bit_also_in_bf16():
     encoder, batch = encoder_of(torch.float32, 64), captions_of(RAGGED * 8)
     for bf16 in (False, True):

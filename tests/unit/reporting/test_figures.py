@@ -5,137 +5,128 @@ from dataclasses import replace
 
 import pytest
 from PIL import Image
+from reported import DIRTY, I2T
 
-from vsepp.errors import VseppError
-from vsepp.reporting.figures import write_figure
-from vsepp.reporting.specs import FigureSpec, SeriesSpec
+from vsepp.reporting.figures import inline_svg, write_figure
+from vsepp.reporting.specs import FigureSpec
 
 SVG = "{http://www.w3.org/2000/svg}"
+CURVES = FigureSpec(
+    "figure2a",
+    "curves",
+    "Curves",
+    "A caption.",
+    "flickr",
+    ("i2t_r1", "t2i_r1"),
+    ("vse0", "vsepp"),
+    ("VSE0", "VSE++"),
+)
+NEGATIVE_SET = FigureSpec(
+    "figure2b",
+    "negative_set",
+    "Negative set",
+    "A caption.",
+    "flickr",
+    ("i2t_r1",),
+    runs=("neg2", "neg8", "neg512"),
+    labels=("VSE++", "VSE0"),
+    sizes=(2, 8, 512),
+    baseline="vse0",
+)
 
 
-@pytest.fixture
-def curves(write_history):
-    def make(seeds=1):
-        def files(run, start):
-            return tuple(write_history(run, [start, start + 10, start + 15 + s], s) for s in range(seeds))
-
-        series = (
-            SeriesSpec("vse0", "VSE0", files("vse0", 20)),
-            SeriesSpec("vsepp", "VSE++", files("vsepp", 15)),
-        )
-        return FigureSpec(
-            "figure2a", "curves", "Curves", "A caption.", "flickr", ("i2t_r1", "t2i_r1"), series
-        )
-
-    return make
+def add_curves(models, seeds=1, **more):
+    for seed in range(seeds):
+        models.add("vse0", seed=seed, history=(20, 30, 35 + seed))
+        models.add("vsepp", seed=seed, history=(15, 25, 30 + seed), **more)
 
 
-@pytest.fixture
-def negative_set(write_metrics):
-    def series(size, r1, seeds=1):
-        run = f"neg{size}"
-        files = tuple(
-            write_metrics(run, [r1 + s, 60, 70, 2, 5], [20, 50, 60, 3, 9], "1K", s) for s in range(seeds)
-        )
-        return SeriesSpec(run, "VSE++", files, size)
-
-    def make(seeds=1):
-        return FigureSpec(
-            "figure2b",
-            "negative_set",
-            "Negative set",
-            "A caption.",
-            "flickr",
-            ("i2t_r1",),
-            (series(2, 30, seeds), SeriesSpec("neg8", "VSE++", (), 8), series(512, 35, seeds)),
-            baseline=replace(series(1, 31, seeds), run="vse0", label="VSE0"),
-            protocol="1K",
-        )
-
-    return make
+def add_sizes(models, seeds=1, **more):
+    """Of a baseline and of two of three sizes."""
+    for run, r1 in (("neg2", 30), ("neg512", 35), ("vse0", 31)):
+        for seed in range(seeds):
+            models.add(
+                run, (r1 + seed, *I2T[1:]), protocol="1K", seed=seed, **(more if run == "neg2" else {})
+            )
 
 
-def test_the_same_numbers_give_the_same_bytes(negative_set, context, tmp_path):
-    first = write_figure(negative_set(seeds=2), context, tmp_path / "a").files
-    second = write_figure(negative_set(seeds=2), context, tmp_path / "b").files
-    assert [file.suffix for file in first] == [".png", ".svg", ".pdf"]
-    for one, other in zip(first, second, strict=True):
-        assert one.read_bytes() == other.read_bytes()
-
-
-def test_files_are_what_their_names_say(curves, context, tmp_path):
-    png, svg, pdf = write_figure(curves(), context, tmp_path).files
-    with Image.open(png) as image:
+@pytest.mark.parametrize("spec, add", [(CURVES, add_curves), (NEGATIVE_SET, add_sizes)])
+def test_the_same_numbers_give_the_same_files_and_others_do_not(models, context, tmp_path, spec, add):
+    add(models, seeds=2)
+    folders = [tmp_path / name for name in "abc"]
+    records = models.records
+    fewer = {run: seeds[:1] for run, seeds in records.items()}
+    for folder, shown in zip(folders, (records, records, fewer), strict=True):
+        write_figure(spec, context, shown, folder)
+    for suffix in ("png", "svg", "pdf"):
+        first, second, other = ((folder / f"{spec.id}.{suffix}").read_bytes() for folder in folders)
+        assert first == second != other
+    with Image.open(tmp_path / f"a/{spec.id}.png") as image:
         assert image.size[0] >= 1200
-    assert ElementTree.parse(svg).getroot().tag == f"{SVG}svg"
-    assert pdf.read_bytes().startswith(b"%PDF")
+    assert ElementTree.parse(tmp_path / f"a/{spec.id}.svg").getroot().tag == f"{SVG}svg"
+    assert (tmp_path / f"a/{spec.id}.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_other_numbers_give_another_picture(curves, context, tmp_path):
-    one = write_figure(curves(), context, tmp_path / "a").files[0].read_bytes()
-    other = write_figure(curves(seeds=3), context, tmp_path / "b").files[0].read_bytes()
-    assert one != other
+def test_the_caption_names_seeds_missing_runs_and_whose_numbers_these_are(models, context, tmp_path):
+    add_sizes(models, seeds=2)
+    caption = write_figure(NEGATIVE_SET, context, models.records, tmp_path)
+    assert "Mean over 2 seeds; bars and band of one sample standard deviation." in caption
+    assert "Not run: neg8." in caption
+    assert "scenes B in place of Flickr30K" in caption
+    assert caption.endswith(context.data_note)
 
 
-def test_the_caption_names_seeds_missing_runs_and_whose_numbers_these_are(negative_set, context, tmp_path):
-    figure = write_figure(negative_set(seeds=2), context, tmp_path)
-    assert figure.drawn == 3
-    assert "2 seeds" in figure.caption
-    assert "Not run: neg8." in figure.caption
-    assert "scenes B in place of Flickr30K" in figure.caption
-    assert figure.caption.endswith(context.data_note)
+def test_the_papers_own_data_needs_no_note(models, own_data, tmp_path):
+    add_curves(models)
+    assert write_figure(CURVES, own_data, models.records, tmp_path) == "A caption. One seed."
 
 
-def test_the_papers_own_data_needs_no_note(curves, context, tmp_path):
-    own = replace(context, titles=context.paper_titles, data_note="")
-    assert write_figure(curves(), own, tmp_path).caption == "A caption. One seed."
+@pytest.mark.parametrize("spec", [CURVES, NEGATIVE_SET])
+def test_a_figure_without_any_run_says_so(context, tmp_path, spec):
+    caption = write_figure(spec, context, {}, tmp_path)
+    assert f"Not run: {'vse0 and vsepp' if spec is CURVES else 'neg2, neg8, neg512 and vse0'}." in caption
+    assert "not run" in (tmp_path / f"{spec.id}.svg").read_text(encoding="utf-8")
 
 
-def test_a_figure_without_any_run_says_so(curves, context, tmp_path):
-    spec = curves()
-    empty = replace(spec, series=tuple(replace(series, files=()) for series in spec.series))
-    figure = write_figure(empty, context, tmp_path / "empty")
-    assert figure.drawn == 0
-    assert "Not run: vse0 and vsepp." in figure.caption
-    assert "not run" in figure.files[1].read_text(encoding="utf-8")
-    assert "not run" not in write_figure(spec, context, tmp_path / "full").files[1].read_text(
-        encoding="utf-8"
+def test_more_lines_than_colours_are_all_drawn(models, context, tmp_path):
+    runs = tuple(f"run{k}" for k in range(6))
+    for run in runs:
+        models.add(run)
+    assert "Not run" not in write_figure(
+        replace(CURVES, runs=runs, labels=runs), context, models.records, tmp_path
     )
+    svg = (tmp_path / "figure2a.svg").read_text(encoding="utf-8")
+    assert all(f"<!-- {run} -->" in svg for run in runs)
 
 
-def test_a_series_without_a_size_is_refused(negative_set, context, tmp_path):
-    spec = negative_set()
-    unsized = replace(spec, series=(replace(spec.series[0], size=None),))
-    with pytest.raises(VseppError, match="figure2b, run neg2"):
-        write_figure(unsized, context, tmp_path)
+def test_only_lines_with_uncommitted_code_behind_them_are_marked(models, context, tmp_path):
+    add_curves(models, trained=DIRTY)
+    # What it was measured with is behind no curve.
+    models.add("measured", git=DIRTY)
+    spec = replace(CURVES, runs=("vse0", "vsepp", "measured"), labels=("VSE0", "VSE++", "Measured"))
+    caption = write_figure(spec, context, models.records, tmp_path)
+    assert "† vsepp: made in part with uncommitted changes of code or parameters (train)" in caption
+    svg = (tmp_path / "figure2a.svg").read_text(encoding="utf-8")
+    assert all(f"<!-- {label} -->" in svg for label in ("VSE0", "VSE++†", "Measured"))
+    plain = write_figure(replace(CURVES, runs=("vse0", "gone")), context, models.records, tmp_path)
+    assert "†" not in plain
 
 
-def test_only_series_with_uncommitted_code_behind_them_are_marked(curves, write_history, context, tmp_path):
-    clean, dirty = {"commit": "abc", "dirty": False}, {"commit": "abc", "dirty": True}
-    files = [(write_history(run, [1, 2], git=git),) for run, git in (("vse0", clean), ("vsepp", dirty))]
-    spec = curves()
-    both = tuple(replace(one, files=file) for one, file in zip(spec.series, files, strict=True))
-    marked = write_figure(replace(spec, series=both), context, tmp_path)
-    assert "† vsepp: made in part with uncommitted changes of code or parameters (train)" in marked.caption
-    assert {run: origin.dirty for run, origin in marked.origins} == {"vse0": (), "vsepp": ("train",)}
-    plain = write_figure(
-        replace(spec, series=(both[0], replace(both[1], files=()))), context, tmp_path / "plain"
-    )
-    assert "†" not in plain.caption
-    svgs = [figure.files[1].read_text(encoding="utf-8") for figure in (marked, plain)]
-    assert ["<!-- VSE++† -->" in svg for svg in svgs] == [True, False]
-    assert ["<!-- VSE0 -->" in svg for svg in svgs] == [True, True]
+def test_a_point_of_uncommitted_code_marks_its_line_and_names_its_run(models, context, tmp_path):
+    add_sizes(models, git=DIRTY)
+    caption = write_figure(NEGATIVE_SET, context, models.records, tmp_path)
+    assert "† neg2: made in part with" in caption
+    svg = (tmp_path / "figure2b.svg").read_text(encoding="utf-8")
+    assert "<!-- VSE++† -->" in svg and "<!-- VSE0 -->" in svg
 
 
-def test_a_point_of_uncommitted_code_marks_its_line_and_names_its_run(
-    negative_set, write_metrics, context, tmp_path
-):
-    git = {"commit": "abc", "dirty": True}
-    spec = negative_set(seeds=1)
-    file = write_metrics(
-        spec.series[0].run, [30, 60, 70, 2, 5], [20, 50, 60, 3, 9], "1K", git=git, trained=git
-    )
-    series = (replace(spec.series[0], files=(file,)), *spec.series[1:])
-    figure = write_figure(replace(spec, series=series), context, tmp_path)
-    assert f"† {spec.series[0].run}: made in part with" in figure.caption
-    assert "<!-- VSE++† -->" in figure.files[1].read_text(encoding="utf-8")
+def test_a_figure_in_a_page_takes_the_pages_colours_and_keeps_its_ids_apart(models, context, tmp_path):
+    add_curves(models)
+    write_figure(CURVES, context, models.records, tmp_path)
+    svg = inline_svg((tmp_path / "figure2a.svg").read_text(encoding="utf-8"), "figure2a", "Figure <2a>")
+    assert svg.startswith('<svg role="img" aria-label="Figure &lt;2a&gt;"')
+    assert "currentColor" in svg and "var(--rule)" in svg and "var(--series-1)" in svg
+    assert "#24292f" not in svg and "#0072b2" not in svg
+    ids = [part.partition('"')[0] for part in svg.split(' id="')[1:]]
+    assert ids and all(one.startswith("figure2a-") for one in ids)
+    assert all(part.partition(")")[0] in ids for part in svg.split("url(#")[1:])

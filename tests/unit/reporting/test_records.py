@@ -1,36 +1,40 @@
 from __future__ import annotations
 
+import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from reported import CLEAN, DIRTY, I2T, T2I, seal
 
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.protocols import evaluate
-from vsepp.reporting.origins import Origin
-from vsepp.reporting.records import read_history, read_metrics
+from vsepp.reporting.records import read_history, read_published, read_records, scores
 
-I2T, T2I = [50.25, 80, 90, 1, 5.5], [40, 70, 85, 2, 9]
-
-
-def test_metrics_are_read_unrounded_with_their_provenance(write_metrics):
-    first = write_metrics("run", I2T, T2I, seed=3, git={"commit": "abc", "dirty": True})
-    second = write_metrics("run", [51.0, *I2T[1:]], T2I, seed=4)
-    records = read_metrics([first, second], "5x1K")
-    assert records["i2t_r1"].tolist() == [50.25, 51.0]
-    assert records["t2i_medr"].tolist() == [2.0, 2.0]
-    assert records["fold_size"].tolist() == [100, 100]
-    assert records["rsum"].tolist() == [415.25, 416.0]
-    assert records["seed"].tolist()[0] == 3
-    assert records["origin"].tolist() == [
-        Origin(None, ("abc", True), ("evaluate",)),
-        Origin(None, ("unknown", False)),
-    ]
+SOURCE = Path(__file__).resolve().parents[4] / "shared" / "paper" / "vsepp_tables.csv"
+ROLES = {"vgg19": "vgg", "resnet152": "resnet", "flickr30k": "flickr"}
 
 
-def test_what_evaluation_writes_is_read(tmp_path):
+# Models.
+
+
+def test_seeds_of_a_model_are_read_unrounded_into_one_entry(models):
+    models.add("run", (50.25, *I2T[1:]), seed=3)
+    models.add("run", (51.0, *I2T[1:]), seed=4)
+    models.add("other")
+    records = models.records
+    assert [(name, len(seeds)) for name, seeds in records.items()] == [("run", 2), ("other", 1)]
+    found = scores(records["run"], "5x1K")
+    assert [values["i2t_r1"] for values in found] == [50.25, 51.0]
+    assert [values["t2i_medr"] for values in found] == [3, 3]
+    assert found[1]["rsum"] == 51.0 + sum(I2T[1:3]) + sum(T2I[:3])
+    assert scores([], "1K") == []
+
+
+def test_what_evaluation_writes_is_read(models):
     rng = np.random.default_rng(0)
     embeddings = Embeddings(
         image_embeddings=rng.normal(size=(10, 4)).astype(np.float32),
@@ -39,81 +43,134 @@ def test_what_evaluation_writes_is_read(tmp_path):
         similarity="dot",
     )
     evaluation = evaluate(embeddings, "5x1K", fold_size=2)
-    file = tmp_path / "metrics.json"
-    file.write_text(json.dumps({"5x1K": evaluation.to_dict()}))
-    (record,) = read_metrics([file], "5x1K").to_dict("records")
-    assert record["i2t_r1"] == evaluation.metrics.image_to_text.r1
-    assert record["t2i_meanr"] == evaluation.metrics.text_to_image.meanr
-    assert (record["fold_size"], record["n_images"], record["n_captions"]) == (2, 10, 20)
-
-
-def test_no_files_give_an_empty_table_with_all_columns():
-    records = read_metrics([], "1K")
-    assert records.empty
-    assert {"i2t_r1", "t2i_medr", "origin"} <= set(records.columns)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(VseppError, match=r"gone/metrics\.json: no such file"):
-        read_metrics([tmp_path / "gone" / "metrics.json"], "1K")
+    models.add("run", **evaluation.to_dict())
+    (values,) = scores(models.records["run"], "5x1K")
+    assert values["i2t_r1"] == evaluation.metrics.i2t.r1
+    assert values["t2i_meanr"] == evaluation.metrics.t2i.meanr
+    assert (values["fold_size"], values["n_images"], values["n_captions"]) == (2, 10, 20)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda m: m.pop("5x1K"), "no protocol 5x1K"),
-        (lambda m: m["5x1K"].pop("fold_size"), r"no key 5x1K\.fold_size"),
-        (lambda m: m["5x1K"].pop("text_to_image"), r"no key 5x1K\.text_to_image"),
-        (lambda m: m["5x1K"]["image_to_text"].pop("medr"), r"no key 5x1K\.image_to_text\.medr"),
-        (lambda m: m["5x1K"]["image_to_text"].update(r5="80"), r"5x1K\.image_to_text\.r5.*'80'"),
-        (lambda m: m["5x1K"]["image_to_text"].update(r5=float("nan")), r"image_to_text\.r5.*finite"),
-        (lambda m: m["5x1K"]["text_to_image"].update(r10=100.5), r"text_to_image\.r10.*per cent"),
-        (lambda m: m["5x1K"]["text_to_image"].update(medr=0), r"text_to_image\.medr.*at least 1"),
-        (lambda m: m["5x1K"].update(protocol="5K"), r"5x1K\.protocol: expected 5x1K, got 5K"),
-    ],
+    "part, what", [("run", "the model behind it was trained"), ("evaluation", "it was measured")]
 )
-def test_malformed_metrics_name_the_file_and_the_key(write_metrics, change, message):
-    file = Path(write_metrics("run", I2T, T2I))
-    content = json.loads(file.read_text())
-    change(content)
-    file.write_text(json.dumps(content))
-    with pytest.raises(VseppError, match=message) as error:
-        read_metrics([file], "5x1K")
-    assert str(file) in str(error.value)
+@pytest.mark.parametrize("digest, said", [("spec_digest", "parameters"), ("code_digest", "code")])
+def test_what_would_come_out_otherwise_now_is_refused_with_what_mends_it(models, part, what, digest, said):
+    spec = models.add("run")
+    maker = replace(spec.made_by[part], **{digest: "now"})
+    with pytest.raises(VseppError) as error:
+        read_records([replace(spec, made_by={**spec.made_by, part: maker})])
+    text = str(error.value)
+    assert f"{spec.evaluation}: {what} with other {said} than the present ones" in text
+    assert "expected digest now, got" in text and "commit abc" in text
+    assert f"--forcerun {part}-target -- {spec.evaluation}/metrics.json" in text
 
 
-@pytest.mark.parametrize("text", ["{", "[1]"])
-def test_what_is_not_an_object_of_json_is_refused(tmp_path, text):
-    file = tmp_path / "metrics.json"
-    file.write_text(text)
-    with pytest.raises(VseppError, match=r"metrics\.json"):
-        read_metrics([file], "1K")
+def test_files_that_are_not_as_their_step_wrote_them_are_refused(models):
+    spec = models.add("run")
+    for file in (Path(spec.evaluation, "metrics.json"), Path(spec.run, "history.csv")):
+        before = file.read_text()
+        file.write_text(before + " ")
+        with pytest.raises(VseppError, match=f"{file}: is not what its step wrote"):
+            read_records([spec])
+        file.write_text(before)
+    manifest = Path(spec.evaluation, "manifest.json")
+    content = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**content, "git": DIRTY}))
+    with pytest.raises(VseppError, match="not as its step wrote it"):
+        read_records([spec])
 
 
-def test_seeds_of_different_test_sets_are_not_averaged(write_metrics):
-    files = [write_metrics("run", I2T, T2I, seed=0), write_metrics("run", I2T, T2I, seed=1, fold_size=90)]
-    with pytest.raises(VseppError, match="fold_size"):
-        read_metrics(files, "5x1K")
+def test_metrics_of_another_model_than_the_one_beside_them_are_refused(models):
+    spec = models.add("run")
+    Path(spec.run, "model.safetensors").write_text("another")
+    seal(Path(spec.run), "train", CLEAN, {})
+    with pytest.raises(VseppError, match="was made from another run"):
+        read_records([spec])
 
 
-def test_a_history_becomes_one_row_per_epoch_and_metric(write_history):
-    history = read_history([write_history("run", [10.5, 20])], ["i2t_r1", "t2i_r1"])
-    found = history[["epoch", "metric", "value"]].to_numpy().tolist()
-    assert found == [[1, "i2t_r1", 10.5], [2, "i2t_r1", 20.0], [1, "t2i_r1", 5.5], [2, "t2i_r1", 15.0]]
+def test_scores_of_different_test_sets_are_not_averaged(models):
+    models.add("run")
+    models.add("run", seed=1, fold_size=90)
+    with pytest.raises(
+        VseppError, match=r"run/seed-1/metrics\.json, 5x1K: fold_size is 90, but 100 in .*run/seed-0"
+    ):
+        scores(models.records["run"], "5x1K")
+    with pytest.raises(VseppError, match=r"no protocol 1K; it has 5x1K"):
+        scores(models.records["run"], "1K")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("epoch,loss\n1,2\n", "no column i2t_r1"),
-        ("epoch,i2t_r1\n1,20\n2,oops\n", "line 3: i2t_r1 is not a number: oops"),
-        ("epoch,i2t_r1\n", "no epochs"),
-        ("", "not a table"),
-    ],
-)
-def test_a_malformed_history_names_the_file_and_the_place(tmp_path, text, message):
-    file = tmp_path / "history.csv"
-    file.write_text(text)
-    with pytest.raises(VseppError, match=message) as error:
-        read_history([file], ["i2t_r1"])
-    assert str(file) in str(error.value)
+def test_a_history_is_read_by_epoch_and_an_unknown_metric_named(models):
+    models.add("run", history=(10.5, 20.0))
+    (record,) = models.records["run"]
+    assert read_history(record, "t2i_r1") == {1: 5.5, 2: 15.0}
+    with pytest.raises(
+        VseppError, match=r"history\.csv: no column i2t_r5; it has epoch, loss, i2t_r1, t2i_r1"
+    ):
+        read_history(record, "i2t_r5")
+
+
+# What no commit holds.
+
+
+def test_a_model_is_as_clean_as_all_that_it_was_made_from(models):
+    models.add("clean")
+    models.add("data", behind=["run.tape", "run.tape.store", "run.features.store"], trained=DIRTY)
+    models.add("measured", git=DIRTY, behind=["features"])
+    models.add("tuned", behind=["run.init_from"])
+    unknown = {"commit": "unknown", "dirty": None}
+    models.add("without git", git=unknown, trained=unknown)
+    found = {name: seeds[0] for name, seeds in models.records.items()}
+    assert (found["clean"].dirty, found["clean"].trained, found["clean"].evaluated) == (
+        (),
+        ("abc", False),
+        ("abc", False),
+    )
+    assert found["data"].dirty == found["data"].dirty_training == ("store", "tape", "train"), (
+        "in the order of the work"
+    )
+    assert found["measured"].dirty == ("features", "evaluate")
+    assert found["measured"].dirty_training == ()
+    assert found["measured"].evaluated == ("abc", True)
+    assert found["tuned"].trained == ("abc", True), "as dirty as the run that it starts from"
+    assert (found["without git"].dirty, found["without git"].trained) == ((), ("unknown", False))
+
+
+# The paper's numbers.
+
+
+def rows(path):
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.skipif(not SOURCE.is_file(), reason="the paper's tables are not beside the repository")
+def test_every_published_cell_is_the_papers(report):
+    theirs, ours = rows(SOURCE), rows(Path(report().published))
+    assert len(ours) == len(theirs) == 48
+    for here, there in zip(ours, theirs, strict=True):
+        expected = {key: ROLES.get(value, value) for key, value in there.items()}
+        assert {key: here[key] for key in there} == expected
+
+
+def test_published_rows_are_consistent_and_all_of_them_are_declared_in_order(report):
+    published, seen = rows(Path(report().published)), {}
+    for row in published:
+        quoted = row["kind"] == "quoted"
+        assert bool(row["citation"]) == quoted, row["row"]
+        assert bool(row["encoder"]) == bool(row["finetuned"]) == (not quoted), row["row"]
+        facts = {key: value for key, value in row.items() if key not in ("table", "note")}
+        assert seen.setdefault(row["row"], facts) == facts, "a row in two tables has the same cells"
+    declared = [
+        (table.id, row.row) for table in report().tables for group in table.groups for row in group.rows
+    ]
+    assert declared == [(f"table{row['table']}", row["row"]) for row in published]
+
+
+def test_a_missing_file_and_a_row_that_is_published_twice_are_named(report, tmp_path):
+    with pytest.raises(VseppError, match=r"gone\.csv: no such file"):
+        read_published(tmp_path / "gone.csv")
+    lines = Path(report().published).read_text(encoding="utf-8").splitlines()
+    twice = tmp_path / "published.csv"
+    twice.write_text("\n".join([*lines, lines[1]]) + "\n", encoding="utf-8")
+    with pytest.raises(VseppError, match=r"row 1\.1 is there twice"):
+        read_published(twice)

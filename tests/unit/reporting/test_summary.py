@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from reported import CLEAN, DIRTY, I2T, T2I
 
-from vsepp.reporting.origins import read_origin
-from vsepp.reporting.specs import RowSpec
 from vsepp.reporting.summary import best_pairs, headline, provenance
 from vsepp.reporting.tables import build_table
 
@@ -21,27 +19,34 @@ SETTINGS = {  # row: run, protocol, our R@1 both ways
     "3.9": ("f-vse0", "1K", 20, 10),
     "3.11": ("f-vsepp", "1K", 25, 12),
 }
+INDEX = Path("reports/mini/paper/vsepp/index.html")
 
 
 @pytest.fixture
-def tables(write_metrics, report, context, published):
-    rows = {}
-    for row, (run, protocol, i2t, t2i) in SETTINGS.items():
-        file = write_metrics(run, [i2t, 76, 86, 2, 5], [t2i, 66, 80, 3, 9], protocol)
-        rows[row] = RowSpec(row, run, protocol, (file,))
-    return [build_table(spec, context, published) for spec in report(rows).tables]
+def tables(models, report, context, published):
+    """The paper's tables, filled as `SETTINGS` says, or as given."""
+
+    def make(settings):
+        for run, protocol, i2t, t2i, *more in settings.values():
+            models.add(run, (i2t, *I2T[1:]), (t2i, *T2I[1:]), protocol, **(more[0] if more else {}))
+        feeds = {row: setting[:2] for row, setting in settings.items()}
+        return [build_table(spec, context, published, models.records) for spec in report(feeds).tables]
+
+    return make
 
 
-def test_the_best_pair_has_the_highest_vsepp_over_five_folds(tables):
+def test_the_best_pair_has_the_highest_vsepp_over_five_folds(tables, context):
     # 1.11 has no VSE0 beside it, 1.6 is a single fold, so 1.7 with 2.2 it is.
-    pairs = {pair.dataset: (pair.vse0.number, pair.vsepp.number) for pair in best_pairs(tables)}
-    assert pairs == {"coco": ("2.2", "1.7"), "flickr": ("3.9", "3.11")}
+    built = tables(SETTINGS)
+    pairs = [tuple(row.spec.row for row in pair) for pair in best_pairs(built, context.paper.compare)]
+    assert pairs == [("2.2", "1.7"), ("3.9", "3.11")]
+    assert best_pairs(built, ()) == [], "where a paper names no two systems, none are compared"
 
 
 def test_the_headline_says_where_and_how_much(tables, context):
-    text = headline(tables, Path("reports/mini/paper/index.html"))
+    text = headline(tables(SETTINGS), context, INDEX)
     lines = text.splitlines()
-    assert "reports/mini/paper/index.html" in lines[0]
+    assert lines[0] == f"Table 1, Table 2, Table 3 and Table 4, figures and captions: {INDEX}"
     assert any("scenes A" in line and "RC, protocol 5x1K" in line for line in lines)
     (caption,) = [line for line in lines if "41.0" in line]
     assert caption.split() == ["Caption", "retrieval", "VSE0", "41.0", "VSE++", "47.3"]
@@ -50,38 +55,38 @@ def test_the_headline_says_where_and_how_much(tables, context):
     assert "19 rows say “not run”." in lines
 
 
-def test_nothing_run_gives_a_headline_without_numbers(report, context, published):
-    empty = [build_table(spec, context, published) for spec in report().tables]
-    assert best_pairs(empty) == []
-    assert "R@1" not in headline(empty, Path("index.html"))
+def test_nothing_run_gives_a_headline_without_numbers(tables, context):
+    empty = tables({})
+    assert best_pairs(empty, context.paper.compare) == []
+    assert "R@1" not in headline(empty, context, INDEX)
 
 
-def test_provenance_names_what_plays_the_papers_roles(tables, context):
-    found = dict(provenance(tables, context))
+def test_provenance_names_what_plays_the_papers_roles_and_who_made_each_run_once(models, context, own_data):
+    old, new = ({"commit": digit * 40, "dirty": False} for digit in "12")
+    for seed in (0, 1):
+        models.add("a", seed=seed, git=new, trained=old)
+    models.add("b", git=new, trained={**old, "dirty": True})
+    models.add("c", git=new, trained=new)
+    models.add("released", git=new, trained=new, history=())
+    git = {"commit": "0123456789abcdef", "dirty": False}
+    found = dict(provenance(context, models.records, git))
     assert "vgg_mini in place of VGG19" in found["Data and encoders"]
     assert found["Page written by"] == "0123456789ab"
-    assert (found["Trained by"], found["Evaluated by"]) == ("not known", "9 runs at unknown")
-    own = dict(provenance(tables, replace(context, titles=context.paper_titles, dirty=True)))
-    assert own["Data and encoders"] == "MS-COCO, Flickr30K, VGG19 and ResNet152"
-    assert own["Page written by"] == "0123456789ab + uncommitted changes"
-
-
-def test_provenance_lists_who_trained_and_who_evaluated_each_run_once(
-    write_metrics, write_history, report, context, published
-):
-    old, new = {"commit": "1" * 40, "dirty": False}, {"commit": "2" * 40, "dirty": False}
-    rows = {}
-    for row, (run, trained) in {"2.2": ("a", old), "1.7": ("b", {**old, "dirty": True})}.items():
-        file = write_metrics(run, [41, 76, 86, 2, 5], [30, 66, 80, 3, 9], git=new, trained=trained)
-        rows[row] = RowSpec(row, run, "5x1K", (file,))
-    tables = [build_table(spec, context, published) for spec in report(rows).tables]
-    curves = [("a", read_origin(Path(write_history("a", [1, 2], git=old))))]
-    curves += [("c", read_origin(Path(write_history("c", [1, 2], git=new))))]
-    found = dict(provenance([*tables, *tables], context, curves))
     assert found["Trained by"] == (
         f"1 run at {'1' * 12}; 1 run at {'1' * 12} + uncommitted changes; 1 run at {'2' * 12}"
     )
-    assert found["Evaluated by"] == f"2 runs at {'2' * 12}"
-    assert "1 row is marked †: made in part with uncommitted changes." in headline(tables, Path("index.html"))
-    empty = [build_table(spec, context, published) for spec in report().tables]
-    assert dict(provenance(empty, context))["Trained by"] == "nothing was run"
+    assert found["Evaluated by"] == f"3 runs at {'2' * 12}"
+    own = dict(provenance(own_data, {}, {**git, "dirty": True}))
+    assert own["Data and encoders"] == "MS-COCO, Flickr30K, VGG19 and ResNet152"
+    assert own["Page written by"] == "0123456789ab + uncommitted changes"
+    assert own["Trained by"] == "nothing was run"
+
+
+def test_the_headline_counts_rows_with_uncommitted_code_behind_them(tables, context):
+    made = {
+        "2.2": ("a", "5x1K", 41, 30, {"trained": CLEAN}),
+        "1.7": ("b", "5x1K", 47, 33, {"trained": DIRTY}),
+    }
+    assert "1 row is marked †: made in part with uncommitted changes." in headline(
+        tables(made), context, INDEX
+    )

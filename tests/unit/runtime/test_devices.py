@@ -1,23 +1,16 @@
 """Jobs take GPUs from locks: real processes, and numbers of GPUs that need not be there."""
 
-import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
-from argparse import ArgumentParser, Namespace
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from vsepp.runtime import devices
-from vsepp.cli import main
-from vsepp.cli.common import add_machine, gpu_count, use_machine
 from vsepp.errors import VseppError
-from vsepp.spec import EncoderSpec, PretrainingSpec, to_json
+from vsepp.runtime import devices
 
 # Takes a GPU, says which it sees, and keeps it until its standard input ends.
 JOB = """
@@ -182,91 +175,9 @@ def test_locks_are_per_user_and_per_allocation_of_a_scheduler(tmp_path, monkeypa
 
 def test_a_share_below_one_and_no_gpu_at_all_are_errors(tmp_path):
     with (
-        pytest.raises(VseppError, match="--device-share: got 0; expected at least 1"),
+        pytest.raises(VseppError, match="jobs that share a GPU: got 0; expected at least 1"),
         devices.claim("train", ["0"], 0, tmp_path),
     ):
         pass
     with pytest.raises(VseppError, match="train: no GPU to take"), devices.claim("train", [], 1, tmp_path):
         pass
-
-
-def given_on(command_line):
-    parser = ArgumentParser()
-    add_machine(parser)
-    return parser.parse_args(command_line.split())
-
-
-@pytest.fixture
-def no_gpu():
-    if devices.installed():
-        pytest.skip("this machine has a GPU")
-
-
-def test_without_a_gpu_auto_is_the_cpu_and_nothing_is_claimed(no_gpu, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setenv(devices.VISIBLE, "3,5")
-    facts = {}
-    for line in ("", "--device cpu", "--device-share 4"):
-        assert use_machine(given_on(line), facts).type == "cpu"
-    assert facts["device"] == "cpu" and "gpu" not in facts
-    assert gpu_count() == 0 and os.environ[devices.VISIBLE] == "3,5"
-    assert not list(tmp_path.iterdir())
-
-
-def test_auto_says_that_it_takes_the_cpu_although_a_gpu_was_claimed(no_gpu, tmp_path, monkeypatch, caplog):
-    # As with a driver that this torch does not go with: there are device files, and torch finds nothing.
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(devices, "installed", lambda: 6)
-    monkeypatch.setenv(devices.VISIBLE, "5,3")
-    facts = {}
-    assert use_machine(given_on(""), facts).type == "cpu"
-    assert facts["device"] == "cpu" and "gpu" not in facts
-    assert re.search(
-        r"GPU 5 is there, but torch finds none \(\w.*; this job computes on the CPU", caplog.text
-    )
-    with devices.claim("the next", ["5"], folder=devices.lock_folder()):
-        pass  # it was given back
-    with pytest.raises(VseppError, match=r"cuda asked for, but torch finds no GPU \(\w"):
-        use_machine(given_on("--device cuda"), {})
-    caplog.clear()
-    use_machine(given_on("--device cpu"), {})
-    monkeypatch.setattr(devices, "installed", lambda: 0)
-    use_machine(given_on(""), {})
-    assert not caplog.text
-    monkeypatch.setattr(devices, "installed", lambda: 6)
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    use_machine(given_on(""), {})
-    assert "GPU 3 is there" in caplog.text
-
-
-@pytest.mark.parametrize(
-    "wanted", ["meta", "mps", "cpu:0", "cuda:", "cuda:one", "cuda:-1", "CPU", "cuda:0,1", ""]
-)
-def test_devices_that_are_not_promised_are_refused(wanted):
-    given = Namespace(device=wanted, threads=None)
-    with pytest.raises(VseppError, match=rf"--device: got '{wanted}'; expected auto, cpu, cuda or cuda:N"):
-        use_machine(given, {})
-
-
-def test_pretraining_takes_no_device_and_says_the_cpu(tmp_path, capsys):
-    spec = PretrainingSpec(seed=0, images=32, side=28, epochs=1, batch_size=16, learning_rate=1e-3)
-    encoder = EncoderSpec("vgg", "mini/vgg_mini", "scenes", 24, 28, (0.5,) * 3, (0.25,) * 3)
-    encoders = [f"{name}={to_json(replace(encoder, name=name))}" for name in ("one", "two")]
-    command = ["pretrain", "--spec", to_json(spec), "--encoders", *encoders, "--output", str(tmp_path)]
-    assert main(command) == 0
-    for name in ("one", "two"):
-        facts = json.loads((tmp_path / name / "manifest.json").read_text())["facts"]
-        assert facts["device"] == "cpu" and facts["threads"] >= 1 and "gpu" not in facts
-    with pytest.raises(SystemExit):
-        main([*command, "--device", "cuda"])
-    assert "--device" in capsys.readouterr().err
-
-
-def test_under_torchrun_the_local_rank_decides(no_gpu, monkeypatch):
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    assert use_machine(given_on(""), {}).type == "cpu"
-    with pytest.raises(VseppError, match="torch finds no GPU"):
-        use_machine(given_on("--device cuda"), {})
-    with pytest.raises(VseppError, match=r"got cuda:0 under torchrun"):
-        use_machine(given_on("--device cuda:0"), {})
-    assert use_machine(Namespace(device="cpu", threads=None), {}).type == "cpu"

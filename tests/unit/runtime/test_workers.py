@@ -1,47 +1,84 @@
-"""Processes that work together: real ones."""
+"""Processes that share work: real ones."""
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from vsepp.runtime.workers import run_together
 from vsepp.errors import VseppError
+from vsepp.runtime.workers import in_processes
 
 
-def one_of(number, path):
-    """What the processes of these tests do, by their number."""
+def work(number, path=None):
+    """What the processes of these tests do, by a number."""
     if number == 3:
         raise VseppError("row 3: got nothing")
     if number == 4:
         os.kill(os.getpid(), signal.SIGKILL)
     if number == 5:
         raise ValueError("not meant for a user")
+    if number == 7:
+        raise OSError(28, "No space left on device")
     if number == 6:
+        (path / f"{os.getpid()}").touch()
         time.sleep(60)
-        path.write_text("it went on")
+        (path / "late").touch()
     return number, os.getpid()
 
 
-def test_answers_come_in_order_and_each_from_a_process_of_its_own(tmp_path):
+@pytest.mark.parametrize(("workers", "processes"), [(1, 1), (2, 2), (3, 3)])
+def test_every_call_is_answered_by_as_many_processes_as_were_asked_for(workers, processes):
     looks = []
-    answers = run_together(
-        one_of, [(number, tmp_path) for number in (2, 0, 1)], lambda: looks.append(1) and None
-    )
-    assert [number for number, _ in answers] == [2, 0, 1]
-    assert len({os.getpid(), *(process for _, process in answers)}) == 4 and looks
+    answers = dict(in_processes(work, [(n,) for n in (2, 0, 1)], workers, lambda: looks.append(1)))
+    assert {number: answer[0] for number, answer in answers.items()} == {0: 2, 1: 0, 2: 1}
+    used = {process for _, process in answers.values()}
+    assert (os.getpid() in used) == (workers == 1) and len(used) <= processes
+    assert bool(looks) == (workers > 1)
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "error", "said"),
     [
-        (3, "row 3: got nothing"),
-        (4, "process 2 of 2 was killed by signal 9"),
-        (5, "process 2 of 2 was ended with status 1; see its message above"),
+        (3, VseppError, "row 3: got nothing"),
+        (4, VseppError, r"killed, perhaps for want of memory \(signal 9\)"),
+        (5, VseppError, r"ended by the error that is told above \(status 1\)"),
+        (7, OSError, "No space left"),
     ],
 )
-def test_a_failure_is_told_and_ends_the_others(tmp_path, number, said):
-    with pytest.raises(VseppError, match=said):
-        run_together(one_of, [(6, tmp_path / "late"), (number, tmp_path)])
-    assert not list(tmp_path.iterdir())
+def test_a_failure_is_told_and_ends_the_others(tmp_path, number, error, said):
+    with pytest.raises(error, match=said):
+        list(in_processes(work, [(6, tmp_path), (number,)], 2))
+    assert not (tmp_path / "late").exists()
+
+
+def gone(pid):
+    """Whether a process has ended, were it not waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_processes_end_with_the_one_that_is_killed(tmp_path):
+    program = (
+        f"import test_workers as t; list(t.in_processes(t.work, [(6, t.Path({str(tmp_path)!r}))] * 2, 2))"
+    )
+    script = tmp_path / "step.py"
+    script.write_text(f"if __name__ == '__main__':\n    {program}\n")
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ["PYTHONPATH"]])
+    step = subprocess.Popen(
+        [sys.executable, script], env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 60
+    while len(begun := [int(file.name) for file in tmp_path.iterdir() if file.name.isdigit()]) < 2:
+        assert step.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    step.kill()
+    assert step.communicate()[1] == b""
+    while not all(map(gone, begun)):
+        assert time.monotonic() < deadline, "a process outlived its step"
+        time.sleep(0.01)

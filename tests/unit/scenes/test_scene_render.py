@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vsepp.scenes.render import PALETTE, jpeg, partner_colour, render_scene
-from vsepp.scenes.shapes import OUTLINES
+from vsepp.scenes.render import OUTLINES, PALETTE, jpeg, partner_colour, render_scene
 from vsepp.scenes.world import COLOURS, GROUNDS, SHAPES, SKIES, TEXTURES, Scene, Thing
 
 

@@ -211,7 +211,7 @@ def test_a_full_disk_keeps_the_checkpoint_before(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
     try:
-        with pytest.raises(VseppError, match=r"no space for a checkpoint .*123,456 bytes are needed"):
+        with pytest.raises(VseppError, match=r"no space for a checkpoint .*123\.46 kB are needed"):
             save(checkpoints, 2)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

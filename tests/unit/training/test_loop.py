@@ -9,18 +9,16 @@ import tiny_corpus as tiny
 import torch
 from tiny_corpus import assert_same_results, history, killed_at, run_in, weights
 
-from vsepp.data.placement import Placement
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
-from vsepp.evaluation.encode import encode_run, split_rows
+from vsepp.evaluation.encode import split_rows
 from vsepp.evaluation.metrics import retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
-from vsepp.features.needs import step_bytes
+from vsepp.evaluation.run import encode_run
 from vsepp.losses import max_of_hinges
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.training.memory import activation_bytes, loading_explained, memory_explained
 
 LEGACY_BN = tiny.change(tiny.LEGACY, encoder=tiny.ENCODERS["resnet"])
 
@@ -76,12 +74,12 @@ def test_training_learns_what_there_is_to_learn(corpus, tmp_path):
     assert facts["best_rsum"] > float(history(tmp_path / "out")[0]["rsum"])
 
 
-def encoded(run, out, corpus, tokens, split):
+def encoded(run, out, corpus, split):
     """Embeddings of a split by a trained run, whose folder has the vocabulary as the step leaves it."""
     Vocabulary.read(corpus / "tokens").write(out)
     places = tiny.artefacts(corpus)
-    read = {role: getattr(places, role) for role in ("corpus", "features", "eval_store", "encoder")}
-    return encode_run(run, run_folder=out, tokens=tokens, device=tiny.CPU, split=split, **read)
+    roles = ("corpus", "tokens", "features", "eval_store", "encoder")
+    return encode_run(run, split, run=out, device=tiny.CPU, **{role: getattr(places, role) for role in roles})
 
 
 @pytest.mark.parametrize("run", [tiny.FROZEN, tiny.LEGACY], ids=["frozen", "live"])
@@ -91,13 +89,13 @@ def test_the_published_weights_are_those_of_the_best_epoch(corpus, tmp_path, run
     rows = history(out)
     scores = [float(row["rsum"]) for row in rows]
     assert facts["best_epoch"] == scores.index(max(scores)) + 1
-    found = encoded(run, out, corpus, Tokens.load(corpus / "tokens"), "val")
+    found = encoded(run, out, corpus, "val")
     ranks = retrieval_ranks(
         found.image_embeddings, found.caption_embeddings, found.caption_to_image, found.similarity
     )
     metrics = retrieval_metrics(ranks)
     assert metrics.rsum == pytest.approx(facts["best_rsum"])
-    assert metrics.text_to_image.r5 == pytest.approx(float(rows[facts["best_epoch"] - 1]["t2i_r5"]))
+    assert metrics.t2i.r5 == pytest.approx(float(rows[facts["best_epoch"] - 1]["t2i_r5"]))
 
 
 def test_results_hold_the_spec_a_row_an_epoch_and_no_frozen_encoder(corpus, tmp_path):
@@ -265,20 +263,16 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("library", REFUSALS)
-def test_out_of_memory_names_what_to_lower_and_what_it_takes_and_keeps_the_state(corpus, tmp_path, library):
+def test_out_of_memory_names_what_to_lower_and_keeps_the_state(corpus, tmp_path, library):
     data = tiny.data_of(tiny.FROZEN, corpus)
 
     def greedy(pairs, epoch):
         return REFUSALS[library]() if epoch == 1 else data.train_inputs(pairs, epoch)
 
-    with pytest.raises(VseppError) as caught:
+    with pytest.raises(
+        VseppError, match=r"run tiny: out of memory on cpu .*Lower schedule.batch_size, now 16; or end what"
+    ):
         run_in(tmp_path, tiny.FROZEN, dataclasses.replace(data, train_inputs=greedy), checkpoint_seconds=0)
-    said = str(caught.value)
-    for part in ("run tiny: out of memory on cpu", "Lower schedule.batch_size (16).", "of 16 pairs"):
-        assert part in said
-    assert "negative_set" not in said and "encoder" not in said
-    machine = float(re.search(r"the machine has ([0-9.]+) GiB", said)[1])
-    assert 0.1 < machine < 1e6
     out, _ = run_in(tmp_path, tiny.FROZEN, killed_at(data, 8))  # eight of twelve steps are left
     whole, _ = run_in(tmp_path / "whole", tiny.FROZEN, data)
     assert_same_results(whole, out)
@@ -289,10 +283,10 @@ def test_out_of_memory_names_what_to_lower_and_what_it_takes_and_keeps_the_state
     [
         (
             tiny.change(tiny.FROZEN, schedule__negative_set=24),
-            "Lower schedule.negative_set (24), or schedule.batch_size",
+            "Lower schedule.negative_set, now 24; or lower",
         ),
-        (tiny.change(tiny.FROZEN, schedule__negative_set=8), "Lower schedule.batch_size (16)."),
-        (tiny.LEGACY, "schedule.batch_size (16), or take a smaller encoder than mini/vgg_mini"),
+        (tiny.change(tiny.FROZEN, schedule__negative_set=8), "Lower schedule.batch_size, now 16; or end"),
+        (tiny.LEGACY, "batch_size, now 16; or take a smaller encoder than mini/vgg_mini"),
     ],
     ids=["beyond the batch", "within the batch", "live encoder"],
 )
@@ -300,59 +294,8 @@ def test_what_to_lower_depends_on_the_run(corpus, tmp_path, run, advice):
     data = dataclasses.replace(
         tiny.data_of(run, corpus), train_inputs=lambda pairs, epoch: REFUSALS["torch"]()
     )
-    with pytest.raises(VseppError, match=re.escape(advice)) as caught:
+    with pytest.raises(VseppError, match=re.escape(advice)):
         run_in(tmp_path, run, data)
-    reckoned = re.search(
-        r"by its layers, the encoder's part of a step is ([0-9.]+) GiB at most", str(caught.value)
-    )
-    assert bool(reckoned) == run.live_encoder
-    if reckoned:
-        expected = step_bytes(load_encoder(run.encoder, corpus / "encoder-vgg"), 16) / 2**30
-        assert float(reckoned[1]) == pytest.approx(expected, abs=0.005)
-
-
-def test_data_on_the_gpu_are_not_taken_for_activations():
-    gib = 1 << 30
-    assert activation_bytes(9 * gib, 2 * gib, {}) == 7 * gib
-    assert activation_bytes(9 * gib, 2 * gib, {"image store": 4 * gib, "tape, two epochs": gib}) == 2 * gib
-    assert activation_bytes(gib, 2 * gib, {"image store": 4 * gib}) == 0, "they never got there"
-
-
-def test_out_of_memory_while_the_data_are_brought_says_where_else_they_may_lie():
-    placement = Placement(tiny.CPU, "pinned", share=3)
-    placement.choose(1 << 20, "image store")
-    with pytest.raises(VseppError) as caught, loading_explained(tiny.FROZEN, placement):
-        REFUSALS["torch"]()
-    said = str(caught.value)
-    for part in (
-        "run tiny: out of memory on cpu",
-        "the machine has",
-        "Set resources.data_on (--data-on) to mapped; or lower resources.runs_per_gpu (--device-share), now 3",
-    ):
-        assert part in said
-    placement = Placement(tiny.CPU)
-    placement.resident_bytes["image store"] = 3 << 30
-    assert placement.what_to_lower() == (
-        "On the GPU lie data too (image store, 3.00 GiB): set resources.data_on (--data-on) to pinned"
-    )
-
-
-@pytest.mark.parametrize("run", [tiny.FROZEN, tiny.LEGACY], ids=["frozen", "live"])
-def test_out_of_memory_while_a_split_is_embedded_says_what_to_do(corpus, tmp_path, run):
-    run = tiny.change(run, schedule__epochs=1)
-    out, _ = run_in(tmp_path, run, tiny.data_of(run, corpus))
-
-    class Greedy(Tokens):
-        def padded(self, rows):
-            return REFUSALS["numpy"]()
-
-    tokens = Tokens.load(corpus / "tokens")
-    with pytest.raises(VseppError) as caught:
-        encoded(run, out, corpus, Greedy(tokens.ids, tokens.offsets), "test")
-    said = str(caught.value)
-    assert said.startswith("run tiny, split test: out of memory on cpu (Unable to allocate")
-    assert "128 images or captions are embedded at a time" in said
-    assert ("take a smaller encoder than mini/vgg_mini" in said.lower()) == run.live_encoder
 
 
 def test_other_failures_are_not_taken_for_a_lack_of_memory(corpus, tmp_path):
@@ -362,16 +305,3 @@ def test_other_failures_are_not_taken_for_a_lack_of_memory(corpus, tmp_path):
     )
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
         run_in(tmp_path, tiny.FROZEN, narrow)
-
-
-def test_the_estimate_is_what_the_model_its_gradients_and_moments_take():
-    model = torch.nn.Sequential(
-        torch.nn.Linear(1000, 1000, bias=False), torch.nn.Linear(1000, 500, bias=False)
-    )
-    model[1].requires_grad_(False)
-    with (
-        pytest.raises(VseppError, match=r"moments take 0\.02 GiB"),
-        memory_explained(tiny.FROZEN, model, tiny.CPU),
-    ):
-        # 4 bytes × (1.5 million weights + 3 × 1 million that are trained) = 18 MB
-        raise MemoryError

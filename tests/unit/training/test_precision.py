@@ -39,15 +39,6 @@ def test_on_a_cpu_a_run_in_tf32_is_one_in_fp32_to_the_last_bit(corpus, tmp_path)
     assert_same_results(single, run_in(tmp_path / "tf32", run, data)[0])
 
 
-def test_an_encoder_in_the_model_runs_in_bf16_too(corpus, tmp_path):
-    start = tiny.change(tiny.RC, schedule__epochs=1)
-    begun, _ = run_in(tmp_path / "frozen", start, tiny.data_of(start, corpus))
-    run = tiny.change(tiny.FINETUNED, precision="bf16", schedule__epochs=1)
-    out, facts = run_in(tmp_path / "tuned", run, tiny.data_of(run, corpus), begun)
-    assert facts["encoder_in_model"]
-    assert all(value.isfinite().all() for value in weights(out).values() if value.is_floating_point())
-
-
 @pytest.mark.parametrize("memory_format", ["contiguous", "channels_last"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_an_encoder_that_is_trained_keeps_its_memory_format_and_its_weights_names(
@@ -58,7 +49,9 @@ def test_an_encoder_that_is_trained_keeps_its_memory_format_and_its_weights_name
     begun, _ = run_in(tmp_path / "frozen", start, tiny.data_of(start, corpus))
     run = tiny.change(tiny.FINETUNED, encoder=encoder, precision=precision, schedule__epochs=2)
     data = tiny.data_of(run, corpus)
-    out, _ = run_in(tmp_path / "tuned", run, data, begun)
+    out, facts = run_in(tmp_path / "tuned", run, data, begun)
+    assert facts["encoder_in_model"]
+    assert all(value.isfinite().all() for value in weights(out).values())
     model = JointEmbedding(
         run.model, data.feature_dim, data.vocabulary_size, build_encoder(encoder)
     ).requires_grad_()

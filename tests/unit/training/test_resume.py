@@ -15,7 +15,7 @@ from tiny_corpus import Killed, assert_same_results, history, killed_at, run_in,
 
 from vsepp.errors import VseppError
 from vsepp.spec import to_json
-from vsepp.training.checkpoint import FILE, PREVIOUS
+from vsepp.training.checkpoint import FILE
 
 pytestmark = pytest.mark.resume
 
@@ -157,15 +157,6 @@ def test_a_kill_between_the_best_snapshot_and_its_checkpoint_loses_neither(corpu
     assert len(list(before.glob("best-*"))) <= 2
 
 
-def test_a_kill_between_two_generations_goes_on_from_the_one_there_is(corpus, tmp_path):
-    data = tiny.data_of(tiny.FROZEN, corpus)
-    whole, _ = run_in(tmp_path / "whole", tiny.FROZEN, data)
-    (state,) = states_after([6], tiny.FROZEN, data, tmp_path)
-    (state / FILE).replace(state / PREVIOUS)
-    out, _ = run_in(state.parent, tiny.FROZEN, killed_at(data, 6))
-    assert_same_results(whole, out)
-
-
 def damage(path):
     """Change one byte in the middle, as a bad disk does."""
     content = bytearray(path.read_bytes())
@@ -189,45 +180,19 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(corpus, t
     assert_same_results(whole, out)
 
 
-def test_with_all_checkpoints_damaged_training_starts_anew_and_says_so(corpus, tmp_path, caplog):
-    data = tiny.data_of(tiny.FROZEN, corpus)
-    whole, _ = run_in(tmp_path / "whole", tiny.FROZEN, data)
-    (state,) = states_after([6], tiny.FROZEN, data, tmp_path)
-    damage(state / FILE)
-    (state / PREVIOUS).write_bytes(b"")
-    with pytest.raises(Killed):
-        run_in(state.parent, tiny.FROZEN, killed_at(data, 3 * STEPS - 1))
-    assert "TRAINING STARTS FROM THE BEGINNING" in caplog.text
-    out, _ = run_in(state.parent, tiny.FROZEN, data)
-    assert_same_results(whole, out)
-
-
-@pytest.mark.parametrize(
-    ("run", "identity", "said"),
-    [
-        (
-            tiny.change(tiny.FROZEN, loss__margin=0.3),
-            {"code": "abc"},
-            "run.loss.margin: nothing in the checkpoint, 0.3",
-        ),
-        (tiny.FROZEN, {"code": "abd"}, "code: abc in the checkpoint, abd now"),
-        (
-            tiny.FROZEN,
-            {"code": "abc", "inputs": {"tokens": "1"}},
-            "inputs.tokens: nothing in the checkpoint, 1",
-        ),
-    ],
-    ids=["run", "code", "inputs"],
-)
-def test_the_checkpoint_of_something_else_is_refused_with_what_differs(corpus, tmp_path, run, identity, said):
+def test_the_checkpoint_of_something_else_is_refused_with_what_differs(corpus, tmp_path):
     data = tiny.data_of(tiny.FROZEN, corpus)
     with pytest.raises(Killed):
         run_in(tmp_path, tiny.FROZEN, killed_at(data, 5), checkpoint_seconds=0, identity={"code": "abc"})
+    other, identity = tiny.change(tiny.FROZEN, loss__margin=0.3), {"code": "abd", "inputs": {"tokens": "1"}}
     with pytest.raises(VseppError) as caught:
-        run_in(tmp_path, run, data, identity=identity)
-    message = str(caught.value)
-    assert said in message and message.count(" in the checkpoint") == 1
-    assert f"delete {tmp_path / 'state'}" in message
+        run_in(tmp_path, other, data, identity=identity)
+    differing = (
+        "code: abc in the checkpoint, abd now; inputs.tokens: nothing in the checkpoint, 1 now; "
+        "run.loss.margin: nothing in the checkpoint, 0.3 now."
+    )
+    assert differing in str(caught.value) and str(caught.value).count(" in the checkpoint") == 3
+    assert f"delete {tmp_path / 'state'}" in str(caught.value)
     # It was not touched.
     run_in(tmp_path, tiny.FROZEN, killed_at(data, 7), identity={"code": "abc"})
 

@@ -19,6 +19,7 @@ from specs import change
 from vsepp.data.tables import write_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
+from vsepp.features.crops import CaptionCrops
 from vsepp.features.extract import extract_features
 from vsepp.features.tape_writer import TapeJob, write_tape
 from vsepp.models.encoder import build_encoder, save_encoder
@@ -95,13 +96,10 @@ def _features(folder, name, captions):
     extract_features(store, encoder, CropSpec("1C", CROP), folder / f"features-{name}", state, device=CPU)
     rows = np.flatnonzero(captions["split"].isin(["train", "restval"]))
     job = TapeJob(
-        crop=RC.crop,
+        crops=CaptionCrops.from_table(captions, RC.crop, draw=0),
         caption_rows=rows,
-        image_rows=captions["image_index"].to_numpy()[rows],
-        caption_ids=captions["caption_id"].to_numpy()[rows],
         dim=encoder.dim,
-        draw=0,
-        epochs=range(TAPE_EPOCHS),
+        epochs=TAPE_EPOCHS,
         out=folder / f"tape-{name}",
         state=state,
     )

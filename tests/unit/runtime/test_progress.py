@@ -33,8 +33,8 @@ def test_an_unknown_total_and_nothing_at_all(caplog, monkeypatch):
             advance(1500)
         with track_bytes(0, "b") as advance:
             advance(0)
-    assert caplog.messages[0].startswith("a: 1.5 kB, ")
-    assert caplog.messages[2] == "b: 0.0 B, 0.0 B/s"
+    assert caplog.messages[0].startswith("a: 1.50 kB, ")
+    assert caplog.messages[2] == "b: 0 B, 0 B/s"
 
 
 def test_no_line_says_it_is_done_after_a_failure(caplog):

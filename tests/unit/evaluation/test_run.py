@@ -1,0 +1,176 @@
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import specs
+import torch
+from safetensors.torch import save_file
+
+from vsepp.data.captions import TOKENIZER, build_vocabulary, encode_captions
+from vsepp.data.tables import write_tables
+from vsepp.data.tokens import Tokens
+from vsepp.data.vocabulary import FILE
+from vsepp.errors import VseppError
+from vsepp.evaluation import protocols
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.encode import encode_split, split_rows
+from vsepp.evaluation.run import encode_run, evaluate_run
+from vsepp.features.extract import CachedFeatures
+from vsepp.models.encoder import build_encoder, save_encoder
+from vsepp.models.joint import JointEmbedding
+from vsepp.spec import EvaluationSpec
+
+CPU = torch.device("cpu")
+N_IMAGES = 10
+RUN = specs.change(specs.RUN, model__similarity__name="order")
+LIVE = specs.change(RUN, trainset="RC", crop__kind="RC", encoder_mode="legacy")
+
+
+def saved(folder, run, vocabulary):
+    """A run's folder as training leaves it; the encoder's weights in it are other ones than before training."""
+    torch.manual_seed(1)
+    encoder = build_encoder(run.encoder).eval() if run.live_encoder else None
+    model = JointEmbedding(run.model, build_encoder(run.encoder).dim, len(vocabulary), encoder).eval()
+    folder.mkdir()
+    save_file(
+        {key: value.contiguous() for key, value in model.state_dict().items()}, folder / "model.safetensors"
+    )
+    vocabulary.write(folder)
+    return model
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two runs, one with its encoder inside, and all that they read."""
+    root = tmp_path_factory.mktemp("made")
+    rng = np.random.default_rng(0)
+    splits = ["test", "train"] * (N_IMAGES // 2)
+    names = [str(row) for row in range(N_IMAGES)]
+    images = pd.DataFrame(
+        {key: names for key in ("image_id", "file_name", "container", "member")} | {"split": splits}
+    )
+    owners = rng.permutation(np.repeat(np.arange(N_IMAGES), 2)).astype(np.int32)
+    texts = [
+        " ".join(rng.choice(["a", "red", "cat", "sees", "two", "dogs"], rng.integers(1, 7))) for _ in owners
+    ]
+    columns = {"caption_id": np.arange(len(owners)), "image_index": owners, "text": texts}
+    captions = pd.DataFrame(columns | {"split": [splits[owner] for owner in owners]})
+    write_tables(root / "corpus", images, captions)
+    vocabulary = build_vocabulary(captions, RUN.vocabulary)
+    encode_captions(captions, vocabulary).save(root / "tokens")
+    side, encoder = RUN.encoder.store_side, build_encoder(RUN.encoder)
+    (root / "store").mkdir()
+    np.save(root / "store" / "images.npy", rng.integers(0, 255, (N_IMAGES, side, side, 3), dtype=np.uint8))
+    (root / "features").mkdir()
+    np.save(root / "features" / "features.npy", rng.standard_normal((N_IMAGES, 1, encoder.dim), np.float32))
+    save_encoder(encoder, root / "encoder")
+    model = saved(root / "run", RUN, vocabulary)
+    saved(root / "live", LIVE, vocabulary)
+    return SimpleNamespace(root=root, images=images, captions=captions, model=model)
+
+
+def frozen(made, **changes):
+    folders = {role: made.root / role for role in ("run", "corpus", "tokens", "features")}
+    return {**folders, "device": CPU, **changes}
+
+
+def live(made, **changes):
+    roles = {
+        "run": "live",
+        "corpus": "corpus",
+        "tokens": "tokens",
+        "eval_store": "store",
+        "encoder": "encoder",
+    }
+    return {**{role: made.root / name for role, name in roles.items()}, "device": CPU, **changes}
+
+
+def same(one, other):
+    sides = ("image_embeddings", "caption_embeddings", "caption_to_image")
+    return all(np.array_equal(getattr(one, side), getattr(other, side)) for side in sides)
+
+
+def test_one_step_embeds_ranks_and_writes_what_the_parts_do(made, tmp_path):
+    spec = EvaluationSpec(RUN, ("5x1K", "5K"), fold_size=1)
+    found = evaluate_run(spec, tmp_path / "whole", **frozen(made))
+    by_hand = encode_split(
+        made.model,
+        CachedFeatures.open(made.root / "features").rows,
+        Tokens.load(made.root / "tokens"),
+        split_rows(made.images, made.captions, "test"),
+        device=CPU,
+    )
+    by_hand.save(tmp_path / "parts" / "embeddings.npz")
+    protocols.save([protocols.evaluate(by_hand, name, 1) for name in ("5x1K", "5K")], tmp_path / "parts")
+    names = ["embeddings.npz", "metrics.json", "ranks.npz"]
+    assert sorted(path.name for path in (tmp_path / "whole").iterdir()) == names
+    for name in names:
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
+    assert json.loads((tmp_path / "whole" / "metrics.json").read_text()) == {
+        evaluation.protocol: evaluation.to_dict() for evaluation in found
+    }
+    assert Embeddings.load(tmp_path / "whole" / "embeddings.npz").similarity == RUN.model.similarity
+
+
+def test_a_split_may_be_named_and_words_are_made_where_none_are_given(made, tmp_path):
+    spec = EvaluationSpec(RUN, ("5K",), fold_size=1, split="train")
+    evaluate_run(spec, tmp_path, **frozen(made, tokens=None))
+    found = Embeddings.load(tmp_path / "embeddings.npz")
+    assert same(found, encode_run(RUN, "train", **frozen(made)))
+    assert not same(found, encode_run(RUN, "test", **frozen(made)))
+
+
+def test_words_of_another_tokenizer_are_told(made, tmp_path, caplog):
+    values = json.loads((made.root / "run" / FILE).read_text(encoding="utf-8"))
+    assert values["tokenizer"] == TOKENIZER
+    (tmp_path / "model.safetensors").write_bytes((made.root / "run" / "model.safetensors").read_bytes())
+    (tmp_path / FILE).write_text(json.dumps(values | {"tokenizer": "theirs"}), encoding="utf-8")
+    encode_run(RUN, "test", **frozen(made, run=tmp_path, tokens=None))
+    assert f"{FILE}: its words were split by 'theirs'" in caplog.text
+
+
+def test_an_encoder_is_read_only_where_the_weights_do_not_hold_it(made):
+    torch.manual_seed(99)
+    assert same(encode_run(LIVE, "test", **live(made)), encode_run(LIVE, "test", **live(made, encoder=None)))
+
+
+def test_what_does_not_belong_together_is_refused(made, tmp_path):
+    Tokens.from_lists([[1, 2]] * 3).save(tmp_path)
+    few = tmp_path / "few"
+    few.mkdir()
+    np.save(few / "features.npy", np.zeros((3, 1, 4), np.float32))
+    for call, message in (
+        (
+            lambda: encode_run(RUN, "test", **frozen(made, tokens=tmp_path)),
+            "word ids of 3 captions, expected 20 as in",
+        ),
+        (lambda: encode_run(RUN, "test", **frozen(made, features=None)), "needs the folder of its features"),
+        (lambda: encode_run(RUN, "test", **frozen(made, features=few)), "features of 3 images, expected 10"),
+        (
+            lambda: encode_run(LIVE, "test", **live(made, eval_store=None)),
+            "needs the folder of its eval_store",
+        ),
+        (lambda: encode_run(RUN, "val", **frozen(made)), "split 'val' has no images"),
+        (lambda: encode_run(RUN, "test", **frozen(made, run=tmp_path)), "vocabulary.json: missing"),
+        (
+            lambda: evaluate_run(EvaluationSpec(RUN, ("5K", "1K"), 6), tmp_path, **frozen(made)),
+            "1 × 6 = 6 test images, got 5",
+        ),
+    ):
+        with pytest.raises(VseppError, match=message):
+            call()
+
+
+@pytest.mark.parametrize(("run", "read"), [(RUN, frozen), (LIVE, live)], ids=["frozen", "live"])
+def test_out_of_memory_says_what_to_do(made, monkeypatch, run, read):
+    def greedy(tokens, rows):
+        raise MemoryError("Unable to allocate 9 EiB")
+
+    monkeypatch.setattr(Tokens, "padded", greedy)
+    with pytest.raises(VseppError) as caught:
+        encode_run(run, "test", **read(made))
+    said = str(caught.value)
+    assert said.startswith("run tiny, split test: out of memory on cpu (Unable to allocate")
+    assert ("take a smaller encoder than mini/vgg_mini" in said.lower()) == run.live_encoder

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from reported import DIRTY, I2T, T2I
+
+from vsepp.errors import VseppError
+from vsepp.reporting.specs import GroupSpec, RowSpec, TableSpec
+from vsepp.reporting.tables import build_table, flat_rows
+
+COLUMNS = ("r1", "r10", "medr")
+OWN = {"system": "VSE++", "encoder": "vit", "finetuned": "yes", "dataset": "coco", "trainset": "RC"}
+
+
+def spec(*rows, table="table2", heading="1K Test Images"):
+    return TableSpec(table, "Title", "Caption.", "coco", COLUMNS, (GroupSpec(heading, rows),))
+
+
+@pytest.fixture
+def build(models, context, published):
+    """Build a table of rows, or of a spec, from the models that are there."""
+
+    def make(*rows, **more):
+        table = rows[0] if isinstance(rows[0], TableSpec) else spec(*rows, **more)
+        return build_table(table, context, published, models.records)
+
+    return make
+
+
+def cells(table, attribute):
+    return {row.spec.row: [getattr(cell, attribute) for cell in row.cells.values()] for row in table.rows}
+
+
+def test_rows_keep_their_order_and_hold_both_numbers(models, build):
+    models.add("vse0", (41.25, 76, 86, 2, 5))
+    table = build(RowSpec("2.2", "vse0", "5x1K"), RowSpec("1.7", "vsepp", "5x1K"))
+    assert [row.spec.row for row in table.rows] == ["2.2", "1.7"]
+    assert cells(table, "paper")["2.2"] == [43.1, 87.1, 2.0, 32.5, 82.1, 3.0]
+    assert cells(table, "ours") == {"2.2": [41.25, 86.0, 2.0, 30.0, 80.0, 3.0], "1.7": [None] * 6}
+    assert [row.status for row in table.rows] == ["run", "not run"]
+    assert [len(row.ours) for row in table.rows] == [1, 0]
+    assert set(cells(table, "sd")["2.2"]) == {None}, "one seed has no deviation"
+    assert "Not run: 1 of 2 trained rows." in table.caption
+
+
+def test_several_seeds_give_mean_and_sample_deviation(models, build):
+    for seed, r1 in enumerate((40.0, 41.0, 45.0)):
+        models.add("vse0", (r1, *I2T[1:]), seed=seed)
+    table = build(RowSpec("2.2", "vse0", "5x1K"))
+    (row,) = table.rows
+    assert row.cells["i2t_r1"].ours == 42.0
+    # ((40 − 42)² + (41 − 42)² + (45 − 42)²) / (3 − 1) = 7
+    assert row.cells["i2t_r1"].sd == pytest.approx(math.sqrt(7))
+    assert row.cells["t2i_r1"].sd == 0.0
+    assert "Ours: mean ± sample standard deviation over 3 seeds." in table.caption
+
+
+def test_the_best_of_each_column_is_marked_and_ties_all_are(models, build):
+    # R@1 ties as printed (41.2), R@10 does not, and of Med r the lowest wins.
+    models.add("a", (41.24, 76, 86, 2, 5), (30, 66, 80, 3, 9))
+    models.add("b", (41.16, 76, 88, 1, 5), (30, 66, 79, 3, 9))
+    table = build(RowSpec("2.2", "a", "5x1K"), RowSpec("1.7", "b", "5x1K"), RowSpec("2.3", "c", "5x1K"))
+    best = cells(table, "ours_best")
+    assert best["2.2"] == [True, False, False, True, True, True]
+    assert best["1.7"] == [True, True, True, True, False, True]
+    assert best["2.3"] == [False] * 6, "a missing cell is never the best"
+    # Printed, rows 2.2 / 1.7 / 2.3: R@1 43.1 / 49.0 / 46.8, R@10 87.1 / 88.4 / 89.0, Med r 2.0 / 1.8 / 1.8,
+    # then image retrieval 32.5 / 37.1 / 34.2, 82.1 / 83.8 / 83.6, 3.0 / 2.0 / 2.6.
+    assert cells(table, "paper_best") == {
+        "2.2": [False] * 6,
+        "1.7": [True, False, True, True, True, True],
+        "2.3": [False, True, True, False, False, False],
+    }
+
+
+def test_the_best_is_sought_within_a_group(build):
+    groups = (GroupSpec("1K", (RowSpec("1.11"),)), GroupSpec("5K", (RowSpec("1.13"), RowSpec("1.14"))))
+    best = cells(build(TableSpec("table1", "T", "C.", "coco", COLUMNS, groups)), "paper_best")
+    assert best == {"1.11": [True] * 6, "1.13": [False] * 6, "1.14": [True] * 6}
+
+
+def test_missing_cells_of_quoted_rows_stay_missing_and_unmarked(build):
+    (row,) = build(RowSpec("1.5"), table="table1").rows
+    assert (row.status, row.facts["citation"]) == ("quoted", "Eisenschtat & Wolf (2016)")
+    assert [row.cells[name].paper for name in ("i2t_r1", "i2t_r10")] == [55.8, None]
+    assert [row.cells[name].paper_best for name in ("i2t_r1", "i2t_r10")] == [True, False]
+
+
+def test_labels_follow_the_paper(build):
+    numbers = ("1.4", "1.6", "1.7", "1.9", "1.11")
+    rows = list(build(*map(RowSpec, numbers), table="table1").rows)
+    assert [row.facts["label"] for row in rows] == [
+        "sm-LSTM", "VSE++", "VSE++", "VSE++ (fine-tuned)", "VSE++ (ResNet152, fine-tuned)",
+    ]  # fmt: skip
+    assert [row.facts["trainset_label"] for row in rows] == ["?", "1C (1 fold)", "RC", "RC+rV", "RC+rV"]
+
+
+def test_the_printed_slip_of_row_1_3_is_quoted_and_marked_at_its_cell(build):
+    table = build(RowSpec("1.3"), table="table1")
+    (row,) = table.rows
+    assert (row.cells["i2t_r10"].paper, row.cells["i2t_r10"].mark, row.mark) == (69.4, "a", "")
+    ((mark, text),) = table.notes
+    assert mark == "a" and text.startswith("[sic]")
+
+
+def test_the_group_says_which_test_images_were_used(models, build):
+    models.add("a", protocol="1K", n_images=100)
+    models.add("b")
+    rows = [RowSpec("1.6", "a", "1K"), RowSpec("2.2", "b", "5x1K"), RowSpec("1.7", "b", "5x1K")]
+    (group,) = build(*rows).groups
+    assert group.measured_on == "mean of 5 folds of 100 test images; row 1.6: first 100 test images"
+    (group,) = build(RowSpec("1.6")).groups
+    assert group.measured_on == ""
+
+
+def test_every_group_of_the_paper_is_compared_under_comparable_protocols(report, build):
+    for table in report().tables:
+        for group in build(table).groups:
+            protocols = {row.facts["protocol"] for row in group.rows}
+            assert (protocols == {"5K"}) == group.heading.startswith("5K")
+
+
+@pytest.mark.parametrize(
+    "row, table, message",
+    [
+        (RowSpec("2.2", "a", "1K"), "table2", r"table2, row 2\.2.*1K.*5x1K"),
+        (RowSpec("1.2", "a", "5x1K"), "table1", r"row 1\.2: it is quoted"),
+        (RowSpec("1.2", released="a"), "table1", r"row 1\.2: it is quoted"),
+        (RowSpec("2.9"), "table2", r"table2: row 2\.9 is not in published"),
+        (RowSpec("2.2", released="a"), "table2", "no protocol 5x1K"),
+    ],
+)
+def test_rows_that_cannot_be_filled_so_are_refused(models, build, row, table, message):
+    models.add("a", protocol="1K")
+    with pytest.raises(VseppError, match=message):
+        build(row, table=table)
+
+
+def test_a_published_cell_that_is_no_number_is_named(context, published):
+    changed = {**published, ("table2", "2.2"): {**published["table2", "2.2"], "t2i_r1": "32,5"}}
+    with pytest.raises(VseppError, match=r"row 2\.2: t2i_r1 is '32,5', expected a number"):
+        build_table(spec(RowSpec("2.2")), context, changed, {})
+
+
+def test_flat_rows_give_every_number_unrounded(models, build, context):
+    models.add("a", (40 + 1 / 7, *I2T[1:]), (100 / 3, *T2I[1:]))
+    models.add("a", I2T, (100 / 3, *T2I[1:]), seed=1)
+    table = build(RowSpec("2.2", "a", "5x1K"), RowSpec("1.7"), RowSpec("1.9"))
+    rows = {row["row"]: row for row in flat_rows(table, context)}
+    cell = next(table.rows).cells["i2t_r1"]
+    assert list(rows) == ["2.2", "1.7", "1.9"]
+    assert (rows["2.2"]["ours_i2t_r1"], rows["2.2"]["sd_i2t_r1"]) == (cell.ours, cell.sd)
+    assert (rows["2.2"]["ours_t2i_r1"], rows["2.2"]["paper_i2t_r1"]) == (100 / 3, 43.1)
+    assert [row["n_seeds"] for row in rows.values()] == [2, 0, 0]
+    assert [row["status"] for row in rows.values()] == ["run", "not run", "not run"]
+    assert [row["ours_i2t_r1"] is None for row in rows.values()] == [False, True, True]
+    assert [row["ours_dataset"] for row in rows.values()] == ["scenes A", "", ""]
+
+
+def test_rows_with_uncommitted_code_behind_them_are_marked_and_explained(models, build, context):
+    models.add("a")
+    models.add("b")
+    models.add("b", seed=1, trained=DIRTY)
+    models.add("c", git=DIRTY, trained=DIRTY)
+    rows = [
+        RowSpec("2.2", "a", "5x1K"),
+        RowSpec("1.7", "b", "5x1K"),
+        RowSpec("2.3", "a", "5x1K", "c"),
+        RowSpec("1.8"),
+    ]
+    table = build(*rows)
+    assert [row.dirty_mark for row in table.rows] == ["", "†", "†", ""]
+    flat = flat_rows(table, context)
+    assert [row["ours_uncommitted"] for row in flat] == ["", "train", "", ""]
+    assert [row["released_uncommitted"] for row in flat] == ["", "", "train evaluate", ""]
+    (note,) = [text for mark, text in table.notes if mark == "†"]
+    assert "uncommitted changes of code or parameters (train and evaluate)" in note
+    assert not any(mark == "†" for mark, _ in build(rows[0]).notes)
+
+
+def test_released_numbers_stand_beside_ours_and_take_no_part_in_the_rest(models, build, context):
+    models.add("a")
+    models.add("released", (99 + 1 / 7, 99, 99, 1, 2), (99, 99, 99, 1, 2), history=())
+    rows = [RowSpec("2.2", "a", "5x1K", "released"), RowSpec("1.7", "b", "5x1K", "released"), RowSpec("2.3")]
+    table, plain = build(*rows), build(*[RowSpec(row.row, row.run, row.protocol) for row in rows])
+    assert cells(table, "released")["2.2"] == [99 + 1 / 7, 99.0, 1.0, 99.0, 99.0, 1.0]
+    assert cells(table, "released")["1.7"] == cells(table, "released")["2.2"]
+    assert cells(table, "released")["2.3"] == [None] * 6
+    for attribute in ("ours", "sd", "ours_best", "paper_best"):
+        assert cells(table, attribute) == cells(plain, attribute)
+    assert [row.status for row in table.rows] == ["run", "not run", "not run"]
+    assert table.caption == plain.caption
+    assert [row["released_i2t_r1"] for row in flat_rows(table, context)] == [99 + 1 / 7, 99 + 1 / 7, None]
+
+
+def test_released_numbers_of_other_test_images_are_refused(models, build):
+    models.add("a")
+    models.add("r", n_images=1000, history=())
+    with pytest.raises(VseppError, match=r"r/seed-0/metrics\.json, 5x1K: n_images is 1000, but 500 in .*/a/"):
+        build(RowSpec("2.2", "a", "5x1K", "r"))
+
+
+def test_a_row_of_ones_own_shows_our_numbers_alone_beside_published_ones_of_any_table(models, build, context):
+    models.add("mine", (60, *I2T[1:]))
+    rows = [
+        RowSpec("1.9"),
+        RowSpec("mine", "mine", "5x1K", own=OWN),
+        RowSpec("x", "x", "1K", own={**OWN, "label": "My x"}),
+    ]
+    table = build(*rows, table="margins")
+    assert [row.facts["label"] for row in table.rows] == [
+        "VSE++ (fine-tuned)",
+        "VSE++ (vit, fine-tuned)",
+        "My x",
+    ]
+    assert cells(table, "paper")["mine"] == [None] * 6
+    assert cells(table, "ours")["mine"][0] == 60
+    assert cells(table, "ours_best")["mine"] == [True] * 6
+    assert [row.status for row in table.rows] == ["not run", "run", "not run"]
+    assert (
+        "Our rows use scenes A in place of MS-COCO and vgg_mini in place of VGG19. Not run: 2 of 3"
+        in table.caption
+    )
+    flat = flat_rows(table, context)
+    assert [row["table"] for row in flat] == ["margins"] * 3
+    assert [row["kind"] for row in flat] == ["trained", "own", "own"]
+    assert [row["row"] for row in flat] == ["1.9", "mine", "x"]

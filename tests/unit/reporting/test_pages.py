@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from statistics import stdev
+
+import pytest
+from reported import DIRTY, I2T, T2I, Models, seal
+
+from vsepp import spec as specs
+from vsepp.errors import VseppError
+from vsepp.reporting import pages
+from vsepp.reporting.pages import TEMPLATES, write_entry, write_report
+from vsepp.reporting.specs import GroupSpec, ReportSpec, RowSpec
+
+OWN = {"system": "Mine", "encoder": "vgg", "finetuned": "no", "dataset": "coco", "trainset": "RC"}
+
+
+class Page(HTMLParser):
+    """Tables by id with the text of their cells row by row, links, ids, and tags that were left open or load something."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tables, self.links, self.open, self.ids, self.loaded, self.row = {}, [], [], [], [], None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        if tag not in ("meta", "br", "img", "link"):
+            self.open.append(tag)
+        self.ids += [attrs["id"]] if "id" in attrs else []
+        self.links += [attrs["href"]] if tag == "a" else []
+        self.loaded += [tag] if attrs.get("src") or tag in ("script", "link") else []
+        if tag == "table":
+            self.rows = self.tables.setdefault(attrs["id"], [])
+        if "data-row" in attrs:
+            self.row = []
+            self.rows.append((attrs["data-row"], self.row))
+        if tag == "td" and self.row is not None:
+            self.row.append([])
+
+    def handle_startendtag(self, tag, attrs):
+        self.ids += [value for name, value in attrs if name == "id"]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+        self.row = None if tag == "tr" else self.row
+
+    def handle_data(self, data):
+        if self.row:
+            self.row[-1] += data.split()
+
+
+@pytest.fixture(scope="module")
+def full(report, tmp_path_factory):
+    """Rows 2.2 (two seeds), 1.7 (code that no commit holds) and one of one's own were run; 2.2 and 2.4 have checkpoints."""
+    models = Models(tmp_path_factory.mktemp("results"))
+    models.add("vse0", (50.26, *I2T[1:]))
+    models.add("vse0", (50.26, *I2T[1:]), (32.0, *T2I[1:]), seed=2)
+    models.add("vsepp", (55, *I2T[1:]), trained=DIRTY)
+    models.add("mine", (60, *I2T[1:]))
+    models.add("released", (71.26, *I2T[1:]), (61, *T2I[1:]), history=())
+    models.add("flickr-vse0-rc", protocol="1K")
+    feeds = {
+        "2.2": ("vse0", "5x1K", "released"),
+        "1.7": ("vsepp", "5x1K"),
+        "2.4": ("none", "5x1K", "released"),
+    }
+    made = report(feeds, models.all)
+    rows = (
+        RowSpec("mine", "mine", "5x1K", own=OWN),
+        RowSpec("later", "later", "1K", own={**OWN, "label": "My_1 & 50 %"}),
+    )
+    table = replace(
+        made.tables[0], id="margins", title="Margins", groups=(GroupSpec("", rows),), trainset=False
+    )
+    return replace(made, tables=(*made.tables, table))
+
+
+@pytest.fixture(scope="module")
+def folder(full, tmp_path_factory):
+    """Where the full report was written."""
+    path = tmp_path_factory.mktemp("report")
+    write_report(full, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return Page((folder / "index.html").read_text(encoding="utf-8"))
+
+
+def row_of(text, start):
+    """Lines of a tabular from the one that starts so."""
+    lines = [line.strip() for line in text.splitlines()]
+    return lines[next(k for k, line in enumerate(lines) if line.startswith(start)) :]
+
+
+def test_a_spec_survives_json_and_names_what_it_reads(full):
+    assert specs.from_json(ReportSpec, specs.to_json(full)) == full
+    assert [role for role in full.inputs if "vse0/seed-0" in role] == [
+        "evaluation/vse0/seed-0",
+        "history/vse0/seed-0",
+    ]
+    assert "history/released/seed-0" not in full.inputs
+
+
+def test_the_page_holds_every_row_of_every_table_in_order(full, page):
+    assert page.open == []
+    for table in full.tables:
+        expected = [row.row for group in table.groups for row in group.rows]
+        assert [number for number, _ in page.tables[table.id]] == expected
+        assert {len(cells) for _, cells in page.tables[table.id]} == {8 + 2 + table.trainset}
+    rows = dict(page.tables["table2"])
+    assert rows["2.2"][:4] == [["2.2"], ["VSE0", "RC"], ["RC"], ["50.3", "±", "0.0", "43.1", "71.3"]]
+    assert rows["1.7"][3] == ["55.0", "49.0"]
+    assert rows["2.4"][3] == ["50.1", "71.3"], "a checkpoint of a run that was not made"
+    assert "run" in rows["2.4"][1] and "run" in rows["2.1"][1]
+    own = dict(page.tables["margins"])
+    assert own["mine"][:3] == [[], ["Mine"], ["60.0"]]
+    assert own["later"][:3] == [[], ["My_1", "&", "50", "%", "not", "run"], []]
+
+
+def test_the_page_loads_nothing_and_its_links_lead_to_all_files(folder, page):
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    assert page.loaded == []
+    assert not re.search(r"url\(\s*['\"]?http|@import", text)
+    assert len(page.ids) == len(set(page.ids)), "ids of the inlined figures must not collide"
+    assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
+    linked = {link for link in page.links if not link.startswith("#")}
+    assert linked == {path.relative_to(folder).as_posix() for path in folder.glob("[tf]*s/*")}
+
+
+def test_pages_say_whose_numbers_these_are_and_where_parts_come_from(full, folder, context):
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    captions = re.findall(r'<p class="caption">(.*?)</p>', text, flags=re.DOTALL)
+    assert sum(context.data_note in caption for caption in captions) == len(full.tables) + len(full.figures)
+    for table in full.tables:
+        for suffix in ("html", "tex"):
+            assert context.data_note in (folder / f"tables/{table.id}.{suffix}").read_text(encoding="utf-8")
+    assert (folder / "tables/tables.tex").read_text(encoding="utf-8").count(context.data_note) == 5
+    assert "<footer>Faghri et al., VSE++. The grey numbers" in text
+    assert "<dt>Loss max_of_hinges</dt><dd>Faghri et al. (2018), Eq. 6</dd>" in text
+    key = "released: the authors’ own checkpoint, evaluated here"
+    found = {
+        table.id: (folder / f"tables/{table.id}.html").read_text(encoding="utf-8") for table in full.tables
+    }
+    assert [name for name, html in found.items() if key in html] == ["table2"]
+    assert [name for name, html in found.items() if "printed in the paper" not in html] == ["margins"]
+
+
+def test_a_report_in_which_nothing_was_run_still_renders(report, own_data, folder, tmp_path):
+    write_report(replace(report(), context=own_data, sources=()), tmp_path)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    for table in ("table2", "table3", "table4"):
+        for _, cells in Page(text).tables[table]:
+            assert (cells[1][-2:] == ["not", "run"]) != ("(20" in " ".join(cells[1]))
+    assert not any(word in text for word in ("in place of", 'class="whose"', 'id="sources"', "†"))
+    assert "{not run}" in (tmp_path / "tables/table4.tex").read_text(encoding="utf-8")
+
+
+def test_the_same_report_gives_the_same_bytes(full, folder, tmp_path):
+    assert str(tmp_path / "index.html") in write_report(full, tmp_path)
+    written = sorted(path.relative_to(folder) for path in folder.rglob("*.*") if path.name != "headline.txt")
+    assert len(written) == 1 + 3 * len(full.tables) + 1 + 3 * len(full.figures) + 5 + 5
+    for file in written:
+        assert (folder / file).read_bytes() == (tmp_path / file).read_bytes(), file
+
+
+def test_tabulars_hold_what_the_page_holds(folder):
+    html = (folder / "tables/table2.html").read_text(encoding="utf-8")
+    row = html[html.index('data-row="1.7"') :]
+    row = row[: row.index("</tr>")]
+    assert "<b>55.0</b>" in row
+    assert "<b>49.0</b>" not in row and "<b>64.6</b>" in html, "the paper's best is in row 1.11"
+    text = (folder / "tables/table2.tex").read_text(encoding="utf-8")
+    assert r"\textbf{55.0}" in text
+    lines = row_of(text, "2.2 & VSE0")
+    assert r"ours & 50.3 & {\scriptsize$\pm$0.0}" in lines[0]
+    assert lines[1].startswith("& & & paper & 43.1")
+    assert lines[2].startswith("& & & released & 71.3 & & 76.0")
+    lines = row_of(text, "2.4 & VSE0")
+    assert lines[0].endswith(r"ours & \multicolumn{16}{c}{not run} \\")
+    assert lines[2].startswith("& & & released & 71.3")
+    assert sum("released &" in line for line in text.splitlines()) == 2
+    lines = row_of((folder / "tables/margins.tex").read_text(encoding="utf-8"), "& Mine & ours &")
+    assert r"\textbf{60.0} & \textbf{76.0}" in lines[0]
+    assert lines[2] == r"& My\_1 \& 50 \% & ours & \multicolumn{8}{c}{not run} \\"
+    assert lines[3] == r"\bottomrule"
+    with (folder / "tables/table2.csv").open(newline="", encoding="utf-8") as stream:
+        found = {row["row"]: row for row in csv.DictReader(stream)}
+    assert [found["2.2"][f"{source}_i2t_r1"] for source in ("ours", "paper", "released")] == [
+        "50.26",
+        "43.1",
+        "71.26",
+    ]
+    assert found["2.1"]["ours_fold_size"] == found["2.1"]["ours_i2t_r1"] == ""
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_the_tables_compile(folder, tmp_path):
+    shutil.copytree(folder / "tables", tmp_path / "tables")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "tables.tex"]
+    done = subprocess.run(
+        command, cwd=tmp_path / "tables", capture_output=True, text=True, errors="replace", timeout=120
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "Overfull" not in done.stdout
+    assert "Output written on tables.pdf (5 pages" in done.stdout
+
+
+def test_text_is_escaped_in_html_and_latex(report, context, tmp_path):
+    spec = report()
+    rude = replace(context, data_note="<script> & 50 % of my_data")
+    write_report(replace(spec, context=rude, tables=spec.tables[:1], figures=()), tmp_path)
+    assert "&lt;script&gt; &amp; 50 % of my_data" in (tmp_path / "index.html").read_text(encoding="utf-8")
+    tex = (tmp_path / "tables/table1.tex").read_text(encoding="utf-8")
+    assert r"\textless{}script\textgreater{} \& 50 \% of my\_data" in tex
+
+
+@pytest.mark.parametrize(
+    "name, call", [("table.tex.j2", "<<nothing>>"), ("table_page.html.j2", "{{ nothing }}")]
+)
+def test_a_template_that_asks_for_an_unknown_value_fails(report, tmp_path, monkeypatch, name, call):
+    monkeypatch.setattr(pages, "TEMPLATES", shutil.copytree(TEMPLATES, tmp_path / "templates"))
+    (tmp_path / "templates" / name).write_text(f"{call}\n", encoding="utf-8")
+    with pytest.raises(VseppError, match=rf"template {re.escape(name)}.*nothing"):
+        write_report(report(), tmp_path)
+
+
+def test_templates_know_no_preset_and_no_paper():
+    for template in TEMPLATES.iterdir():
+        text = template.read_text(encoding="utf-8")
+        assert not re.search(r"preset\s*(==|!=|in)|mini\b|flickr8k|VSE|Faghri", text), template
+
+
+def test_numbers_of_uncommitted_code_are_marked_wherever_they_stand(folder, page):
+    text = (folder / "index.html").read_text(encoding="utf-8")
+    numbers = {table: {row: cells[0] for row, cells in rows} for table, rows in page.tables.items()}
+    assert numbers["table1"]["1.7"] == numbers["table2"]["1.7"] == ["1.7", "†"]
+    assert numbers["table2"]["2.2"] == ["2.2"]
+    note = "made in part with uncommitted changes of code or parameters (train)"
+    assert text.count(f"<li><sup>†</sup> {note}") == 2
+    assert "rows 2.2 and 1.7†" in text
+    assert "<dt>Trained by</dt><dd>3 runs at abc; 1 run at abc + uncommitted changes</dd>" in text
+    assert r"1.7$^{\dag{}}$ &" in (folder / "tables/table2.tex").read_text(encoding="utf-8")
+    assert (folder / "tables/tables.tex").read_text(encoding="utf-8").count(rf"$^{{\dag{{}}}}$ {note}") == 2
+    assert "1 row is marked †" in (folder / "headline.txt").read_text(encoding="utf-8")
+
+
+# Numbers for `dvc metrics` and `dvc plots`.
+
+
+def test_models_are_exported_as_means_and_curves_and_those_of_an_earlier_plan_are_deleted(
+    full, folder, tmp_path
+):
+    found = json.loads((folder / "metrics/vse0.json").read_text())["5x1K"]
+    sums = [50.26 + sum(I2T[1:3]) + first + sum(T2I[1:3]) for first in (30, 32)]
+    assert found == {
+        "i2t_r1": 50.26, "i2t_r10": 86, "t2i_r1": 31, "t2i_r10": 80, "rsum": sum(sums) / 2, "rsum_sd": stdev(sums),
+    }  # fmt: skip
+    curves = {path.name: path.read_text() for path in (folder / "curves").iterdir()}
+    assert set(curves) == {
+        f"{name}.csv"
+        for name in ("vse0-seed-0", "vse0-seed-2", "vsepp-seed-0", "mine-seed-0", "flickr-vse0-rc-seed-0")
+    }
+    assert curves["mine-seed-0.csv"].splitlines()[0] == "epoch,loss,i2t_r1,t2i_r1"
+    write_report(replace(full, tables=full.tables[:1], figures=()), tmp_path)
+    write_report(replace(full, tables=full.tables[:1], figures=(), models=full.models[:1]), tmp_path)
+    left = {
+        path.relative_to(tmp_path).as_posix()
+        for name in ("metrics", "curves")
+        for path in (tmp_path / name).iterdir()
+    }
+    assert left == {"metrics/vse0.json", "curves/vse0-seed-0.csv"}
+
+
+# The page that opens a preset's reports.
+
+
+def test_the_entry_page_opens_the_default_variants_report_or_lists_those_of_several_papers(report, tmp_path):
+    def made(variant, paper):
+        folder = tmp_path / "mini" / variant / paper
+        folder.mkdir(parents=True)
+        seal(folder, "report", DIRTY, {}, spec=specs.to_dict(report()))
+
+    entry = tmp_path / "mini/index.html"
+    made("code", "vsepp")
+    write_entry(tmp_path / "mini")
+    assert not entry.exists()
+    made("paper", "vsepp")
+    write_entry(tmp_path / "mini")
+    assert Page(entry.read_text()).links == ["paper/vsepp/index.html"]
+    assert 'content="0; url=paper/vsepp/index.html"' in entry.read_text()
+    made("paper", "goal")
+    write_entry(tmp_path / "mini")
+    assert Page(entry.read_text()).links == ["paper/goal/index.html", "paper/vsepp/index.html"]
+    assert "VSE++ on the embedded corpus</a>: VSE++: Improving" in entry.read_text()
+    assert "refresh" not in entry.read_text()

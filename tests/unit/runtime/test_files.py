@@ -1,0 +1,41 @@
+import subprocess
+import sys
+
+import pytest
+
+from vsepp.runtime.files import whole_file, write_text
+
+WRITER = """
+import sys
+from pathlib import Path
+from vsepp.runtime.files import whole_file
+
+path, content = Path(sys.argv[1]), sys.argv[2].encode()
+for _ in range(200):
+    with whole_file(path) as partial, partial.open("wb") as stream:
+        for _ in range(10):
+            stream.write(content * 100)
+            stream.flush()
+"""
+
+
+def test_a_file_that_two_processes_write_again_and_again_is_never_mixed(tmp_path):
+    path = tmp_path / "file"
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, path, letter]) for letter in "ab"]
+    seen = set()
+    while any(writer.poll() is None for writer in writers):
+        if path.exists():
+            seen.add(path.read_bytes())
+    seen.add(path.read_bytes())
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert seen <= {b"a" * 1000, b"b" * 1000}
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
+    write_text(tmp_path / "folder/file", "old")
+    with pytest.raises(ZeroDivisionError), whole_file(tmp_path / "folder/file") as partial:
+        partial.write_text("half")
+        raise ZeroDivisionError
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["file"]
+    assert (tmp_path / "folder/file").read_text() == "old"

@@ -1,0 +1,195 @@
+"""Fill the templates: tables as CSV, HTML and LaTeX, one page that holds everything, and one that leads to it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
+from markupsafe import Markup
+
+from vsepp.errors import VseppError
+from vsepp.provenance.manifest import MANIFEST, git_state, read_manifest, write_text
+from vsepp.reporting import filters, summary
+from vsepp.reporting.figures import inline_svg, write_figure
+from vsepp.reporting.records import Record, Records, read_published, read_records
+from vsepp.reporting.specs import DIRECTIONS, ReportSpec
+from vsepp.reporting.tables import Table, build_table, flat_rows
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "reports" / "templates"
+DEFAULT_VARIANT = "paper"
+"""The variant whose pages open a preset's reports."""
+# Of the templates of LaTeX: delimiters that LaTeX does not use.
+_LATEX = {
+    "block_start_string": "<%",
+    "block_end_string": "%>",
+    "variable_start_string": "<<",
+    "variable_end_string": ">>",
+    "comment_start_string": "<#",
+    "comment_end_string": "#>",
+}
+_FILTERS = ("number", "deviation", "metric_name", "numbered", "commit", "tex_value", "tex_sd")
+_EXPORTED = ("i2t_r1", "i2t_r10", "t2i_r1", "t2i_r10", "rsum")
+
+
+def write_report(spec: ReportSpec, folder: Path) -> str:
+    """Build and write everything of one report.
+
+    Parameters
+    ----------
+    spec
+        Tables, figures and the models behind them.
+    folder
+        Gets `index.html`, `headline.txt`, `tables/`, `figures/`, `metrics/` and `curves/`.
+
+    Returns
+    -------
+    str
+        The headline: where the page is and R@1 both ways.
+    """
+    context = spec.context
+    published, records = read_published(Path(spec.published)), read_records(spec.models)
+    tables = [build_table(table, context, published, records) for table in spec.tables]
+    shared = {"context": context, "directions": DIRECTIONS, "git": dict(git_state())}
+    for table in tables:
+        _write_table(table, shared, folder / "tables")
+    # A document of all tables, which reads the tabulars beside it.
+    write_text(folder / "tables" / "tables.tex", _render("tables.tex.j2", tables=tables, **shared))
+    figures = []
+    for figure in spec.figures:
+        caption = write_figure(figure, context, records, folder / "figures")
+        svg = (folder / "figures" / f"{figure.id}.svg").read_text(encoding="utf-8")
+        figures.append(
+            (figure, caption, Markup(inline_svg(svg, figure.id, filters.numbered(figure.id) or figure.title)))
+        )
+    _write_exports(records, folder)
+    page = _render(
+        "index.html.j2",
+        tables=[(table, _layout(table)) for table in tables],
+        figures=figures,
+        pairs=[
+            (pair, summary.describe_setting(pair[-1], context))
+            for pair in summary.best_pairs(tables, context.paper.compare)
+        ],
+        provenance=summary.provenance(context, records, shared["git"]),
+        sources=spec.sources,
+        **shared,
+    )
+    write_text(folder / "index.html", page)
+    headline = summary.headline(tables, context, folder / "index.html")
+    write_text(folder / "headline.txt", headline + "\n")
+    return headline
+
+
+def _write_table(table: Table, shared: Mapping[str, Any], folder: Path) -> None:
+    r"""Write `<id>.csv` (unrounded), `<id>.html` (a page) and `<id>.tex` (a tabular to `\input`)."""
+    text, rows = io.StringIO(), flat_rows(table, shared["context"])
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(folder / f"{table.spec.id}.csv", text.getvalue())
+    values = {"table": table, "layout": _layout(table), **shared}
+    write_text(folder / f"{table.spec.id}.html", _render("table_page.html.j2", **values))
+    write_text(folder / f"{table.spec.id}.tex", _render("table.tex.j2", **values))
+
+
+def _layout(table: Table) -> dict[str, Any]:
+    """Where a table's columns lie; templates do no arithmetic."""
+    columns, numbers = len(table.spec.columns), len(table.spec.cells)
+    labels = 4 if table.spec.trainset else 3
+    seeds = any(len(row.ours) > 1 for row in table.rows)
+    # A deviation has a column of its own, so that the values above and below it stay aligned.
+    span = columns * (2 if seeds else 1)
+    starts = [labels + place * span + 1 for place in range(len(DIRECTIONS))]
+    return {
+        "seeds": seeds,
+        "released": any(row.released for row in table.rows),
+        "published": any(row.facts["kind"] != "own" for row in table.rows),
+        "width": labels - 1 + numbers,
+        # The tabular has one column more, which says ours or the paper's.
+        "width_tex": labels + span * len(DIRECTIONS),
+        "labels": labels,
+        "numbers": span * len(DIRECTIONS),
+        "span": span,
+        "tex_columns": filters.Tex("@{}" + "l" * labels + (r"r@{\,}l" if seeds else "r") * numbers + "@{}"),
+        "rules": [(start, start + span - 1) for start in starts],
+        "first": [f"{direction}_{table.spec.columns[0]}" for direction in DIRECTIONS],
+    }
+
+
+def _write_exports(records: Records, folder: Path) -> None:
+    """Write `metrics/<model>.json` and `curves/<run>-seed-<seed>.csv`, for `dvc metrics`, `dvc plots` and others' tools.
+
+    The metrics are `<protocol>: {i2t_r1, i2t_r10, t2i_r1, t2i_r10, rsum}`, recalls in per cent, means over the seeds;
+    with several seeds the sample standard deviation of rsum is `rsum_sd`. Files of models that are not given are deleted:
+    `dvc metrics` and `dvc plots` show all that lies there.
+    """
+    texts = {}
+    for model, seeds in records.items():
+        exported = {protocol: _exported(seeds, protocol) for protocol in seeds[0].metrics}
+        texts[folder / "metrics" / f"{model}.json"] = json.dumps(exported, indent=1) + "\n"
+        for record in seeds:
+            if record.spec.trained:
+                history = Path(record.spec.run) / "history.csv"
+                curve = folder / "curves" / f"{model}-seed-{record.spec.seed}.csv"
+                texts[curve] = history.read_text(encoding="utf-8")
+    for name in ("metrics", "curves"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for path in (folder / name).iterdir():
+            if path not in texts:
+                path.unlink()
+    for path, text in texts.items():
+        write_text(path, text)
+
+
+def _exported(seeds: Sequence[Record], protocol: str) -> dict[str, float]:
+    metrics = [record.metrics[protocol] for record in seeds]
+    values = {name: mean(one[name] for one in metrics) for name in _EXPORTED}
+    return values if len(seeds) == 1 else {**values, "rsum_sd": stdev(one["rsum"] for one in metrics)}
+
+
+def write_entry(reports: Path) -> None:
+    """Write the page that opens a preset's reports: it leads to that of the default variant, or lists those of several papers.
+
+    Parameters
+    ----------
+    reports
+        `reports/<preset>`, with `<variant>/<paper>/index.html`. Where the default variant has none, nothing is written.
+    """
+    pages = []
+    for manifest in sorted(reports.glob(f"{DEFAULT_VARIANT}/*/{MANIFEST}")):
+        spec = read_manifest(manifest)["spec"]
+        link = manifest.with_name("index.html").relative_to(reports).as_posix()
+        pages.append((link, spec["context"]["title"], spec["context"]["paper"]["title"]))
+    if pages:
+        write_text(reports / "index.html", _render("entry.html.j2", preset=reports.name, pages=pages))
+
+
+def _render(name: str, **values: Any) -> str:
+    """Fill a template. In those of LaTeX whatever is printed gets escaped, unless it is `Tex` already."""
+    latex = name.endswith(".tex.j2")
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=not latex,
+        finalize=_escaped if latex else None,
+        **(_LATEX if latex else {}),
+    )
+    environment.filters |= {key: getattr(filters, key) for key in _FILTERS}
+    try:
+        return environment.get_template(name).render(values).rstrip() + "\n"
+    except UndefinedError as error:
+        raise VseppError(
+            f"template {name}: {error}; it uses a value that the report does not have"
+        ) from error
+
+
+def _escaped(value: Any) -> Any:
+    return value if isinstance(value, StrictUndefined) else filters.tex(value)
