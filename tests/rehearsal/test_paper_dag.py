@@ -97,7 +97,7 @@ def test_every_run_of_the_paper_was_trained_and_evaluated(paper):
         assert all(float(epoch["loss"]) > 0 for epoch in epochs)
         run = history.parent.parent.name
         metrics = json.loads((results / "metrics" / run / "seed-0/metrics.json").read_text())
-        assert all(0 <= found["image_to_text"]["r10"] <= 100 for found in metrics.values())
+        assert all(0 <= found["i2t"]["r10"] <= 100 for found in metrics.values())
 
 
 def test_every_trained_row_is_filled(paper):

@@ -77,7 +77,7 @@ def test_published_features_train_and_a_released_checkpoint_stands_beside_our_ru
     with (tiny.folder / "reports/mini/authors/tables/table3.csv").open() as stream:
         rows = {row["row"]: row for row in csv.DictReader(stream)}
     metrics = json.loads((results / "metrics/flickr-released-vsepp/seed-0/metrics.json").read_text())
-    assert float(rows["3.10"]["released_i2t_r1"]) == metrics["1K"]["image_to_text"]["r1"]
+    assert float(rows["3.10"]["released_i2t_r1"]) == metrics["1K"]["i2t"]["r1"]
     assert rows["3.10"]["ours_i2t_r1"] and not rows["3.8"]["released_i2t_r1"]
     page = (tiny.folder / "reports/mini/authors/index.html").read_text()
     assert "released" in page

@@ -82,8 +82,8 @@ def test_a_second_run_has_nothing_to_do(mini):
 def test_vsepp_on_random_crops_is_neither_trivial_nor_hopeless(mini):
     for run, protocol in (("coco-vsepp-rc", "5x1K"), ("flickr-vsepp-rc", "1K")):
         found = metrics(mini, run)[protocol]
-        assert 15 <= found["image_to_text"]["r1"] <= 85
-        assert 15 <= found["text_to_image"]["r1"] <= 85
+        assert 15 <= found["i2t"]["r1"] <= 85
+        assert 15 <= found["t2i"]["r1"] <= 85
 
 
 def test_fine_tuning_has_something_to_gain(mini):

@@ -307,8 +307,8 @@ def _scores(metrics: Path, run: Path) -> list[dict[str, Any]]:
     return [
         {
             "protocol": protocol,
-            "i2t_r1": values["image_to_text"]["r1"],
-            "t2i_r1": values["text_to_image"]["r1"],
+            "i2t_r1": values["i2t"]["r1"],
+            "t2i_r1": values["t2i"]["r1"],
             "rsum": values["rsum"],
         }
         for protocol, values in content.items()

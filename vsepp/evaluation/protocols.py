@@ -109,8 +109,8 @@ def save(evaluations: Sequence[Evaluation], folder: Path) -> None:
     write_text(folder / "metrics.json", json.dumps(metrics, indent=1) + "\n")
     ranks: dict[str, np.ndarray] = {}
     for evaluation in evaluations:
-        ranks[f"{evaluation.protocol}_image_to_text"] = evaluation.ranks.i2t
-        ranks[f"{evaluation.protocol}_text_to_image"] = evaluation.ranks.t2i
+        ranks[f"{evaluation.protocol}_i2t"] = evaluation.ranks.i2t
+        ranks[f"{evaluation.protocol}_t2i"] = evaluation.ranks.t2i
         ranks[f"{evaluation.protocol}_caption_rows"] = evaluation.caption_rows
     write_arrays(folder / "ranks.npz", **ranks)
 

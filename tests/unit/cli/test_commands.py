@@ -45,9 +45,9 @@ def test_metrics_and_ranks_are_published_with_a_manifest(embeddings, tmp_path):
         == 0
     )
     metrics = json.loads((out / "metrics.json").read_text())
-    assert metrics["1K"]["image_to_text"]["r1"] == 100.0
+    assert metrics["1K"]["i2t"]["r1"] == 100.0
     assert metrics["1K"]["n_images"] == 20
-    assert np.load(out / "ranks.npz")["1K_text_to_image"].tolist() == [0.0] * 40
+    assert np.load(out / "ranks.npz")["1K_t2i"].tolist() == [0.0] * 40
     assert set(json.loads((out / "manifest.json").read_text())["outputs"]) == {"metrics.json", "ranks.npz"}
 
 

@@ -32,7 +32,7 @@ def train(run, weights, dirty=False, ancestors=None):
 def evaluate(run, rsum):
     folder = RUNS.parent / "metrics" / run / "seed-0"
     folder.mkdir(parents=True, exist_ok=True)
-    values = {"image_to_text": {"r1": 40.0}, "text_to_image": {"r1": 30.0}, "rsum": rsum}
+    values = {"i2t": {"r1": 40.0}, "t2i": {"r1": 30.0}, "rsum": rsum}
     (folder / "metrics.json").write_text(json.dumps({"1K": values, "5K": values}))
     inputs = {"run": artefact_digest(RUNS / run / "seed-0")}
     write_manifest(folder, {"inputs": inputs, "outputs": {"metrics.json": "digest"}})

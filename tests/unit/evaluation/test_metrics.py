@@ -44,8 +44,8 @@ def test_rsum_adds_six_recalls():
     metrics = retrieval_metrics(Ranks(np.array([0.0, 6.0]), np.array([0.0, 2.0, 20.0, 30.0])))
     assert metrics.rsum == (50 + 50 + 100) + (25 + 50 + 50)
     assert metrics.to_dict() == {
-        "image_to_text": {"r1": 50.0, "r5": 50.0, "r10": 100.0, "medr": 4.0, "meanr": 4.0},
-        "text_to_image": {"r1": 25.0, "r5": 50.0, "r10": 50.0, "medr": 12.0, "meanr": 14.0},
+        "i2t": {"r1": 50.0, "r5": 50.0, "r10": 100.0, "medr": 4.0, "meanr": 4.0},
+        "t2i": {"r1": 25.0, "r5": 50.0, "r10": 50.0, "medr": 12.0, "meanr": 14.0},
         "rsum": 325.0,
     }
 

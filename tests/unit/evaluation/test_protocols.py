@@ -116,14 +116,14 @@ def test_saved_records_are_unrounded_and_hold_every_rank(shuffled, tmp_path):
         "n_images": 35,
         "similarity": "dot",
     }
-    assert record["text_to_image"]["r1"] == evaluation.metrics.t2i.r1
+    assert record["t2i"]["r1"] == evaluation.metrics.t2i.r1
     assert len(record["per_fold"]) == 5
     with np.load(tmp_path / "ranks.npz") as ranks:
-        assert ranks["5x1K_image_to_text"].shape == (35,)
-        assert ranks["1K_image_to_text"].shape == (7,)
-        assert ranks["5x1K_text_to_image"].shape == (record["n_captions"],)
+        assert ranks["5x1K_i2t"].shape == (35,)
+        assert ranks["1K_i2t"].shape == (7,)
+        assert ranks["5x1K_t2i"].shape == (record["n_captions"],)
         assert ranks["5x1K_caption_rows"].shape == (record["n_captions"],)
-        assert not np.isnan(ranks["5x1K_text_to_image"]).any()
+        assert not np.isnan(ranks["5x1K_t2i"]).any()
 
 
 def test_summary_names_protocol_and_both_directions(shuffled):
