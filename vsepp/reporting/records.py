@@ -12,7 +12,7 @@ from typing import Any
 
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import MANIFEST, dirty_parts, require_input, require_intact
-from vsepp.reporting.specs import TrainedSpec
+from vsepp.reporting.specs import DIRECTIONS, TrainedSpec
 
 TEST_SET = ("fold_size", "n_images", "n_captions", "similarity")
 """What scores must share to be compared."""
@@ -114,8 +114,8 @@ def dirty_steps(records: Iterable[Record], training: bool = False) -> tuple[str,
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     """A section of metrics.json with the metrics of both directions side by side."""
     record = {key: values[key] for key in (*TEST_SET, "rsum")}
-    for direction, section in (("i2t", "image_to_text"), ("t2i", "text_to_image")):
-        record |= {f"{direction}_{metric}": value for metric, value in values[section].items()}
+    for direction in DIRECTIONS:
+        record |= {f"{direction}_{metric}": value for metric, value in values[direction].items()}
     return record
 
 
