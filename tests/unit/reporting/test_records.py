@@ -42,7 +42,8 @@ def test_what_evaluation_writes_is_read(models):
         caption_to_image=np.repeat(np.arange(10), 2),
     )
     evaluation = evaluate(embeddings, "5x1K", fold_size=2)
-    models.add("run", **evaluation.to_dict())
+    written = evaluation.to_dict()
+    models.add("run", *(tuple(written.pop(side).values()) for side in ("i2t", "t2i")), **written)
     (values,) = scores(models.records["run"], "5x1K")
     assert values["i2t_r1"] == evaluation.metrics.i2t.r1
     assert values["t2i_meanr"] == evaluation.metrics.t2i.meanr
