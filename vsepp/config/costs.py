@@ -176,31 +176,22 @@ def _head_variant(spec: RunSpec) -> str:
     return f"{feature_dim(spec.encoder) or '?'}/{dims[1] if dims else '?'}"
 
 
-class Time(NamedTuple):
-    """Hours of work, as far as they are known."""
-
-    hours: float
-    missing: tuple[str, ...]
-    """Rates that were not measured; the sum lacks them."""
-    uncounted: bool
-    """Whether the data set's entry does not say how many images there are."""
-
-
 Rates = Mapping[tuple[str, str, str], float]
 """Items a second by what, variant and precision."""
 
 
-def time_of(work: Iterable[Work], rates: Rates) -> Time:
-    """Hours of some work at measured rates."""
-    seconds, missing, uncounted = 0.0, [], False
+def hours_of(work: Iterable[Work], rates: Rates) -> tuple[float, list[str]]:
+    """Hours of some work at measured rates, and what is missing in them: rates, or a count of images."""
+    seconds, missing = 0.0, []
     for what, variant, precision, amount in work:
         rate = rates.get((what, variant, precision))
-        uncounted |= amount is None
-        if rate is None:
+        if amount is None:
+            missing.append("the number of images")
+        elif rate is None:
             missing.append(f"{what} {variant} {precision}")
-        elif amount is not None:
+        else:
             seconds += amount / rate
-    return Time(seconds / 3600, tuple(dict.fromkeys(missing)), uncounted)
+    return seconds / 3600, list(dict.fromkeys(missing))
 
 
 def read_rates(path: Path) -> dict[str, dict[tuple[str, str, str], float]]:
@@ -212,20 +203,16 @@ def read_rates(path: Path) -> dict[str, dict[tuple[str, str, str], float]]:
         Where the file is no such table, naming the row.
     """
     found: dict[str, dict[tuple[str, str, str], float]] = {}
-    if not path.is_file():
-        return found
-    with path.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
     for number, row in sorted(enumerate(rows, start=2), key=lambda item: item[1].get("date") or ""):
         try:
-            place, key = f"{row['device']}, {row['machine']}", (row["what"], row["variant"], row["precision"])
-            value = float(row["median"])
+            key, value = (row["what"], row["variant"], row["precision"]), float(row["median"])
+            if row["unit"].endswith("/s"):
+                found.setdefault(f"{row['device']}, {row['machine']}", {})[key] = value
         except (KeyError, TypeError, ValueError) as error:
             raise VseppError(
                 f"{path}, line {number}: not a row of the benchmarks ({error}); expected what benchmarks/measure.py writes"
             ) from error
-        if row["unit"].endswith("/s") and value > 0:
-            found.setdefault(place, {})[key] = value
     return found
 
 
