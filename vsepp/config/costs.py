@@ -187,7 +187,7 @@ def hours_of(work: Iterable[Work], rates: Rates) -> tuple[float, list[str]]:
         rate = rates.get((what, variant, precision))
         if amount is None:
             missing.append("the number of images")
-        elif rate is None:
+        elif not rate:
             missing.append(f"{what} {variant} {precision}")
         else:
             seconds += amount / rate
@@ -243,15 +243,8 @@ def items_of(plan: Plan) -> list[Item]:
     for artefact in needed:
         corpus = _corpus_of(plan, artefact)
         size, work = cost_of(artefact, corpus.spec if corpus else None)
-        if artefact.kind == "published":  # of the encoder that those who read it name
-            runs = (
-                each.spec for each in needed if each.kind == "run" and artefact.folder in each.inputs.values()
-            )
-            dims = [feature_dim(run.encoder) for run in runs]
-            size = product(size, dims[0]) if dims else None
-        items.append(
-            Item(artefact.kind, artefact.name, _label(artefact, corpus), size, artefact.folder, work)
-        )
+        label = _label(artefact, corpus)
+        items.append(Item(artefact.kind, artefact.name, label, size, artefact.folder, work))
     return items
 
 
@@ -322,8 +315,8 @@ def cost_of(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int | None, 
             crops = 10 if spec.crop.kind == "10C" else 1
             size = product(images, feature_dim(spec.encoder), 4)
             return size, [pass_work(spec.encoder, product(images, crops))]
-        case "published":
-            return product(images, 4), []
+        case "published":  # nobody says how many there are before they are read
+            return None, []
         case "tape":
             seen = product(captions_of(corpus, spec.splits) if corpus else None, spec.epochs)
             return product(seen, feature_dim(spec.encoder), 2), [pass_work(spec.encoder, seen)]
@@ -339,12 +332,12 @@ def cost_of(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int | None, 
 def _evaluation(spec: EvaluationSpec, corpus: CorpusSpec) -> tuple[int | None, list[Work]]:
     """The test set's embeddings, and their ranks under each protocol."""
     images, captions = images_of(corpus, [spec.split]), captions_of(corpus, [spec.split])
-    if images is None or captions is None:
-        return None, [*embedding_work(spec.run, images, captions), rank_work(spec.run, None)]
-    folds = [fold for name in spec.protocols for fold in protocol_folds(name, images, spec.fold_size)]
-    scores = sum((fold.stop - fold.start) ** 2 for fold in folds) * captions // images
-    work = [*embedding_work(spec.run, images, captions), rank_work(spec.run, scores)]
-    return (images + captions) * spec.run.model.joint_dim * 4, work
+    size = scores = None
+    if images and captions:
+        folds = [fold for name in spec.protocols for fold in protocol_folds(name, images, spec.fold_size)]
+        scores = sum((fold.stop - fold.start) ** 2 for fold in folds) * captions // images
+        size = (images + captions) * spec.run.model.joint_dim * 4
+    return size, [*embedding_work(spec.run, images, captions), rank_work(spec.run, scores)]
 
 
 def tapes_at_once(plan: Plan, items: Iterable[Item]) -> tuple[int, int]:
