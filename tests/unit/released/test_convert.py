@@ -17,7 +17,7 @@ from legacy_files import (
 )
 from torch import nn
 
-from vsepp.cli import released as command
+from vsepp.cli import train as command
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.models.encoder import build_encoder
@@ -296,7 +296,7 @@ def test_files_facts_and_manifest_of_the_command(tmp_path, words):
     parser = ArgumentParser()
     command.add_steps(parser.add_subparsers())
     out = tmp_path / "run"
-    files = ["--checkpoint", str(checkpoint), "--vocabulary", str(words), "--output", str(out)]
+    files = ["--raw", f"checkpoint={checkpoint}", f"vocabulary={words}", "--output", str(out)]
     given = parser.parse_args(["released", "--spec", to_json(FROZEN), *files])
     given.call(given)
     manifest = json.loads((out / "manifest.json").read_text())
