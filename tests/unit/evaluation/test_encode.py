@@ -8,6 +8,7 @@ import torch
 
 from vsepp.data.tokens import Tokens
 from vsepp.errors import VseppError
+from vsepp.evaluation import encode
 from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.models.joint import JointEmbedding
 from vsepp.spec import Component
@@ -69,16 +70,19 @@ def test_an_empty_split_is_refused(tables):
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(tables, model, batch_size):
+def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(
+    tables, model, batch_size, monkeypatch
+):
+    monkeypatch.setattr(encode, "BATCH", batch_size)
+    asked = []
+
+    def inputs(rows):
+        asked.extend(rows.tolist())
+        return features()[rows]
+
     rows = split_rows(*tables, "test")
-    found = encode_split(
-        model,
-        lambda rows: features()[rows],
-        Tokens.from_lists(CAPTIONS),
-        rows,
-        device=CPU,
-        batch_size=batch_size,
-    )
+    found = encode_split(model, inputs, Tokens.from_lists(CAPTIONS), rows, CPU)
+    assert asked == rows.images.tolist(), "each image once"
     with torch.no_grad():
         images = [model.embed_images(features()[row][None])[0] for row in rows.images]
         captions = [
@@ -92,24 +96,12 @@ def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(tabl
     assert found.similarity == SPEC.similarity
 
 
-def test_each_image_is_asked_for_once(tables, model):
-    asked = []
-
-    def inputs(rows):
-        asked.extend(rows.tolist())
-        return features()[rows]
-
-    rows = split_rows(*tables, "test")
-    encode_split(model, inputs, Tokens.from_lists(CAPTIONS), rows, device=CPU, batch_size=2)
-    assert asked == [1, 3, 4]
-
-
 def test_the_model_is_in_evaluation_mode_meanwhile_and_gets_its_modes_back(tables, model):
     model.text.words = torch.nn.Sequential(model.text.words, torch.nn.Dropout(0.9))
     model.train()
     model.text.eval()
     rows, tokens = split_rows(*tables, "test"), Tokens.from_lists(CAPTIONS)
     model.text.words[1].train()
-    found = [encode_split(model, lambda rows: features()[rows], tokens, rows, device=CPU) for _ in range(2)]
+    found = [encode_split(model, lambda rows: features()[rows], tokens, rows, CPU) for _ in range(2)]
     assert np.array_equal(found[0].caption_embeddings, found[1].caption_embeddings)
     assert model.training and not model.text.training and model.text.words[1].training

@@ -26,14 +26,14 @@ def fold_by_hand(embeddings, first, last):
     rows = [row for row, image in enumerate(embeddings.caption_to_image) if first <= image < last]
     owner = np.array([embeddings.caption_to_image[row] - first for row in rows])
     images, captions = embeddings.image_embeddings[first:last], embeddings.caption_embeddings[rows]
-    return rows, retrieval_ranks(images, captions, owner, embeddings.similarity)
+    return rows, retrieval_ranks(Embeddings(images, captions, owner, embeddings.similarity))
 
 
 def test_first_fold_alone(shuffled):
     evaluation = evaluate(shuffled, "1K", fold_size=10)
     rows, ranks = fold_by_hand(shuffled, 0, 10)
     assert evaluation.metrics == retrieval_metrics(ranks)
-    assert (evaluation.n_images, evaluation.n_captions, evaluation.fold_size) == (10, len(rows), 10)
+    assert (len(evaluation.ranks.i2t), evaluation.fold_size) == (10, 10)
     np.testing.assert_array_equal(evaluation.caption_rows, rows)
     np.testing.assert_array_equal(evaluation.ranks.t2i, ranks.t2i)
 
@@ -57,14 +57,14 @@ def test_five_folds_are_consecutive_and_averaged(shuffled):
         np.testing.assert_array_equal(kept.i2t[10 * fold : 10 * fold + 10], ranks.i2t)
         here = np.isin(evaluation.caption_rows, rows)
         np.testing.assert_array_equal(kept.t2i[here], ranks.t2i)
-    assert evaluation.n_images == 50
+    assert len(evaluation.ranks.i2t) == 50
 
 
 def test_all_images_at_once_ignore_the_fold_size(shuffled):
     evaluation = evaluate(shuffled, "5K", fold_size=10)
     assert evaluation.metrics == retrieval_metrics(fold_by_hand(shuffled, 0, 53)[1])
-    assert (evaluation.fold_size, evaluation.n_images, len(evaluation.per_fold)) == (53, 53, 1)
-    assert evaluation.n_captions == len(shuffled.caption_to_image)
+    assert (evaluation.fold_size, len(evaluation.ranks.i2t), len(evaluation.per_fold)) == (53, 53, 1)
+    assert len(evaluation.caption_rows) == len(evaluation.ranks.t2i) == len(shuffled.caption_to_image)
 
 
 def test_smaller_folds_score_higher(shuffled):

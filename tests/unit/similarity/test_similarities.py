@@ -90,9 +90,9 @@ def test_a_similarity_of_another_package_needs_a_score_alone(monkeypatch, tmp_pa
         def score(images, captions, options):
             return -abs(images - captions).sum(-1)
     """
-    install(monkeypatch, tmp_path, "vsepp.similarity", "manhattan", source)
+    install(monkeypatch, tmp_path, "vsepp.similarity", "taxicab", source)
     images, captions = embeddings(5, 4, 6)
-    expected, found = -torch.cdist(images, captions, p=1), scorer(Component("manhattan"))(images, captions)
+    expected, found = -torch.cdist(images, captions, p=1), scorer(Component("taxicab"))(images, captions)
     torch.testing.assert_close(found, expected)
     wanted = torch.autograd.grad(expected.sum(), (images, captions))
     torch.testing.assert_close(torch.autograd.grad(found.sum(), (images, captions)), wanted)
