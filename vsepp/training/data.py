@@ -50,7 +50,7 @@ class TrainingData:
     """D_φ."""
     pairs: np.ndarray
     """int64 `(n_pairs,)`, the rows of the captions table that are trained on: each caption with its image."""
-    image_of: np.ndarray
+    image_rows: np.ndarray
     """int64 `(n_pairs,)`, each pair's row of the images table."""
     train_inputs: TrainInputs
     eval_inputs: ImageInputs
@@ -137,7 +137,7 @@ def load_training_data(
             vocabulary_size=len(vocabulary),
             feature_dim=found.dim,
             pairs=pairs,
-            image_of=crops.image_rows[pairs],
+            image_rows=crops.image_rows[pairs],
             train_inputs=found.train_inputs,
             eval_inputs=found.evaluated.rows,
             validation=split_rows(images, captions, "val", run.validation_images),
@@ -228,9 +228,9 @@ def _train_store(run: RunSpec, artefacts: Artefacts, n_images: int, placing: Pla
 
 
 def _features_of_pairs(
-    features: CachedFeatures, image_of: np.ndarray, pairs: np.ndarray, epoch: int
+    features: CachedFeatures, image_rows: np.ndarray, pairs: np.ndarray, epoch: int
 ) -> torch.Tensor:
-    return features.rows(image_of[pairs])
+    return features.rows(image_rows[pairs])
 
 
 def _random_crops_of_pairs(

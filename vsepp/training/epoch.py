@@ -139,7 +139,7 @@ def step_inputs(
     """Gather the features and tokens of this process's share of a batch on the device, never waiting for it."""
     loaded = drawn.pairs[group.share(len(drawn.pairs))]
     ids, lengths = data.tokens.padded(data.pairs[loaded])
-    rows = {"image_rows": data.image_of, "caption_rows": data.pairs}
+    rows = {"image_rows": data.image_rows, "caption_rows": data.pairs}
     batch = Batch(
         queries=drawn.queries,
         negatives=None if drawn.negatives is None else upload(drawn.negatives, device),

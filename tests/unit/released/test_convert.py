@@ -17,7 +17,7 @@ from legacy_files import (
 )
 from torch import nn
 
-from vsepp.cli import released as command
+from vsepp.cli import train as command
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.models.encoder import build_encoder
@@ -215,7 +215,7 @@ def our_captions(model):
 def test_a_model_of_precomputed_features_embeds_as_the_authors_do(tmp_path, words, version, flags, run):
     checkpoint = write_checkpoint(tmp_path, opt=FLAGS | flags, version=version)
     import_released(checkpoint, words, run, tmp_path / "run")
-    model = load_joint(run.model, tmp_path / "run" / "model.safetensors")
+    model = load_joint(run.model, tmp_path / "run" / "model.safetensors", len(WORDS))
     features = torch.rand(4, FEATURE, generator=torch.Generator().manual_seed(3))
     no_imgnorm, use_abs = flags.get("no_imgnorm", False), flags.get("use_abs", False)
     with torch.no_grad():
@@ -242,7 +242,7 @@ def test_a_fine_tuned_model_brings_its_cnn(tmp_path, words):
     assert facts["opt"]["cnn_type"] == "resnet18"
     weights = tmp_path / "run" / "model.safetensors"
     assert read_weights(weights)["encoder.network.bn1.num_batches_tracked"].item() == 0
-    model = load_joint(LIVE.model, weights, build_encoder(LIVE.encoder))
+    model = load_joint(LIVE.model, weights, len(WORDS), build_encoder(LIVE.encoder))
     crops = torch.randint(
         0, 256, (3, SIDE, SIDE, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(4)
     )
@@ -296,7 +296,7 @@ def test_files_facts_and_manifest_of_the_command(tmp_path, words):
     parser = ArgumentParser()
     command.add_steps(parser.add_subparsers())
     out = tmp_path / "run"
-    files = ["--checkpoint", str(checkpoint), "--vocabulary", str(words), "--output", str(out)]
+    files = ["--raw", f"checkpoint={checkpoint}", f"vocabulary={words}", "--output", str(out)]
     given = parser.parse_args(["released", "--spec", to_json(FROZEN), *files])
     given.call(given)
     manifest = json.loads((out / "manifest.json").read_text())

@@ -21,30 +21,15 @@ def give_gradients(params, step):
             parameter.grad = None
 
 
-def test_steps_are_those_of_torchs_own_class_while_the_rate_changes():
+def test_steps_are_those_of_torchs_own_class_to_the_bit_while_the_rate_changes():
     mine, theirs = parameters(), parameters()
-    own, reference = Adam(mine, 0.1), torch.optim.Adam(theirs, lr=0.1, foreach=False, fused=False)
+    own, reference = Adam(mine, 0.1), torch.optim.Adam(theirs, lr=0.1, fused=True)
     for step in range(6):
         own.learning_rate = reference.param_groups[0]["lr"] = 0.1 / (step + 1)
         for params, optimiser in ((mine, own), (theirs, reference)):
             give_gradients(params, step)
             optimiser.step()
-        for one, other in zip(mine, theirs, strict=True):
-            torch.testing.assert_close(one, other)
-
-
-def test_a_restored_state_goes_on_bit_identical():
-    whole, cut = parameters(), parameters()
-    first, second = Adam(whole, 0.1), Adam(cut, 0.1)
-    for step in range(4):
-        if step == 2:
-            state = {key: [t.clone() for t in value] for key, value in second.state_dict().items()}
-            second = Adam(cut, 0.1)
-            second.load_state_dict(state)
-        for params, optimiser in ((whole, first), (cut, second)):
-            give_gradients(params, step)
-            optimiser.step()
-    assert all(torch.equal(one, other) for one, other in zip(whole, cut, strict=True))
+        assert all(torch.equal(one, other) for one, other in zip(mine, theirs, strict=True))
 
 
 def test_a_step_does_not_load_the_compiler():

@@ -19,8 +19,8 @@ def test_pairs_are_all_captions_of_the_training_splits_with_their_images(corpus)
         data = tiny.data_of(tiny.change(tiny.FROZEN, restval=restval), corpus)
         expected = [row for row in range(len(captions)) if captions["split"][row] in splits]
         assert data.pairs.tolist() == expected
-        assert data.image_of.tolist() == [captions["image_index"][row] for row in expected]
-        assert set(images["split"][data.image_of]) == splits
+        assert data.image_rows.tolist() == [captions["image_index"][row] for row in expected]
+        assert set(images["split"][data.image_rows]) == splits
 
 
 def test_1c_trains_on_the_cached_feature_of_each_pairs_image(corpus):
@@ -29,7 +29,7 @@ def test_1c_trains_on_the_cached_feature_of_each_pairs_image(corpus):
     pairs = np.array([5, 0, 30])
     for epoch in (0, 2):
         found = data.train_inputs(pairs, epoch).numpy()
-        assert np.array_equal(found, features[data.image_of[pairs]])
+        assert np.array_equal(found, features[data.image_rows[pairs]])
     assert data.feature_dim == features.shape[1]
 
 

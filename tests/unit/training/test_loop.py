@@ -50,7 +50,7 @@ def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp
     for start in range(0, len(order), 16):
         pairs = order[start : start + 16]
         ids, lengths = data.tokens.padded(data.pairs[pairs])
-        images = model.embed_images(torch.from_numpy(features[data.image_of[pairs]]))
+        images = model.embed_images(torch.from_numpy(features[data.image_rows[pairs]]))
         captions = model.embed_captions(torch.from_numpy(ids), torch.from_numpy(lengths))
         loss = max_of_hinges.loss(images @ captions.T)
         adam.zero_grad()
@@ -128,21 +128,26 @@ def frozen_run(corpus, tmp_path_factory):
     return run_in(tmp_path_factory.mktemp("frozen"), run, tiny.data_of(run, corpus))[0]
 
 
-def test_fine_tuning_starts_from_the_frozen_runs_best_snapshot(corpus, tmp_path, frozen_run):
-    run = tiny.change(
-        tiny.FINETUNED, encoder=tiny.ENCODERS["resnet"], schedule__epochs=1, schedule__learning_rate=0.0
-    )
-    out, _ = run_in(tmp_path, run, tiny.data_of(run, corpus), frozen_run)
-    found, started = weights(out), weights(frozen_run)
-    assert all(torch.equal(found[key], value) for key, value in started.items())
+RESNET_FT = tiny.change(tiny.FINETUNED, encoder=tiny.ENCODERS["resnet"])
+
+
+def test_fine_tuning_starts_from_all_that_the_run_before_has(corpus, tmp_path, frozen_run):
+    legacy, _ = run_in(tmp_path / "legacy", LEGACY_BN, tiny.data_of(LEGACY_BN, corpus))
+    run = tiny.change(RESNET_FT, schedule__epochs=1, schedule__learning_rate=0.0)
     encoder = load_encoder(run.encoder, corpus / "encoder-resnet").state_dict()
-    assert all(torch.equal(found[f"encoder.{key}"], value) for key, value in encoder.items())
+    # A `legacy` run hands over the statistics that it moved; a frozen one has no encoder.
+    for start, expected in (
+        (legacy, weights(legacy)),
+        (frozen_run, weights(frozen_run) | {f"encoder.{key}": value for key, value in encoder.items()}),
+    ):
+        out, _ = run_in(tmp_path / f"from-{start.parent.name}", run, tiny.data_of(run, corpus), start)
+        found = weights(out)
+        assert found.keys() == expected.keys()
+        assert all(torch.equal(found[key], value) for key, value in expected.items())
 
 
 def test_fine_tuning_trains_the_encoder_and_leaves_its_statistics(corpus, tmp_path, frozen_run):
-    run = tiny.change(
-        tiny.FINETUNED, encoder=tiny.ENCODERS["resnet"], schedule__epochs=2, schedule__learning_rate=1e-3
-    )
+    run = tiny.change(RESNET_FT, schedule__epochs=2, schedule__learning_rate=1e-3)
     data = tiny.data_of(run, corpus)
     out, facts = run_in(tmp_path / "whole", run, data, frozen_run)
     before = load_encoder(run.encoder, corpus / "encoder-resnet").state_dict()
@@ -154,18 +159,6 @@ def test_fine_tuning_trains_the_encoder_and_leaves_its_statistics(corpus, tmp_pa
         run_in(tmp_path / "cut", run, killed_at(data, 6), frozen_run, checkpoint_seconds=0)
     again, _ = run_in(tmp_path / "cut", run, data, frozen_run)
     assert_same_results(out, again)
-
-
-def test_fine_tuning_goes_on_from_another_live_encoder(corpus, tmp_path):
-    """A frozen `legacy` run hands over the statistics that it moved."""
-    first = LEGACY_BN
-    start, _ = run_in(tmp_path / "first", first, tiny.data_of(first, corpus))
-    run = tiny.change(
-        tiny.FINETUNED, encoder=tiny.ENCODERS["resnet"], schedule__epochs=1, schedule__learning_rate=0.0
-    )
-    out, _ = run_in(tmp_path / "second", run, tiny.data_of(run, corpus), start)
-    found = weights(out)
-    assert all(torch.equal(found[key], value) for key, value in weights(start).items())
 
 
 def test_init_from_must_be_given_when_fine_tuning_and_then_only(corpus, tmp_path, frozen_run):

@@ -69,7 +69,7 @@ def test_a_loss_is_told_what_it_needs_and_no_more(corpus):
         loss = RunLoss.of(run, own_loss.folders(corpus), tiny.CPU)
         told[run.loss.name] = step_inputs(run, data, loss, drawn, 2, tiny.CPU).batch
     found = told[own_loss.RUN.loss.name]
-    assert found.image_rows.tolist() == data.image_of[drawn.pairs].tolist()
+    assert found.image_rows.tolist() == data.image_rows[drawn.pairs].tolist()
     assert found.caption_rows.tolist() == data.pairs[drawn.pairs].tolist()
     assert (found.queries, found.negatives.tolist()) == (16, drawn.negatives.tolist())
     assert (found.epoch, found.epochs) == (2, 3) and isinstance(found.state, torch.nn.Module)
