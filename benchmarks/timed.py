@@ -23,6 +23,7 @@ from torch import nn
 
 import vsepp
 from vsepp.data.store import build_store, open_store
+from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.features.crops import CaptionCrops
@@ -234,14 +235,15 @@ def encode(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> 
     """A split's captions, and its images from features that are there."""
     data = load_training_data(case.run, case.artefacts(folder), device)
     model, rows = _model(case.run, data).to(device), data.validation
-    return lambda: encode_split(model, data.eval_inputs, data.tokens, rows, device=device), len(rows.captions)
+    return lambda: encode_split(model, data.eval_inputs, data.tokens, rows, device), len(rows.captions)
 
 
 def rank(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Made:
     """On a CPU by NumPy; on a device the embeddings' way there and the ranks' way back included."""
     images, captions, owner = made_up.embeddings(case.images, case.run.model.joint_dim)
-    similarity, there = case.run.model.similarity, device if case.what.startswith("rank-device") else None
-    return lambda: retrieval_ranks(images, captions, owner, similarity, there), len(images) * len(captions)
+    found = Embeddings(images, captions, owner, case.run.model.similarity)
+    there = device if case.what.startswith("rank-device") else None
+    return lambda: retrieval_ranks(found, there), len(images) * len(captions)
 
 
 def argsort(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Made:
