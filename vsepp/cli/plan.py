@@ -170,12 +170,13 @@ def _hours(items: Iterable[Item], measured: Mapping[str, Rates]) -> list[dict[st
 
 
 def _disk(plan: Plan, items: Sequence[Item], free: int) -> dict[str, Any]:
-    from vsepp.config.costs import checkpoint_bytes, tapes_at_once
+    from vsepp.config.costs import checkpoint_bytes
 
     at_once = max(len(devices.visible_gpus()), 1)
     states = (checkpoint_bytes(artefact.spec) or 0 for artefact in plan.of_kind("run").values())
     checkpoints = sum(sorted(states, reverse=True)[:at_once])
-    largest, together = tapes_at_once(plan, items)
+    tapes = [item.size or 0 for item in items if item.kind == "tape"]
+    largest, together = max(tapes, default=0), sum(tapes)
     keep = plan.parameters.preset.resources.keep_tapes
     lasting = sum(item.size or 0 for item in items if item.kind != "tape")
     peak = lasting + (together if keep else largest) + checkpoints
@@ -285,8 +286,8 @@ def _disk_lines(disk: Mapping[str, Any]) -> list[str]:
     )
     if disk["tapes_together"] and not disk["keep_tapes"]:
         text += (
-            " Random-crop features go after their last reader (keep_tapes: false): those of one corpus and encoder lie there at "
-            f"a time, at most {_bytes(disk['tapes_largest'])} of {_bytes(disk['tapes_together'])}."
+            f" Random-crop features, {_bytes(disk['tapes_together'])}, go after their last reader (keep_tapes: false): counted are "
+            f"the largest, {_bytes(disk['tapes_largest'])}."
         )
     text += (
         f" Free in {disk['folder']}: {_bytes(disk['free'])}; still to be written: {_bytes(disk['to_write'])}."

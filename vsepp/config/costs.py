@@ -338,14 +338,3 @@ def _evaluation(spec: EvaluationSpec, corpus: CorpusSpec) -> tuple[int | None, l
         scores = sum((fold.stop - fold.start) ** 2 for fold in folds) * captions // images
         size = (images + captions) * spec.run.model.joint_dim * 4
     return size, [*embedding_work(spec.run, images, captions), rank_work(spec.run, scores)]
-
-
-def tapes_at_once(plan: Plan, items: Iterable[Item]) -> tuple[int, int]:
-    """Bytes of the largest tapes of one corpus and encoder, and of all tapes together."""
-    groups: dict[tuple[Path, Path], int] = {}
-    for item in items:
-        if item.kind == "tape":
-            inputs = plan.table["tape", item.name].inputs
-            group = inputs["captions"], inputs["encoder"]
-            groups[group] = groups.get(group, 0) + (item.size or 0)
-    return max(groups.values(), default=0), sum(groups.values())

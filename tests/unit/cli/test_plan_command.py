@@ -95,7 +95,7 @@ def test_the_papers_plan_as_it_is_printed(folder, capsys):
         "coco-vsepp-rc-rv 566,435 4,426 30 132,780 0.49 coco vgg RC",
         "coco-vsepp-rc-rv-ft 566,435 4,426 15 66,390 not measured from coco-vsepp-rc-rv",
         "random-crop features coco vgg RC 16,993,050 139.21 GB 4.72",
-        "at most 139.21 GB of 262.26 GB",
+        "262.26 GB, go after their last reader (keep_tapes: false): counted are the largest, 139.21 GB.",
         "flickr30k-images.zip size not known by hand, see below",
         "fill in the form linked from",
         "to fetch: 21.02 GB and 1 of unknown size",
