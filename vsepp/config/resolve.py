@@ -323,9 +323,11 @@ def _resolve_run(
             if key not in COMPONENTS and (name == run or key not in _NOT_INHERITED):
                 values[key] = Value(value, origin)
     for key, kind in COMPONENTS.items():
-        found = resolve_component(kind, _said_of(key, lineage, layers), f"runs.{run}.{key}", mistakes)
-        for option, value in (found or {"": Value(None, place)}).items():
-            values[f"{key}.{option}".removesuffix(".")] = value
+        said = list(_said_of(key, lineage, layers))
+        if any(keys.name for keys, _ in said):
+            found = resolve_component(kind, said, f"runs.{run}.{key}", mistakes)
+            for option, value in (found or {"": Value(None, place)}).items():
+                values[f"{key}.{option}".removesuffix(".")] = value
     if missing := sorted(set(RunKeys.model_fields) - set(values)):
         mistakes.add(place, f"no layer gives {', '.join(missing)}")
     return values
@@ -356,9 +358,9 @@ def _said_of(key: str, lineage: list[str], layers: _Layers) -> Iterator[tuple[Co
 def _readers(datasets: DatasetsFile, where: str, mistakes: Mistakes) -> dict[str, Component]:
     readers = {}
     for name, entry in datasets.datasets.items():
-        place = f"{where}: datasets.{name}.reader"
         options = {option: Value(value, where) for option, value in entry.reader.options.items()}
-        found = check_component("reader", entry.reader.name or "", options, place, mistakes, where)
+        reader = Value(entry.reader.name or "", where)
+        found = check_component("reader", reader, options, f"datasets.{name}.reader", mistakes)
         if found:
             readers[name] = found[""].value
     return readers

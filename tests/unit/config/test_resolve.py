@@ -77,7 +77,7 @@ NAMED = {"name": "sum_of_hinges", "margin": 0.05}
 def test_a_component_is_the_last_named_one_with_the_options_that_are_meant_for_it(said, component):
     layers = [(ComponentKeys.model_validate(keys), f"layer {n}") for n, keys in enumerate(said)]
     mistakes = Mistakes()
-    found = resolve_component("loss", layers, "run", mistakes)
+    found = resolve_component("loss", layers, "runs.odd.loss", mistakes)
     assert not mistakes.found
     assert found[""].value == component
     assert found["margin"].value == component.options.get("margin", 0.2)
