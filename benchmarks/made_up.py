@@ -38,7 +38,7 @@ def write_artefacts(run: RunSpec, images: int, dim: int, folder: Path) -> Artefa
     images
         Of the corpus, with five captions each.
     dim
-        D_φ, where features are made up.
+        D_φ, where features are made up; 0 is that of the run's encoder.
     folder
         Empty.
     """
@@ -49,7 +49,7 @@ def write_artefacts(run: RunSpec, images: int, dim: int, folder: Path) -> Artefa
     inline = run.trainset == "RC" and run.rc_features == "inline"
     places = {}
     if not run.live_encoder:
-        dim = encoder_of(run).dim if inline else dim
+        dim = encoder_of(run).dim if inline or not dim else dim
         places["features"] = write_features(folder / "features", images, dim)
         if run.trainset == "RC" and not inline:
             places["tape"] = _write_tape(folder / "tape", images * CAPTIONS_PER_IMAGE, dim)
@@ -98,13 +98,28 @@ def write_features(folder: Path, count: int, dim: int) -> Path:
 def _write_store(folder: Path, run: RunSpec, count: int) -> Path:
     """Decoded images, uint8 `(count, side, side, 3)`."""
     folder.mkdir(parents=True)
-    np.save(folder / "images.npy", pixels(count, run.train_store.side))
+    np.save(folder / "images.npy", _noise(count, run.train_store.side))
     return folder
 
 
-def pixels(count: int, side: int) -> np.ndarray:
-    """Noise, uint8 `(count, side, side, 3)`."""
+def crops(run: RunSpec, count: int) -> torch.Tensor:
+    """What the run's encoder sees, uint8 `(count, size, size, 3)`."""
+    return torch.from_numpy(_noise(count, run.encoder.input_size))
+
+
+def _noise(count: int, side: int) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (count, side, side, 3), np.uint8)
+
+
+def embeddings(count: int, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Unit vectors of images and captions, each caption somewhat nearer to its own image than to others."""
+    generator = np.random.default_rng(0)
+    owner = np.repeat(np.arange(count), CAPTIONS_PER_IMAGE)
+    images = generator.standard_normal((count, dim), np.float32)
+    captions = 8 * generator.standard_normal((len(owner), dim), np.float32) + images[owner]
+    for vectors in (images, captions):
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return images, captions, owner
 
 
 def _write_tape(folder: Path, captions: int, dim: int) -> Path:

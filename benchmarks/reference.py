@@ -27,40 +27,40 @@ from vsepp.spec import RunSpec
 MARGIN = 0.2
 
 
-class FeaturePairs(Dataset):
-    """Captions, word ids `(length,)`, with the features `(D_φ,)` of their images, which lie in memory."""
+class Pairs(Dataset):
+    """Captions, word ids `(length,)`, with their images.
 
-    def __init__(self, features: np.ndarray, captions: Sequence[np.ndarray], image_of: Sequence[int]) -> None:
-        self.features, self.captions, self.image_of = features, captions, image_of
-
-    def __len__(self) -> int:
-        return len(self.captions)
-
-    def __getitem__(self, row: int) -> tuple[torch.Tensor, torch.Tensor]:
-        image = torch.tensor(self.features[self.image_of[row]])
-        return image, torch.tensor(self.captions[row], dtype=torch.int64)
-
-
-class PhotographPairs(Dataset):
-    """Captions with random crops `(3, size, size)` of their photographs, decoded for each caption anew."""
+    These are features `(n, D_φ)` in memory, or the files of photographs: then each caption has its own decoded anew, and
+    a random crop of it, normalised, `(3, size, size)`.
+    """
 
     def __init__(
-        self, files: Sequence[Path], captions: Sequence[np.ndarray], image_of: Sequence[int], run: RunSpec
+        self,
+        images: np.ndarray | Sequence[Path],
+        captions: Sequence[np.ndarray],
+        image_of: Sequence[int],
+        run: RunSpec,
     ) -> None:
-        self.files, self.captions, self.image_of, self.run = files, captions, image_of, run
+        self.images, self.captions, self.image_of, self.run = images, captions, image_of, run
 
     def __len__(self) -> int:
         return len(self.captions)
 
     def __getitem__(self, row: int) -> tuple[torch.Tensor, torch.Tensor]:
-        run, size, side = self.run, self.run.crop.size, self.run.train_store.side
-        with Image.open(self.files[self.image_of[row] % len(self.files)]) as photograph:
+        image = self.images[self.image_of[row] % len(self.images)]
+        seen = torch.tensor(image) if isinstance(image, np.ndarray) else self._crop(image)
+        return seen, torch.tensor(self.captions[row], dtype=torch.int64)
+
+    def _crop(self, file: Path) -> torch.Tensor:
+        size, side = self.run.crop.size, self.run.train_store.side
+        with Image.open(file) as photograph:
             whole = photograph.convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
         left, top = torch.randint(side - size + 1, (2,)).tolist()
         crop = np.array(whole.crop((left, top, left + size, top + size)))
         pixels = torch.from_numpy(crop).permute(2, 0, 1).contiguous().float().div_(255)
-        mean, std = (torch.tensor(values)[:, None, None] for values in (run.encoder.mean, run.encoder.std))
-        return pixels.sub_(mean).div_(std), torch.tensor(self.captions[row], dtype=torch.int64)
+        encoder = self.run.encoder
+        mean, std = (torch.tensor(values)[:, None, None] for values in (encoder.mean, encoder.std))
+        return pixels.sub_(mean).div_(std)
 
 
 def collate(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> tuple[torch.Tensor, torch.Tensor, list[int]]:

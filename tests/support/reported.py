@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 
+from vsepp.evaluation.metrics import DirectionMetrics, RetrievalMetrics
+from vsepp.evaluation.protocols import Evaluation
 from vsepp.provenance.digests import path_digest
 from vsepp.provenance.manifest import artefact_digest, write_manifest
 from vsepp.reporting.records import read_records
 from vsepp.reporting.specs import MakerSpec, TrainedSpec
 
 CLEAN, DIRTY = {"commit": "abc", "dirty": False}, {"commit": "abc", "dirty": True}
-MEASURES = ("r1", "r5", "r10", "medr", "meanr")
 I2T, T2I = (41.0, 76.0, 86.0, 2, 5.5), (30.0, 66.0, 80.0, 3, 9.0)
 
 
@@ -22,13 +23,10 @@ class Models:
 
     def add(
         self, name, i2t=I2T, t2i=T2I, protocol="5x1K", seed=0, history=(10.0, 20.0), git=CLEAN, trained=CLEAN, behind=(),
-        fold_size=100, n_images=500, **metrics,
+        fold_size=100, n_images=500,
     ):  # fmt: skip
         """A model: R@1, R@5, R@10, Med r and Mean r both ways. `behind`: dotted roles of what was made with dirty code."""
-        run, evaluation = (
-            self.root / "runs" / name / f"seed-{seed}",
-            self.root / "evaluations" / name / f"seed-{seed}",
-        )
+        run, evaluation = (self.root / kind / name / f"seed-{seed}" for kind in ("runs", "evaluations"))
         run.mkdir(parents=True)
         evaluation.mkdir(parents=True)
         (run / "model.safetensors").write_text(f"{name} {seed}")
@@ -37,18 +35,9 @@ class Models:
             (run / "history.csv").write_text("\n".join(["epoch,loss,i2t_r1,t2i_r1", *lines]) + "\n")
         ancestors = {role: {"step": role.rpartition(".")[2], **DIRTY} for role in behind}
         seal(run, "train", trained, {k.removeprefix("run."): v for k, v in ancestors.items()})
-        section = {
-            "protocol": protocol,
-            "fold_size": fold_size,
-            "n_images": n_images,
-            "n_captions": 5 * n_images,
-            "similarity": "dot",
-            "i2t": dict(zip(MEASURES, i2t, strict=True)),
-            "t2i": dict(zip(MEASURES, t2i, strict=True)),
-            "rsum": sum(i2t[:3]) + sum(t2i[:3]),
-            **metrics,
-        }
-        (evaluation / "metrics.json").write_text(json.dumps({protocol: section}))
+        scores = RetrievalMetrics(DirectionMetrics(*i2t), DirectionMetrics(*t2i))
+        found = Evaluation(protocol, fold_size, n_images, 5 * n_images, "dot", scores, (), None, None)
+        (evaluation / "metrics.json").write_text(json.dumps({protocol: found.to_dict()}))
         ancestors["run"] = {"step": "train", "spec_digest": "s", "code_digest": "c", **trained}
         seal(evaluation, "evaluate", git, ancestors, {"run": artefact_digest(run)})
         makers = {part: MakerSpec(f"{part}-target", "s", "c") for part in ("run", "evaluation")}

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from vsepp.evaluation.counting import usable_threads
-from vsepp.evaluation.products import blocks, on_grid
+from vsepp.errors import VseppError
+from vsepp.evaluation.products import on_grid, ranges, usable_threads
 from vsepp.similarity import namespace
 
 # Elements of the largest temporaries. On a CPU they stay in a core's cache, and fewer would spend the time on handing the
@@ -75,9 +75,9 @@ class BlockCounter:
         rows, owners, best, own = map(self._put, (np.arange(len(best)), self.owner, best, own))
         threads = usable_threads() if self.device is None else 1
         parts = 4 * threads if self.device is None else 1
-        stripes = list(blocks(len(rows), -(-len(rows) // parts)))
+        stripes = list(ranges(len(rows), -(-len(rows) // parts)))
         with ThreadPoolExecutor(threads) as pool:
-            for cols in blocks(len(own), self.width):
+            for cols in ranges(len(own), self.width):
                 captions = self._captions(cols.start)
 
                 def count(stripe: slice, cols: slice = cols, captions: Any = captions) -> tuple[Any, Any]:
@@ -94,9 +94,14 @@ class BlockCounter:
         if self.score is None:
             return images @ captions.T
         whole = (len(captions), 1)
-        return self.xp.stack(
-            [self.score(self.xp.tile(image, whole), captions)[:: self.spread] for image in images]
-        )
+        found = [self.score(self.xp.tile(image, whole), captions)[:: self.spread] for image in images]
+        scores = self.xp.stack(found)
+        if self.xp.isnan(scores).any():
+            raise VseppError(
+                "the similarity of some image and caption is NaN; expected a number for any finite embeddings: "
+                "mend the similarity, since what is no number has no rank"
+            )
+        return scores
 
     def _captions(self, start: int) -> Any:
         rows = self._rows(self.captions, start)

@@ -12,7 +12,6 @@ import numpy as np
 
 from vsepp import components
 from vsepp.errors import VseppError
-from vsepp.evaluation.ranks import checked_captions, checked_embeddings, checked_joint_space
 from vsepp.runtime.files import whole_file
 from vsepp.spec import Component
 
@@ -38,14 +37,17 @@ class Embeddings:
     """A module of `vsepp.similarity`, with those of its options that differ from their defaults."""
 
     def __post_init__(self) -> None:
-        images = checked_embeddings(self.image_embeddings, "image_embeddings")
-        captions = checked_embeddings(self.caption_embeddings, "caption_embeddings")
-        checked_joint_space(images, captions)
+        images = _checked_rows(self.image_embeddings, "image_embeddings")
+        captions = _checked_rows(self.caption_embeddings, "caption_embeddings")
+        if images.shape[1] != captions.shape[1]:
+            raise VseppError(
+                f"image_embeddings have {images.shape[1]} dimensions, caption_embeddings {captions.shape[1]}: "
+                "expected one joint space; take both from one model"
+            )
         owner = checked_captions(self.caption_to_image, len(captions), len(images))
-        object.__setattr__(self, "image_embeddings", images)
-        object.__setattr__(self, "caption_embeddings", captions)
-        object.__setattr__(self, "caption_to_image", owner)
-        object.__setattr__(self, "similarity", _checked_similarity(self.similarity))
+        made = (images, captions, owner, _checked_similarity(self.similarity))
+        for name, value in zip((*_REQUIRED, "similarity"), made, strict=True):
+            object.__setattr__(self, name, value)
 
     @classmethod
     def load(cls, path: Path) -> Embeddings:
@@ -118,6 +120,57 @@ def _parsed(options: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise VseppError(f"{_OPTIONS}: expected a JSON object of options, got {options!r}")
     return found
+
+
+def _checked_rows(embeddings: np.ndarray, what: str) -> np.ndarray:
+    """Embeddings as a contiguous float32 array `(n, d)`, all finite; `what` names them in errors."""
+    embeddings = np.asarray(embeddings)
+    if embeddings.ndim != 2 or 0 in embeddings.shape:
+        raise VseppError(
+            f"{what}: expected shape (rows, dimensions) with neither 0, got {embeddings.shape}; "
+            "encode at least one image and one caption"
+        )
+    if embeddings.dtype.kind != "f":
+        raise VseppError(f"{what}: expected floating-point numbers, got dtype {embeddings.dtype}")
+    with np.errstate(over="ignore"):
+        embeddings = np.ascontiguousarray(embeddings, dtype=np.float32)
+        squares = np.vecdot(embeddings, embeddings)
+    # Norms so bounded on both sides keep every score within float32.
+    usable = squares < np.finfo(np.float32).max / 4
+    if not usable.all():
+        row = int(np.argmin(usable))
+        found = "NaN" if np.isnan(embeddings[row]).any() else "a value or norm beyond float32"
+        raise VseppError(
+            f"{what}: row {row} holds {found}: expected finite embeddings; "
+            "look for a training that diverged or a division by a zero norm"
+        )
+    return embeddings
+
+
+def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: int) -> np.ndarray:
+    """The image row of each caption as int64, every row in range and every image with a caption."""
+    owner = np.asarray(caption_to_image)
+    if owner.shape != (n_captions,) or owner.dtype.kind not in "iu":
+        raise VseppError(
+            f"caption_to_image: expected {n_captions} integers, one a caption, got shape {owner.shape} "
+            f"of {owner.dtype}"
+        )
+    outside = np.flatnonzero((owner < 0) | (owner >= n_images))
+    if outside.size:
+        row = outside[0]
+        raise VseppError(
+            f"caption_to_image: row {row} is {owner[row]}, expected an image row from 0 to {n_images - 1} "
+            f"({outside.size} rows are outside)"
+        )
+    owner = owner.astype(np.int64)
+    missing = np.flatnonzero(np.bincount(owner, minlength=n_images) == 0)
+    if missing.size:
+        raise VseppError(
+            f"image row {missing[0]} has no caption in caption_to_image ({missing.size} of {n_images} images "
+            "have none): expected at least one each, since caption retrieval has no right answer otherwise; "
+            "leave such images out"
+        )
+    return owner
 
 
 def _checked_similarity(similarity: Component) -> Component:

@@ -25,6 +25,7 @@ ImageInputs = Callable[[np.ndarray], torch.Tensor]
 """Rows of the images table `(n,)` to what the model embeds: features `(n, dim)`, or crops for its encoder."""
 
 BATCH = 128
+"""Images or captions that are embedded at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,13 +69,7 @@ def split_rows(
 
 
 def encode_split(
-    model: JointEmbedding,
-    images: ImageInputs,
-    tokens: Tokens,
-    rows: SplitRows,
-    *,
-    device: torch.device,
-    batch_size: int = BATCH,
+    model: JointEmbedding, images: ImageInputs, tokens: Tokens, rows: SplitRows, device: torch.device
 ) -> Embeddings:
     """Embed a split under the model as it is in evaluation mode, in IEEE fp32 whatever it was trained in.
 
@@ -90,9 +85,6 @@ def encode_split(
         The split.
     device
         Where the model is.
-    batch_size
-        Images or captions at a time.
-
     Returns
     -------
     Embeddings
@@ -102,37 +94,32 @@ def encode_split(
     model.eval()
     try:
         with torch.inference_mode(), products_in("fp32", device):
-            image_embeddings = _embed_images(model, images, rows.images, device, batch_size)
-            caption_embeddings = _embed_captions(model, tokens, rows.captions, device, batch_size)
+            image_embeddings = _embed_images(model, images, rows.images, device)
+            caption_embeddings = _embed_captions(model, tokens, rows.captions, device)
     finally:
         for module, training in modes:
             module.training = training
-    return Embeddings(
-        image_embeddings=image_embeddings,
-        caption_embeddings=caption_embeddings,
-        caption_to_image=rows.caption_to_image,
-        similarity=model.spec.similarity,
-    )
+    return Embeddings(image_embeddings, caption_embeddings, rows.caption_to_image, model.spec.similarity)
 
 
 def _embed_images(
-    model: JointEmbedding, images: ImageInputs, rows: np.ndarray, device: torch.device, batch_size: int
+    model: JointEmbedding, images: ImageInputs, rows: np.ndarray, device: torch.device
 ) -> np.ndarray:
     out = np.empty((len(rows), model.spec.joint_dim), np.float32)
-    for start in range(0, len(rows), batch_size):
-        part = slice(start, start + batch_size)
+    for start in range(0, len(rows), BATCH):
+        part = slice(start, start + BATCH)
         out[part] = model.embed_images(images(rows[part]).to(device)).float().cpu().numpy()
     return out
 
 
 def _embed_captions(
-    model: JointEmbedding, tokens: Tokens, rows: np.ndarray, device: torch.device, batch_size: int
+    model: JointEmbedding, tokens: Tokens, rows: np.ndarray, device: torch.device
 ) -> np.ndarray:
     out = np.empty((len(rows), model.spec.joint_dim), np.float32)
     # Captions of one length together: the text encoder then meets few different lengths in a batch.
     by_length = np.argsort(tokens.lengths[rows], kind="stable")
-    for start in range(0, len(rows), batch_size):
-        part = by_length[start : start + batch_size]
+    for start in range(0, len(rows), BATCH):
+        part = by_length[start : start + BATCH]
         ids, lengths = tokens.padded(rows[part])
         embeddings = model.embed_captions(torch.from_numpy(ids).to(device), torch.from_numpy(lengths))
         out[part] = embeddings.float().cpu().numpy()
@@ -153,7 +140,7 @@ class CentreCrops:
 
 
 def eval_images(
-    run: RunSpec, *, features: Path | None, eval_store: Path | None, n_images: int
+    run: RunSpec, features: Path | None, eval_store: Path | None, n_images: int
 ) -> CachedFeatures | CentreCrops:
     """Open what a run's model embeds of the validation and test images, in its file.
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -37,18 +38,18 @@ class Evaluation:
     protocol: str
     fold_size: int
     """Images of a fold: with `5K` all of them."""
-    n_images: int
-    """Images that were ranked, all folds together."""
-    n_captions: int
     similarity: str
     """Its name."""
-    metrics: RetrievalMetrics
-    """Mean over the folds."""
     per_fold: tuple[RetrievalMetrics, ...]
     ranks: Ranks
-    """Each query's rank within its fold: images `0 … n_images-1`, captions as `caption_rows` names them."""
+    """Each query's rank within its fold: the first images, and captions as `caption_rows` names them."""
     caption_rows: np.ndarray
     """`(n_captions,)` int64, ascending: rows of the caption embeddings that were ranked."""
+
+    @cached_property
+    def metrics(self) -> RetrievalMetrics:
+        """Mean over the folds."""
+        return mean_metrics(self.per_fold)
 
     def to_dict(self) -> dict:
         """All but the ranks, as `metrics.json` holds it."""
@@ -56,8 +57,8 @@ class Evaluation:
             "protocol": self.protocol,
             "fold_size": self.fold_size,
             "folds": len(self.per_fold),
-            "n_images": self.n_images,
-            "n_captions": self.n_captions,
+            "n_images": len(self.ranks.i2t),
+            "n_captions": len(self.ranks.t2i),
             "similarity": self.similarity,
             **self.metrics.to_dict(),
             "per_fold": [fold.to_dict() for fold in self.per_fold],
@@ -82,24 +83,31 @@ def evaluate(embeddings: Embeddings, protocol: str, fold_size: int = DEFAULT_FOL
         On an unknown protocol, a fold size below 1, and fewer images than the protocol needs.
     """
     folds = protocol_folds(protocol, len(embeddings.image_embeddings), fold_size)
-    n_images = folds[-1].stop
-    i2t, t2i = np.empty(n_images), np.empty(len(embeddings.caption_to_image))
-    per_fold = []
+    owner, t2i = embeddings.caption_to_image, np.empty(len(embeddings.caption_to_image))
+    found = []
     for fold in folds:
-        ranks, captions = _fold_ranks(embeddings, fold)
-        i2t[fold], t2i[captions] = ranks.i2t, ranks.t2i
-        per_fold.append(retrieval_metrics(ranks))
-    caption_rows = np.flatnonzero(embeddings.caption_to_image < n_images)
+        rows = np.flatnonzero((owner >= fold.start) & (owner < fold.stop))
+        found.append(retrieval_ranks(_part(embeddings, fold, rows)))
+        t2i[rows] = found[-1].t2i
+    caption_rows = np.flatnonzero(owner < folds[-1].stop)
     return Evaluation(
         protocol=protocol,
         fold_size=folds[0].stop,
-        n_images=n_images,
-        n_captions=len(caption_rows),
         similarity=embeddings.similarity.name,
-        metrics=mean_metrics(per_fold),
-        per_fold=tuple(per_fold),
-        ranks=Ranks(i2t, t2i[caption_rows]),
+        per_fold=tuple(map(retrieval_metrics, found)),
+        ranks=Ranks(np.concatenate([ranks.i2t for ranks in found]), t2i[caption_rows]),
         caption_rows=caption_rows,
+    )
+
+
+def _part(embeddings: Embeddings, images: slice, captions: np.ndarray) -> Embeddings:
+    """The embeddings of a range of images and of the rows of their captions."""
+    rows = embeddings.caption_embeddings
+    return Embeddings(
+        embeddings.image_embeddings[images],
+        rows if len(captions) == len(rows) else rows[captions],
+        embeddings.caption_to_image[captions] - images.start,
+        embeddings.similarity,
     )
 
 
@@ -134,31 +142,18 @@ def protocol_folds(protocol: str, n_images: int, fold_size: int = DEFAULT_FOLD_S
 
 def format_summary(evaluation: Evaluation) -> str:
     """A small table of both directions for people; figures are rounded here and nowhere else."""
-    folds = f"{len(evaluation.per_fold)} fold" + ("" if len(evaluation.per_fold) == 1 else "s")
+    folds = len(evaluation.per_fold)
     lines = [
-        f"protocol {evaluation.protocol}: {folds} of {evaluation.fold_size} images, "
-        f"{evaluation.n_captions} captions in all, {evaluation.similarity} similarity",
+        f"protocol {evaluation.protocol}: {folds} fold{'s' * (folds > 1)} of {evaluation.fold_size} images, "
+        f"{len(evaluation.caption_rows)} captions in all, {evaluation.similarity} similarity",
         f"{'':<32}{'R@1':>7}{'R@5':>7}{'R@10':>7}{'Med r':>8}{'Mean r':>9}",
     ]
-    directions = {
-        "caption retrieval (image→text)": evaluation.metrics.i2t,
-        "image retrieval (text→image)": evaluation.metrics.t2i,
-    }
-    for name, side in directions.items():
+    metrics = evaluation.metrics
+    for name, side in (
+        ("caption retrieval (image→text)", metrics.i2t),
+        ("image retrieval (text→image)", metrics.t2i),
+    ):
         lines.append(
             f"{name:<32}{side.r1:>7.1f}{side.r5:>7.1f}{side.r10:>7.1f}{side.medr:>8.1f}{side.meanr:>9.1f}"
         )
-    return "\n".join([*lines, f"rsum {evaluation.metrics.rsum:.1f}"])
-
-
-def _fold_ranks(embeddings: Embeddings, fold: slice) -> tuple[Ranks, np.ndarray]:
-    """Ranks within a fold, and the rows of its captions in file order."""
-    owner = embeddings.caption_to_image
-    captions = np.flatnonzero((owner >= fold.start) & (owner < fold.stop))
-    selected = embeddings.caption_embeddings
-    if len(captions) < len(owner):
-        selected = selected[captions]
-    ranks = retrieval_ranks(
-        embeddings.image_embeddings[fold], selected, owner[captions] - fold.start, embeddings.similarity
-    )
-    return ranks, captions
+    return "\n".join([*lines, f"rsum {metrics.rsum:.1f}"])

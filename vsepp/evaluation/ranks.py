@@ -15,9 +15,8 @@ import numpy as np
 from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.evaluation.blocks import BlockCounter, tally
-from vsepp.evaluation.counting import ProductCounter
-from vsepp.evaluation.products import Products
-from vsepp.spec import Component
+from vsepp.evaluation.embeddings import Embeddings, checked_captions
+from vsepp.evaluation.products import ProductCounter
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +29,7 @@ class Ranks:
     """Image retrieval: `(n_captions,)` float64, rank of the caption's image among the other images."""
 
 
-def retrieval_ranks(
-    image_embeddings: np.ndarray,
-    caption_embeddings: np.ndarray,
-    caption_to_image: np.ndarray,
-    similarity: Component,
-    device: Any = None,
-) -> Ranks:
+def retrieval_ranks(embeddings: Embeddings, device: Any = None) -> Ranks:
     """Rank every image against every caption, both ways, in one pass over the scores.
 
     An item's rank is the number of wrong items scored above it plus half of the wrong ones tied with it, so a
@@ -50,34 +43,19 @@ def retrieval_ranks(
 
     Parameters
     ----------
-    image_embeddings
-        `(n_images, d)`, taken as float32.
-    caption_embeddings
-        `(n_captions, d)`, taken as float32.
-    caption_to_image
-        `(n_captions,)` integers: the row of each caption's image, in any order.
-    similarity
-        A module of `vsepp.similarity`, with its options.
+    embeddings
+        Of all images and captions.
     device
         A torch device that has float64, to rank there; `None` ranks with NumPy, on all threads.
-
-    Raises
-    ------
-    VseppError
-        On shapes that do not fit, an embedding that is not finite, a caption of no image, an image without
-        captions, and an unknown similarity or option.
     """
-    options = components.options("similarity", similarity)
-    module = components.load("similarity", similarity.name)
-    images = checked_embeddings(image_embeddings, "image_embeddings")
-    captions = checked_embeddings(caption_embeddings, "caption_embeddings")
-    checked_joint_space(images, captions)
-    owner = checked_captions(caption_to_image, len(captions), len(images))
+    images, captions = embeddings.image_embeddings, embeddings.caption_embeddings
+    module = components.load("similarity", embeddings.similarity.name)
+    score = None
     if not getattr(module, "INNER_PRODUCT", False):
-        return ranks_by(BlockCounter(images, captions, owner, partial(module.score, options=options), device))
-    if device is None:
-        return ranks_by(ProductCounter(Products(images, captions), owner))
-    return ranks_by(BlockCounter(images, captions, owner, None, device))
+        score = partial(module.score, options=components.options("similarity", embeddings.similarity))
+    elif device is None:
+        return ranks_by(ProductCounter(images, captions, embeddings.caption_to_image))
+    return ranks_by(BlockCounter(images, captions, embeddings.caption_to_image, score, device))
 
 
 def ranks_by(counter: ProductCounter | BlockCounter) -> Ranks:
@@ -120,63 +98,3 @@ def _best(own: np.ndarray, owner: np.ndarray) -> np.ndarray:
     best = np.full(owner.max() + 1, -np.inf, np.result_type(own, np.float32))
     np.maximum.at(best, owner, own)
     return best
-
-
-def checked_embeddings(embeddings: np.ndarray, what: str) -> np.ndarray:
-    """Embeddings as a contiguous float32 array `(n, d)`, all finite; `what` names them in errors."""
-    embeddings = np.asarray(embeddings)
-    if embeddings.ndim != 2 or 0 in embeddings.shape:
-        raise VseppError(
-            f"{what}: expected shape (rows, dimensions) with neither 0, got {embeddings.shape}; "
-            "encode at least one image and one caption"
-        )
-    if embeddings.dtype.kind != "f":
-        raise VseppError(f"{what}: expected floating-point numbers, got dtype {embeddings.dtype}")
-    with np.errstate(over="ignore"):
-        embeddings = np.ascontiguousarray(embeddings, dtype=np.float32)
-        squares = np.vecdot(embeddings, embeddings)
-    # Norms so bounded on both sides keep every score within float32.
-    usable = squares < np.finfo(np.float32).max / 4
-    if not usable.all():
-        row = int(np.argmin(usable))
-        found = "NaN" if np.isnan(embeddings[row]).any() else "a value or norm beyond float32"
-        raise VseppError(
-            f"{what}: row {row} holds {found}: expected finite embeddings; "
-            "look for a training that diverged or a division by a zero norm"
-        )
-    return embeddings
-
-
-def checked_joint_space(images: np.ndarray, captions: np.ndarray) -> None:
-    """Refuse embeddings of different dimensions."""
-    if images.shape[1] != captions.shape[1]:
-        raise VseppError(
-            f"image_embeddings have {images.shape[1]} dimensions, caption_embeddings {captions.shape[1]}: "
-            "expected one joint space; take both from one model"
-        )
-
-
-def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: int) -> np.ndarray:
-    """The image row of each caption as int64, every row in range and every image with a caption."""
-    owner = np.asarray(caption_to_image)
-    if owner.shape != (n_captions,) or owner.dtype.kind not in "iu":
-        raise VseppError(
-            f"caption_to_image: expected {n_captions} integers, one a caption, got shape {owner.shape} "
-            f"of {owner.dtype}"
-        )
-    outside = np.flatnonzero((owner < 0) | (owner >= n_images))
-    if outside.size:
-        row = outside[0]
-        raise VseppError(
-            f"caption_to_image: row {row} is {owner[row]}, expected an image row from 0 to {n_images - 1} "
-            f"({outside.size} rows are outside)"
-        )
-    owner = owner.astype(np.int64)
-    missing = np.flatnonzero(np.bincount(owner, minlength=n_images) == 0)
-    if missing.size:
-        raise VseppError(
-            f"image row {missing[0]} has no caption in caption_to_image ({missing.size} of {n_images} images "
-            "have none): expected at least one each, since caption retrieval has no right answer otherwise; "
-            "leave such images out"
-        )
-    return owner

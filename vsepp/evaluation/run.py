@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -24,16 +25,7 @@ log = logging.getLogger("vsepp")
 
 
 def evaluate_run(
-    spec: EvaluationSpec,
-    out: Path,
-    *,
-    run: Path,
-    corpus: Path,
-    tokens: Path | None = None,
-    features: Path | None = None,
-    eval_store: Path | None = None,
-    encoder: Path | None = None,
-    device: torch.device,
+    spec: EvaluationSpec, folders: Mapping[str, Path], out: Path, device: torch.device
 ) -> list[protocols.Evaluation]:
     """Embed a split with the best snapshot of a run, rank it under each protocol, and write what was found.
 
@@ -41,55 +33,39 @@ def evaluate_run(
     ----------
     spec
         The run's spec, the split and the protocols.
+    folders
+        As for `encode_run`.
     out
         Folder that gets `embeddings.npz`, `metrics.json` and `ranks.npz`.
-    run, corpus, tokens, features, eval_store, encoder, device
-        As for `encode_run`.
+    device
+        Where to embed.
 
     Raises
     ------
     VseppError
         As `encode_run`, and on a protocol that the split is too small for.
     """
-    places = {"tokens": tokens, "features": features, "eval_store": eval_store, "encoder": encoder}
-    embeddings = encode_run(spec.run, spec.split, run=run, corpus=corpus, **places, device=device)
+    embeddings = encode_run(spec.run, spec.split, folders, device)
     embeddings.save(out / "embeddings.npz")
     found = [protocols.evaluate(embeddings, protocol, spec.fold_size) for protocol in spec.protocols]
     protocols.save(found, out)
     return found
 
 
-def encode_run(
-    spec: RunSpec,
-    split: str,
-    *,
-    run: Path,
-    corpus: Path,
-    tokens: Path | None = None,
-    features: Path | None = None,
-    eval_store: Path | None = None,
-    encoder: Path | None = None,
-    device: torch.device,
-) -> Embeddings:
+def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: torch.device) -> Embeddings:
     """Embed a split with the best snapshot of a trained run.
 
     Parameters
     ----------
-    spec
+    run
         The run's spec.
     split
         `test`, `val`, ...
-    run
-        Folder of its results: `model.safetensors` and the `vocabulary.json` that it was trained with.
-    corpus
-        Folder of the corpus's tables.
-    tokens
-        Folder of the word ids of all its captions under the run's vocabulary; without it they are made.
-    features
-        Folder of the features under the run's validation and test crop, for a frozen encoder.
-    eval_store, encoder
-        Folders of the image store and of the encoder, for an encoder that is part of the model. The latter may be `None`
-        where the run's weights hold all of the encoder's.
+    folders
+        Role → folder: `run`, with `model.safetensors` and the `vocabulary.json` that it was trained with; `corpus`, the
+        tables; `tokens`, word ids of all captions under that vocabulary, which are made where there are none;
+        `features` under the validation and test crop, for a frozen encoder; for an encoder that is part of the model
+        `eval_store` and, unless the run's weights hold all of the encoder's, `encoder`.
     device
         Where to compute.
 
@@ -98,42 +74,45 @@ def encode_run(
     VseppError
         On a missing or ill-fitting artefact, and where memory runs out.
     """
-    with out_of_memory_explained(f"run {spec.id}, split {split}", device, _what_to_lower(spec, device)):
-        images, captions = read_tables(corpus)
-        vocabulary = Vocabulary.read(run)
-        words = _words(captions, run, vocabulary) if tokens is None else Tokens.load(tokens)
-        if len(words) != len(captions):
-            raise VseppError(
-                f"{tokens}: has word ids of {len(words)} captions, expected {len(captions)} as in {corpus}; make the word "
-                "ids from this corpus"
-            )
-        weights = run / "model.safetensors"
-        network = _network(spec, weights, encoder) if spec.live_encoder else None
-        model = load_joint(spec.model, weights, len(vocabulary), network).to(device)
-        inputs = eval_images(spec, features=features, eval_store=eval_store, n_images=len(images)).rows
-        return encode_split(model, inputs, words, split_rows(images, captions, split), device=device)
+    with out_of_memory_explained(f"run {run.id}, split {split}", device, _what_to_lower(run, device)):
+        images, captions = read_tables(folders["corpus"])
+        vocabulary = Vocabulary.read(folders["run"])
+        tokens = _tokens(folders, captions, vocabulary)
+        weights = folders["run"] / "model.safetensors"
+        network = _network(run, weights, folders.get("encoder")) if run.live_encoder else None
+        model = load_joint(run.model, weights, len(vocabulary), network).to(device)
+        inputs = eval_images(run, folders.get("features"), folders.get("eval_store"), len(images)).rows
+        return encode_split(model, inputs, tokens, split_rows(images, captions, split), device=device)
 
 
-def _words(captions: pd.DataFrame, run: Path, vocabulary: Vocabulary) -> Tokens:
+def _tokens(folders: Mapping[str, Path], captions: pd.DataFrame, vocabulary: Vocabulary) -> Tokens:
     """Word ids of a corpus' captions under the vocabulary that lies beside a run's weights."""
+    if folder := folders.get("tokens"):
+        tokens = Tokens.load(folder)
+        if len(tokens) != len(captions):
+            raise VseppError(
+                f"{folder}: has word ids of {len(tokens)} captions, expected {len(captions)} as in "
+                f"{folders['corpus']}; make the word ids from this corpus"
+            )
+        return tokens
     from vsepp.data.captions import TOKENIZER, encode_captions
 
     if vocabulary.tokenizer != TOKENIZER:
         said = "%s: its words were split by %r, captions are split by %r here"
-        log.warning(said, run / FILE, vocabulary.tokenizer, TOKENIZER)
+        log.warning(said, folders["run"] / FILE, vocabulary.tokenizer, TOKENIZER)
     return encode_captions(captions, vocabulary)
 
 
-def _network(spec: RunSpec, weights: Path, encoder: Path | None) -> ImageEncoder:
+def _network(run: RunSpec, weights: Path, encoder: Path | None) -> ImageEncoder:
     """The encoder to load a run's weights into: with its own weights, or with none where the run's replace them all."""
     if encoder is None and any(key.startswith(ENCODER_PREFIX) for key in read_weights(weights)):
-        return build_encoder(spec.encoder)
-    return load_encoder(spec.encoder, required(encoder, "encoder", spec))
+        return build_encoder(run.encoder)
+    return load_encoder(run.encoder, required(encoder, "encoder", run))
 
 
-def _what_to_lower(spec: RunSpec, device: torch.device) -> list[str]:
+def _what_to_lower(run: RunSpec, device: torch.device) -> list[str]:
     """What to change where a split is embedded with too little memory."""
-    advice = [f"take a smaller encoder than {spec.encoder.architecture}"] if spec.live_encoder else []
+    advice = [f"take a smaller encoder than {run.encoder.architecture}"] if run.live_encoder else []
     if device.type == "cuda":
         advice += ["lower resources.runs_per_gpu, the jobs that share a GPU", "embed on the CPU"]
     return advice

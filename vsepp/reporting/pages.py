@@ -63,10 +63,8 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
     figures = []
     for figure in spec.figures:
         caption = write_figure(figure, context, records, folder / "figures")
-        svg = (folder / "figures" / f"{figure.id}.svg").read_text(encoding="utf-8")
-        figures.append(
-            (figure, caption, Markup(inline_svg(svg, figure.id, filters.numbered(figure.id) or figure.title)))
-        )
+        svg = inline_svg(figure, folder / "figures" / f"{figure.id}.svg")
+        figures.append((figure, caption, Markup(svg)))
     _write_exports(records, folder)
     page = _render(
         "index.html.j2",
@@ -138,9 +136,9 @@ def _write_exports(records: Records, folder: Path) -> None:
                 history = Path(record.spec.run) / "history.csv"
                 curve = folder / "curves" / f"{model}-seed-{record.spec.seed}.csv"
                 texts[curve] = history.read_text(encoding="utf-8")
-    for name in ("metrics", "curves"):
+    for name, suffix in (("metrics", "json"), ("curves", "csv")):
         (folder / name).mkdir(parents=True, exist_ok=True)
-        for path in (folder / name).iterdir():
+        for path in (folder / name).glob(f"*.{suffix}"):
             if path not in texts:
                 path.unlink()
     for path, text in texts.items():

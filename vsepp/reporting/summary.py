@@ -13,7 +13,7 @@ from vsepp.reporting.tables import Row, Table
 
 
 def best_pairs(tables: Iterable[Table], compare: Sequence[str]) -> list[tuple[Row, Row]]:
-    """Per data set, two rows that differ in the compared systems only.
+    """Per data set, two rows of the paper that differ in the compared systems only.
 
     Both were run, with the same encoder, fine-tuning, training set and protocol; of these pairs the one whose second
     system has our highest R@1 of caption retrieval. Means over five folds go before single folds, which vary more.
@@ -21,17 +21,14 @@ def best_pairs(tables: Iterable[Table], compare: Sequence[str]) -> list[tuple[Ro
     found: dict[str, dict[tuple[str, ...], dict[str, Row]]] = {}
     for table in tables:
         for row in table.rows:
-            if row.status == "run" and row.facts["system"] in compare:
+            if row.status == "run" and not row.spec.own and row.facts["system"] in compare:
                 setting = tuple(row.facts[key] for key in ("encoder", "finetuned", "trainset", "protocol"))
                 rows = found.setdefault(row.facts["dataset"], {}).setdefault(setting, {})
                 rows[row.facts["system"]] = row
     pairs = []
     for _, settings in sorted(found.items()):
-        both = [
-            tuple(rows[system] for system in compare)
-            for rows in settings.values()
-            if len(rows) == len(compare)
-        ]
+        complete = [rows for rows in settings.values() if len(rows) == len(compare)]
+        both = [tuple(rows[system] for system in compare) for rows in complete]
         averaged = [pair for pair in both if pair[-1].facts["protocol"] == "5x1K"]
         if candidates := averaged or both:
             pairs.append(max(candidates, key=lambda pair: pair[-1].cells["i2t_r1"].ours or 0))
@@ -53,11 +50,11 @@ def headline(tables: Sequence[Table], context: ContextSpec, index: Path) -> str:
     str
         Lines without a trailing newline, at most 100 characters wide for usual titles.
     """
-    names = filters.listing(
-        [filters.numbered(table.spec.id) or table.spec.title for table in tables] or ["Tables"]
-    )
-    lines = [f"{names}, figures and captions: {index}"]
-    lines.append(f"preset {context.preset}, variant {context.variant}, fidelity {context.fidelity}")
+    names = [filters.numbered(table.spec.id) or table.spec.title for table in tables] or ["Tables"]
+    lines = [
+        f"{filters.listing(names)}, figures and captions: {index}",
+        f"preset {context.preset}, variant {context.variant}, fidelity {context.fidelity}",
+    ]
     for pair in best_pairs(tables, context.paper.compare):
         dataset = context.here(pair[-1].facts["dataset"])
         lines += ["", f"R@1 (%) on {dataset}: {describe_setting(pair[-1], context)}"]

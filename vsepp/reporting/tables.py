@@ -39,7 +39,8 @@ class Row:
     spec: RowSpec
     facts: dict[str, str]
     """Columns of published.csv: `kind` (`trained`, `quoted`, or `own` where no paper has the row), `system`, `encoder` ...,
-    with `label`, the system with its encoder and fine-tuning, and `trainset_label`, both as the paper prints them."""
+    with `label`, the system with its encoder and fine-tuning, and `trainset_label`, both as the paper prints them, and `at`,
+    the cell at which the row's note stands."""
     cells: dict[str, Cell]
     mark: str
     """Letter of the note on the row."""
@@ -118,10 +119,9 @@ def build_table(spec: TableSpec, context: ContextSpec, published: Published, rec
         for row_spec in group.rows:
             facts = _facts(spec, row_spec, context, published)
             mark = string.ascii_lowercase[len(notes)] if facts["note"] else ""
-            row = _row(spec, row_spec, facts, mark, records)
-            rows.append(row)
+            rows.append(_row(spec, row_spec, facts, mark, records))
             if mark:
-                notes.append((mark, _note(spec, facts)[1]))
+                notes.append((mark, facts["note"]))
         groups.append(_group(spec, group, rows))
     rows = [row for group in groups for row in group.rows]
     if steps := dirty_steps([record for row in rows for record in (*row.ours, *row.released)]):
@@ -148,22 +148,15 @@ def _facts(spec: TableSpec, row: RowSpec, context: ContextSpec, published: Publi
     parts = [] if facts["encoder"] in ("", context.default_encoder) else [context.in_paper(facts["encoder"])]
     parts += ["fine-tuned"] if facts["finetuned"] == "yes" else []
     label = facts["system"] + (f" ({', '.join(parts)})" if parts else "")
-    return {"label": label, "trainset_label": facts["trainset"] or "?", **facts}
-
-
-def _note(spec: TableSpec, facts: dict[str, str]) -> tuple[str, str]:
-    """The cell at which a row's note stands, or else nothing for the row itself, and its text.
-
-    A note that starts with a metric's name and a colon (`i2t_r10: ...`) stands at that cell.
-    """
+    # A note that starts with a metric's name and a colon (`i2t_r10: ...`) stands at that cell, any other at the row.
     at, _, text = facts["note"].partition(":")
-    return (at, text.strip()) if at in spec.cells else ("", facts["note"])
+    note = {"at": at, "note": text.strip()} if at in spec.cells else {"at": ""}
+    return {"label": label, "trainset_label": facts["trainset"] or "?", **facts, **note}
 
 
 def _row(spec: TableSpec, row: RowSpec, facts: dict[str, str], mark: str, records: Records) -> Row:
     ours, released = records.get(row.run or "", []), records.get(row.released or "", [])
     found = scores([*ours, *released], facts["protocol"])
-    at, _ = _note(spec, facts)
     cells = {}
     for name in spec.cells:
         try:
@@ -179,9 +172,9 @@ def _row(spec: TableSpec, row: RowSpec, facts: dict[str, str], mark: str, record
             ours=float(np.mean(mine)) if mine else None,
             sd=float(np.std(mine, ddof=1)) if len(mine) > 1 else None,
             released=float(np.mean(theirs)) if theirs else None,
-            mark=mark if at == name else "",
+            mark=mark if facts["at"] == name else "",
         )
-    return Row(row, facts, cells, "" if at else mark, ours, released)
+    return Row(row, facts, cells, "" if facts["at"] else mark, ours, released)
 
 
 def _group(spec: TableSpec, group: GroupSpec, rows: list[Row]) -> Group:

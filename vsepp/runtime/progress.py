@@ -23,6 +23,7 @@ def configure_logging() -> None:
         format="%(asctime)s %(levelname)s %(message)s",
         datefmt="%H:%M:%S",
     )
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # a hundred lines for each PDF otherwise
 
 
 def track(items: Iterable[T], total: int, what: str, unit: str = "it") -> Iterator[T]:

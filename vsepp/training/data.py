@@ -183,9 +183,7 @@ def _images(
     pairs: np.ndarray,
     placing: Placing,
 ) -> _Images:
-    evaluated = eval_images(
-        run, features=artefacts.features, eval_store=artefacts.eval_store, n_images=n_images
-    )
+    evaluated = eval_images(run, artefacts.features, artefacts.eval_store, n_images)
     if run.live_encoder:
         dim = encoder_dim(run.encoder, required(artefacts.encoder, "encoder", run))
         store = _train_store(run, artefacts, n_images, placing)

@@ -218,13 +218,12 @@ def _validate(training: Training) -> tuple[RetrievalMetrics, float]:
     data = training.data
     try:
         found = encode_split(
-            training.model, data.eval_inputs, data.tokens, data.validation, device=training.device
+            training.model, data.eval_inputs, data.tokens, data.validation, training.device
         )
     except VseppError as error:
         epoch = len(training.history) + 1
         raise VseppError(f"run {training.run.id}: validation after epoch {epoch}: {error}") from error
-    to_rank = (found.image_embeddings, found.caption_embeddings, found.caption_to_image, found.similarity)
-    ranks = retrieval_ranks(*to_rank, training.device if training.device.type == "cuda" else None)
+    ranks = retrieval_ranks(found, training.device if training.device.type == "cuda" else None)
     some = (found.image_embeddings[:SPREAD_OVER], found.caption_embeddings[:SPREAD_OVER])
     spread = training.model.scores(*(torch.from_numpy(embeddings) for embeddings in some)).std(correction=0)
     return retrieval_metrics(ranks), float(spread)

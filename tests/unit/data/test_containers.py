@@ -67,32 +67,20 @@ def test_a_missing_member_is_named_with_its_container(folder, archive):
             Container(path).read("99.jpg")
 
 
-def test_nothing_at_the_path(tmp_path):
-    with pytest.raises(VseppError, match=r"gone\.zip: no such"):
-        Container(tmp_path / "gone.zip")
-
-
-def test_a_truncated_archive_is_refused_and_named(archive):
-    archive.write_bytes(archive.read_bytes()[:-200])
-    with pytest.raises(VseppError, match=r"photographs\.zip.*whole zip archive.*truncated"):
-        Container(archive)
-
-
-def test_a_file_that_is_no_archive_is_refused(tmp_path):
-    (tmp_path / "page.zip").write_text("<html>404</html>")
-    with pytest.raises(VseppError, match=r"page\.zip.*16 bytes"):
-        Container(tmp_path / "page.zip")
-
-
-def test_a_damaged_member_is_named(archive):
-    container = Container(archive)
-    with zipfile.ZipFile(archive) as plain:
-        start = plain.getinfo("Flicker8k_Dataset/7.jpg").header_offset
-    data = bytearray(archive.read_bytes())
-    data[start + 60 : start + 66] = b"\xff" * 6
-    archive.write_bytes(data)
-    with pytest.raises(VseppError, match=r"photographs\.zip: Flicker8k_Dataset/7\.jpg cannot be read"):
-        container.read("Flicker8k_Dataset/7.jpg")
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, r"a\.zip: no such"),
+        (b"<html>404</html>", r"a\.zip: expected a folder or a whole zip archive, found 16 bytes"),
+        (-200, r"a\.zip: expected .* whole zip archive.*truncated"),
+    ],
+)
+def test_what_is_no_archive_is_refused_and_named(archive, tmp_path, content, said):
+    if content is not None:
+        data = content if isinstance(content, bytes) else archive.read_bytes()[:content]
+        (tmp_path / "a.zip").write_bytes(data)
+    with pytest.raises(VseppError, match=said):
+        Container(tmp_path / "a.zip")
 
 
 def stored_in(path, name: str, content: bytes, compression=zipfile.ZIP_DEFLATED):
@@ -168,12 +156,9 @@ def test_a_member_whose_path_leaves_the_folder_is_refused_when_the_archive_is_op
 
 
 @pytest.mark.parametrize("name", ["a..b/c.jpg", "...jpg", "a/..b.jpg", "über/c d:e.jpg", "a/C:x.jpg"])
-def test_dots_and_colons_inside_a_name_are_no_way_out(tmp_path, name):
+def test_dots_and_colons_inside_a_name_are_no_way_out_and_a_zero_byte_is(tmp_path, name):
     assert Container(stored_in(tmp_path / "a.zip", name, b"x")).read(name) == b"x"
-
-
-def test_a_name_with_a_zero_byte_is_refused(tmp_path):
-    path = stored_in(tmp_path / "a.zip", "xx.jpg#.jpg", b"x")
+    path = stored_in(tmp_path / "b.zip", "xx.jpg#.jpg", b"x")
     path.write_bytes(path.read_bytes().replace(b"xx.jpg#", b"xx.jpg\0"))
     with pytest.raises(VseppError, match=r"leaves the archive's folder \(1 in all\): 'xx\.jpg\\x00\.jpg'"):
         Container(path)
@@ -196,17 +181,24 @@ def peak_memory_of(code: str, path) -> tuple[str, int]:
     return message, int(peak)
 
 
+BOMB = 150 << 20
+
+
+def bomb(path, name):
+    """An archive of a member that unpacks to zeros, many times its size."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("small.txt", b"0" * 1_000_000)
+        with out.open(name, "w") as stream:
+            for _ in range(BOMB >> 20):
+                stream.write(bytes(1 << 20))
+    return path
+
+
 @needs_proc
 def test_a_bomb_is_refused_by_what_it_declares_before_it_takes_memory(tmp_path):
-    size = 150 << 20
-    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as out:
-        out.writestr("small.txt", b"0" * 1_000_000)
-        with out.open("bomb.jpg", "w") as stream:
-            for _ in range(size >> 20):
-                stream.write(bytes(1 << 20))
-    message, peak = peak_memory_of("Container(sys.argv[1])", tmp_path / "bomb.zip")
+    message, peak = peak_memory_of("Container(sys.argv[1])", bomb(tmp_path / "bomb.zip", "bomb.jpg"))
     assert "bomb.zip: members that unpack to more than is sane (1 in all): bomb.jpg (" in message
-    assert f"unpack to {size:,})" in message
+    assert f"unpack to {BOMB:,})" in message
     assert peak < 100 << 20
 
 
@@ -245,14 +237,8 @@ def test_a_member_that_holds_more_than_it_declares_is_refused(tmp_path, compress
 
 @needs_proc
 def test_a_bomb_that_declares_little_takes_little_memory(tmp_path):
-    size = 150 << 20
-    path = tmp_path / "a.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out, out.open("liar.jpg", "w") as stream:
-        for _ in range(size >> 20):
-            stream.write(bytes(1 << 20))
-    patched(
-        path, "liar.jpg", {16: zlib.crc32(bytes(100)).to_bytes(4, "little"), 24: (100).to_bytes(4, "little")}
-    )
+    declared = {16: zlib.crc32(bytes(100)).to_bytes(4, "little"), 24: (100).to_bytes(4, "little")}
+    path = patched(bomb(tmp_path / "a.zip", "liar.jpg"), "liar.jpg", declared)
     message, peak = peak_memory_of("Container(sys.argv[1]).read('liar.jpg')", path)
     assert "liar.jpg cannot be read (it declares 100 bytes and holds more)" in message
     assert peak < 100 << 20
@@ -281,14 +267,6 @@ def test_threads_may_share_one(archive):
     with ThreadPoolExecutor(8) as pool:
         contents = list(pool.map(container.read, names))
     assert contents == [Container(archive).read(name) for name in names]
-
-
-def test_spawned_processes_may_share_one(archive):
-    container = Container(archive)
-    names = container.names() * 10
-    expected = [container.read(name) for name in names]
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        assert pool.map(container.read, names, chunksize=7) == expected
 
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")

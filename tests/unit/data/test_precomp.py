@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from raw_layouts import PRECOMP_SIZES, write_precomp, zipped
+from raw_layouts import refused, write_precomp, zipped
 
 from vsepp.data.corpora import read_corpus
 from vsepp.data.store import build_store
@@ -18,19 +18,12 @@ from vsepp.errors import VseppError
 from vsepp.spec import StoreSpec
 
 
-def refused(spec, *parts):
-    with pytest.raises(VseppError) as caught:
-        read_corpus(spec)
-    for part in parts:
-        assert part in str(caught.value)
-
-
 def folder_of(spec) -> Path:
     return Path(spec.files["folder"])
 
 
 def test_rows_and_lines_become_images_and_captions(tmp_path):
-    images, captions = read_corpus(write_precomp(tmp_path))
+    images, captions = tables = read_corpus(write_precomp(tmp_path))
     assert images["split"].tolist() == ["train"] * 7 + ["val"] * 2 + ["test"] * 3
     assert images["image_id"].tolist()[:2] == ["train-0", "train-1"]
     assert images["image_id"].tolist()[7:10] == ["dev-0", "dev-1", "test-0"]
@@ -40,23 +33,18 @@ def test_rows_and_lines_become_images_and_captions(tmp_path):
     assert captions["image_index"].tolist() == [row for row in range(12) for _ in range(5)]
     assert captions["text"].iloc[36] == "dev café 0 caption 1"
     assert images.attrs["facts"]["captions"] == {"train": 35, "val": 10, "test": 15}
+    write_tables(tmp_path / "corpus", *tables)
+    for back, frame in zip(read_tables(tmp_path / "corpus"), tables, strict=True):
+        pd.testing.assert_frame_equal(back, frame)
 
 
 def test_repeated_rows_give_the_same_captions_and_name_the_first_of_five(tmp_path):
     images, captions = read_corpus(write_precomp(tmp_path / "once"))
-    repeated_images, repeated_captions = read_corpus(
-        write_precomp(tmp_path / "five", repeated=("train", "test"))
-    )
-    pd.testing.assert_frame_equal(repeated_captions, captions)
-    assert repeated_images["image_id"].tolist() == images["image_id"].tolist()
-    assert repeated_images["member"].tolist()[5:11] == [
-        "train_ims.npy#25",
-        "train_ims.npy#30",
-        "dev_ims.npy#0",
-        "dev_ims.npy#1",
-        "test_ims.npy#0",
-        "test_ims.npy#5",
-    ]
+    again, captions_again = read_corpus(write_precomp(tmp_path / "five", repeated=("train", "test")))
+    pd.testing.assert_frame_equal(captions_again, captions)
+    assert again["image_id"].tolist() == images["image_id"].tolist()
+    first = ["train_ims.npy#25", "train_ims.npy#30", "dev_ims.npy#0", "dev_ims.npy#1", "test_ims.npy#0"]
+    assert again["member"].tolist()[5:11] == [*first, "test_ims.npy#5"]
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
@@ -69,13 +57,6 @@ def test_a_zip_of_the_folder_gives_the_same_tables(tmp_path, compression, prefix
     packed = replace(spec, files={"folder": str(tmp_path / "all.zip")})
     for one, other in zip(read_corpus(packed), read_corpus(spec), strict=True):
         pd.testing.assert_frame_equal(one, other)
-
-
-def test_the_tables_are_written_and_read_like_any(tmp_path):
-    tables = read_corpus(write_precomp(tmp_path))
-    write_tables(tmp_path / "corpus", *tables)
-    for back, frame in zip(read_tables(tmp_path / "corpus"), tables, strict=True):
-        pd.testing.assert_frame_equal(back, frame)
 
 
 def test_split_sizes_first_images_and_reported_sums_hold_as_for_photographs(tmp_path):
@@ -105,12 +86,20 @@ def test_all_missing_files_are_listed(tmp_path):
     refused(zipped(spec), "(3 in all): dev_ims.npy; dev_caps.txt; test_caps.txt")
 
 
-@pytest.mark.parametrize("lines", [34, 36, 7, 0])
-def test_counts_that_do_not_fit_name_both_files_and_both_counts(tmp_path, lines):
+@pytest.mark.parametrize(
+    ("prefix", "text", "said"),
+    [
+        ("train", "a caption\n" * 34, ["train_ims.npy has 7 rows and ", "train_caps.txt 34 captions"]),
+        ("train", "a caption\n" * 7, ["train_ims.npy has 7 rows and ", "train_caps.txt 7 captions"]),
+        ("train", "", ["train_ims.npy has 7 rows and ", "train_caps.txt 0 captions"]),
+        # As many as rows, but not five of each image.
+        ("test", "a\nb\nc\n", ["test_ims.npy has 3 rows", "3 captions"]),
+    ],
+)
+def test_counts_that_do_not_fit_name_both_files_and_both_counts(tmp_path, prefix, text, said):
     spec = write_precomp(tmp_path)
-    (folder_of(spec) / "train_caps.txt").write_text("a caption\n" * lines)
-    where = spec.files["folder"]
-    refused(spec, f"{where}/train_ims.npy has 7 rows and {where}/train_caps.txt {lines} captions")
+    (folder_of(spec) / f"{prefix}_caps.txt").write_text(text)
+    refused(spec, *said)
 
 
 def test_five_rows_that_differ_are_named_with_their_file(tmp_path):
@@ -123,19 +112,6 @@ def test_five_rows_that_differ_are_named_with_their_file(tmp_path):
     refused(spec, f"{path}: as many rows", "(2 in all): row 7 is not row 5; row 14 is not row 10")
 
 
-def test_as_many_rows_as_captions_that_are_no_five_each_are_refused(tmp_path):
-    spec = write_precomp(tmp_path)
-    (folder_of(spec) / "test_caps.txt").write_text("a\nb\nc\n")
-    refused(spec, "test_ims.npy has 3 rows", "3 captions")
-
-
-def test_an_empty_line_is_a_caption_that_is_missing(tmp_path):
-    spec = write_precomp(tmp_path)
-    path = folder_of(spec) / "dev_caps.txt"
-    path.write_text(path.read_text().replace("dev café 1 caption 2", ""))
-    refused(spec, "Empty captions (1 in all)", f"{path}: lines 6 to 10: caption 42 (dev_ims.npy#1)")
-
-
 def test_captions_with_dos_ends_a_mark_and_no_last_end_read_the_same(tmp_path):
     spec = write_precomp(tmp_path)
     expected = read_corpus(spec)[1]
@@ -144,17 +120,18 @@ def test_captions_with_dos_ends_a_mark_and_no_last_end_read_the_same(tmp_path):
     pd.testing.assert_frame_equal(read_corpus(spec)[1], expected)
 
 
-def test_captions_that_are_not_utf8_name_the_line(tmp_path):
+@pytest.mark.parametrize(
+    ("new", "parts"),
+    [
+        (b"", ["Empty captions (1 in all)", "dev_caps.txt: lines 6 to 10: caption 42 (dev_ims.npy#1)"]),
+        (b"caf\xe9", ["dev_caps.txt: not UTF-8 (1 in all)", "line 8, byte"]),
+    ],
+)
+def test_a_bad_caption_is_named_with_its_line(tmp_path, new, parts):
     spec = write_precomp(tmp_path)
-    path = folder_of(spec) / "test_caps.txt"
-    path.write_bytes(path.read_bytes().replace("café 1 caption 3".encode(), b"caf\xe9 1 caption 3"))
-    refused(spec, f"{path}: not UTF-8 (1 in all)", "line 9, byte")
-
-
-def test_dimensions_that_differ_between_splits_are_refused(tmp_path):
-    spec = write_precomp(tmp_path)
-    np.save(folder_of(spec) / "dev_ims.npy", np.ones((2, 7), np.float32))
-    refused(spec, "train_ims.npy has 6", "dev_ims.npy has 7", "test_ims.npy has 6")
+    path = folder_of(spec) / "dev_caps.txt"
+    path.write_bytes(path.read_bytes().replace("dev café 1 caption 2".encode(), new))
+    refused(spec, *parts)
 
 
 class Hostile:
@@ -184,13 +161,16 @@ def test_arrays_of_another_form_are_refused_and_never_unpickled(tmp_path, case, 
     assert not (tmp_path / "unpickled").exists()
 
 
-@pytest.mark.parametrize("change", [-1, 1])
-def test_an_array_of_another_size_than_its_header_says_is_refused(tmp_path, change):
+def test_arrays_of_another_dimension_or_size_than_they_should_have_are_refused(tmp_path):
     spec = write_precomp(tmp_path)
     path = folder_of(spec) / "train_ims.npy"
     data = path.read_bytes()
-    path.write_bytes(data[:-1] if change < 0 else data + b"x")
-    refused(spec, f"{path}: expected {len(data)} bytes for 7 rows of 6, found {len(data) + change}")
+    for change, damaged in ((-1, data[:-1]), (1, data + b"x")):
+        path.write_bytes(damaged)
+        refused(spec, f"{path}: expected {len(data)} bytes for 7 rows of 6, found {len(data) + change}")
+    path.write_bytes(data)
+    np.save(folder_of(spec) / "dev_ims.npy", np.ones((2, 7), np.float32))
+    refused(spec, "train_ims.npy has 6", "dev_ims.npy has 7", "test_ims.npy has 6")
 
 
 def test_there_is_nothing_to_decode(tmp_path):
@@ -198,7 +178,3 @@ def test_there_is_nothing_to_decode(tmp_path):
     images, _ = read_corpus(spec)
     with pytest.raises(VseppError, match=r"f30k_precomp: has features and no photographs.*precomputed"):
         build_store(images, spec, StoreSpec("squash", 16), tmp_path / "out", tmp_path / "state", 1)
-
-
-def test_sizes_of_the_written_folder_are_what_the_tests_assume():
-    assert PRECOMP_SIZES == {"train": 7, "dev": 2, "test": 3}

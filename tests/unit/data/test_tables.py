@@ -26,45 +26,33 @@ def test_equal_tables_give_equal_bytes(tables, tmp_path):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
 
 
-def test_a_missing_table_is_named(tables, tmp_path):
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda path: path.unlink(), "missing"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "not a readable"),
+        (
+            lambda path: pd.read_parquet(path).astype({"image_index": "int64"}).to_parquet(path, index=False),
+            "expected .*image_index int32.*image_index int64",
+        ),
+    ],
+)
+def test_a_table_that_is_missing_damaged_or_of_another_form_is_named(tables, tmp_path, damage, said):
     write_tables(tmp_path, *tables)
-    (tmp_path / "captions.parquet").unlink()
-    with pytest.raises(VseppError, match=r"captions\.parquet: missing"):
+    damage(tmp_path / "captions.parquet")
+    with pytest.raises(VseppError, match=rf"captions\.parquet: {said}"):
         read_tables(tmp_path)
 
 
-def test_a_damaged_table_is_named(tables, tmp_path):
-    write_tables(tmp_path, *tables)
-    path = tmp_path / "images.parquet"
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(VseppError, match=r"images\.parquet: not a readable"):
-        read_tables(tmp_path)
-
-
-def test_other_columns_are_named(tables, tmp_path):
-    write_tables(tmp_path, *tables)
-    tables[1].astype({"image_index": "int64"}).to_parquet(tmp_path / "captions.parquet", index=False)
-    with pytest.raises(
-        VseppError, match=r"captions\.parquet: expected .*image_index int32.*image_index int64"
-    ):
-        read_tables(tmp_path)
-
-
-def test_captions_that_point_nowhere_are_refused(tables, tmp_path):
-    images, captions = tables
-    with pytest.raises(VseppError, match="images 0 to 8, but there are 4"):
-        write_tables(tmp_path, images[:4], captions)
-
-
-def test_repeated_caption_ids_are_refused(tables, tmp_path):
-    images, captions = tables
-    captions.loc[1, "caption_id"] = captions.loc[0, "caption_id"]
-    with pytest.raises(VseppError, match=r"twice: \[57004\] \(1 in all\)"):
-        write_tables(tmp_path, images, captions)
-
-
-def test_a_caption_of_another_split_than_its_image_is_refused(tables, tmp_path):
-    images, captions = tables
-    captions.loc[0, "split"] = "train"
-    with pytest.raises(VseppError, match="split is not their image's"):
-        write_tables(tmp_path, images, captions)
+@pytest.mark.parametrize(
+    ("column", "value", "images", "said"),
+    [
+        ("split", "test", 4, "images 0 to 8, but there are 4"),
+        ("caption_id", 57003, 9, r"twice: \[57003\] \(1 in all\)"),
+        ("split", "train", 9, "split is not their image's"),
+    ],
+)
+def test_tables_that_do_not_belong_together_are_refused(tables, tmp_path, column, value, images, said):
+    tables[1].loc[0, column] = value
+    with pytest.raises(VseppError, match=said):
+        write_tables(tmp_path, tables[0][:images], tables[1])

@@ -60,40 +60,47 @@ def test_other_float_types_become_float32(tmp_path, dtype):
     np.testing.assert_array_equal(loaded.image_embeddings, images.astype(np.float32))
 
 
-def nan_in_row_one():
+def captions(row=0, value=0.0):
     embeddings = np.zeros((5, 4), dtype=np.float32)
-    embeddings[1, 2] = np.nan
+    embeddings[row, 2] = value
     return embeddings
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("key", "value", "message"),
     [
+        ("caption_to_image", None, "has no caption_to_image; .* the file has caption_embeddings, image_emb"),
         (
-            {"caption_to_image": None},
-            "has no caption_to_image; .* the file has caption_embeddings, image_emb",
+            "image_embeddings",
+            np.zeros((3, 4), dtype=int),
+            "image_embeddings: expected floating-point.* int64",
         ),
-        ({"image_embeddings": np.zeros((3, 4), dtype=int)}, "image_embeddings: expected floating-point"),
-        ({"image_embeddings": np.zeros(3, dtype=np.float32)}, r"image_embeddings: expected shape .* \(3,\)"),
-        ({"image_embeddings": np.zeros((3, 5), dtype=np.float32)}, "5 dimensions, caption_embeddings 4"),
-        ({"caption_embeddings": nan_in_row_one()}, "caption_embeddings: row 1 holds NaN"),
-        ({"caption_to_image": np.array([0, 1, 2, 3, 0])}, "caption_to_image: row 3 is 3"),
-        ({"caption_to_image": np.array([0, 1, 1, 1, 0])}, "image row 2 has no caption"),
-        ({"caption_to_image": np.array([0, 1, 2])}, "caption_to_image: expected 5 integers"),
-        ({"similarity": np.array("cosine")}, "no similarity is named 'cosine'; there are dot, order"),
+        ("image_embeddings", np.zeros(3, dtype=np.float32), r"image_embeddings: expected shape .* \(3,\)"),
+        ("caption_embeddings", captions()[:0], r"caption_embeddings: expected shape .* got \(0, 4\)"),
+        ("image_embeddings", np.zeros((3, 5), dtype=np.float32), "5 dimensions, caption_embeddings 4"),
+        ("caption_embeddings", captions(1, np.nan), "caption_embeddings: row 1 holds NaN"),
+        ("caption_embeddings", captions(1, np.inf), "caption_embeddings: row 1 holds a value or norm beyond"),
+        ("caption_embeddings", captions(0, 1e20), "caption_embeddings: row 0 holds a value or norm beyond"),
         (
-            {"similarity_options": np.array('{"form": "cube"}')},
-            "form: expected 'squared' or 'root', got 'cube'",
+            "caption_to_image",
+            [0, 1, 2, 3, 0],
+            "caption_to_image: row 3 is 3, expected an image row from 0 to 2",
         ),
-        ({"similarity_options": np.array('["root"]')}, "similarity_options: expected a JSON object"),
-        ({"similarity_options": np.array("root")}, "similarity_options: expected a JSON object"),
-        ({"similarity_options": np.array(1)}, "similarity_options: expected one string"),
-        ({"similarity": np.array(["dot", "dot"])}, "similarity: expected one string"),
-        ({"similarity": np.array(3)}, "similarity: expected one string"),
+        ("caption_to_image", [0, -1, 2, 1, 0], "caption_to_image: row 1 is -1"),
+        ("caption_to_image", [0, 1, 1, 1, 0], "image row 2 has no caption"),
+        ("caption_to_image", [0, 1, 2], r"caption_to_image: expected 5 integers.* shape \(3,\)"),
+        ("caption_to_image", [0.0, 1.0, 2.0, 0.0, 0.0], "caption_to_image: expected 5 integers.* float64"),
+        ("similarity", "cosine", "no similarity is named 'cosine'; there are dot, order"),
+        ("similarity", ["dot", "dot"], "similarity: expected one string"),
+        ("similarity", 3, "similarity: expected one string"),
+        ("similarity_options", '{"form": "cube"}', "form: expected 'squared' or 'root', got 'cube'"),
+        ("similarity_options", '["root"]', "similarity_options: expected a JSON object"),
+        ("similarity_options", "root", "similarity_options: expected a JSON object"),
+        ("similarity_options", 1, "similarity_options: expected one string"),
     ],
 )
-def test_bad_files_are_refused_with_file_and_key(tmp_path, changes, message):
-    path = written(tmp_path / "theirs.npz", **changes)
+def test_bad_files_are_refused_with_file_and_key(tmp_path, key, value, message):
+    path = written(tmp_path / "theirs.npz", **{key: None if value is None else np.array(value)})
     with pytest.raises(VseppError, match=message) as caught:
         Embeddings.load(path)
     assert str(caught.value).startswith(str(path))

@@ -5,9 +5,11 @@ import pandas as pd
 import pytest
 import specs
 import torch
+from closeness import assert_near
 
 from vsepp.data.tokens import Tokens
 from vsepp.errors import VseppError
+from vsepp.evaluation import encode
 from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.models.joint import JointEmbedding
 from vsepp.spec import Component
@@ -69,30 +71,10 @@ def test_an_empty_split_is_refused(tables):
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(tables, model, batch_size):
-    rows = split_rows(*tables, "test")
-    found = encode_split(
-        model,
-        lambda rows: features()[rows],
-        Tokens.from_lists(CAPTIONS),
-        rows,
-        device=CPU,
-        batch_size=batch_size,
-    )
-    with torch.no_grad():
-        images = [model.embed_images(features()[row][None])[0] for row in rows.images]
-        captions = [
-            model.embed_captions(torch.tensor([CAPTIONS[row]]), torch.tensor([len(CAPTIONS[row])]))[0]
-            for row in rows.captions
-        ]
-    np.testing.assert_allclose(found.image_embeddings, torch.stack(images), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found.caption_embeddings, torch.stack(captions), rtol=1e-5, atol=1e-6)
-    assert found.image_embeddings.dtype == found.caption_embeddings.dtype == np.float32
-    assert found.caption_to_image.tolist() == rows.caption_to_image.tolist()
-    assert found.similarity == SPEC.similarity
-
-
-def test_each_image_is_asked_for_once(tables, model):
+def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(
+    tables, model, batch_size, monkeypatch
+):
+    monkeypatch.setattr(encode, "BATCH", batch_size)
     asked = []
 
     def inputs(rows):
@@ -100,8 +82,19 @@ def test_each_image_is_asked_for_once(tables, model):
         return features()[rows]
 
     rows = split_rows(*tables, "test")
-    encode_split(model, inputs, Tokens.from_lists(CAPTIONS), rows, device=CPU, batch_size=2)
-    assert asked == [1, 3, 4]
+    found = encode_split(model, inputs, Tokens.from_lists(CAPTIONS), rows, CPU)
+    assert asked == rows.images.tolist(), "each image once"
+    with torch.no_grad():
+        images = [model.embed_images(features()[row][None])[0] for row in rows.images]
+        captions = [
+            model.embed_captions(torch.tensor([CAPTIONS[row]]), torch.tensor([len(CAPTIONS[row])]))[0]
+            for row in rows.captions
+        ]
+    assert_near(found.image_embeddings, torch.stack(images), 1e-5)
+    assert_near(found.caption_embeddings, torch.stack(captions), 1e-5)
+    assert found.image_embeddings.dtype == found.caption_embeddings.dtype == np.float32
+    assert found.caption_to_image.tolist() == rows.caption_to_image.tolist()
+    assert found.similarity == SPEC.similarity
 
 
 def test_the_model_is_in_evaluation_mode_meanwhile_and_gets_its_modes_back(tables, model):
@@ -110,6 +103,6 @@ def test_the_model_is_in_evaluation_mode_meanwhile_and_gets_its_modes_back(table
     model.text.eval()
     rows, tokens = split_rows(*tables, "test"), Tokens.from_lists(CAPTIONS)
     model.text.words[1].train()
-    found = [encode_split(model, lambda rows: features()[rows], tokens, rows, device=CPU) for _ in range(2)]
+    found = [encode_split(model, lambda rows: features()[rows], tokens, rows, CPU) for _ in range(2)]
     assert np.array_equal(found[0].caption_embeddings, found[1].caption_embeddings)
     assert model.training and not model.text.training and model.text.words[1].training

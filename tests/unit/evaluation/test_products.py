@@ -5,16 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vsepp.evaluation.counting import ProductCounter
-from vsepp.evaluation.products import Products, on_grid
+from vsepp.evaluation.products import ProductCounter, on_grid
 from vsepp.evaluation.ranks import ranks_by, ranks_from_scores
 
 
-class Watched(Products):
+class Watched(ProductCounter):
     """Keeps which tiles were made; `shift` moves rough scores off the exact ones, by parts of their bound."""
 
-    def __init__(self, images, captions, shift=None):
-        super().__init__(images, captions)
+    def __init__(self, problem, shift=None):
+        super().__init__(*problem)
         self.shift, self.made = shift, {"exact": [], "rough": []}
 
     def exact(self, rows, cols):
@@ -33,8 +32,8 @@ def exact_scores(images, captions):
     return on_grid(images) @ on_grid(captions).T
 
 
-def ranks(products, owner):
-    found = ranks_by(ProductCounter(products, owner))
+def ranks(counter):
+    found = ranks_by(counter)
     return np.concatenate([found.i2t, found.t2i])
 
 
@@ -73,9 +72,9 @@ def hard_problems(draw):
 @settings(max_examples=200, deadline=None)
 @given(hard_problems())
 def test_ranks_are_those_of_exact_scores_and_rough_ones_stay_within_their_bound(problem):
-    images, captions, owner = problem
-    products = Products(images, captions)
-    np.testing.assert_array_equal(ranks(products, owner), exact_ranks(*problem))
+    images, captions, _ = problem
+    products = ProductCounter(*problem)
+    np.testing.assert_array_equal(ranks(products), exact_ranks(*problem))
     scores = products.rough(slice(0, len(images)), slice(0, len(captions))).astype(np.float64)
     bound = products.of_images[:, None] * products.of_captions + products.least
     assert (abs(scores - exact_scores(images, captions)) <= bound).all()
@@ -95,49 +94,39 @@ def learned(n_images, n_captions, width, noise=6.0):
 @pytest.mark.parametrize("side", [-0.999, 0.999, None])
 def test_rough_scores_anywhere_within_their_bound_change_no_rank(side):
     """With norms that differ, and with ties, which then lie at the very end of what the bound allows."""
-    images, captions, owner = learned(700, 2100, 64)
+    problem = learned(700, 2100, 64)
     rng = np.random.default_rng(1)
-    for vectors in (images, captions):
+    for vectors in problem[:2]:
         vectors *= rng.uniform(1, 4, (len(vectors), 1)).astype(np.float32)
         vectors[1::20] = vectors[0::20]
     shift = (lambda shape: rng.uniform(-0.999, 0.999, shape)) if side is None else (lambda _: side)
-    expected = exact_ranks(images, captions, owner)
-    np.testing.assert_array_equal(ranks(Watched(images, captions, shift), owner), expected)
+    expected = exact_ranks(*problem)
+    np.testing.assert_array_equal(ranks(Watched(problem, shift)), expected)
     # The test would notice: scores that are off by much more than their bound are believed, and rank otherwise.
-    beyond = ranks(Watched(images, captions, lambda shape: rng.uniform(-2000, 2000, shape)), owner)
+    beyond = ranks(Watched(problem, lambda shape: rng.uniform(-2000, 2000, shape)))
     assert (beyond[700:] != expected[700:]).any()
 
 
 def test_near_ties_are_scored_one_by_one_without_an_exact_tile():
     """Items of the right score give or take a unit in the last place: few enough to look at each of them."""
-    images, captions, owner = learned(600, 1800, 48)
+    images, captions, _ = problem = learned(600, 1800, 48)
     rng = np.random.default_rng(2)
     for image in range(0, 300, 10):
         images[image + 1] = images[image]
         captions[3 * image + 4] = captions[3 * image]
         captions[3 * image + 5] = captions[3 * image]
         captions[3 * image + 5, rng.integers(48)] *= np.float32(1 + 2**-22)
-    products, expected = Watched(images, captions), exact_ranks(images, captions, owner)
+    products, expected = Watched(problem), exact_ranks(*problem)
     assert (expected[:600] % 1).any() and (expected[600:] % 1).any(), "there must be ties"
-    np.testing.assert_array_equal(ranks(products, owner), expected)
+    np.testing.assert_array_equal(ranks(products), expected)
     assert not products.made["exact"]
 
 
-def test_a_collapsed_model_gives_up_rough_tiles():
-    """All scores are equal, so float32 decides nothing: after a few tiles only exact ones are made."""
-    n_images, n_captions = 3100, 6200
-    images, captions = np.tile(np.float32([0.6, 0.3]), (n_images, 1)), np.float32([[0.1, 0.7]] * n_captions)
-    products = Watched(images, captions)
-    found = ranks(products, np.arange(n_captions) % n_images)
-    assert set(found[:n_images]) == {(n_captions - 2) / 2} and set(found[n_images:]) == {(n_images - 1) / 2}
-    assert 0 < len(products.made["rough"]) < 10
-
-
-def test_a_hard_tile_does_not_stop_rough_ones():
-    """Captions of one place tie with one another, the others do not: only their tiles are made exactly."""
-    images, captions, owner = learned(400, 20_000, 16, noise=0.3)
-    captions[5000:6000] = captions[5000]
-    products = Watched(images, captions)
-    np.testing.assert_array_equal(ranks(products, owner), exact_ranks(images, captions, owner))
+def test_only_a_tile_of_many_ties_is_made_exactly():
+    """Captions of one place tie with one another, the others do not."""
+    problem = learned(400, 20_000, 16, noise=0.3)
+    problem[1][5000:6000] = problem[1][5000]
+    products = Watched(problem)
+    np.testing.assert_array_equal(ranks(products), exact_ranks(*problem))
     assert 0 < len(products.made["exact"]) < 5
     assert len(products.made["rough"]) == 20

@@ -72,8 +72,7 @@ def made(tmp_path_factory):
 
 
 def frozen(made, **changes):
-    folders = {role: made.root / role for role in ("run", "corpus", "tokens", "features")}
-    return {**folders, "device": CPU, **changes}
+    return {role: made.root / role for role in ("run", "corpus", "tokens", "features")} | changes
 
 
 def live(made, **changes):
@@ -84,7 +83,7 @@ def live(made, **changes):
         "eval_store": "store",
         "encoder": "encoder",
     }
-    return {**{role: made.root / name for role, name in roles.items()}, "device": CPU, **changes}
+    return {role: made.root / name for role, name in roles.items()} | changes
 
 
 def same(one, other):
@@ -94,13 +93,13 @@ def same(one, other):
 
 def test_one_step_embeds_ranks_and_writes_what_the_parts_do(made, tmp_path):
     spec = EvaluationSpec(RUN, ("5x1K", "5K"), fold_size=1)
-    found = evaluate_run(spec, tmp_path / "whole", **frozen(made))
+    found = evaluate_run(spec, frozen(made), tmp_path / "whole", CPU)
     by_hand = encode_split(
         made.model,
         CachedFeatures.open(made.root / "features").rows,
         Tokens.load(made.root / "tokens"),
         split_rows(made.images, made.captions, "test"),
-        device=CPU,
+        CPU,
     )
     by_hand.save(tmp_path / "parts" / "embeddings.npz")
     protocols.save([protocols.evaluate(by_hand, name, 1) for name in ("5x1K", "5K")], tmp_path / "parts")
@@ -116,10 +115,10 @@ def test_one_step_embeds_ranks_and_writes_what_the_parts_do(made, tmp_path):
 
 def test_a_split_may_be_named_and_words_are_made_where_none_are_given(made, tmp_path):
     spec = EvaluationSpec(RUN, ("5K",), fold_size=1, split="train")
-    evaluate_run(spec, tmp_path, **frozen(made, tokens=None))
+    evaluate_run(spec, frozen(made, tokens=None), tmp_path, CPU)
     found = Embeddings.load(tmp_path / "embeddings.npz")
-    assert same(found, encode_run(RUN, "train", **frozen(made)))
-    assert not same(found, encode_run(RUN, "test", **frozen(made)))
+    assert same(found, encode_run(RUN, "train", frozen(made), CPU))
+    assert not same(found, encode_run(RUN, "test", frozen(made), CPU))
 
 
 def test_words_of_another_tokenizer_are_told(made, tmp_path, caplog):
@@ -127,13 +126,15 @@ def test_words_of_another_tokenizer_are_told(made, tmp_path, caplog):
     assert values["tokenizer"] == TOKENIZER
     (tmp_path / "model.safetensors").write_bytes((made.root / "run" / "model.safetensors").read_bytes())
     (tmp_path / FILE).write_text(json.dumps(values | {"tokenizer": "theirs"}), encoding="utf-8")
-    encode_run(RUN, "test", **frozen(made, run=tmp_path, tokens=None))
+    encode_run(RUN, "test", frozen(made, run=tmp_path, tokens=None), CPU)
     assert f"{FILE}: its words were split by 'theirs'" in caplog.text
 
 
 def test_an_encoder_is_read_only_where_the_weights_do_not_hold_it(made):
     torch.manual_seed(99)
-    assert same(encode_run(LIVE, "test", **live(made)), encode_run(LIVE, "test", **live(made, encoder=None)))
+    assert same(
+        encode_run(LIVE, "test", live(made), CPU), encode_run(LIVE, "test", live(made, encoder=None), CPU)
+    )
 
 
 def test_what_does_not_belong_together_is_refused(made, tmp_path):
@@ -143,19 +144,25 @@ def test_what_does_not_belong_together_is_refused(made, tmp_path):
     np.save(few / "features.npy", np.zeros((3, 1, 4), np.float32))
     for call, message in (
         (
-            lambda: encode_run(RUN, "test", **frozen(made, tokens=tmp_path)),
+            lambda: encode_run(RUN, "test", frozen(made, tokens=tmp_path), CPU),
             "word ids of 3 captions, expected 20 as in",
         ),
-        (lambda: encode_run(RUN, "test", **frozen(made, features=None)), "needs the folder of its features"),
-        (lambda: encode_run(RUN, "test", **frozen(made, features=few)), "features of 3 images, expected 10"),
         (
-            lambda: encode_run(LIVE, "test", **live(made, eval_store=None)),
+            lambda: encode_run(RUN, "test", frozen(made, features=None), CPU),
+            "needs the folder of its features",
+        ),
+        (
+            lambda: encode_run(RUN, "test", frozen(made, features=few), CPU),
+            "features of 3 images, expected 10",
+        ),
+        (
+            lambda: encode_run(LIVE, "test", live(made, eval_store=None), CPU),
             "needs the folder of its eval_store",
         ),
-        (lambda: encode_run(RUN, "val", **frozen(made)), "split 'val' has no images"),
-        (lambda: encode_run(RUN, "test", **frozen(made, run=tmp_path)), "vocabulary.json: missing"),
+        (lambda: encode_run(RUN, "val", frozen(made), CPU), "split 'val' has no images"),
+        (lambda: encode_run(RUN, "test", frozen(made, run=tmp_path), CPU), "vocabulary.json: missing"),
         (
-            lambda: evaluate_run(EvaluationSpec(RUN, ("5K", "1K"), 6), tmp_path, **frozen(made)),
+            lambda: evaluate_run(EvaluationSpec(RUN, ("5K", "1K"), 6), frozen(made), tmp_path, CPU),
             "1 × 6 = 6 test images, got 5",
         ),
     ):
@@ -170,7 +177,7 @@ def test_out_of_memory_says_what_to_do(made, monkeypatch, run, read):
 
     monkeypatch.setattr(Tokens, "padded", greedy)
     with pytest.raises(VseppError) as caught:
-        encode_run(run, "test", **read(made))
+        encode_run(run, "test", read(made), CPU)
     said = str(caught.value)
     assert said.startswith("run tiny, split test: out of memory on cpu (Unable to allocate")
     assert ("take a smaller encoder than mini/vgg_mini" in said.lower()) == run.live_encoder

@@ -20,8 +20,7 @@ from vsepp.reporting.specs import (
     TableSpec,
 )
 
-PARAMS = Path(__file__).resolve().parents[3] / "params"
-PAPER = next(path for path in (PARAMS / "papers/vsepp", PARAMS) if (path / "published.csv").is_file())
+PAPER = Path(__file__).resolve().parents[3] / "params/papers/vsepp"
 DATA_NOTE = "Numbers of the embedded corpus, not of MS-COCO or Flickr30K."
 
 

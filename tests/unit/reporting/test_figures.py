@@ -123,8 +123,8 @@ def test_a_point_of_uncommitted_code_marks_its_line_and_names_its_run(models, co
 def test_a_figure_in_a_page_takes_the_pages_colours_and_keeps_its_ids_apart(models, context, tmp_path):
     add_curves(models)
     write_figure(CURVES, context, models.records, tmp_path)
-    svg = inline_svg((tmp_path / "figure2a.svg").read_text(encoding="utf-8"), "figure2a", "Figure <2a>")
-    assert svg.startswith('<svg role="img" aria-label="Figure &lt;2a&gt;"')
+    svg = inline_svg(CURVES, tmp_path / "figure2a.svg")
+    assert svg.startswith('<svg role="img" aria-label="Figure 2a"')
     assert "currentColor" in svg and "var(--rule)" in svg and "var(--series-1)" in svg
     assert "#24292f" not in svg and "#0072b2" not in svg
     ids = [part.partition('"')[0] for part in svg.split(' id="')[1:]]

@@ -5,13 +5,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from reported import CLEAN, DIRTY, I2T, T2I, seal
 
 from vsepp.errors import VseppError
-from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.protocols import evaluate
 from vsepp.reporting.records import read_history, read_published, read_records, scores
 
 SOURCE = Path(__file__).resolve().parents[4] / "shared" / "paper" / "vsepp_tables.csv"
@@ -32,22 +29,6 @@ def test_seeds_of_a_model_are_read_unrounded_into_one_entry(models):
     assert [values["t2i_medr"] for values in found] == [3, 3]
     assert found[1]["rsum"] == 51.0 + sum(I2T[1:3]) + sum(T2I[:3])
     assert scores([], "1K") == []
-
-
-def test_what_evaluation_writes_is_read(models):
-    rng = np.random.default_rng(0)
-    embeddings = Embeddings(
-        image_embeddings=rng.normal(size=(10, 4)).astype(np.float32),
-        caption_embeddings=rng.normal(size=(20, 4)).astype(np.float32),
-        caption_to_image=np.repeat(np.arange(10), 2),
-        similarity="dot",
-    )
-    evaluation = evaluate(embeddings, "5x1K", fold_size=2)
-    models.add("run", **evaluation.to_dict())
-    (values,) = scores(models.records["run"], "5x1K")
-    assert values["i2t_r1"] == evaluation.metrics.i2t.r1
-    assert values["t2i_meanr"] == evaluation.metrics.t2i.meanr
-    assert (values["fold_size"], values["n_images"], values["n_captions"]) == (2, 10, 20)
 
 
 @pytest.mark.parametrize(

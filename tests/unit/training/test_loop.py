@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tiny_corpus as tiny
 import torch
+from closeness import assert_near
 from tiny_corpus import assert_same_results, history, killed_at, run_in, weights
 
 from vsepp.data.tokens import Tokens
@@ -62,8 +63,8 @@ def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp
         adam.step()
         total += loss.item()
     for key, value in weights(out).items():
-        torch.testing.assert_close(value, model.state_dict()[key], rtol=1e-3, atol=1e-5)
-    assert float(history(out)[0]["loss"]) == pytest.approx(total / len(order), rel=1e-5)
+        assert_near(value.flatten(), model.state_dict()[key].flatten(), 1e-3)
+    assert float(history(out)[0]["loss"]) == pytest.approx(total / len(order), rel=1e-4)
 
 
 def test_training_learns_what_there_is_to_learn(corpus, tmp_path):
@@ -79,7 +80,7 @@ def encoded(run, out, corpus, split):
     Vocabulary.read(corpus / "tokens").write(out)
     places = tiny.artefacts(corpus)
     roles = ("corpus", "tokens", "features", "eval_store", "encoder")
-    return encode_run(run, split, run=out, device=tiny.CPU, **{role: getattr(places, role) for role in roles})
+    return encode_run(run, split, {"run": out, **{role: getattr(places, role) for role in roles}}, tiny.CPU)
 
 
 @pytest.mark.parametrize("run", [tiny.FROZEN, tiny.LEGACY], ids=["frozen", "live"])
@@ -90,10 +91,7 @@ def test_the_published_weights_are_those_of_the_best_epoch(corpus, tmp_path, run
     scores = [float(row["rsum"]) for row in rows]
     assert facts["best_epoch"] == scores.index(max(scores)) + 1
     found = encoded(run, out, corpus, "val")
-    ranks = retrieval_ranks(
-        found.image_embeddings, found.caption_embeddings, found.caption_to_image, found.similarity
-    )
-    metrics = retrieval_metrics(ranks)
+    metrics = retrieval_metrics(retrieval_ranks(found))
     assert metrics.rsum == pytest.approx(facts["best_rsum"])
     assert metrics.t2i.r5 == pytest.approx(float(rows[facts["best_epoch"] - 1]["t2i_r5"]))
 

@@ -7,9 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
-from vsepp.spec import CorpusSpec
+from vsepp.data.corpora import read_corpus
+from vsepp.errors import VseppError
+from vsepp.spec import Component, CorpusSpec
 
 # (id, folder, split) in the order of the split file, which is nobody's sorted order.
 COCO_IMAGES = [
@@ -121,18 +124,18 @@ def write_flickr8k(root: Path) -> CorpusSpec:
 PRECOMP_SIZES = {"train": 7, "dev": 2, "test": 3}
 
 
-def precomp_features(prefix: str, dim: int = 6) -> np.ndarray:
-    """float32 (n, dim), rows of length 1."""
-    rows = np.random.default_rng(len(prefix)).random((PRECOMP_SIZES[prefix], dim), dtype=np.float32)
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+def precomp_features(prefix: str, count: int | None = None, dim: int = 6) -> np.ndarray:
+    """float32 (n, dim)."""
+    count = PRECOMP_SIZES[prefix] if count is None else count
+    return np.random.default_rng(len(prefix)).random((count, dim), dtype=np.float32)
 
 
-def write_precomp(root: Path, repeated: tuple[str, ...] = ()) -> CorpusSpec:
+def write_precomp(root: Path, repeated: tuple[str, ...] = (), dim: int = 6, **sizes: int) -> CorpusSpec:
     """A folder of published features; the splits of `repeated` have each row five times."""
     folder = root / "f30k_precomp"
     folder.mkdir(parents=True)
-    for prefix, count in PRECOMP_SIZES.items():
-        rows = precomp_features(prefix)
+    for prefix, count in {**PRECOMP_SIZES, **sizes}.items():
+        rows = precomp_features(prefix, count, dim)
         np.save(folder / f"{prefix}_ims.npy", np.repeat(rows, 5, axis=0) if prefix in repeated else rows)
         texts = [f"{prefix} café {image} caption {k}\n" for image in range(count) for k in range(5)]
         (folder / f"{prefix}_caps.txt").write_text("".join(texts), encoding="utf-8")
@@ -141,7 +144,8 @@ def write_precomp(root: Path, repeated: tuple[str, ...] = ()) -> CorpusSpec:
 
 def corpus(name: str, reader: str, files: dict[str, Path], **values) -> CorpusSpec:
     values = {"captions_per_image": 5, **values}
-    return CorpusSpec(name=name, reader=reader, files={k: str(v) for k, v in files.items()}, **values)
+    paths = {role: str(path) for role, path in files.items()}
+    return CorpusSpec(name=name, reader=Component(reader), files=paths, **values)
 
 
 def zipped(spec: CorpusSpec, prefix: str = "") -> CorpusSpec:
@@ -168,3 +172,13 @@ def edit_json(path: str | Path, edit) -> None:
     document = json.loads(Path(path).read_text(encoding="utf-8"))
     edit(document)
     write_json(Path(path), document)
+
+
+def refused(spec: CorpusSpec, *parts: str) -> str:
+    """The message with which a corpus is refused, which must hold all the parts."""
+    with pytest.raises(VseppError) as caught:
+        read_corpus(spec)
+    message = str(caught.value)
+    for part in parts:
+        assert part in message
+    return message

@@ -1,0 +1,407 @@
+"""Each layout's own order, ids and texts, and what is told of raw files that are not as they should be."""
+
+import logging
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from raw_layouts import (
+    COCO_IMAGES,
+    COCO_SIZES,
+    coco_name,
+    corpus,
+    edit_json,
+    refused,
+    write_coco,
+    write_flickr8k,
+    write_json,
+    write_karpathy,
+    zipped,
+)
+
+from vsepp.data.corpora import read_corpus
+
+
+def captions_of(spec):
+    return read_corpus(spec)[1]
+
+
+def replaced(path, old, new):
+    """Replace bytes that occur once in a file."""
+    data = Path(path).read_bytes()
+    assert data.count(old) == 1
+    Path(path).write_bytes(data.replace(old, new))
+
+
+# COCO
+
+
+def test_coco_order_split_and_text_come_from_their_files(tmp_path):
+    assert {split: sum(s == split for _, _, s in COCO_IMAGES) for split in COCO_SIZES} == COCO_SIZES
+    images, captions = read_corpus(write_coco(tmp_path))
+    assert images["image_id"].tolist() == [str(i) for i, _, _ in COCO_IMAGES]
+    assert images["split"].tolist() == [split for _, _, split in COCO_IMAGES]
+    assert images["file_name"].tolist() == [coco_name(i, folder) for i, folder, _ in COCO_IMAGES]
+    assert images["container"].tolist() == [f"{folder[:-4]}_images" for _, folder, _ in COCO_IMAGES]
+    # The order of `sentids`, the first five, and COCO's own text rather than Karpathy's.
+    of_12 = captions[captions["image_index"] == 1]
+    assert of_12["caption_id"].tolist() == [12005, 12004, 12003, 12002, 12001]
+    assert of_12["text"].iloc[0] == "Caption 12005 of café."
+    assert images.attrs["facts"]["ignored"] == {"captioned images in no split": 0, "surplus captions": 1}
+
+
+def test_coco_images_may_lie_in_one_folder_and_annotations_in_an_archive(tmp_path):
+    spec = write_coco(tmp_path)
+    together = {**spec.files, "train_images": str(tmp_path), "val_images": str(tmp_path)}
+    images, _ = read_corpus(replace(spec, files=together))
+    assert images["member"].iloc[0] == f"val2014/{coco_name(57, 'val2014')}"
+    folders = {role: str(Path(spec.files[role]).parent) for role in ("train_captions", "val_captions")}
+    packed = zipped(replace(spec, files={**spec.files, **folders}), prefix="annotations/")
+    assert packed.files["train_captions"].endswith("annotations.zip")
+    pd.testing.assert_frame_equal(captions_of(packed), captions_of(spec))
+
+
+def with_captions(spec, counts):
+    """Give COCO images (id → captions) more captions, in both files."""
+    sentid = {image_id: [90_000 + 100 * image_id + k for k in range(n)] for image_id, n in counts.items()}
+
+    def listed(document):
+        for image in document["images"]:
+            if image["cocoid"] in sentid:
+                ids = sentid[image["cocoid"]]
+                image.update(sentids=ids, sentences=[{"raw": "x", "sentid": i} for i in ids])
+
+    def annotated(document):
+        of_folder = {image["id"] for image in document["images"]}
+        document["annotations"] += [
+            {"id": i, "image_id": image_id, "caption": f"Caption {i}."}
+            for image_id in of_folder & set(sentid)
+            for i in sentid[image_id]
+        ]
+
+    edit_json(spec.files["splits"], listed)
+    for part in ("train", "val"):
+        edit_json(spec.files[f"{part}_captions"], annotated)
+    return sentid
+
+
+def test_coco_images_with_five_six_and_seven_captions_give_their_first_five(tmp_path):
+    spec = write_coco(tmp_path)
+    sentids = with_captions(spec, {57: 5, 31: 6, 9: 7})
+    images, captions = read_corpus(spec)
+    for image_id, ids in sentids.items():
+        (row,) = images.index[images["image_id"] == str(image_id)]
+        assert captions["caption_id"][captions["image_index"] == row].tolist() == ids[:5]
+    assert (captions["image_index"].value_counts() == 5).all()
+    # One of 31, two of 9, and one of 12, which has six to begin with.
+    assert images.attrs["facts"]["ignored"]["surplus captions"] == 4
+    refused(
+        replace(spec, surplus_captions="error"),
+        "more than 5 captions (3 in all)",
+        f"{coco_name(31, 'train2014')} has 6",
+        f"{coco_name(9, 'val2014')} has 7",
+        "dataset_coco.json",
+    )
+    of_image = captions_of(replace(spec, captions_per_image=None))["image_index"].value_counts().sort_index()
+    assert of_image.tolist() == [5, 6, 7, 6, 5, 5, 5, 5, 5]
+
+
+def test_coco_images_that_no_split_lists_are_named_when_a_split_is_short(tmp_path):
+    spec = write_coco(tmp_path)
+    edit_json(spec.files["splits"], lambda d: d["images"].pop(8))
+    images, _ = read_corpus(replace(spec, expected_images={}))
+    assert images.attrs["facts"]["ignored"]["captioned images in no split"] == 1
+    message = refused(
+        spec,
+        "train has 2 images and 10 captions, 1 fewer than 3; it lists 31 to 5 (expected 15 captions)",
+        "Captioned images that no split lists: 1 (3)",
+        f"Photographs that no split lists: 1 ({coco_name(3, 'train2014')})",
+    )
+    assert "val has" not in message
+
+
+def repeat_a_sentence(document):
+    image = document["images"][4]
+    image["sentids"][0] = image["sentences"][-1]["sentid"] = 57000
+
+
+# File → edit → what is said of it.
+BAD_COCO = {
+    "image in the wrong split": (
+        "splits",
+        lambda d: d["images"][2].update(split="test"),
+        [
+            "val has 1 images and 5 captions, 1 fewer than 2",
+            "test has 3 images and 15 captions, 1 more than 2; beyond it are 8 (val2014/",
+            "images[4]",
+            "Captioned images that no split lists: 0.",
+        ],
+    ),
+    "unknown split": (
+        "splits",
+        lambda d: d["images"][2].update(split="valid"),
+        ["unknown splits (1 in all)", "images[2]", coco_name(9, "val2014"), "'valid'"],
+    ),
+    "sentence id twice": (
+        "splits",
+        repeat_a_sentence,
+        [
+            "sentence ids that occur twice (1 in all)",
+            f"sentid 57000 (val2014/{coco_name(57, 'val2014')} and val2014/{coco_name(8, 'val2014')})",
+        ],
+    ),
+    "another year": (
+        "splits",
+        lambda d: d["images"][3].update(filepath="train2017", filename="x.jpg"),
+        ["images[3]", "train2017/x.jpg", "COCO 2014"],
+    ),
+    "sentence without annotation": (
+        "val_captions",
+        lambda d: d["annotations"].pop(0),
+        ["that COCO does not annotate (1 in all)", "sentid 70004", "captions_val2014.json"],
+    ),
+    "annotation of another image": (
+        "train_captions",
+        lambda d: d["annotations"][0].update(image_id=5),
+        ["another image", "sentid 3004: image 5", "3 in the split file"],
+    ),
+    "annotation id twice": (
+        "train_captions",
+        lambda d: d["annotations"].append(d["annotations"][2]),
+        ["captions_train2014.json", "id 3002"],
+    ),
+    "instances": (
+        "train_captions",
+        lambda d: [a.pop("caption") for a in d["annotations"]],
+        ["captions_train2014.json", "annotations[0]", "(15 in all)"],
+    ),
+    "empty caption": (
+        "train_captions",
+        lambda d: d["annotations"][0].update(caption="  \n"),
+        ["Empty captions (1 in all)", "captions_train2014.json: annotation 3004"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_COCO)
+def test_coco_what_is_wrong_is_named_with_file_and_row(tmp_path, case):
+    role, edit, parts = BAD_COCO[case]
+    spec = write_coco(tmp_path)
+    edit_json(spec.files[role], edit)
+    refused(spec, *parts)
+
+
+# Karpathy's files
+
+
+def test_karpathy_order_and_text(tmp_path):
+    images, captions = read_corpus(write_karpathy(tmp_path))
+    assert images["image_id"].tolist() == ["b", "d", "a", "c", "e"]
+    assert images["split"].tolist() == ["train", "test", "val", "train", "test"]
+    assert captions["caption_id"].tolist() == list(range(10))
+    assert captions["text"].iloc[3] == "d.jpg caption 1 ."
+    assert captions["image_index"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_karpathy_file_is_found_in_an_archive_of_several(tmp_path):
+    spec = write_karpathy(tmp_path / "a")
+    (tmp_path / "all").mkdir()
+    for name in ("dataset_coco.json", "dataset_flickr30k.json"):
+        (tmp_path / "all" / name).write_bytes(Path(spec.files["splits"]).read_bytes())
+    packed = zipped(replace(spec, files={**spec.files, "splits": str(tmp_path / "all")}))
+    pd.testing.assert_frame_equal(captions_of(packed), captions_of(spec))
+    refused(replace(packed, name="flickr8k"), "all.zip: holds no dataset_flickr8k.json")
+
+
+def sentences(*ids):
+    return {"sentids": list(ids), "sentences": [{"raw": "x", "sentid": i} for i in ids]}
+
+
+BAD_KARPATHY = {
+    "unknown split": (
+        lambda images: images[1].update(split="dev"),
+        ["unknown splits (1 in all)", "images[1] (d.jpg): 'dev'", "train, restval, val, test"],
+    ),
+    "sentence id twice": (
+        lambda images: (images[3].update(sentids=[6, 1]), images[3]["sentences"][1].update(sentid=1)),
+        ["twice (1 in all)", "sentid 1 (b.jpg and c.jpg)"],
+    ),
+    "no captions": (
+        lambda images: images[2].update(sentences()),
+        ["without captions (1 in all)", "images[2]: a.jpg"],
+    ),
+    "seven captions": (
+        lambda images: images[2].update(sentences(*range(50, 57))),
+        ["more than 2 captions (1 in all)", "a.jpg has 7", "surplus_captions"],
+    ),
+    "empty caption": (
+        lambda images: images[4]["sentences"][0].update(raw=" \t"),
+        ["Empty captions (1 in all)", "sentid 8 (e.jpg)"],
+    ),
+    "all captions empty": (
+        lambda images: [sentence.update(raw="") for image in images for sentence in image["sentences"]],
+        ["Empty captions (10 in all)", "sentid 4 (a.jpg); and 5 more."],
+    ),
+    "caption that is no text": (
+        lambda images: images[4]["sentences"][1].update(raw=None),
+        ["not UTF-8 text (1 in all)", "sentid 9 (e.jpg)", "NoneType"],
+    ),
+    "no file name": (lambda images: images[0].pop("filename"), ["images[0]", "'filename'"]),
+    "image twice": (
+        lambda images: images.append({**images[0], "split": "test", **sentences(90, 91)}),
+        ["listed twice (1 in all)", "b (train", "test", "images[5]"],
+    ),
+    "sentences that disagree": (
+        lambda images: images[0].update(sentids=[0, 77]),
+        ["images[0]", "disagree about [1, 77]"],
+    ),
+    "sentence id as text": (
+        lambda images: images[0].update(sentids=["0", "1"]),
+        ["images[0]", "whole numbers"],
+    ),
+    "entry that is no object": (lambda images: images.insert(1, "d.jpg"), ["images[1]", "object"]),
+    "sentences that are no objects": (
+        lambda images: images[1].update(sentences=["x"]),
+        ["images[1]", "'sentences'"],
+    ),
+    "nothing": (lambda images: images.clear(), ["no split lists an image"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD_KARPATHY)
+def test_karpathy_bad_entries_are_named_with_file_and_row(tmp_path, case):
+    edit, parts = BAD_KARPATHY[case]
+    spec = write_karpathy(tmp_path)
+    edit_json(spec.files["splits"], lambda document: edit(document["images"]))
+    refused(spec, "dataset_flickr30k.json", *parts)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "parts"),
+    [
+        (b"a.jpg caption 0", b"a.jpg \\ud800 caption", ["not UTF-8 text (1 in all)", "sentid 4 (a.jpg)"]),
+        (b"a.jpg caption 1", b"a.jpg caf\xe9 1", ["not UTF-8 (1 in all)", "line 1, byte", "0xe9 after", "a.jpg caf"]),
+        (b'"dataset": "flickr30k"}', b'"data', ["not valid JSON", "line 1, column"]),
+    ],
+)  # fmt: skip
+def test_json_that_is_no_text_or_no_json_names_the_place(tmp_path, old, new, parts):
+    spec = write_karpathy(tmp_path)
+    replaced(spec.files["splits"], old, new)
+    refused(spec, spec.files["splits"], *parts)
+
+
+@pytest.mark.parametrize(("document", "part"), [([], "list"), ({"annotations": []}, "'images'")])
+def test_json_of_another_form_is_refused(tmp_path, document, part):
+    spec = write_karpathy(tmp_path)
+    write_json(Path(spec.files["splits"]), document)
+    refused(spec, spec.files["splits"], part)
+
+
+# Flickr8k's original release
+
+
+def tokens_of(spec):
+    return Path(spec.files["text"]) / "Flickr8k.token.txt"
+
+
+def test_flickr8k_order_ids_and_what_is_ignored(tmp_path, caplog):
+    with caplog.at_level(logging.INFO, logger="vsepp"):
+        images, captions = read_corpus(write_flickr8k(tmp_path))
+    assert images["image_id"].tolist() == ["b", "c", "a", "d", "e"]
+    assert images["split"].tolist() == ["train", "train", "val", "test", "test"]
+    # Lines of the token file, from 1; the first two caption x.jpg.
+    assert captions["caption_id"].tolist() == [3, 4, 9, 10, 7, 8, 5, 6, 11, 12]
+    assert images.attrs["facts"]["ignored"]["captioned images in no split"] == 1
+    assert "1 captioned photographs are in no split" in caplog.text
+
+
+def test_flickr8k_gives_the_images_and_texts_that_karpathys_file_gives(tmp_path):
+    texts = []
+    for images, captions in (
+        read_corpus(write_flickr8k(tmp_path / "original")),
+        read_corpus(write_karpathy(tmp_path / "karpathy")),
+    ):
+        names = images["image_id"].iloc[captions["image_index"]]
+        texts.append(sorted(zip(names, captions["text"], captions["split"], strict=True)))
+    assert texts[0] == texts[1]
+
+
+def test_flickr8k_line_ends_are_those_of_lines_and_no_other_characters(tmp_path):
+    spec = write_flickr8k(tmp_path)
+    expected = captions_of(spec)
+    for path in Path(spec.files["text"]).iterdir():
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b"\r\n")
+    pd.testing.assert_frame_equal(captions_of(spec), expected)
+    replaced(tokens_of(spec), b"b.jpg caption 0", "b.jpg\u2028caption\x85 0".encode())
+    assert captions_of(spec)["text"].iloc[0] == "b.jpg\u2028caption\x85 0 ."
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "parts"),
+    [
+        ("devImages", "stranger.jpg", ["Flickr_8k.devImages.txt: line 2: stranger.jpg", "(1 in all)", "Flickr8k.token.txt"]),
+        ("testImages", "b.jpg", ["listed twice", "trainImages.txt: line 1", "testImages.txt: line 3"]),
+    ],
+)  # fmt: skip
+def test_flickr8k_images_that_a_list_should_not_have_are_named_with_file_and_line(
+    tmp_path, file, line, parts
+):
+    spec = write_flickr8k(tmp_path)
+    with (Path(spec.files["text"]) / f"Flickr_8k.{file}.txt").open("a") as stream:
+        stream.write(f"{line}\n")
+    refused(spec, *parts)
+
+
+BAD_TOKENS = {
+    "no tab": (b"a.jpg#0\ta", b"a.jpg#0 a", ["malformed lines (1 in all)", "line 7: 'a.jpg#0 a"]),
+    "no number": (b"a.jpg#0\t", b"a.jpg\t", ["malformed lines (1 in all)", "line 7"]),
+    "twice": (b"a.jpg#1\t", b"a.jpg#0\t", ["occur twice (1 in all)", "line 8: a.jpg#0"]),
+    "empty": (
+        b"a.jpg caption 1 .",
+        b"  ",
+        ["Empty captions (1 in all)", "Flickr8k.token.txt: line 8 (a.jpg)"],
+    ),
+    "not UTF-8": (b"a.jpg caption 1", b"a.jpg caf\xe9 1", ["not UTF-8 (1 in all)", "line 8, byte 18: 0xe9"]),
+    "too few": (b"a.jpg#1\ta.jpg caption 1 .\n", b"", ["fewer than 2 captions (1 in all)", "a.jpg has 1"]),
+    "seven": (
+        b"a.jpg#1\t",
+        b"".join(b"a.jpg#%d\tx\n" % k for k in range(2, 7)) + b"a.jpg#1\t",
+        ["more than 2 captions (1 in all)", "a.jpg has 7"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TOKENS)
+def test_flickr8k_bad_captions_are_named_with_file_and_line(tmp_path, case):
+    old, new, parts = BAD_TOKENS[case]
+    spec = write_flickr8k(tmp_path)
+    # The order in the file is b, d, a, c, e behind x: a's captions are lines 7 and 8.
+    replaced(tokens_of(spec), old, new)
+    refused(spec, *parts)
+
+
+def test_flickr8k_text_without_a_list_is_named(tmp_path):
+    spec = write_flickr8k(tmp_path)
+    (Path(spec.files["text"]) / "Flickr_8k.testImages.txt").unlink()
+    refused(spec, f"{spec.files['text']}: holds no Flickr_8k.testImages.txt")
+
+
+def test_flickr8k_the_real_release():
+    beside = Path(__file__).resolve().parents[4] / "shared/data/flickr8k"
+    archives = Path(os.environ.get("VSEPP_FLICKR8K_ARCHIVES", beside))
+    if not (archives / "Flickr8k_text.zip").is_file():
+        pytest.skip("Flickr8k's archives are not here; VSEPP_FLICKR8K_ARCHIVES names their folder")
+    files = {"images": archives / "Flickr8k_Dataset.zip", "text": archives / "Flickr8k_text.zip"}
+    sizes = {"train": 6000, "val": 1000, "test": 1000}
+    images, captions = read_corpus(corpus("flickr8k", "flickr8k", files, expected_images=sizes))
+    facts = images.attrs["facts"]
+    assert facts["images"] == sizes
+    assert facts["captions"] == {"train": 30000, "val": 5000, "test": 5000}
+    assert facts["ignored"] == {"captioned images in no split": 92, "surplus captions": 0}
+    assert (captions["image_index"].value_counts() == 5).all()
+    row = images.index[images["image_id"] == "1000268201_693b08cb0e"][0]
+    first = captions[captions["image_index"] == row]
+    assert first["caption_id"].tolist() == [1, 2, 3, 4, 5]
+    assert first["text"].iloc[1] == "A girl going into a wooden building ."
