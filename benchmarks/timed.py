@@ -235,15 +235,15 @@ def encode(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> 
     """A split's captions, and its images from features that are there."""
     data = load_training_data(case.run, case.artefacts(folder), device)
     model, rows = _model(case.run, data).to(device), data.validation
-    return lambda: encode_split(model, data.eval_inputs, data.tokens, rows, device), len(rows.captions)
+    return lambda: encode_split(model, data.eval_inputs, data.tokens, rows, device=device), len(rows.captions)
 
 
 def rank(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Made:
     """On a CPU by NumPy; on a device the embeddings' way there and the ranks' way back included."""
     images, captions, owner = made_up.embeddings(case.images, case.run.model.joint_dim)
-    found = Embeddings(images, captions, owner, case.run.model.similarity)
+    split = Embeddings(images, captions, owner, case.run.model.similarity)
     there = device if case.what.startswith("rank-device") else None
-    return lambda: retrieval_ranks(found, there), len(images) * len(captions)
+    return lambda: retrieval_ranks(split, there), len(images) * len(captions)
 
 
 def argsort(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Made:
