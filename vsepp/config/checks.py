@@ -73,11 +73,14 @@ def check_corpora(
     for name, encoder in preset.encoders.items():
         if encoder is None:
             continue
-        place = f"preset: encoders.{name}"
-        options = {option: Value(value, place) for option, value in encoder.options.items()}
-        check_component("image encoder", encoder.architecture.partition("/")[0], options, place, mistakes)
+        options = {option: Value(value, "preset") for option, value in encoder.options.items()}
+        family = Value(encoder.architecture.partition("/")[0], "preset")
+        check_component("image encoder", family, options, f"encoders.{name}", mistakes)
         if encoder.weights == "scenes" and preset.pretraining is None:
-            mistakes.add(f"{place}.weights", "got 'scenes', but the preset has no section `pretraining`")
+            mistakes.add(
+                f"preset: encoders.{name}.weights",
+                "got 'scenes', but the preset has no section `pretraining`",
+            )
     for name, entry in datasets.datasets.items():
         for role, file in entry.files.items():
             if not entry.generator and file not in datasets.sources:
@@ -85,6 +88,11 @@ def check_corpora(
                     f"datasets.yaml: datasets.{name}.files.{role}",
                     f"got {file!r}; expected an entry of `sources`: {', '.join(datasets.sources)}",
                 )
+        if (entry.reader.name == "precomp") != (entry.crops is not None):
+            mistakes.add(
+                f"datasets.yaml: datasets.{name}.crops",
+                "the crops of published features: needed with reader precomp, and with no other",
+            )
         for crops, other in entry.precomputed.items():
             if other not in datasets.datasets or datasets.datasets[other].crops != crops:
                 mistakes.add(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -20,7 +20,7 @@ Said = tuple[ComponentKeys, str]
 
 
 def resolve_component(
-    kind: str, said: Iterable[Said], place: str, mistakes: Mistakes
+    kind: str, said: Sequence[Said], key: str, mistakes: Mistakes
 ) -> dict[str, Value] | None:
     """The component that is named last, with the options that are meant for it, the later ones winning.
 
@@ -31,44 +31,40 @@ def resolve_component(
     kind
         Of `vsepp.components.KINDS`.
     said
-        From the most general to the run's own, layer by layer.
-    place
-        File, run and key, for mistakes.
+        From the most general to the run's own, layer by layer; one at least names a component.
+    key
+        Of the run, for mistakes.
 
     Returns
     -------
     dict or None
         Empty key → the `Component`, and option → its value, all with their origin; `None` after a mistake.
     """
-    said = list(said)
-    names = [(keys.name, origin) for keys, origin in said if keys.name is not None]
-    if not names:
-        mistakes.add(place, "no layer names it")
-        return None
-    name, origin = names[-1]
+    name, origin = [(keys.name, where) for keys, where in said if keys.name][-1]
     given: dict[str, Value] = {}
     meant = name
     for keys, where in said:
         meant = keys.name or meant
         if meant == name:
             given |= {option: Value(value, where) for option, value in keys.options.items()}
-    return check_component(kind, name, given, place, mistakes, origin)
+    return check_component(kind, Value(name, origin), given, key, mistakes)
 
 
 def check_component(
-    kind: str, name: str, given: dict[str, Value], place: str, mistakes: Mistakes, origin: str = ""
+    kind: str, named: Value, given: Mapping[str, Value], key: str, mistakes: Mistakes
 ) -> dict[str, Value] | None:
     """Hold options against what a component takes; see `resolve_component`."""
+    name, origin = named.value, named.origin
     try:
         described = describe(kind, name)
     except VseppError as error:
-        mistakes.add(place, str(error))
+        mistakes.add(f"{origin}: {key}", str(error))
         return None
     known = {f.name: f for f in dataclasses.fields(described.options)}
     count = len(mistakes.found)
     for option in sorted(given.keys() - known.keys()):
         mistakes.add(
-            f"{given[option].origin}: {place}",
+            f"{given[option].origin}: {key}",
             f"unknown option {option!r} of {kind} {name}; it takes {known_options(described)}",
         )
     values = {option: value.value for option, value in given.items() if option in known}
@@ -79,7 +75,7 @@ def check_component(
             option = str(detail["loc"][0]) if detail["loc"] else ""
             where = given[option].origin if option in given else origin
             what = f"option {option} of {kind} {name}" if option else f"{kind} {name}"
-            mistakes.add(f"{where}: {place}", f"{what}: got {detail['input']!r}; {_message(detail)}")
+            mistakes.add(f"{where}: {key}", f"{what}: got {detail['input']!r}; {_message(detail)}")
     if len(mistakes.found) > count:
         return None
     default = described.options()

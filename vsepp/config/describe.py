@@ -38,9 +38,6 @@ _FILES: dict[str, type[BaseModel]] = {
     "params/datasets.yaml": DatasetsFile,
 }
 
-# Entries of `runs.yaml` that many runs inherit from; the overlays change these.
-_COMMON = ("default", "finetune")
-
 _INTRODUCTION = """\
 # Fidelity
 
@@ -76,7 +73,7 @@ _SHARED = """\
 ## One value in both
 
 Where text and code agree, and where the code is followed under both fidelities because the text is silent or the
-published numbers were made that way. A run may set its own value: VSE0 and Order0 do.
+published numbers were made that way. A run may set its own value: Order0 does.
 """
 
 _NO_KEY = """\
@@ -165,14 +162,21 @@ def _read(path: Path, model: type[BaseModel], inside: str | None = None) -> dict
     return content
 
 
-def _flat(values: Mapping[str, Any], depth: int = 3) -> dict[str, Any]:
-    """Nested mappings as one with dotted keys: of three parts, those of components of four."""
-    found = {}
-    for key, value in values.items():
-        below = depth - 1 + (depth == 3 and key == "components")
-        inner = _flat(value, below) if below and isinstance(value, Mapping) else {"": value}
-        found |= {f"{key}.{name}".removesuffix("."): item for name, item in inner.items()}
-    return found
+def _flat(file: Mapping[str, Any]) -> dict[str, Any]:
+    """`section.entry.key` → value; of an option `components.key.component.option`."""
+    of_entries = {
+        f"{section}.{entry}.{key}": value
+        for section in ("runs", "corpora")
+        for entry, keys in file.get(section, {}).items()
+        for key, value in keys.items()
+    }
+    of_options = {
+        f"components.{key}.{component}.{option}": value
+        for key, components in file.get("components", {}).items()
+        for component, options in components.items()
+        for option, value in options.items()
+    }
+    return of_entries | of_options
 
 
 def _check_same_keys(found: Mapping[str, Mapping[str, Any]], where: Path) -> None:
@@ -185,9 +189,9 @@ def _check_same_keys(found: Mapping[str, Mapping[str, Any]], where: Path) -> Non
 
 
 def _shared(paths: list[Path], decided: set[str]) -> dict[str, Any]:
-    """Values of the entries that all runs inherit from, where paper or code say something and no overlay does."""
+    """Values of the entries that runs inherit from, where paper or code say something and no overlay does."""
     entries = {name: keys for path in paths for name, keys in _read(path, RunsFile, "runs").items()}
-    values = _flat({"runs": {name: entries[name] for name in _COMMON if name in entries}})
+    values = _flat({"runs": {name: keys for name, keys in entries.items() if keys.get("abstract")}})
     return {key: value for key, value in values.items() if key not in decided and any(_said(key)[2:])}
 
 

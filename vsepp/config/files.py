@@ -48,20 +48,19 @@ class Mistakes:
             raise VseppError("\n  - ".join([f"{count}:", *self.found]))
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
+class _UniqueKeyLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML in which a key that stands twice is an error: PyYAML keeps the last and says nothing."""
 
 
 def _unique_mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     seen: dict[Any, int] = {}
     for key_node, _ in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        line = key_node.start_mark.line + 1
+        key, mark = loader.construct_object(key_node, deep=True), key_node.start_mark
         if key in seen:
             raise VseppError(
-                f"{loader.name}: `{key}` stands twice, in lines {seen[key]} and {line}; keep one"
+                f"{mark.name}: `{key}` stands twice, in lines {seen[key]} and {mark.line + 1}; keep one"
             )
-        seen[key] = line
+        seen[key] = mark.line + 1
     loader.flatten_mapping(node)
     return loader.construct_mapping(node, deep=True)
 

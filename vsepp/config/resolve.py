@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +90,16 @@ class Parameters:
 
 
 @dataclass(frozen=True)
-class _Layer:
+class _File:
+    """What one file, or the command line, says of runs."""
+
     label: str
     runs: Mapping[str, RunKeys]
     components: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+
+
+_Layers = list[list[_File]]
+"""Files of one layer have one rank: an entry may inherit from one that stands in another paper's file."""
 
 
 def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters:
@@ -130,17 +137,17 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     mistakes.raise_if_any()
     assert preset and datasets and override  # else there were mistakes
 
-    def layers(fidelity: str) -> list[_Layer]:
+    def layers(fidelity: str) -> _Layers:
         return [
-            *(_Layer(str(paper.runs_file), paper.entries) for paper in papers.values()),
-            _Layer(str(folder / "fidelity" / f"{fidelity}.yaml"), *_of(fidelities[fidelity])),
-            *(
-                _Layer(str(paper.folder / "fidelity.yaml"), *_of(paper.fidelity[fidelity]))
+            [_File(str(paper.runs_file), paper.entries) for paper in papers.values()],
+            [_File(str(folder / "fidelity" / f"{fidelity}.yaml"), *_of(fidelities[fidelity]))],
+            [
+                _File(str(paper.folder / "fidelity.yaml"), *_of(paper.fidelity[fidelity]))
                 for paper in papers.values()
                 if paper.fidelity
-            ),
-            _Layer(str(preset_path), *_of(preset)),
-            _Layer("--config", *_of(override)),
+            ],
+            [_File(str(preset_path), *_of(preset))],
+            [_File("--config", *_of(override))],
         ]
 
     reproduced = {name: papers[name] for name in settings.papers}
@@ -270,28 +277,28 @@ def _given(keys: BaseModel) -> dict[str, Any]:
     return {name: getattr(keys, name) for name in keys.model_fields_set}
 
 
-def _chain(run: str, entries: Mapping[str, RunKeys], seen: tuple[str, ...] = ()) -> list[str]:
+def _lineage(run: str, entries: Mapping[str, RunKeys], seen: tuple[str, ...] = ()) -> list[str]:
     """The entries that make up a run, from the most general to its own."""
     if run in seen:
         raise VseppError(f"inherits from itself: {' → '.join([*seen, run])}")
     base = entries[run].base if "base" in entries[run].model_fields_set else None
     bases = [base] if isinstance(base, str) else list(base or ([] if run == "default" else ["default"]))
-    chain: list[str] = []
+    lineage: list[str] = []
     for name in bases:
         if name not in entries:
             raise VseppError(f"base: got {name!r}, which is no entry of any paper")
-        chain += [entry for entry in _chain(name, entries, (*seen, run)) if entry not in chain]
-    return [*chain, run]
+        lineage += [entry for entry in _lineage(name, entries, (*seen, run)) if entry not in lineage]
+    return [*lineage, run]
 
 
 def _resolve_runs(
-    layers: list[_Layer], papers: Mapping[str, Paper], reproduced: Mapping[str, Paper], mistakes: Mistakes
+    layers: _Layers, papers: Mapping[str, Paper], reproduced: Mapping[str, Paper], mistakes: Mistakes
 ) -> dict[str, dict[str, Value]]:
     entries = {name: keys for paper in papers.values() for name, keys in paper.entries.items()}
-    for layer in layers:
-        for name in layer.runs:
+    for file in chain(*layers):
+        for name in file.runs:
             if name not in entries:
-                mistakes.add(f"{layer.label}: runs.{name}", "no such entry in any paper's runs.yaml")
+                mistakes.add(f"{file.label}: runs.{name}", "no such entry in any paper's runs.yaml")
     resolved = {}
     for paper in reproduced.values():
         for run, entry in paper.entries.items():
@@ -299,57 +306,61 @@ def _resolve_runs(
                 continue
             place = f"{paper.runs_file}: runs.{run}"
             try:
-                chain = _chain(run, entries)
+                lineage = _lineage(run, entries)
             except VseppError as error:
                 mistakes.add(place, str(error))
                 continue
-            resolved[run] = _resolve_run(run, chain, layers, place, mistakes)
+            resolved[run] = _resolve_run(run, lineage, layers, place, mistakes)
     return resolved
 
 
 def _resolve_run(
-    run: str, chain: list[str], layers: list[_Layer], place: str, mistakes: Mistakes
+    run: str, lineage: list[str], layers: _Layers, place: str, mistakes: Mistakes
 ) -> dict[str, Value]:
     values = {key: Value(value, "default of the schema") for key, value in _OPTIONAL.items()}
-    for layer, name, keys in _said(chain, layers):
+    for origin, name, keys in _said(lineage, layers):
         for key, value in _given(keys).items():
             if key not in COMPONENTS and (name == run or key not in _NOT_INHERITED):
-                values[key] = Value(value, f"{layer.label}: {name}")
+                values[key] = Value(value, origin)
     for key, kind in COMPONENTS.items():
-        found = resolve_component(kind, _said_of(key, chain, layers), f"runs.{run}.{key}", mistakes)
-        for option, value in (found or {"": Value(None, place)}).items():
-            values[f"{key}.{option}".removesuffix(".")] = value
+        said = list(_said_of(key, lineage, layers))
+        if any(keys.name for keys, _ in said):
+            found = resolve_component(kind, said, f"runs.{run}.{key}", mistakes)
+            for option, value in (found or {"": Value(None, place)}).items():
+                values[f"{key}.{option}".removesuffix(".")] = value
     if missing := sorted(set(RunKeys.model_fields) - set(values)):
         mistakes.add(place, f"no layer gives {', '.join(missing)}")
     return values
 
 
-def _said(chain: list[str], layers: list[_Layer]) -> Iterator[tuple[_Layer, str, RunKeys]]:
-    """What each layer says of a run's entries, in the order in which the later one wins."""
+def _said(lineage: list[str], layers: _Layers) -> Iterator[tuple[str, str, RunKeys]]:
+    """Origin, entry and what is said of it, in the order in which the later one wins."""
     for layer in layers:
-        for name in chain:
-            if name in layer.runs:
-                yield layer, name, layer.runs[name]
+        for name in lineage:
+            for file in layer:
+                if name in file.runs:
+                    yield f"{file.label}: {name}", name, file.runs[name]
 
 
-def _said_of(key: str, chain: list[str], layers: list[_Layer]) -> Iterator[tuple[ComponentKeys, str]]:
+def _said_of(key: str, lineage: list[str], layers: _Layers) -> Iterator[tuple[ComponentKeys, str]]:
     """What is said of a component of a run: in every layer first of the component, then of the run's entries."""
-    named = [getattr(keys, key).name for _, _, keys in _said(chain, layers) if key in keys.model_fields_set]
-    last = next((name for name in reversed(named) if name is not None), None)
+    named = [getattr(keys, key).name for *_, keys in _said(lineage, layers) if key in keys.model_fields_set]
+    last = next((name for name in reversed(named) if name is not None), "")
     for layer in layers:
-        if options := layer.components.get(key, {}).get(last or ""):
-            yield ComponentKeys(**options), f"{layer.label}: components.{key}.{last}"
-        for _, name, keys in _said(chain, [layer]):
+        for file in layer:
+            if options := file.components.get(key, {}).get(last):
+                yield ComponentKeys(**options), f"{file.label}: components.{key}.{last}"
+        for origin, _, keys in _said(lineage, [layer]):
             if key in keys.model_fields_set:
-                yield getattr(keys, key), f"{layer.label}: {name}"
+                yield getattr(keys, key), origin
 
 
 def _readers(datasets: DatasetsFile, where: str, mistakes: Mistakes) -> dict[str, Component]:
     readers = {}
     for name, entry in datasets.datasets.items():
-        place = f"{where}: datasets.{name}.reader"
         options = {option: Value(value, where) for option, value in entry.reader.options.items()}
-        found = check_component("reader", entry.reader.name or "", options, place, mistakes, where)
+        reader = Value(entry.reader.name or "", where)
+        found = check_component("reader", reader, options, f"datasets.{name}.reader", mistakes)
         if found:
             readers[name] = found[""].value
     return readers

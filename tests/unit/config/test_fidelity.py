@@ -2,12 +2,9 @@
 
 import dataclasses
 import difflib
-import importlib.util
 import re
 import shlex
-import shutil
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,6 +12,7 @@ import pytest
 import torch
 import yaml
 from PIL import Image
+from plans import PARAMS, edit, nested, plan
 from safetensors.torch import load_file
 
 from vsepp.config import make_plan
@@ -27,29 +25,24 @@ from vsepp.evaluation.encode import split_rows
 from vsepp.features.crops import crop_boxes, gather_crops
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import CorpusSpec
-from vsepp.training.loop import train
+from vsepp.spec import Component, CorpusSpec
 from vsepp.training.epoch import learning_rate
+from vsepp.training.loop import train
 
-ROOT = Path(__file__).resolve().parents[3]
-PARAMS = ROOT / "params"
+ROOT = PARAMS.parent
+sys.path.append(str(ROOT / "tests" / "unit" / "training"))
+import tiny_corpus as tiny  # noqa: E402 - a few images with all artefacts, of the tests of the training
+
 PAPER, CODE = overlays(PARAMS).values()
 TWO_VALUES = {key for key in PAPER if PAPER[key] != CODE[key]}
 CPU = torch.device("cpu")
 
 
-def plans(key, **settings):
-    """A plan with the paper's and one with the code's value of one key, all else as in `fidelity: paper`."""
-    section, entry, name = key.split(".")
-    return [
-        make_plan(PARAMS, {"label": "one", section: {entry: {name: values[key]}}, **settings})
-        for values in (PAPER, CODE)
-    ]
-
-
 def both(key, run, **settings):
-    """A run's spec from each of the two plans."""
-    return [plan.runs[run].spec for plan in plans(key, **settings)]
+    """A run's spec with the paper's and with the code's value of one key, all else as in `fidelity: paper`."""
+    return [
+        plan(label="one", **nested(key, values[key]), **settings).models[run].spec for values in (PAPER, CODE)
+    ]
 
 
 def store_of(spec, folder):
@@ -60,7 +53,7 @@ def store_of(spec, folder):
     photos.mkdir(parents=True)
     Image.fromarray(pixels).save(photos / "one.png")
     images = pd.DataFrame({"container": ["images"], "member": ["one.png"]})
-    corpus = CorpusSpec("one", "karpathy", {"images": str(photos)})
+    corpus = CorpusSpec("one", Component("karpathy"), {"images": str(photos)})
     for place in ("store", "state"):
         (folder / place).mkdir()
     build_store(images, corpus, spec, folder / "store", folder / "state", 1)
@@ -78,24 +71,14 @@ def training_crops(spec, folder):
     return gather_crops(store, np.zeros(8, np.int64), boxes, flips, spec.crop.size).numpy()
 
 
-def tiny_corpus():
-    """The corpus of the tests of the training, a few images with all artefacts."""
-    if "tiny_corpus" not in sys.modules:
-        path = ROOT / "tests" / "unit" / "training" / "tiny_corpus.py"
-        found = importlib.util.spec_from_file_location("tiny_corpus", path)
-        sys.modules["tiny_corpus"] = importlib.util.module_from_spec(found)
-        found.loader.exec_module(sys.modules["tiny_corpus"])
-    return sys.modules["tiny_corpus"]
-
-
 def with_mode_of(spec, run):
     """A tiny run whose encoder is in the mode that the plan's spec says."""
     return dataclasses.replace(run, encoder_mode=spec.encoder_mode)
 
 
-def trained(tiny, run, places, folder, init_from=None):
+def trained(run, places, folder, **folders):
     """Weights after the training of a tiny run."""
-    train(run, tiny.data_of(run, places), folder / "out", folder / "state", CPU, init_from)
+    train(run, tiny.data_of(run, places), folder / "out", folder / "state", CPU, folders)
     return load_file(folder / "out" / "model.safetensors")
 
 
@@ -159,14 +142,19 @@ def order_form(key, folder):
 
 def image_features(key, folder):
     (folder / "f30k_precomp").mkdir()
-    ours, theirs = plans(key, preset="paper", archives=str(folder))
-    computed, published = (plan.runs["flickr-vsepp-1c"] for plan in (ours, theirs))
-    assert (computed.spec.image_features, published.spec.image_features) == ("computed", "precomputed")
-    assert computed.features in ours.features and computed.encoder
-    assert published.features in theirs.precomputed and published.encoder is None
-    assert [ours.corpora[computed.corpus].reader, theirs.corpora[published.corpus].reader] == [
-        "karpathy",
-        "precomp",
+    found = []
+    for values in (PAPER, CODE):
+        overrides = {"label": "one", "preset": "paper", "archives": str(folder), **nested(key, values[key])}
+        made = make_plan(PARAMS, overrides)
+        read = made.table["run", "flickr-vsepp-1c/seed-0"].inputs
+        features = made.owner(read["features"]).kind
+        reader = made.owner(read["corpus"]).spec.reader.name
+        found.append(
+            (made.models["flickr-vsepp-1c"].spec.image_features, features, reader, "encoder" in read)
+        )
+    assert found == [
+        ("computed", "features", "karpathy", True),
+        ("precomputed", "published", "precomp", False),
     ]
 
 
@@ -184,13 +172,12 @@ def vocabulary(key, folder):
 
 
 def frozen_mode(key, folder):
-    tiny = tiny_corpus()
     places = tiny.build(folder / "tiny")
     specs = both(key, "flickr-vsepp-rc")
     for encoder in tiny.ENCODERS.values():
         run = tiny.change(tiny.RC, encoder=encoder, schedule__epochs=1)
         frozen, legacy = (
-            trained(tiny, with_mode_of(spec, run), places, folder / encoder.name / spec.encoder_mode)
+            trained(with_mode_of(spec, run), places, folder / encoder.name / spec.encoder_mode)
             for spec in specs
         )
         # Weights are of the order of 0.1; what the tape's half precision changes is of the order of 0.00001.
@@ -202,13 +189,13 @@ def frozen_mode(key, folder):
 
 
 def finetuned_mode(key, folder):
-    tiny = tiny_corpus()
     places = tiny.build(folder / "tiny")
     start = tiny.change(tiny.RC, encoder=tiny.ENCODERS["resnet"], schedule__epochs=1)
-    trained(tiny, start, places, folder / "start")
+    start_from = folder / "start" / "out"
+    trained(start, places, start_from.parent)
     run = tiny.change(tiny.FINETUNED, encoder=start.encoder, schedule__epochs=1)
     found = [
-        trained(tiny, with_mode_of(spec, run), places, folder / spec.encoder_mode, folder / "start" / "out")
+        trained(with_mode_of(spec, run), places, folder / spec.encoder_mode, init_from=start_from)
         for spec in both(key, "flickr-vsepp-rc-ft")
     ]
     assert [statistics_moved(run, places, weights) for weights in found] == [False, True]
@@ -249,7 +236,7 @@ TESTED = {
     "runs.default.random_crop": random_crop,
     "runs.default.train_store_scale": train_store_scale,
     "runs.default.flip": flip,
-    "runs.default.order_form": order_form,
+    "components.similarity.order.form": order_form,
     "runs.default.image_features": image_features,
     "runs.default.vocabulary": vocabulary,
     "runs.default.frozen_mode": frozen_mode,
@@ -290,12 +277,15 @@ def test_the_document_names_every_key_with_both_values_and_what_paper_and_code_s
     assert set(PAPER) <= set(rows)
     for key in PAPER:
         description, text, code, value_of_paper, value_of_code, differ = rows[key]
-        assert description and text and code
+        if key.startswith("components."):
+            assert "as in the paper" in description and "as in the released code" in description
+        else:
+            assert description and text and code
         for shown, value in ((value_of_paper, PAPER[key]), (value_of_code, CODE[key])):
             assert yaml.safe_load(shown) == value
         assert differ == ("yes" if key in TWO_VALUES else "no")
     shared = set(rows) - set(PAPER)
-    assert {"runs.default.margin", "runs.default.clip_norm", "runs.finetune.learning_rate"} <= shared
+    assert {"runs.vsepp.loss", "runs.default.clip_norm", "runs.finetune.learning_rate"} <= shared
     assert rows["runs.finetune.learning_rate"][-1] == "0.00002"
 
 
@@ -308,28 +298,22 @@ def test_the_documents_commands_are_accepted():
         assert plan.variant in command
 
 
-@pytest.fixture
-def params(tmp_path):
-    return Path(shutil.copytree(PARAMS, tmp_path / "params"))
-
-
 def test_overlays_that_name_different_keys_are_refused(params):
-    path = params / "fidelity" / "code.yaml"
-    content = yaml.safe_load(path.read_text())
+    code = params / "fidelity" / "code.yaml"
+    content = yaml.safe_load(code.read_text())
     del content["runs"]["default"]["flip"]
-    content["corpora"]["coco"]["first_images"] = {"train": 10}
-    path.write_text(yaml.safe_dump(content))
+    code.write_text(yaml.safe_dump(content))
+    edit(code, {"corpora": {"coco": {"first_images": {"train": 10}}}})
     with pytest.raises(VseppError) as caught:
         overlays(params)
-    message = str(caught.value)
-    assert re.search(r"fidelity/code\.yaml: runs\.default\.flip: missing; paper\.yaml names it", message)
-    assert re.search(
-        r"fidelity/paper\.yaml: corpora\.coco\.first_images: missing; code\.yaml names it", message
-    )
+    where, message = params / "fidelity", str(caught.value)
+    assert f"{where}: runs.default.flip: missing in code; paper names it, so give it there too" in message
+    assert f"{where}: corpora.coco.first_images: missing in paper; code names it" in message
 
 
 def test_the_document_follows_the_overlays(params):
-    path = params / "fidelity" / "code.yaml"
-    path.write_text(path.read_text().replace("flip: true", "flip: false"))
-    (row,) = [line for line in fidelity_document(params).splitlines() if "runs.default.flip" in line]
-    assert row.endswith("| false | false | no |")
+    edit(params / "fidelity/code.yaml", {"runs": {"default": {"flip": False}}})
+    edit(params / "papers/vsepp/fidelity.yaml", {"code": {"runs": {"finetune": {"epochs": 15}}}})
+    for key, value in (("default.flip", "false"), ("finetune.epochs", "15")):
+        (row,) = [line for line in fidelity_document(params).splitlines() if f"runs.{key}`" in line]
+        assert row.endswith(f"| {value} | {value} | no |")

@@ -1,0 +1,150 @@
+"""Every mistake that a user can make in `params/` is named with its file, run, key, value and what is accepted."""
+
+import re
+
+import pytest
+from plans import PARAMS, edit, refused
+
+RUNS, TABLES, RELEASED = (f"papers/vsepp/{name}.yaml" for name in ("runs", "tables", "released"))
+COCO = {"base": "vsepp", "dataset": "coco", "trainset": "RC", "protocols": ["1K"]}
+
+# Run → its entry, and what is said of it. The mistakes of one stage are reported at once.
+OF_ONE_KEY = {
+    "late": ({**COCO, "epochs": "ten"}, "late.epochs: got 'ten'; input should be a valid integer"),
+    "red": ({**COCO, "colour": "red"}, "red.colour: unknown key; known here are absolute, abstract, base, "),
+    "few": ({**COCO, "negative_set": 1}, "few.negative_set: got 1; input should be greater than or equal to 2"),
+    "mixed": ({**COCO, "trainset": "2C"}, "mixed.trainset: got '2C'; input should be '1C', '10C', 'RC', "),
+}  # fmt: skip
+OF_BASES = {
+    "orphan": ({"base": "nobody"}, "orphan: base: got 'nobody', which is no entry of any paper"),
+    "odd": ({"base": "odd"}, "odd: inherits from itself: odd → odd"),
+    "a": ({"base": "b"}, "a: inherits from itself: a → b → a"),
+    "b": ({"base": ["vsepp", "a"]}, "b: inherits from itself: b → a → b"),
+    "blind": ({"base": "vsepp", "trainset": "RC"}, "blind: no layer gives dataset"),
+    "plain": ({"dataset": "coco", "trainset": "RC"}, "plain: no layer gives loss, system"),
+    "new": (
+        {**COCO, "loss": "nca"},
+        "runs.new.loss: no loss is named 'nca'; there are max_of_hinges, sum_of_hinges",
+    ),
+}
+OF_RUNS = {
+    "rv": ({**COCO, "dataset": "flickr", "trainset": "RC+rV"}, "rv.trainset: got 'RC+rV'; scenes_flickr has no restval images (rV)"),
+    "self": ({**COCO, "finetune_from": "self"}, "self.finetune_from: got 'self'; expected the id of another run"),
+    "twice": ({**COCO, "finetune_from": "coco-vse0-rc-rv-ft"}, "twice.finetune_from: coco-vse0-rc-rv-ft is fine-tuned itself; expected a frozen run"),
+    "centre": ({**COCO, "trainset": "1C", "finetune_from": "coco-vsepp-1c"}, "centre.trainset: got '1C'; a fine-tuned run needs images: RC or RC+rV"),
+    "other": ({**COCO, "finetune_from": "coco-vsepp-rc-rv"}, "other.trainset: got 'RC', but coco-vsepp-rc-rv, which it starts from, has 'RC+rV'"),
+    "words": ({**COCO, "finetune_from": "coco-vsepp-rc", "vocabulary_threshold": 9}, "words.vocabulary_threshold: got 9, but coco-vsepp-rc, which it starts from, has 4"),
+    "fed": ({**COCO, "feeds": {"1.7": "1K"}}, "fed.feeds: row 1.7 is fed by coco-vsepp-rc already"),
+    "unknown": ({**COCO, "feeds": {"9.9": "1K"}}, "unknown.feeds: row 9.9 is not in "),
+    "idle": ({**COCO, "protocols": []}, "idle.protocols: got none and feeds no row; name the protocols to evaluate it under"),
+    "folds": ({**COCO, "dataset": "flickr", "protocols": ["5x1K"]}, "protocol 5x1K needs 5 such folds, more than the 200 test images of scenes_flickr"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", [OF_ONE_KEY, OF_BASES, OF_RUNS], ids=["keys", "bases", "runs"])
+def test_wrong_runs_are_all_named_at_once(params, wrong):
+    edit(params / RUNS, {run: entry for run, (entry, _) in wrong.items()})
+    text = refused(params)
+    assert text.startswith(f"{len(wrong)} mistakes in the parameters:\n")
+    for run, (_, said) in wrong.items():
+        (line,) = [line for line in text.splitlines() if re.search(rf": runs\.{run}[:.)]", line)]
+        assert said in line and f"{params / RUNS}: " in line
+
+
+def test_mistakes_of_several_files_are_told_together(params):
+    edit(params / RUNS, {"coco-vse0-1c": {"epochs": "ten"}})
+    edit(params / "presets/mini.yaml", {"evaluation": {"fold_size": 0}})
+    text = refused(params)
+    assert "2 mistakes" in text
+    assert f"{params / 'presets/mini.yaml'}: evaluation.fold_size: got 0; input should be greater" in text
+
+
+def test_dimensions_must_be_equal_where_nothing_maps_one_to_the_other():
+    text = refused(PARAMS, label="x", components={"text": {"gru": {"dim": 7}}})
+    assert "runs.coco-vse0-1c.joint_dim: got 128 with a text encoder of dim 7; they must be equal" in text
+
+
+def test_wrong_tables_figures_and_released_checkpoints_are_all_named_at_once(params):
+    rows = {
+        "9.9": "tables.a: row 9.9 is not in ",
+        "7.7": "tables.b: row 7.7 is trained here, but no run feeds it",
+        "nobody": "tables.c: nobody is no run of any paper",
+        "vsepp": "tables.d: vsepp is abstract: it is only inherited from",
+    }
+    named = {"title": "T", "caption": "C.", "dataset": "coco", "trainset": True}
+    tables = {
+        name: named
+        | {"groups": [{"heading": "H", "rows": [row if "." in row else {"run": row, "protocol": "1K"}]}]}
+        for name, row in zip("abcd", rows, strict=True)
+    }
+    figures = {"figure2b": {"baseline": "someone"}}
+    edit(params / TABLES, {"tables": tables, "figures": figures})
+    with (params / "papers/vsepp/published.csv").open("a") as stream:
+        stream.write("7,7.7,trained\n")
+    files = {"checkpoint": "c", "vocabulary": "v"}
+    edit(
+        params / RELEASED,
+        {"mine": {"run": "nobody", **files}, "coco-vse0-1c": {"run": "coco-vse0-1c", **files}},
+    )
+    edit(params / "presets/mini.yaml", {"tables": {"vsepp": ["table1", "table9"]}})
+    text = refused(params)
+    assert text.startswith("8 mistakes")
+    for said in (
+        *(f"{params / TABLES}: {said}" for said in rows.values()),
+        f"{params / TABLES}: figures.figure2b: someone is no run of any paper",
+        f"{params / RELEASED}: mine.run: got 'nobody'; expected the id of a run",
+        f"{params / RELEASED}: coco-vse0-1c: is the id of a run already; choose another name",
+        f"tables.vsepp: got 'table9'; {params / TABLES} has table1, table2, ",
+    ):
+        assert said in text
+
+
+DATA = {"preset": "paper", "label": "x"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ({"only": "nothing-*"}, "only: 'nothing-*' matches no run of preset mini; there are coco-vse0-1c, "),
+        ({"archives": "/no/such/folder"}, "archives: got '/no/such/folder', which is no folder"),
+        ({"preset": "huge"}, "presets/huge.yaml: no such file; there are flickr8k, mini, paper"),
+        ({"fidelity": "poster"}, "fidelity: got 'poster'"),
+        ({"seeds": []}, "seeds: got []"),
+        ({"label": "x", "epochs": 3}, "epochs: unknown key; known are"),
+        ({"label": "x", "runs": 3}, "runs: got 3; expected keys and values, such as runs='{name: "),
+        ({"label": "x", "runs": {"nobody": {"epochs": 3}}}, "--config: runs.nobody: no such entry"),
+        ({"label": "x", "tables": {"vsepp": ["table9"]}}, "tables.vsepp: got 'table9'; "),
+        ({"label": "x", "encoders": {"vgg": {"architecture": "keras/vgg"}}}, "encoders.vgg: no image encoder is named 'keras'; there are lite, mini"),
+        ({"label": "x", "encoders": {"vgg": {"options": {"depth": 3}}}}, "encoders.vgg: unknown option 'depth' of image encoder mini"),
+        ({"label": "x", "corpora": {"coco": {"dataset": "imagenet"}}}, "corpora.coco.dataset: got 'imagenet'; datasets.yaml has coco2014"),
+        ({"label": "x", "corpora": {"coco": {"dataset": "scenes_coco", "first_images": {"train": 0}}}}, "first_images.train: got 0"),
+        ({"label": "x", "evaluation": {"fold_size": 201}}, "evaluation.fold_size: got 201; protocol 5x1K needs 5 such folds, more than the 1000 test images of scenes_coco"),
+        ({"label": "x", "corpora": {"coco": {"first_images": {"test": 10}}}, "evaluation": {"fold_size": 3}}, "got 3; protocol 5x1K needs 5 such folds, more than the 10"),
+        ({"preset": "paper", "label": "x", "corpora": {"coco": {"dataset": "scenes_coco"}}}, "scenes_coco is generated in the layout coco, but the preset's section `scenes` has no such"),
+        ({"preset": "paper", "label": "x", "encoders": {"vgg": {"weights": "scenes"}}}, "vgg.weights: got 'scenes', but the preset has no section `pretraining`"),
+        ({**DATA, "datasets": {"coco2014": {"files": {"splits": "nothing.zip"}}}}, "coco2014.files.splits: got 'nothing.zip'; expected an entry of `sources`: "),
+        ({**DATA, "datasets": {"coco2014": {"reader": "html"}}}, "datasets.coco2014.reader: no reader is named 'html'"),
+        ({**DATA, "datasets": {"coco2014": {"precomputed": {"10C": "f30k_precomp"}}}}, "coco2014.precomputed.10C: got 'f30k_precomp'; expected an entry of published features"),
+        ({**DATA, "datasets": {"coco2014": {"crops": "1C"}}}, "coco2014.crops: the crops of published features: needed with reader precomp, and with no other"),
+        ({**DATA, "sources": {"val2014.zip": {"sha256": "abc"}}}, "val2014.zip.sha256: got 'abc'"),
+        ({**DATA, "sources": {"val2014.zip": {"mirrors": ["ftp://x"]}}}, "mirrors.0: got 'ftp://x'"),
+        ({**DATA, "encoders": {"vgg": {"weights": "/data/vgg.pth"}}}, "vgg.weights: got '/data/vgg.pth'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_override_is_named(overrides, said):
+    assert said in refused(PARAMS, **overrides)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"- a\n- b\n", ": expected keys and values, got list"),
+        (b"a: [1\n", ": not valid YAML: while parsing a flow sequence"),
+        (b"a: \xff\n", ": not valid YAML: "),
+        (b"a: {}\nb: {}\na: {}\n", ": `a` stands twice, in lines 1 and 3; keep one"),
+        (b"A: {}\n", ": runs.A.[key]: got 'A'; string should match pattern"),
+    ],
+)
+def test_a_file_that_is_not_what_it_should_be_is_named(params, text, said):
+    (params / RUNS).write_bytes(text)
+    assert f"{params / RUNS}{said}" in refused(params)

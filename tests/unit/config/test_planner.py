@@ -1,0 +1,326 @@
+"""The table of artefacts: what is made from what, shared where parameters are equal and apart where they differ."""
+
+import re
+from pathlib import Path
+
+import pytest
+from plans import PARAMS, plan
+
+from vsepp.config import make_plan
+from vsepp.config.plan import KINDS
+from vsepp.provenance.artefacts import PHASES
+from vsepp.spec import Component, to_dict
+
+
+def inputs(plan, run, kind="run", seed=0):
+    return plan.table[kind, f"{run}/seed-{seed}"].inputs
+
+
+def made_by(plan):
+    """Kind and name of every artefact → all that decides whether it is made again."""
+    return {key: (a.folder, to_dict(a.spec), a.code, a.inputs) for key, a in plan.table.items()}
+
+
+def changed(before, after):
+    """Kinds of what two plans make differently, or only one of them makes; the report tells of all."""
+    one, other = made_by(before), made_by(after)
+    return {key[0] for key in one.keys() | other.keys() if one.get(key) != other.get(key)} - {"report"}
+
+
+@pytest.fixture(scope="module", params=["mini", "flickr8k", "paper"])
+def any_plan(request):
+    return plan(preset=request.param)
+
+
+def test_every_artefact_stands_once_in_the_order_of_the_data_flow(any_plan):
+    table = any_plan.table
+    folders = [artefact.folder for artefact in table.values()]
+    assert len(set(folders)) == len(folders)
+    assert all(key == (artefact.kind, artefact.name) for key, artefact in table.items())
+    for order, places in ((KINDS, "kind"), (PHASES, "phase")):
+        found = [order.index(getattr(artefact, places)) for artefact in table.values()]
+        assert found == sorted(found)
+    assert {artefact.phase for artefact in table.values()} == set(PHASES)
+    assert set(any_plan.of_kind("run")) == set(any_plan.of_kind("evaluation"))
+    assert set(any_plan.of_kind("run")) == {f"{run}/seed-0" for run in any_plan.models}
+
+
+def test_what_an_artefact_is_made_from_is_made_before_it(any_plan):
+    place = {artefact.folder: number for number, artefact in enumerate(any_plan.table.values())}
+    fetched = {file.path for file in any_plan.files.values()}
+    drawn = [artefact.folder for artefact in any_plan.of_kind("scenes").values()]
+    for artefact in any_plan.table.values():
+        for role, path in artefact.inputs.items():
+            if role != "published":  # the paper's numbers
+                assert place[any_plan.owner(path).folder] < place[artefact.folder], (artefact.name, role)
+        for path in artefact.raw.values():
+            assert path in fetched or any(path.is_relative_to(folder) for folder in drawn), path
+
+
+def test_targets_are_files_in_the_folder_or_the_folder_itself(any_plan):
+    for artefact in any_plan.table.values():
+        folders = {target.parent for target in artefact.targets}
+        assert folders == {artefact.folder} or artefact.targets == [artefact.folder]
+
+
+def test_what_dvc_does_not_keep_is_large_and_can_be_made_again(any_plan):
+    unversioned = {artefact.kind for artefact in any_plan.table.values() if not artefact.versioned}
+    assert unversioned == {"scenes", "store", "tape"} & {kind for kind, _ in any_plan.table}
+
+
+FROZEN = {"corpus", "tokens", "encoder", "features"}
+LIVE = {"corpus", "tokens", "encoder", "eval_store"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "run", "read"),
+    [
+        ({}, "flickr-vsepp-1c", FROZEN),
+        ({}, "coco-order0-10c-rv", FROZEN),
+        ({}, "flickr-vsepp-rc", FROZEN | {"tape"}),
+        ({}, "flickr-vsepp-rc-ft", LIVE | {"train_store", "init_from"}),
+        ({"fidelity": "code"}, "flickr-vsepp-rc", LIVE | {"train_store"}),
+        ({"fidelity": "code"}, "flickr-vsepp-1c", FROZEN),
+        (
+            {"label": "x", "runs": {"default": {"rc_features": "inline"}}},
+            "coco-vse0-rc",
+            FROZEN | {"train_store"},
+        ),
+    ],
+)
+def test_a_run_reads_only_what_it_needs(overrides, run, read):
+    found = plan(**overrides)
+    assert set(inputs(found, run)) == read
+    # An evaluation ranks under the test crop, and a model of features knows no encoder.
+    tested = LIVE if read >= LIVE else FROZEN - {"encoder"}
+    assert set(inputs(found, run, "evaluation")) == tested | {"run"}
+    for role, path in inputs(found, run).items():
+        of = {"init_from": "run", "encoder": "pretrained"}.get(
+            role, role.removeprefix("eval_").removeprefix("train_")
+        )
+        assert found.owner(path).kind == of
+
+
+def test_frozen_runs_of_a_corpus_and_encoder_share_one_tape_whatever_their_seed():
+    paper = plan(preset="paper", seeds=[0, 3])
+    tapes = paper.of_kind("tape")
+    assert len(tapes) == 4
+    of_flickr = [f"flickr-vsepp-rc-neg{size}" for size in (2, 8, 32, 64, 256, 512)] + ["flickr-vse0-rc"]
+    for runs in (["coco-vse0-rc", "coco-vsepp-rc-rv"], of_flickr):
+        assert len({inputs(paper, run, seed=seed)["tape"] for run in runs for seed in (0, 3)}) == 1
+    tape = paper.owner(inputs(paper, "coco-vse0-rc")["tape"]).spec
+    assert (tape.splits, tape.epochs, tape.draw) == (("train", "restval"), 30, 0)
+
+
+def test_seeds_differ_in_the_seeds_alone():
+    seeds = plan(seeds=[0, 3])
+    assert {name for _, name in seeds.table} >= {"coco-vse0-1c/seed-0", "coco-vse0-1c/seed-3"}
+    for model in seeds.models.values():
+        first, second = (to_dict(model.specs[seed]) for seed in (0, 3))
+        assert {key for key in first if first[key] != second[key]} == {"init_seed", "order_seed"}
+        assert (second["init_seed"], second["order_seed"]) == (3, 3)
+    tuned = inputs(seeds, "coco-vse0-rc-rv-ft", seed=3)
+    assert tuned["init_from"] == seeds.table["run", "coco-vse0-rc-rv/seed-3"].folder
+    artefact = seeds.table["run", "coco-vse0-1c/seed-3"]
+    assert (artefact.seed, artefact.spec) == (3, seeds.models["coco-vse0-1c"].specs[3])
+
+
+def test_crops_splits_and_words_are_those_of_the_run():
+    paper, code = plan(preset="paper"), plan(preset="paper", fidelity="code")
+    features = paper.owner(inputs(paper, "coco-order0-10c-rv")["features"])
+    assert features.spec.crop.kind == "10C"
+    for run, splits in (("coco-vse0-rc", ("train",)), ("coco-vse0-rc-rv", ("train", "restval"))):
+        assert paper.models[run].spec.vocabulary.splits == splits
+        assert code.models[run].spec.vocabulary.splits == ("train", "restval", "val", "test")
+
+
+OF_IMAGES = {"corpus", "tokens", "store", "features", "tape", "run", "evaluation"}
+OF_ENCODER = {"pretrained", "features", "tape", "run", "evaluation"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "kinds"),
+    [
+        ({"scenes": {"images": {"flickr": {"train": 801}}}}, OF_IMAGES | {"scenes"}),
+        ({"corpora": {"coco": {"first_images": {"train": 800}}}}, OF_IMAGES),
+        ({"pretraining": {"epochs": 99}}, OF_ENCODER),
+        *(
+            ({"encoders": {"vgg": way}}, OF_ENCODER)
+            for way in ({"precision": "bf16"}, {"memory_format": "contiguous"}, {"compile": "cuda_graphs"})
+        ),
+        ({"runs": {"coco-vse0-rc": {"epochs": 99}}}, {"tape", "run", "evaluation"}),
+        ({"runs": {"default": {"vocabulary_threshold": 9}}}, {"tokens", "run", "evaluation"}),
+        ({"evaluation": {"fold_size": 20}}, {"evaluation"}),
+        ({"resources": {"threads": 3}}, set()),
+    ],
+)
+def test_changed_parameters_make_new_artefacts_of_what_they_decide(overrides, kinds):
+    assert changed(plan(label="x"), plan(label="x", **overrides)) == kinds
+
+
+@pytest.mark.parametrize("key", ["precision", "memory_format", "compile"])
+def test_how_one_encoder_is_run_changes_nothing_of_another(key):
+    before, way = (
+        plan(label="x"),
+        {"precision": "bf16", "memory_format": "contiguous", "compile": "cuda_graphs"},
+    )
+    after = plan(label="x", encoders={"vgg": {key: way[key]}})
+    for name, artefact in after.of_kind("run").items():
+        vgg = artefact.spec.encoder.name == "vgg"
+        assert getattr(artefact.spec.encoder, key) == way[key] or not vgg
+        assert (to_dict(artefact.spec) != to_dict(before.table["run", name].spec)) is vgg
+    assert before.of_kind("store").keys() == after.of_kind("store").keys()
+
+
+def test_a_changed_run_changes_it_and_its_evaluation_alone():
+    before = made_by(plan(label="x"))
+    after = made_by(plan(label="x", runs={"flickr-vsepp-rc-ft": {"loss": {"margin": 0.1}}}))
+    differing = {f"{kind} {name}" for kind, name in before if before[kind, name] != after[kind, name]}
+    assert before.keys() == after.keys()
+    assert differing == {
+        "run flickr-vsepp-rc-ft/seed-0",
+        "evaluation flickr-vsepp-rc-ft/seed-0",
+        "report vsepp",
+    }
+
+
+def test_choosing_runs_changes_no_artefact():
+    whole, some = made_by(plan()), made_by(plan(only="coco-vsepp-rc"))
+    assert {name for kind, name in some if kind == "run"} == {"coco-vsepp-rc/seed-0"}
+    assert all(whole[key] == made for key, made in some.items() if key[0] != "report")
+    assert {key for key in whole if key not in some} == {
+        key for key in whole if key[0] in ("run", "evaluation") and "coco-vsepp-rc/" not in key[1]
+    }
+
+
+def test_the_paper_has_26_runs_and_six_more_negative_set_sizes():
+    models = plan(preset="paper").models
+    sizes = {name: model.spec.schedule.negative_set for name, model in models.items()}
+    assert sorted(size for size in sizes.values() if size) == [2, 8, 32, 64, 256, 512]
+    assert len([name for name, size in sizes.items() if size is None]) == 26
+
+
+def test_paper_runs_have_the_papers_hyperparameters():
+    models = plan(preset="paper").models
+    spec = models["coco-vsepp-rc-rv"].spec
+    schedule = spec.schedule
+    assert (schedule.batch_size, schedule.epochs, schedule.learning_rate) == (128, 30, 0.0002)
+    assert (schedule.drop_at, schedule.drop_factor) == (0.5, 0.1)
+    assert (spec.loss, spec.model.text) == (Component("max_of_hinges"), Component("gru"))  # .2; 300 and 1024
+    assert (spec.model.joint_dim, spec.model.similarity) == (1024, Component("dot"))
+    order0 = models["coco-order0-10c-rv"].spec
+    assert order0.loss == Component("sum_of_hinges", {"margin": 0.05})
+    assert (order0.schedule.learning_rate, order0.model.absolute) == (0.001, True)
+    assert order0.model.similarity == Component("order")
+    tuned = models["flickr-vse0-rc-resnet-ft"].spec
+    assert (tuned.finetune_from, tuned.schedule.epochs) == ("flickr-vse0-rc-resnet", 15)
+    assert tuned.schedule.learning_rate == 0.00002
+    assert not tuned.model.normalise_images
+    encoders = {
+        (e.precision, e.memory_format, e.compile) for e in (model.spec.encoder for model in models.values())
+    }
+    assert encoders == {("fp32", "channels_last", "off")}
+
+
+# --- Raw files -------------------------------------------------------------------------------------------------
+
+
+def touch(folder, *names):
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
+def paper_with(archives, **overrides):
+    return make_plan(PARAMS, {"preset": "paper", "archives": str(archives), **overrides})
+
+
+def test_the_paper_needs_seven_files_each_once_and_all_that_is_known_of_them_is_said():
+    assert plan().files == {}, "generated data needs none"
+    paper = plan(preset="paper")
+    photos = {"train2014.zip", "val2014.zip", "flickr30k-images.zip"}
+    texts = {"annotations_trainval2014.zip", "caption_datasets.zip"}
+    assert set(paper.files) == {*photos, *texts, "vgg19-dcbb9e9d.pth", "resnet152-394f9c45.pth"}
+    assert paper.downloads == paper.files
+    for name, file in paper.files.items():
+        assert file.path == Path("resources/downloads", name)
+        assert file.spec.licence and file.spec.citation
+        assert file.spec.mirrors or "archives" in file.spec.instructions
+        if file.spec.sha256 and (digits := re.search(r"-([0-9a-f]{8})\.pth$", name)):
+            assert file.spec.sha256.startswith(digits[1])
+
+
+def test_a_folder_of_ones_own_is_looked_into_first_and_changes_places_alone(tmp_path):
+    touch(
+        tmp_path,
+        "train2014.zip",
+        "val2014/x.jpg",
+        "annotations/captions_train2014.json",
+        "vgg19-dcbb9e9d.pth",
+    )
+    before, after = plan(preset="paper"), paper_with(tmp_path)
+    own = {name: file.path.name for name, file in after.files.items() if file.path.parent == tmp_path}
+    assert own == {
+        "train2014.zip": "train2014.zip",
+        "val2014.zip": "val2014",
+        "annotations_trainval2014.zip": "annotations",
+        "vgg19-dcbb9e9d.pth": "vgg19-dcbb9e9d.pth",
+    }
+    assert set(after.downloads) == set(after.files) - set(own)
+    assert made_by(before) == made_by(after)
+    raw = [artefact.raw for artefact in after.of_kind("corpus").values() if artefact.spec.name == "coco2014"]
+    assert raw[0]["val_images"] == tmp_path / "val2014"
+    assert raw[0]["splits"] == Path("resources/downloads/caption_datasets.zip")
+    vgg = [artefact.raw for name, artefact in after.of_kind("encoder").items() if name.startswith("vgg")]
+    assert vgg == [{"weights": tmp_path / "vgg19-dcbb9e9d.pth"}]
+
+
+def test_published_features_are_taken_where_they_are_given_and_wanted(tmp_path):
+    touch(tmp_path, "f30k_precomp/train_ims.npy")
+    published = paper_with(tmp_path, fidelity="code")
+    spec, read = published.models["flickr-vsepp-1c"].spec, inputs(published, "flickr-vsepp-1c")
+    assert (spec.image_features, spec.vocabulary.splits) == ("precomputed", ("train", "val"))
+    assert set(read) == {"corpus", "tokens", "features"}
+    assert published.owner(read["features"]).kind == "published"
+    assert inputs(published, "flickr-vsepp-1c", "evaluation")["features"] == read["features"]
+    # Not where they are not given, not wanted, or of other crops or data.
+    for other, run in (
+        (paper_with(tmp_path), "flickr-vsepp-1c"),
+        (plan(preset="paper", fidelity="code"), "flickr-vsepp-1c"),
+        (published, "flickr-vsepp-rc"),
+        (published, "coco-vsepp-1c"),
+    ):
+        spec = other.models[run].spec
+        assert spec.image_features == "computed" and "encoder" in inputs(other, run)
+        assert spec.vocabulary.splits != ("train", "val")
+
+
+def test_a_preset_of_published_features_has_the_runs_that_need_no_images(tmp_path):
+    touch(tmp_path, "f30k_precomp/train_ims.npy")
+    found = paper_with(tmp_path, label="features", corpora={"flickr": {"dataset": "f30k_precomp"}})
+    flickr = {name for name in found.models if name.startswith("flickr")}
+    assert flickr == {"flickr-vse0-1c", "flickr-vsepp-1c"}
+    (published,) = found.of_kind("published").values()
+    assert {inputs(found, run)["features"] for run in flickr} == {published.folder}
+
+
+def test_released_checkpoints_are_planned_where_both_files_are_there(tmp_path):
+    touch(tmp_path, "runs/f30k_vse++_vggfull/model_best.pth.tar")
+    assert paper_with(tmp_path).of_kind("released") == {}
+    touch(tmp_path, "vocab/f30k_vocab.pkl")
+    found, name = paper_with(tmp_path, seeds=[4, 5]), "flickr-released-vsepp-rc"
+    model, run = found.models[name], found.models["flickr-vsepp-rc"]
+    assert (model.released, list(model.specs), model.protocols) == ("flickr-vsepp-rc", [4], run.protocols)
+    assert list(found.of_kind("released")) == [f"{name}/seed-4"]
+    # Tested as its authors did, whichever fidelity the runs have.
+    assert [m.spec.eval_store.resize for m in (model, run)] == ["short_side", "squash"]
+    made, read = found.table["released", f"{name}/seed-4"], inputs(found, name, "evaluation", 4)
+    assert {role: path.name for role, path in made.raw.items()} == {
+        "checkpoint": "model_best.pth.tar",
+        "vocabulary": "f30k_vocab.pkl",
+    }
+    assert set(read) == LIVE | {"run"} and read["run"] == made.folder
+    tokens = found.owner(read["tokens"])
+    assert (tokens.kind, tokens.inputs["vocabulary"]) == ("tokens_of", made.folder / "vocabulary.json")
+    assert paper_with(tmp_path, only=["coco-*-1c"]).of_kind("released") == {}

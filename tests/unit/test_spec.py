@@ -1,0 +1,59 @@
+"""Specs as JSON: what equals its default is left out, and nothing else is lost."""
+
+import json
+
+import pytest
+import specs
+from plans import plan
+
+from vsepp.errors import VseppError
+from vsepp.spec import Component, EvaluationSpec, RunSpec, from_dict, from_json, to_dict, to_json
+
+
+def test_json_is_canonical_and_leaves_out_what_equals_its_default():
+    values = to_dict(specs.RUN)
+    assert values["loss"] == {"name": "max_of_hinges"}
+    assert values["model"]["text"] == {"name": "gru", "word_dim": 4, "dim": 6}
+    assert not {"image_features", "precision"} & values.keys()
+    assert not {"precision", "memory_format", "compile", "options"} & values["encoder"].keys()
+    assert "negative_set" not in values["schedule"]
+    assert values["finetune_from"] is None, "it has no default, so that a run says that it keeps its encoder"
+    said = to_dict(specs.change(specs.RUN, precision="bf16", schedule__negative_set=8, loss__margin=0.3))
+    assert (said["precision"], said["schedule"]["negative_set"]) == ("bf16", 8)
+    assert said["loss"] == {"name": "max_of_hinges", "margin": 0.3}
+    again = specs.change(specs.RUN, precision="bf16", loss__margin=0.3, schedule__negative_set=8)
+    assert to_json(again) == json.dumps(said, sort_keys=True, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("overrides", [{}, {"preset": "flickr8k"}, {"preset": "paper", "fidelity": "code"}])
+def test_every_spec_of_a_plan_survives_its_json_and_equals_what_a_manifest_holds(overrides):
+    for artefact in plan(**overrides).table.values():
+        assert from_json(type(artefact.spec), to_json(artefact.spec)) == artefact.spec
+        assert json.loads(to_json(artefact.spec)) == to_dict(artefact.spec)
+
+
+def test_a_spec_is_read_from_a_file_too(tmp_path):
+    spec = EvaluationSpec(specs.change(specs.RUN, loss=Component("mine", {"power": 2})), ("1K",), 10)
+    (tmp_path / "spec.json").write_text(to_json(spec))
+    assert from_json(EvaluationSpec, str(tmp_path / "spec.json")) == spec
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "RunSpec: not valid JSON"),
+        ("no.json", "no.json: no such spec file .expected JSON of a RunSpec"),
+        ('{"colour": 1}', r"RunSpec: unknown keys \['colour'\]; known are \['crop', 'dataset'"),
+        ('{"id": "x"}', r"RunSpec: missing keys \['crop', 'dataset', .*'vocabulary'\]"),
+    ],
+)
+def test_what_is_no_spec_is_refused(text, said):
+    with pytest.raises(VseppError, match=said):
+        from_json(RunSpec, text)
+
+
+def test_mistakes_deep_inside_name_the_part():
+    values = to_dict(specs.RUN)
+    del values["model"]["joint_dim"]
+    with pytest.raises(VseppError, match=r"ModelSpec: missing keys \['joint_dim'\]"):
+        from_dict(RunSpec, values)
