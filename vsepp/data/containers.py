@@ -72,10 +72,6 @@ class Container:
     def __reduce__(self) -> tuple[type[Container], tuple[Path]]:
         return Container, (self.path,)
 
-    def names(self) -> tuple[str, ...]:
-        """Paths of all files inside, relative and with forward slashes, sorted."""
-        return self._names
-
     def locate(self, path: str) -> str | None:
         """Member that `path` means, or `None`.
 
@@ -88,9 +84,9 @@ class Container:
         VseppError
             Where several members would do.
         """
-        if path in self._name_set:
-            return path
         candidates = self._by_basename.get(path.rpartition("/")[2], [])
+        if path in candidates:
+            return path
         if len(candidates) > 1:
             candidates = [name for name in candidates if name.endswith("/" + path)] or candidates
         if len(candidates) > 1:
@@ -170,7 +166,8 @@ class Container:
         return handles.archive
 
     @cached_property
-    def _names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
+        """Paths of all files inside, relative and with forward slashes, sorted."""
         if not self.is_folder:
             members = self._archive().namelist()
             return tuple(sorted(n for n in members if not n.endswith("/") and not n.startswith(_SHADOWS)))
@@ -182,13 +179,9 @@ class Container:
         return tuple(sorted(found))
 
     @cached_property
-    def _name_set(self) -> frozenset[str]:
-        return frozenset(self._names)
-
-    @cached_property
     def _by_basename(self) -> dict[str, list[str]]:
         index: dict[str, list[str]] = {}
-        for name in self._names:
+        for name in self.names:
             index.setdefault(name.rpartition("/")[2], []).append(name)
         return index
 

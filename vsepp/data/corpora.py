@@ -163,7 +163,7 @@ def _members(images: Sequence[CaptionedImage], containers: dict[str, Container])
         refuse(
             missing,
             f"{container.path}: lacks photographs that a split lists, {len(missing)} of {len(listed)}",
-            f"It holds {len(container.names())} files; fetch a complete copy.",
+            f"It holds {len(container.names)} files; fetch a complete copy.",
         )
     return [member for member in members if member is not None]
 
@@ -209,7 +209,7 @@ def _candidates(raw: RawCorpus, containers: dict[str, Container], members: Seque
     photographs = [
         name
         for role, container in containers.items()
-        for name in container.names()
+        for name in container.names
         if name.lower().endswith(_PHOTOGRAPHS) and (role, name) not in used
     ]
     return "".join(

@@ -72,13 +72,6 @@ class Tokens:
         """Words of each caption with `<start>` and `<end>`, `(n_captions,)` int64."""
         return np.diff(self.offsets)
 
-    def checked(self, rows: np.ndarray | Sequence[int]) -> np.ndarray:
-        """Rows as int64 `(n,)`; IndexError when one is beyond the last caption."""
-        rows = np.asarray(rows, np.int64)
-        if len(rows) and not (rows.min() >= 0 and rows.max() < len(self)):
-            raise IndexError(f"captions {rows.min()} to {rows.max()} of {len(self)}")
-        return rows
-
     def padded(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Captions of some rows, filled up with `<pad>` to the longest of them.
 
@@ -88,8 +81,15 @@ class Tokens:
             `(n, longest)` int64.
         lengths
             `(n,)` int64.
+
+        Raises
+        ------
+        IndexError
+            When a row is beyond the last.
         """
-        rows = self.checked(rows)
+        rows = np.asarray(rows, np.int64)
+        if len(rows) and not (rows.min() >= 0 and rows.max() < len(self)):
+            raise IndexError(f"captions {rows.min()} to {rows.max()} of {len(self)}")
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         columns = np.arange(lengths.max(initial=0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -46,7 +46,7 @@ def prefetched(items: Iterator[T], depth: int, device: torch.device) -> Iterator
 
 def _made(items: Iterator[T], stream: torch.cuda.Stream | None) -> tuple[T, torch.cuda.Event | None] | None:
     """The next item and when its tensors are there; nothing after the last."""
-    with torch.cuda.stream(stream):
+    with nullcontext() if stream is None else torch.cuda.stream(stream):
         for item in items:
             return item, None if stream is None else stream.record_event()
     return None

@@ -59,6 +59,8 @@ def in_processes(
     try:
         for _ in range(min(workers, len(items))):
             here, processes[here] = _started(call)
+        # Once all are starting: arguments that fill the pipe wait until a process has started and reads them.
+        for here in processes:
             _give(here, waiting, busy)
         while busy:
             for here in wait(list(busy), SECONDS_BETWEEN_LOOKS):

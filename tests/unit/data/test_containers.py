@@ -36,9 +36,9 @@ def archive(folder, tmp_path):
 
 def test_a_folder_and_its_archive_hold_the_same(folder, archive):
     one, other = Container(folder), Container(archive)
-    assert one.names() == other.names()
-    assert len(one.names()) == 20
-    assert all(one.read(name) == other.read(name) for name in one.names())
+    assert one.names == other.names
+    assert len(one.names) == 20
+    assert all(one.read(name) == other.read(name) for name in one.names)
 
 
 def test_members_are_found_by_path_and_by_base_name(folder, archive):
@@ -263,7 +263,7 @@ def test_a_member_may_be_read_as_a_stream(folder, archive):
 
 def test_threads_may_share_one(archive):
     container = Container(archive)
-    names = container.names() * 10
+    names = container.names * 10
     with ThreadPoolExecutor(8) as pool:
         contents = list(pool.map(container.read, names))
     assert contents == [Container(archive).read(name) for name in names]
@@ -276,10 +276,10 @@ def test_forked_processes_do_not_share_the_file_position(tmp_path):
         for i in range(20):
             out.writestr(f"{i}.jpg", random.Random(i).randbytes(50_000))
     container = Container(tmp_path / "noise.zip")
-    expected = {name: container.read(name) for name in container.names()}
+    expected = {name: container.read(name) for name in container.names}
 
     def read_all():
-        for name in container.names() * 100:
+        for name in container.names * 100:
             assert container.read(name) == expected[name]
 
     processes = [multiprocessing.get_context("fork").Process(target=read_all) for _ in range(3)]

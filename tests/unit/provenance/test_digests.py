@@ -61,7 +61,7 @@ def test_an_edit_of_an_imported_module_changes_its_importers(package):
 
 def test_plumbing_is_not_computation(package):
     before = digest(package, "vsepp.training.loop")
-    for plumbing in ("progress.py", "errors.py", "spec.py", "provenance/manifest.py"):
+    for plumbing in ("runtime/progress.py", "errors.py", "spec.py", "provenance/manifest.py"):
         path = package / plumbing
         path.write_text(path.read_text() + "\nSOMETHING = 1\n")
     assert digest(package, "vsepp.training.loop") == before

@@ -22,7 +22,12 @@ def checkout(tmp_path):
         "provenance/manifest.py",
         "provenance/digests.py",
         "provenance/__init__.py",
+        "runtime/__init__.py",
+        "runtime/files.py",
+        "runtime/progress.py",
+        "components.py",
         "errors.py",
+        "spec.py",
         "__init__.py",
     ):
         (folder / "vsepp" / name).parent.mkdir(parents=True, exist_ok=True)
