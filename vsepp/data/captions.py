@@ -6,9 +6,10 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 
-import pandas as pd
+import numpy as np
 from nltk.tokenize.destructive import NLTKWordTokenizer
 
+from vsepp.data.tables import Table
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
@@ -41,13 +42,13 @@ def tokenize(text: str) -> list[str]:
     return list(map(sys.intern, tokens))
 
 
-def tokenize_captions(captions: pd.DataFrame) -> list[list[str]]:
+def tokenize_captions(captions: Table) -> list[list[str]]:
     """Words of every caption of a captions table, in its order."""
     return [tokenize(text) for text in captions["text"]]
 
 
 def build_vocabulary(
-    captions: pd.DataFrame, spec: VocabularySpec, tokenized: Sequence[Sequence[str]] | None = None
+    captions: Table, spec: VocabularySpec, tokenized: Sequence[Sequence[str]] | None = None
 ) -> Vocabulary:
     """Vocabulary of the captions of `spec.splits`, and of no other.
 
@@ -65,21 +66,21 @@ def build_vocabulary(
     VseppError
         Where none of the splits has captions, or no word is left.
     """
-    counted = captions["split"].isin(spec.splits).to_numpy()
+    counted = np.isin(captions["split"], spec.splits)
     if not counted.any():
         raise VseppError(
             f"empty vocabulary: the corpus has no captions in {' + '.join(spec.splits) or 'no splits'}; "
-            f"its splits are {', '.join(sorted(captions['split'].unique()))}"
+            f"its splits are {', '.join(sorted(set(captions['split'])))}"
         )
     if tokenized is None:
-        tokenized = [tokenize(text) for text in captions["text"].to_numpy()[counted]]
+        tokenized = [tokenize(text) for text in np.asarray(captions["text"])[counted]]
     else:
         tokenized = [tokens for tokens, wanted in zip(tokenized, counted, strict=True) if wanted]
     return Vocabulary.of(tokenized, spec, TOKENIZER)
 
 
 def encode_captions(
-    captions: pd.DataFrame, vocabulary: Vocabulary, tokenized: Sequence[Sequence[str]] | None = None
+    captions: Table, vocabulary: Vocabulary, tokenized: Sequence[Sequence[str]] | None = None
 ) -> Tokens:
     """Word indices of every caption of the table, whatever its split, in its order.
 

@@ -24,7 +24,7 @@ from vsepp.runtime.workers import in_processes
 from vsepp.spec import CorpusSpec, StoreSpec
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from vsepp.data.tables import Table
 
 log = logging.getLogger("vsepp")
 
@@ -33,7 +33,7 @@ CHUNK_IMAGES = 512
 
 
 def build_store(
-    images: pd.DataFrame,
+    images: Table,
     spec: CorpusSpec,
     store: StoreSpec,
     out: Path,
@@ -123,13 +123,13 @@ def open_store(folder: Path) -> np.memmap:
     return images
 
 
-def _photographs(images: pd.DataFrame, spec: CorpusSpec) -> list[tuple[str, str]]:
-    if (images["container"] == "").any():
+def _photographs(images: Table, spec: CorpusSpec) -> list[tuple[str, str]]:
+    if (np.asarray(images["container"]) == "").any():
         raise VseppError(
             f"corpus {spec.name}: has features and no photographs (reader {spec.reader.name}), so there is nothing to "
             "decode; give its runs image_features: precomputed"
         )
-    paths = {role: str(role_path(spec, role)) for role in images["container"].unique()}
+    paths = {role: str(role_path(spec, role)) for role in dict.fromkeys(images["container"])}
     return [(paths[role], member) for role, member in zip(images["container"], images["member"], strict=True)]
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 
 from vsepp.data.store import open_store
+from vsepp.data.tables import Table
 from vsepp.data.tokens import Tokens
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
@@ -40,9 +40,7 @@ class SplitRows:
     """int64 `(n_captions,)`, each caption's image as a position in `images`."""
 
 
-def split_rows(
-    images: pd.DataFrame, captions: pd.DataFrame, split: str, limit: int | None = None
-) -> SplitRows:
+def split_rows(images: Table, captions: Table, split: str, limit: int | None = None) -> SplitRows:
     """Find a split in the tables of a corpus.
 
     Parameters
@@ -59,11 +57,11 @@ def split_rows(
     VseppError
         When the split has no images.
     """
-    image_rows = np.flatnonzero(images["split"].to_numpy() == split)[:limit]
+    image_rows = np.flatnonzero(np.asarray(images["split"]) == split)[:limit]
     if not len(image_rows):
-        found = ", ".join(images["split"].unique())
+        found = ", ".join(dict.fromkeys(images["split"]))
         raise VseppError(f"split {split!r} has no images in this corpus; it has {found}")
-    owners = captions["image_index"].to_numpy().astype(np.int64)
+    owners = np.asarray(captions["image_index"]).astype(np.int64)
     caption_rows = np.flatnonzero(np.isin(owners, image_rows))
     return SplitRows(image_rows, caption_rows, np.searchsorted(image_rows, owners[caption_rows]))
 

@@ -6,10 +6,9 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-import pandas as pd
 import torch
 
-from vsepp.data.tables import read_tables
+from vsepp.data.tables import Table, read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import FILE, Vocabulary
 from vsepp.errors import VseppError
@@ -85,7 +84,7 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
         return encode_split(model, inputs, tokens, split_rows(images, captions, split), device=device)
 
 
-def _tokens(folders: Mapping[str, Path], captions: pd.DataFrame, vocabulary: Vocabulary) -> Tokens:
+def _tokens(folders: Mapping[str, Path], captions: Table, vocabulary: Vocabulary) -> Tokens:
     """Word ids of a corpus' captions under the vocabulary that lies beside a run's weights."""
     if folder := folders.get("tokens"):
         tokens = Tokens.load(folder)

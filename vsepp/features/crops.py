@@ -18,7 +18,7 @@ from vsepp.runtime.placing import Placed, upload
 from vsepp.spec import CropSpec
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from vsepp.data.tables import Table
 
 # Of torchvision's RandomResizedCrop, which the released code uses with its defaults.
 SCALE = (0.08, 1.0)
@@ -121,10 +121,13 @@ class CaptionCrops:
     """Which draw of random crops."""
 
     @classmethod
-    def from_table(cls, captions: pd.DataFrame, crop: CropSpec, draw: int) -> CaptionCrops:
+    def from_table(cls, captions: Table, crop: CropSpec, draw: int) -> CaptionCrops:
         """Of the captions of a corpus."""
         return cls(
-            crop, captions["image_index"].to_numpy().astype(np.int64), captions["caption_id"].to_numpy(), draw
+            crop,
+            np.asarray(captions["image_index"]).astype(np.int64),
+            np.asarray(captions["caption_id"]),
+            draw,
         )
 
     def of(

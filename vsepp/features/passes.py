@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from vsepp.data.store import open_store
+from vsepp.data.tables import read_tables
 from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops
 from vsepp.features.extract import extract_features
@@ -97,15 +98,13 @@ def make_tape(wanted: FrozenPass, corpus: Path, out: Path, state: Path, writers:
     VseppError
         As `begin_tape` and `write_epochs` do, and when a writer was killed.
     """
-    from vsepp.data.tables import read_tables  # with pandas, which the writers do without
-
     if writers < 1:
         raise VseppError(f"writers of a tape: got {writers}; expected at least 1")
     spec = wanted.spec
     _, captions = read_tables(corpus)
     tape = TapeJob(
         crops=CaptionCrops.from_table(captions, spec.crop, spec.draw),
-        caption_rows=np.flatnonzero(captions["split"].isin(spec.splits)),
+        caption_rows=np.flatnonzero(np.isin(captions["split"], spec.splits)),
         dim=encoder_dim(spec.encoder, wanted.encoder),
         epochs=spec.epochs,
         out=out,

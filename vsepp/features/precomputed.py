@@ -20,7 +20,7 @@ from vsepp.runtime.progress import track
 from vsepp.spec import CorpusSpec
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from vsepp.data.tables import Table
 
 # As `vsepp.features.extract` calls it, without the encoders that it imports.
 FILE = "features.npy"
@@ -38,7 +38,7 @@ class _Part(NamedTuple):
     """Rows of the file an image."""
 
 
-def import_precomputed(spec: CorpusSpec, images: pd.DataFrame, out: Path, state: Path) -> dict[str, Any]:
+def import_precomputed(spec: CorpusSpec, images: Table, out: Path, state: Path) -> dict[str, Any]:
     """Write `out/features.npy`, float32 `(n_images, 1, dim)`, rows as in the images table.
 
     Works in `state` and goes on from what lies there; `out` gets the file only when it is whole.
@@ -98,13 +98,13 @@ def raw_features(spec: CorpusSpec) -> dict[str, Path]:
     return {prefix: Path(rows.where) for prefix, rows in feature_files(spec).items()}
 
 
-def _parts(spec: CorpusSpec, images: pd.DataFrame) -> dict[str, _Part]:
+def _parts(spec: CorpusSpec, images: Table) -> dict[str, _Part]:
     """What the table takes of each file, held against the files."""
     parts = {}
     expected: list[str] = []
     for prefix, rows in feature_files(spec).items():
         split = PREFIXES[prefix]
-        members = images["member"][images["split"] == split].tolist()
+        members = np.asarray(images["member"])[np.asarray(images["split"]) == split].tolist()
         step = _rows_per_image(members, len(rows))
         needed = len(members) * step
         # A rehearsal's table may end before the file does.
@@ -117,7 +117,7 @@ def _parts(spec: CorpusSpec, images: pd.DataFrame) -> dict[str, _Part]:
             )
         parts[prefix] = _Part(rows, len(members), step)
         expected += [member_of(prefix, number * step) for number in range(len(members))]
-    found = images["member"].tolist()
+    found = list(images["member"])
     wrong = [f"row {row}: {one!r}" for row, one in enumerate(found) if [one] != expected[row : row + 1]]
     refuse(
         wrong,

@@ -125,7 +125,7 @@ def load_training_data(
     with out_of_memory_explained(f"run {run.id}", device, placing.what_to_lower()):
         images, captions = read_tables(artefacts.corpus)
         tokens, vocabulary = _tokens(artefacts, len(captions))
-        pairs = np.flatnonzero(captions["split"].isin(run.train_splits))
+        pairs = np.flatnonzero(np.isin(captions["split"], run.train_splits))
         if not len(pairs):
             raise VseppError(
                 f"{artefacts.corpus}: no captions in {' + '.join(run.train_splits)} to train run {run.id} on"

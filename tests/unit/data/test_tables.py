@@ -15,7 +15,8 @@ def tables(tmp_path):
 def test_tables_come_back_as_they_went(tables, tmp_path):
     write_tables(tmp_path / "corpus", *tables)
     for back, frame in zip(read_tables(tmp_path / "corpus"), tables, strict=True):
-        pd.testing.assert_frame_equal(back, frame)
+        assert {name: back[name].tolist() for name in frame} == frame.to_dict("list")
+        assert len(back) == len(frame)
     assert sorted(p.name for p in (tmp_path / "corpus").iterdir()) == ["captions.parquet", "images.parquet"]
 
 

@@ -34,7 +34,7 @@ class State(torch.nn.Module):
         images, captions = read_tables(folders["corpus"])
         self.mix = torch.nn.Parameter(torch.randn(()))
         self.register_buffer("weight", 1 + torch.arange(len(images)) % 3)
-        self.register_buffer("owner", torch.tensor(captions["image_index"].to_numpy()))
+        self.register_buffer("owner", torch.tensor(captions["image_index"]))
 
 
 def loss(scores, options=Options(), batch=WHOLE):

@@ -62,7 +62,7 @@ def test_validation_can_be_cut_to_its_first_images(corpus):
     assert tiny.data_of(tiny.FROZEN, corpus).validation.images.tolist() == expected.tolist()
     cut = tiny.data_of(tiny.change(tiny.FROZEN, validation_images=3), corpus).validation
     assert cut.images.tolist() == expected[:3].tolist()
-    owners = captions["image_index"].to_numpy()[cut.captions]
+    owners = np.asarray(captions["image_index"])[cut.captions]
     assert np.array_equal(cut.images[cut.caption_to_image], owners)
     assert len(cut.captions) == 3 * tiny.CAPTIONS_PER_IMAGE
 
