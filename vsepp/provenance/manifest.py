@@ -227,7 +227,7 @@ def require_intact(folder: Path, *names: str) -> dict[str, Any]:
     manifest = read_manifest(folder)
     for name in names or manifest["outputs"]:
         path, recorded_digest = folder / name, str(manifest["outputs"].get(name))
-        present = path_digest(path) if path.exists() else "none: it is missing"
+        present = path_digest(path) if path.exists() else "nothing"
         if present != recorded_digest:
             raise VseppError(
                 f"{path}: is not what its step wrote: expected digest {recorded_digest[:12]}, got {present[:12]}. Make it "
