@@ -23,6 +23,7 @@ from torch import nn
 
 import vsepp
 from vsepp.data.store import build_store, open_store
+from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.features.crops import CaptionCrops
@@ -240,8 +241,9 @@ def encode(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> 
 def rank(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Made:
     """On a CPU by NumPy; on a device the embeddings' way there and the ranks' way back included."""
     images, captions, owner = made_up.embeddings(case.images, case.run.model.joint_dim)
-    similarity, there = case.run.model.similarity, device if case.what.startswith("rank-device") else None
-    return lambda: retrieval_ranks(images, captions, owner, similarity, there), len(images) * len(captions)
+    split = Embeddings(images, captions, owner, case.run.model.similarity)
+    there = device if case.what.startswith("rank-device") else None
+    return lambda: retrieval_ranks(split, there), len(images) * len(captions)
 
 
 def argsort(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Made:

@@ -174,11 +174,11 @@ def edit_json(path: str | Path, edit) -> None:
     write_json(Path(path), document)
 
 
-def refused(spec: CorpusSpec, *parts: str) -> str:
-    """The message with which a corpus is refused, which must hold all the parts."""
+def refused(spec: CorpusSpec, *said: str) -> str:
+    """The message with which a corpus is refused, which must hold all that is given, in parts apart by `…`."""
     with pytest.raises(VseppError) as caught:
         read_corpus(spec)
     message = str(caught.value)
-    for part in parts:
+    for part in " … ".join(said).split(" … "):
         assert part in message
     return message

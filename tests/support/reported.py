@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+
 from vsepp.evaluation.metrics import DirectionMetrics, RetrievalMetrics
 from vsepp.evaluation.protocols import Evaluation
+from vsepp.evaluation.ranks import Ranks
 from vsepp.provenance.digests import path_digest
 from vsepp.provenance.manifest import artefact_digest, write_manifest
 from vsepp.reporting.records import read_records
@@ -36,7 +39,10 @@ class Models:
         ancestors = {role: {"step": role.rpartition(".")[2], **DIRTY} for role in behind}
         seal(run, "train", trained, {k.removeprefix("run."): v for k, v in ancestors.items()})
         scores = RetrievalMetrics(DirectionMetrics(*i2t), DirectionMetrics(*t2i))
-        found = Evaluation(protocol, fold_size, n_images, 5 * n_images, "dot", scores, (), None, None)
+        captions = np.arange(5 * n_images)
+        found = Evaluation(
+            protocol, fold_size, "dot", (scores,), Ranks(np.zeros(n_images), captions), captions
+        )
         (evaluation / "metrics.json").write_text(json.dumps({protocol: found.to_dict()}))
         ancestors["run"] = {"step": "train", "spec_digest": "s", "code_digest": "c", **trained}
         seal(evaluation, "evaluate", git, ancestors, {"run": artefact_digest(run)})

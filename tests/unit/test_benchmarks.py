@@ -18,6 +18,7 @@ import reference  # noqa: E402
 import timed  # noqa: E402
 
 from vsepp.data.tokens import END, START  # noqa: E402
+from vsepp.evaluation.embeddings import Embeddings  # noqa: E402
 from vsepp.evaluation.ranks import retrieval_ranks  # noqa: E402
 from vsepp.losses import WHOLE  # noqa: E402
 from vsepp.losses.max_of_hinges import Options, loss  # noqa: E402
@@ -136,7 +137,7 @@ def test_the_references_workers_give_sorted_padded_batches_of_every_pair_once(ca
 def test_sorting_gives_the_ranks_that_counting_gives():
     images, captions, owner = made_up.embeddings(20, 8)
     to_text, to_image = reference.argsort_ranks(images, captions, owner, range(20), range(100))
-    counted = retrieval_ranks(images, captions, owner, Component("dot"))
+    counted = retrieval_ranks(Embeddings(images, captions, owner, Component("dot")))
     assert to_text.max() > 0
     np.testing.assert_array_equal(to_text, counted.i2t)
     np.testing.assert_array_equal(to_image, counted.t2i)

@@ -41,21 +41,19 @@ TITLES = {
     "evaluation": "embeddings",
 }
 """Kind of artefact → what it is called where it is shown."""
+_TIMED = {TITLES[kind] for kind in ("store", "features", "tape", "run", "evaluation")}
+SHARED = ("store", "features", "published", "tape")
+"""Kinds that all runs and seeds share, shown one by one."""
 _INLINE = "--config label=inline runs='{default: {rc_features: inline}}'"
 
 
 def add_steps(steps: Any) -> None:
     """Add `plan`."""
-    parser = add_step(
-        steps, "plan", plan, "say what a preset costs, in files, disk and hours, before anything is spent"
-    )
+    what = "say what a preset costs, in files, disk and hours, before anything is spent"
+    parser = add_step(steps, "plan", plan, what)
     add_plan_options(parser)
-    parser.add_argument(
-        "--rates", type=Path, metavar="FILE", help=f"measured rates; {RATES} beside the parameters"
-    )
-    parser.add_argument(
-        "--device", default="", metavar="NAME", help="part of a measured device's or machine's name"
-    )
+    parser.add_argument("--rates", type=Path, help=f"measured rates; {RATES} beside the parameters")
+    parser.add_argument("--device", default="", help="part of the name of a measured device or its machine")
     parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
 
 
@@ -67,7 +65,8 @@ def plan(given: argparse.Namespace) -> None:
     chosen = plan_of(given)
     if given.rates is not None and not given.rates.is_file():
         raise VseppError(f"{given.rates}: no such file; expected what benchmarks/measure.py --append writes")
-    measured = read_rates(given.rates or given.params.parent / RATES)
+    rates = given.rates or given.params.parent / RATES
+    measured = read_rates(rates) if rates.is_file() else {}
     shown = {place: rates for place, rates in measured.items() if given.device.lower() in place.lower()}
     if given.device and not shown:
         known = "; ".join(measured) or "none"
@@ -95,28 +94,23 @@ def report(
     from vsepp.config.costs import files_read, items_of, needed_artefacts
 
     items, needed = items_of(plan), needed_artefacts(plan)
-    runs = {name: model.spec for name, model in plan.models.items() if not model.released}
     return {
         "preset": plan.preset,
         "variant": plan.variant,
         "seeds": plan.parameters.settings.seeds,
         "devices": list(measured),
         "files": [_file(name, file, recorded) for name, file in files_read(plan, needed).items()],
-        "elsewhere": sorted(
-            f"{artefact.spec.name} ({artefact.spec.weights})"
-            for artefact in needed
-            if artefact.kind == "encoder" and artefact.spec.weights.startswith("torchvision/")
-        ),
-        "kinds": _kinds(items, measured),
-        "disk": _disk(plan, items, free),
-        "runs": [_run(plan, name, items, measured) for name in runs],
-        "shared": [
-            {"kind": item.kind, "name": item.label, "images": item.work[0].amount, "bytes": item.size}
-            | {"hours": _hours([item], measured)}
-            for item in items
-            if item.kind in ("store", "features", "tape")
+        "fetched_by_torchvision": [
+            f"{each.spec.name} ({each.spec.weights})"
+            for each in needed
+            if each.kind == "encoder" and each.spec.weights.startswith("torchvision/")
         ],
+        "artefacts": _artefacts(items, measured),
         "hours": _hours(items, measured),
+        "disk": _disk(plan, items, free),
+        "runs": [
+            _run(plan, name, items, measured) for name, model in plan.models.items() if not model.released
+        ],
     }
 
 
@@ -144,38 +138,45 @@ def _file(name: str, file: SourceFile, recorded: Mapping[str, Any]) -> dict[str,
     }
 
 
-def _kinds(items: Sequence[Item], measured: Mapping[str, Rates]) -> dict[str, dict[str, Any]]:
-    """Bytes and hours of each kind of artefact."""
-    kinds: dict[str, list[Item]] = {}
+def _artefacts(items: Sequence[Item], measured: Mapping[str, Rates]) -> list[dict[str, Any]]:
+    """What is made: shared passes one by one, and of other kinds how many."""
+    groups: dict[tuple[str, str], list[Item]] = {}
     for item in items:
         if item.kind in TITLES:
-            kinds.setdefault(TITLES[item.kind], []).append(item)
-    return {
-        title: {
+            name = item.label if item.kind in SHARED else ""
+            groups.setdefault((TITLES[item.kind], name), []).append(item)
+    return [
+        {
+            "kind": kind,
+            "name": name,
             "items": len(alike),
+            "images": alike[0].work[0].amount if name and alike[0].work else None,
             "bytes": sum(item.size or 0 for item in alike),
             "unknown": sorted({item.label for item in alike if item.size is None}),
-            "present": sum(map(_bytes_there, alike)),
             "hours": _hours(alike, measured),
         }
-        for title, alike in kinds.items()
-    }
+        for (kind, name), alike in groups.items()
+    ]
 
 
-def _bytes_there(item: Item) -> int:
-    """Bytes of an artefact that is there already, at most what it is said to take."""
-    files = [item.path] if item.path.is_file() else item.path.rglob("*")
-    there = sum(file.stat().st_size for file in files if file.is_file())
-    return there if item.size is None else min(there, item.size)
+def _hours(items: Iterable[Item], measured: Mapping[str, Rates]) -> list[dict[str, Any]]:
+    """Hours of making some artefacts on each device, without what is `missing`."""
+    from vsepp.config.costs import hours_of
+
+    work = [work for item in items for work in item.work]
+    return [
+        dict(zip(("hours", "missing"), hours_of(work, rates), strict=True)) for rates in measured.values()
+    ]
 
 
 def _disk(plan: Plan, items: Sequence[Item], free: int) -> dict[str, Any]:
-    from vsepp.config.costs import checkpoint_bytes, tapes_at_once
+    from vsepp.config.costs import checkpoint_bytes
 
     at_once = max(len(devices.visible_gpus()), 1)
-    trained = [artefact.spec for artefact in plan.of_kind("run").values()]
-    checkpoints = sum(sorted((checkpoint_bytes(run) or 0 for run in trained), reverse=True)[:at_once])
-    largest, together = tapes_at_once(plan, items)
+    states = (checkpoint_bytes(artefact.spec) or 0 for artefact in plan.of_kind("run").values())
+    checkpoints = sum(sorted(states, reverse=True)[:at_once])
+    tapes = [item.size or 0 for item in items if item.kind == "tape"]
+    largest, together = max(tapes, default=0), sum(tapes)
     keep = plan.parameters.preset.resources.keep_tapes
     lasting = sum(item.size or 0 for item in items if item.kind != "tape")
     peak = lasting + (together if keep else largest) + checkpoints
@@ -188,12 +189,18 @@ def _disk(plan: Plan, items: Sequence[Item], free: int) -> dict[str, Any]:
         "tapes_together": together,
         "lasting": lasting,
         "peak": peak,
-        "peak_all_tapes": lasting + together + checkpoints,
         "present": present,
         "to_write": max(peak - present, 0),
         "free": free,
         "folder": str(Path.cwd()),
     }
+
+
+def _bytes_there(item: Item) -> int:
+    """Bytes of an artefact that is there already, at most what it is said to take."""
+    files = [item.path] if item.path.is_file() else item.path.rglob("*")
+    there = sum(file.stat().st_size for file in files if file.is_file())
+    return there if item.size is None else min(there, item.size)
 
 
 def _run(plan: Plan, name: str, items: Sequence[Item], measured: Mapping[str, Rates]) -> dict[str, Any]:
@@ -203,11 +210,10 @@ def _run(plan: Plan, name: str, items: Sequence[Item], measured: Mapping[str, Ra
 
     spec = plan.models[name].spec
     artefact = plan.table["run", seeded(name, spec.init_seed)]
-    pairs = captions_of(plan.owner(artefact.inputs["corpus"]).spec, spec.train_splits)
+    inputs, owner = artefact.inputs, plan.owner(artefact.inputs["corpus"])
+    pairs = captions_of(owner.spec, spec.train_splits) if owner else None
     steps = steps_of(spec, pairs)
-    reads = artefact.inputs.get("tape") or (
-        artefact.inputs.get("features") if spec.trainset != "RC" else None
-    )
+    reads = inputs.get("tape") or (inputs.get("features") if spec.trainset != "RC" else None)
     return {
         "id": name,
         "pairs": pairs,
@@ -220,36 +226,29 @@ def _run(plan: Plan, name: str, items: Sequence[Item], measured: Mapping[str, Ra
     }
 
 
-def _hours(items: Iterable[Item], measured: Mapping[str, Rates]) -> list[dict[str, Any]]:
-    """Hours of making some artefacts on each device; without what is `missing`, and where images are `uncounted`."""
-    from vsepp.config.costs import time_of
-
-    work = [work for item in items for work in item.work]
-    return [time_of(work, rates)._asdict() for rates in measured.values()]
-
-
 def render(found: Mapping[str, Any]) -> list[str]:
     """The report as lines, at most 110 columns wide but for names that are longer."""
     seeds = ", ".join(map(str, found["seeds"]))
     head = f"{found['preset']}, variant {found['variant']}: {len(found['runs'])} runs, seeds {seeds}"
-    return [head, *_file_lines(found), *_cost_lines(found), *_disk_lines(found), *_run_lines(found)]
+    return [head, *_file_lines(found), *_cost_lines(found), *_disk_lines(found["disk"]), *_run_lines(found)]
 
 
 def _file_lines(found: Mapping[str, Any]) -> list[str]:
-    files, lines = found["files"], ["", "1. Files"]
-    if TITLES["scenes"] in found["kinds"]:
-        lines.append("  none to fetch: the pictures and captions are generated here")
-    for file in files:
-        where = {"to fetch": f"to fetch from {file['host']}", "by hand": "by hand, see below"}
+    said = {"to fetch": "to fetch from {host}", "by hand": "by hand, see below"}
+    rows = [["file", "size", "where", "sha256"]]
+    for file in found["files"]:
         size = "a folder" if file["kind"] == "folder" else _bytes(file["size"])
-        sha256 = f"sha256 {file['sha256'] or 'at first download'}"
-        lines.append(f"  {file['name']:28} {size:>14}  {where.get(file['state'], file['state']):36} {sha256}")
-    for encoder in found["elsewhere"]:
+        where = said.get(file["state"], file["state"]).format(**file)
+        rows.append([file["name"], size, where, file["sha256"] or "at first download"])
+    lines = ["", "1. Files", *_table("lrll", rows)]
+    if any(artefact["kind"] == TITLES["scenes"] for artefact in found["artefacts"]):
+        lines.append("  none to fetch: the pictures and captions are generated here")
+    for encoder in found["fetched_by_torchvision"]:
         lines.append(f"  weights of {encoder}: fetched by torchvision when the encoder is cut")
-    for file in files:
+    for file in found["files"]:
         if file["state"] == "by hand":
             lines += ["", f"  {file['name']}:", *_wrapped(file["instructions"], "    ")]
-    if fetched := [file["size"] for file in files if file["state"] == "to fetch"]:
+    if fetched := [file["size"] for file in found["files"] if file["state"] == "to fetch"]:
         unknown = f" and {fetched.count(None)} of unknown size" if None in fetched else ""
         total = _bytes(sum(size or 0 for size in fetched))
         lines.append(f"  to fetch: {total}{unknown}; `vsepp fetch --preset {found['preset']}` does only that")
@@ -257,67 +256,45 @@ def _file_lines(found: Mapping[str, Any]) -> list[str]:
 
 
 def _cost_lines(found: Mapping[str, Any]) -> list[str]:
-    """Bytes and hours by kind, and of what all runs and seeds share."""
-    columns = [f"hours [{number}]" for number, _ in enumerate(found["devices"], 1)]
-    lines = ["", "2. From nothing, all seeds: disk, and hours of a device"]
+    lines = ["", "2. What is made, from nothing, for all seeds; hours of a device, of decoding on one core"]
     lines += [f"  [{number}] {device}" for number, device in enumerate(found["devices"], 1)]
     if all(device.startswith("cpu, ") for device in found["devices"]):
         lines.append("  GPU-hours: not measured")
-    lines.append(
-        f"  {'':36} {'':>12} {'bytes':>14} {'there':>12}" + "".join(f"{name:>13}" for name in columns)
-    )
-    for title, kind in found["kinds"].items():
-        size = _bytes(kind["bytes"]) + (" + ?" if kind["unknown"] else "")
-        hours = "".join(f"{_hour_text(time, bound=True):>13}" for time in kind["hours"])
-        lines.append(f"  {title:36} {kind['items']:>12} {size:>14} {_bytes(kind['present']):>12}{hours}")
-    hours = "".join(f"{_hour_text(time, bound=True):>13}" for time in found["hours"])
-    lines += [
-        f"  {'in all':36} {'':>12} {'':>14} {'':>12}{hours}",
-        "  of which, made once for all runs and seeds:",
-    ]
-    for item in found["shared"]:
-        hours = "".join(f"{_hour_text(time):>13}" for time in item["hours"])
-        label = f"{TITLES[item['kind']]}: {item['name']}"
-        lines.append(f"  {label:36} {_count(item['images']):>12} {_bytes(item['bytes']):>14} {'':>12}{hours}")
-    lines += _wrapped(
-        "Assumed: each job has its device, or one core for decoding, to itself; other batch sizes have the measured one's "
-        "rate. Not counted: downloads, tables, word ids, generated pictures and the pretraining on them, the report."
-    )
+    rows = [["", "", "images", "bytes", *_hour_heads(found)]]
+    for made in found["artefacts"]:
+        size = _bytes(made["bytes"]) + (" + ?" if made["unknown"] else "")
+        hours = [_hour_text(time, bound=True) for time in made["hours"]] if made["kind"] in _TIMED else []
+        images = _count(made["images"]) if made["name"] else ""
+        rows.append([made["kind"], made["name"] or str(made["items"]), images, size, *hours])
+    rows.append(["in all", "", "", "", *(_hour_text(time, bound=True) for time in found["hours"])])
+    lines += _table("ll" + 9 * "r", rows)
     for number, time in enumerate(found["hours"], 1):
         if missing := time["missing"]:
             more = f" and {len(missing) - 6} more" if len(missing) > 6 else ""
             lines += _wrapped(
                 f"[{number}] lacks {'; '.join(missing[:6])}{more}; benchmarks/measure.py measures them."
             )
+    if unknown := sorted({name for made in found["artefacts"] for name in made["unknown"]}):
+        lines += _wrapped(f"Not in these sums, for want of a size: {', '.join(unknown)}.")
     return lines
 
 
-def _disk_lines(found: Mapping[str, Any]) -> list[str]:
-    disk = found["disk"]
-    lines = [
-        "",
-        "3. Disk",
-        f"  checkpoints of {disk['trainings_at_once']} at once: {_bytes(disk['checkpoints'])}",
-    ]
-    lines.append(f"  peak: {_bytes(disk['peak'])}, of which {_bytes(disk['lasting'])} stay")
-    text = "Assumed: 12,000 words, 60 bytes of tables and word ids a caption, two checkpoints kept while a third is written. "
-    if disk["keep_tapes"]:
-        text += "Random-crop features are kept (keep_tapes)."
-    elif disk["tapes_together"]:
-        text += (
-            "Random-crop features go after their last reader (keep_tapes: false): those of one corpus and encoder lie there at "
-            f"a time, at most {_bytes(disk['tapes_largest'])}; if all were written before the first go, the peak would be "
-            f"{_bytes(disk['peak_all_tapes'])}."
-        )
-    lines += _wrapped(text)
-    if unknown := sorted({name for kind in found["kinds"].values() for name in kind["unknown"]}):
-        lines += _wrapped(f"Not in these sums, for want of a size: {', '.join(unknown)}.")
+def _disk_lines(disk: Mapping[str, Any]) -> list[str]:
     text = (
-        f"Free in {disk['folder']}: {_bytes(disk['free'])}; still to be written: {_bytes(disk['to_write'])}."
+        f"At most {_bytes(disk['peak'])} at a time, of which {_bytes(disk['lasting'])} stay and {_bytes(disk['checkpoints'])} are "
+        f"checkpoints of {disk['trainings_at_once']} training{'s' if disk['trainings_at_once'] > 1 else ''} at once."
+    )
+    if disk["tapes_together"] and not disk["keep_tapes"]:
+        text += (
+            f" Random-crop features, {_bytes(disk['tapes_together'])}, go after their last reader (keep_tapes: false): counted are "
+            f"the largest, {_bytes(disk['tapes_largest'])}."
+        )
+    text += (
+        f" Free in {disk['folder']}: {_bytes(disk['free'])}; still to be written: {_bytes(disk['to_write'])}."
     )
     if disk["to_write"] <= disk["free"]:
-        return [*lines, *_wrapped(text)]
-    lines += _wrapped(f"{text} IT DOES NOT FIT.")
+        return ["", "3. Disk", *_wrapped(text)]
+    lines = ["", "3. Disk", *_wrapped(f"{text} IT DOES NOT FIT.")]
     if disk["tapes_together"]:
         lines += _wrapped(
             "Free some, link results/ to a larger disk, or compute the random-crop features inside each training instead of "
@@ -328,21 +305,41 @@ def _disk_lines(found: Mapping[str, Any]) -> list[str]:
 
 
 def _run_lines(found: Mapping[str, Any]) -> list[str]:
-    runs = found["runs"]
-    heads = "".join(f"{f'hours [{number}]':>13}" for number, _ in enumerate(found["devices"], 1))
-    name = max([len(run["id"]) for run in runs] + [3])
-    lines = ["", "4. Runs, one seed each, validations included"]
-    lines.append(f"  {'run':{name}} {'pairs':>7} {'steps':>5} {'ep.':>3} {'in all':>7}{heads}  reads")
-    for run in runs:
-        hours = "".join(f"{_hour_text(time):>13}" for time in run["hours"])
+    hours = _hour_heads(found)
+    rows = [["run", "pairs", "steps", "epochs", "in all", *hours, "reads"]]
+    for run in found["runs"]:
+        counts = [_count(run[key]) for key in ("pairs", "steps_per_epoch", "epochs", "steps")]
         reads = f"from {run['from']}" if run["from"] else run["reads"] or "its own encoder passes"
-        lines.append(
-            f"  {run['id']:{name}} {_count(run['pairs']):>7} {_count(run['steps_per_epoch']):>5} {run['epochs']:>3} "
-            f"{_count(run['steps']):>7}{hours}  {reads}"
-        )
-    if any(run["pairs"] is None for run in runs):
+        rows.append([run["id"], *counts, *map(_hour_text, run["hours"]), reads])
+    lines = [
+        "",
+        "4. Runs, one seed each, validations included",
+        *_table("lrrrr" + "r" * len(hours) + "l", rows),
+    ]
+    if any(run["pairs"] is None for run in found["runs"]):
         lines += _wrapped("?: the data set's entry in datasets.yaml gives no number of images or captions.")
     return lines
+
+
+def _hour_heads(found: Mapping[str, Any]) -> list[str]:
+    return [f"hours [{number}]" for number, _ in enumerate(found["devices"], 1)]
+
+
+def _table(align: str, rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table under its heads, none where there are only these; `align` says `l` or `r` of each column."""
+    widths = [max(len(row[column]) for row in rows if column < len(row)) for column in range(len(rows[0]))]
+    lines = []
+    for row in rows if len(rows) > 1 else []:
+        cells = zip(row, align, widths, strict=False)
+        lines.append(
+            "  ".join(
+                [
+                    "",
+                    *(cell.rjust(width) if side == "r" else cell.ljust(width) for cell, side, width in cells),
+                ]
+            )
+        )
+    return [line.rstrip() for line in lines]
 
 
 def _wrapped(text: str, indent: str = "  ") -> list[str]:
@@ -359,8 +356,8 @@ def _count(value: int | None) -> str:
 
 def _hour_text(time: Mapping[str, Any], *, bound: bool = False) -> str:
     """Hours, or what stands in their place; with `bound`, a sum that lacks a part as what it is at least."""
-    hours, lacking = time["hours"], time["missing"] or time["uncounted"]
-    if lacking and not (bound and hours):
-        return "not measured" if time["missing"] else "?"
+    hours, missing = time["hours"], time["missing"]
+    if missing and not (bound and hours):
+        return "not measured"
     digits = 0 if hours >= 100 else 1 if hours >= 10 else 2
-    return ("≥ " if lacking else "") + f"{hours:,.{digits}f}"
+    return ("≥ " if missing else "") + f"{hours:,.{digits}f}"

@@ -228,7 +228,7 @@ def _embed_and_score(given: argparse.Namespace) -> None:
                 given.device, share=given.device_share, threads=given.threads, job=f"evaluate {given.output}"
             )
             made.facts.update(facts)
-            found = evaluate_run(spec, given.output, run=given.run, **inputs, device=device)
+            found = evaluate_run(spec, {"run": given.run, **inputs}, given.output, device)
         if printed_only:
             log.info("nothing was written; --output FOLDER keeps embeddings, ranks and recalls")
     for evaluation in found:

@@ -176,31 +176,22 @@ def _head_variant(spec: RunSpec) -> str:
     return f"{feature_dim(spec.encoder) or '?'}/{dims[1] if dims else '?'}"
 
 
-class Time(NamedTuple):
-    """Hours of work, as far as they are known."""
-
-    hours: float
-    missing: tuple[str, ...]
-    """Rates that were not measured; the sum lacks them."""
-    uncounted: bool
-    """Whether the data set's entry does not say how many images there are."""
-
-
 Rates = Mapping[tuple[str, str, str], float]
 """Items a second by what, variant and precision."""
 
 
-def time_of(work: Iterable[Work], rates: Rates) -> Time:
-    """Hours of some work at measured rates."""
-    seconds, missing, uncounted = 0.0, [], False
+def hours_of(work: Iterable[Work], rates: Rates) -> tuple[float, list[str]]:
+    """Hours of some work at measured rates, and what is missing in them: rates, or a count of images."""
+    seconds, missing = 0.0, []
     for what, variant, precision, amount in work:
         rate = rates.get((what, variant, precision))
-        uncounted |= amount is None
-        if rate is None:
+        if amount is None:
+            missing.append("the number of images")
+        elif not rate:
             missing.append(f"{what} {variant} {precision}")
-        elif amount is not None:
+        else:
             seconds += amount / rate
-    return Time(seconds / 3600, tuple(dict.fromkeys(missing)), uncounted)
+    return seconds / 3600, list(dict.fromkeys(missing))
 
 
 def read_rates(path: Path) -> dict[str, dict[tuple[str, str, str], float]]:
@@ -212,20 +203,16 @@ def read_rates(path: Path) -> dict[str, dict[tuple[str, str, str], float]]:
         Where the file is no such table, naming the row.
     """
     found: dict[str, dict[tuple[str, str, str], float]] = {}
-    if not path.is_file():
-        return found
-    with path.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
     for number, row in sorted(enumerate(rows, start=2), key=lambda item: item[1].get("date") or ""):
         try:
-            place, key = f"{row['device']}, {row['machine']}", (row["what"], row["variant"], row["precision"])
-            value = float(row["median"])
+            key, value = (row["what"], row["variant"], row["precision"]), float(row["median"])
+            if row["unit"].endswith("/s"):
+                found.setdefault(f"{row['device']}, {row['machine']}", {})[key] = value
         except (KeyError, TypeError, ValueError) as error:
             raise VseppError(
                 f"{path}, line {number}: not a row of the benchmarks ({error}); expected what benchmarks/measure.py writes"
             ) from error
-        if row["unit"].endswith("/s") and value > 0:
-            found.setdefault(place, {})[key] = value
     return found
 
 
@@ -256,15 +243,8 @@ def items_of(plan: Plan) -> list[Item]:
     for artefact in needed:
         corpus = _corpus_of(plan, artefact)
         size, work = cost_of(artefact, corpus.spec if corpus else None)
-        if artefact.kind == "published":  # of the encoder that those who read it name
-            runs = (
-                each.spec for each in needed if each.kind == "run" and artefact.folder in each.inputs.values()
-            )
-            dims = [feature_dim(run.encoder) for run in runs]
-            size = product(size, dims[0]) if dims else None
-        items.append(
-            Item(artefact.kind, artefact.name, _label(artefact, corpus), size, artefact.folder, work)
-        )
+        label = _label(artefact, corpus)
+        items.append(Item(artefact.kind, artefact.name, label, size, artefact.folder, work))
     return items
 
 
@@ -335,8 +315,8 @@ def cost_of(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int | None, 
             crops = 10 if spec.crop.kind == "10C" else 1
             size = product(images, feature_dim(spec.encoder), 4)
             return size, [pass_work(spec.encoder, product(images, crops))]
-        case "published":
-            return product(images, 4), []
+        case "published":  # nobody says how many there are before they are read
+            return None, []
         case "tape":
             seen = product(captions_of(corpus, spec.splits) if corpus else None, spec.epochs)
             return product(seen, feature_dim(spec.encoder), 2), [pass_work(spec.encoder, seen)]
@@ -352,20 +332,9 @@ def cost_of(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int | None, 
 def _evaluation(spec: EvaluationSpec, corpus: CorpusSpec) -> tuple[int | None, list[Work]]:
     """The test set's embeddings, and their ranks under each protocol."""
     images, captions = images_of(corpus, [spec.split]), captions_of(corpus, [spec.split])
-    if images is None or captions is None:
-        return None, [*embedding_work(spec.run, images, captions), rank_work(spec.run, None)]
-    folds = [fold for name in spec.protocols for fold in protocol_folds(name, images, spec.fold_size)]
-    scores = sum((fold.stop - fold.start) ** 2 for fold in folds) * captions // images
-    work = [*embedding_work(spec.run, images, captions), rank_work(spec.run, scores)]
-    return (images + captions) * spec.run.model.joint_dim * 4, work
-
-
-def tapes_at_once(plan: Plan, items: Iterable[Item]) -> tuple[int, int]:
-    """Bytes of the largest tapes of one corpus and encoder, and of all tapes together."""
-    groups: dict[tuple[Path, Path], int] = {}
-    for item in items:
-        if item.kind == "tape":
-            inputs = plan.table["tape", item.name].inputs
-            group = inputs["captions"], inputs["encoder"]
-            groups[group] = groups.get(group, 0) + (item.size or 0)
-    return max(groups.values(), default=0), sum(groups.values())
+    size = scores = None
+    if images and captions:
+        folds = [fold for name in spec.protocols for fold in protocol_folds(name, images, spec.fold_size)]
+        scores = sum((fold.stop - fold.start) ** 2 for fold in folds) * captions // images
+        size = (images + captions) * spec.run.model.joint_dim * 4
+    return size, [*embedding_work(spec.run, images, captions), rank_work(spec.run, scores)]

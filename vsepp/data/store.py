@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -84,7 +85,7 @@ def build_store(
         "chunk": chunk_images,
         "photographs": value_digest(photographs),
     }
-    with full_disk_explained(state, "for the image store", _bytes(shape)):
+    with full_disk_explained(state, "for the image store", math.prod(shape)):
         offset = _prepare(state, shape, plan)
         chunks = _chunks(photographs, store, state / FILE, offset, chunk_images)
         done = _decode_missing(chunks, state, workers)
@@ -114,12 +115,7 @@ def open_store(folder: Path) -> np.memmap:
         images = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError) as error:
         raise VseppError(f"{path}: not an image store ({error}); run the step that makes it again") from error
-    if (
-        images.dtype != np.uint8
-        or images.ndim != 4
-        or images.shape[1] != images.shape[2]
-        or images.shape[3] != 3
-    ):
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[2:] != (images.shape[1], 3):
         raise VseppError(
             f"{path}: expected uint8 (n_images, side, side, 3), found {images.dtype} {images.shape}; "
             "run the step that makes it again"
@@ -140,13 +136,10 @@ def _photographs(images: pd.DataFrame, spec: CorpusSpec) -> list[tuple[str, str]
 def _chunks(
     photographs: Sequence[tuple[str, str]], store: StoreSpec, file: Path, offset: int, size: int
 ) -> list[Chunk]:
+    image_bytes = store.side * store.side * 3
     return [
         Chunk(
-            number=start // size,
-            photographs=tuple(photographs[start : start + size]),
-            file=file,
-            offset=offset + start * store.side * store.side * 3,
-            store=store,
+            start // size, tuple(photographs[start : start + size]), file, offset + start * image_bytes, store
         )
         for start in range(0, len(photographs), size)
     ]
@@ -176,13 +169,6 @@ def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[
     return list(done.values())
 
 
-def _bytes(shape: Sequence[int]) -> int:
-    total = 1
-    for length in shape:
-        total *= length
-    return total
-
-
 def _prepare(state: Path, shape: tuple[int, ...], plan: dict[str, Any]) -> int:
     """Make the file that chunks are written into, or take up one of the same plan; give its data's offset."""
     state.mkdir(parents=True, exist_ok=True)
@@ -198,12 +184,12 @@ def _prepare(state: Path, shape: tuple[int, ...], plan: dict[str, Any]) -> int:
 
 def _allocate(file: Path, shape: tuple[int, ...]) -> None:
     """Make a `.npy` file of zeros and reserve its space, so that no disk fills up hours later."""
-    check_space(file.parent, _bytes(shape), "the image store")
+    check_space(file.parent, math.prod(shape), "the image store")
     try:
         offset = np.lib.format.open_memmap(file, mode="w+", dtype=np.uint8, shape=shape).offset
         if hasattr(os, "posix_fallocate"):
             with file.open("r+b") as stream:
-                os.posix_fallocate(stream.fileno(), 0, offset + _bytes(shape))
+                os.posix_fallocate(stream.fileno(), 0, offset + math.prod(shape))
     except OSError:
         file.unlink(missing_ok=True)
         raise

@@ -43,7 +43,7 @@ class RetrievalMetrics:
 
     def to_dict(self) -> dict:
         """Both directions and rsum, as `metrics.json` holds them."""
-        return {"i2t": asdict(self.i2t), "t2i": asdict(self.t2i), "rsum": self.rsum}
+        return {**asdict(self), "rsum": self.rsum}
 
 
 def direction_metrics(ranks: np.ndarray) -> DirectionMetrics:

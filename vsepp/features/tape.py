@@ -22,6 +22,8 @@ from vsepp.runtime.placing import Placed, rows_of
 
 CAPTIONS = "captions.npy"
 LARGEST = float(np.finfo(np.float16).max)
+# Bytes of the next epoch that are asked of the kernel at a time, which reads no more of what it is asked at once.
+_PIECE = 1 << 20
 
 
 def epoch_file(epoch: int) -> str:
@@ -62,7 +64,7 @@ class Tape:
         self._epoch = -1
         self._features = np.empty(0)
         self._next: Path | None = None
-        self._asked = 0
+        self._used = self._asked = 0
 
     @classmethod
     def open(cls, folder: Path) -> Tape:
@@ -108,15 +110,17 @@ class Tape:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         fits = hasattr(os, "posix_fadvise") and 2 * self._features.nbytes <= memory / 2
         path = self.folder / epoch_file(epoch + 1)
-        self._next, self._asked = path if fits and path.is_file() else None, 0
+        self._next, self._used, self._asked = path if fits and path.is_file() else None, 0, 0
 
     def _ask_for_next(self, count: int) -> None:
-        """Have the kernel read so many rows of the next epoch: it is in memory when this one has been used."""
-        if self._next is not None:
-            size = count * self._features[:1].nbytes
-            with self._next.open("rb") as stream:
-                os.posix_fadvise(stream.fileno(), self._asked, size, os.POSIX_FADV_WILLNEED)
-            self._asked += size
+        """Have the kernel read as much of the next epoch as was used of this one: it is in memory when its turn comes."""
+        self._used += count * self._features.itemsize * self._features.shape[1]
+        if self._next is None or self._used - self._asked < _PIECE:
+            return
+        with self._next.open("rb") as stream:
+            while self._used - self._asked >= _PIECE:
+                os.posix_fadvise(stream.fileno(), self._asked, _PIECE, os.POSIX_FADV_WILLNEED)
+                self._asked += _PIECE
 
     def _map(self, epoch: int) -> np.ndarray:
         path = self.folder / epoch_file(epoch)

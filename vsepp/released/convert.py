@@ -186,7 +186,7 @@ def _expected_flags(content: Checkpoint, run: RunSpec) -> Iterator[tuple[str, An
     yield "embed_size", model.joint_dim
     if text.dim != model.joint_dim:
         yield "embed_size", text.dim
-    yield "word_dim", text.word_dim
+    yield "word_dim", getattr(text, "word_dim", model.text.name)
     yield "num_layers", 1
     yield "measure", _MEASURES.get(model.similarity.name, model.similarity.name)
     yield "max_violation", _MAX_VIOLATION.get(run.loss.name, run.loss.name)

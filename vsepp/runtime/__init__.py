@@ -1,1 +1,1 @@
-"""The machine: GPUs and who has them, progress and logs, processes that work together."""
+"""The machine: device and threads, GPUs and who has them, where data lie, whole files, processes, progress and logs."""

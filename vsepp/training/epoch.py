@@ -217,9 +217,7 @@ def _validate(training: Training) -> tuple[RetrievalMetrics, float]:
     """Recalls on the validation split, and the deviation of the scores of its first items."""
     data = training.data
     try:
-        found = encode_split(
-            training.model, data.eval_inputs, data.tokens, data.validation, training.device
-        )
+        found = encode_split(training.model, data.eval_inputs, data.tokens, data.validation, training.device)
     except VseppError as error:
         epoch = len(training.history) + 1
         raise VseppError(f"run {training.run.id}: validation after epoch {epoch}: {error}") from error

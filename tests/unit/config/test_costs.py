@@ -15,6 +15,7 @@ from vsepp.config.costs import (
     captions_of,
     checkpoint_bytes,
     files_read,
+    hours_of,
     images_of,
     items_of,
     model_numbers,
@@ -22,8 +23,6 @@ from vsepp.config.costs import (
     pairs_embedded,
     read_rates,
     steps_of,
-    tapes_at_once,
-    time_of,
     training_work,
 )
 from vsepp.errors import VseppError
@@ -98,7 +97,7 @@ def test_a_corpus_has_the_scenes_of_the_preset_or_its_first_images():
 def test_bytes_of_the_papers_artefacts(paper, items):
     tapes = sizes(items, "tape")
     assert tapes["coco vgg RC"] == 566_435 * 30 * 4096 * 2  # 139 GB
-    assert tapes_at_once(paper, items) == (tapes["coco vgg RC"], (566_435 + 145_000) * 30 * (4096 + 2048) * 2)
+    assert sum(tapes.values()) == (566_435 + 145_000) * 30 * (4096 + 2048) * 2
     assert sorted(sizes(items, "store").values()) == [31_014 * 256 * 256 * 3, 123_287 * 256 * 256 * 3]
     assert sizes(items, "features")["coco vgg 1C"] == 123_287 * 4096 * 4
     assert sizes(items, "evaluation")["coco-vsepp-1c/seed-0"] == (5_000 + 25_000) * 1024 * 4
@@ -195,14 +194,14 @@ def test_what_nobody_counted_is_unknown_and_not_guessed():
     assert captions_of(corpus) is None
     work = training_work(spec, corpus)
     assert {item.amount for item in work} == {None}
-    assert time_of(work, {item[:3]: 1.0 for item in work}) == (0.0, (), True)
+    assert hours_of(work, {item[:3]: 1.0 for item in work}) == (0.0, ["the number of images"])
     assert set(sizes(items_of(plan), "published").values()) == {None}
 
 
 def test_time_is_amounts_over_rates():
     work = [Work("tape", "net", "fp32", 3_600), Work("step-1c", "head", "bf16", 7_200)]
-    assert time_of(work, {("tape", "net", "fp32"): 1.0, ("step-1c", "head", "bf16"): 2.0}) == (2.0, (), False)
-    assert time_of(work, {("tape", "net", "fp32"): 1.0}) == (1.0, ("step-1c head bf16",), False)
+    assert hours_of(work, {("tape", "net", "fp32"): 1.0, ("step-1c", "head", "bf16"): 2.0}) == (2.0, [])
+    assert hours_of(work, {("tape", "net", "fp32"): 1.0}) == (1.0, ["step-1c head bf16"])
 
 
 COLUMNS = "date,device,machine,what,variant,precision,unit,median\n"
@@ -219,7 +218,6 @@ def test_of_what_was_measured_again_the_newest_counts(tmp_path):
     )
     key = "store", "256", "fp32"
     assert read_rates(path) == {"cpu, m, 2 cores": {key: 7.0}, "H, m, 2 cores": {key: 3.0}}
-    assert read_rates(tmp_path / "none.csv") == {}
     path.write_text(COLUMNS + "2026-01-01,cpu,m,store,256,fp32,images/s,fast\n")
     with pytest.raises(VseppError, match=r"results\.csv, line 2: not a row of the benchmarks"):
         read_rates(path)

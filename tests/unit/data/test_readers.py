@@ -122,75 +122,47 @@ def test_coco_images_that_no_split_lists_are_named_when_a_split_is_short(tmp_pat
     assert "val has" not in message
 
 
-def repeat_a_sentence(document):
-    image = document["images"][4]
-    image["sentids"][0] = image["sentences"][-1]["sentid"] = 57000
-
-
 # File → edit → what is said of it.
 BAD_COCO = {
-    "image in the wrong split": (
-        "splits",
-        lambda d: d["images"][2].update(split="test"),
-        [
-            "val has 1 images and 5 captions, 1 fewer than 2",
-            "test has 3 images and 15 captions, 1 more than 2; beyond it are 8 (val2014/",
-            "images[4]",
-            "Captioned images that no split lists: 0.",
-        ],
-    ),
-    "unknown split": (
-        "splits",
-        lambda d: d["images"][2].update(split="valid"),
-        ["unknown splits (1 in all)", "images[2]", coco_name(9, "val2014"), "'valid'"],
-    ),
-    "sentence id twice": (
-        "splits",
-        repeat_a_sentence,
-        [
-            "sentence ids that occur twice (1 in all)",
-            f"sentid 57000 (val2014/{coco_name(57, 'val2014')} and val2014/{coco_name(8, 'val2014')})",
-        ],
-    ),
     "another year": (
         "splits",
         lambda d: d["images"][3].update(filepath="train2017", filename="x.jpg"),
-        ["images[3]", "train2017/x.jpg", "COCO 2014"],
+        "images[3] … train2017/x.jpg … COCO 2014",
     ),
     "sentence without annotation": (
         "val_captions",
         lambda d: d["annotations"].pop(0),
-        ["that COCO does not annotate (1 in all)", "sentid 70004", "captions_val2014.json"],
+        "that COCO does not annotate (1 in all) … sentid 70004 … captions_val2014.json",
     ),
     "annotation of another image": (
         "train_captions",
         lambda d: d["annotations"][0].update(image_id=5),
-        ["another image", "sentid 3004: image 5", "3 in the split file"],
+        "another image … sentid 3004: image 5 … 3 in the split file",
     ),
     "annotation id twice": (
         "train_captions",
         lambda d: d["annotations"].append(d["annotations"][2]),
-        ["captions_train2014.json", "id 3002"],
+        "captions_train2014.json … id 3002",
     ),
     "instances": (
         "train_captions",
         lambda d: [a.pop("caption") for a in d["annotations"]],
-        ["captions_train2014.json", "annotations[0]", "(15 in all)"],
+        "captions_train2014.json … annotations[0] … (15 in all)",
     ),
     "empty caption": (
         "train_captions",
         lambda d: d["annotations"][0].update(caption="  \n"),
-        ["Empty captions (1 in all)", "captions_train2014.json: annotation 3004"],
+        "Empty captions (1 in all) … captions_train2014.json: annotation 3004",
     ),
 }
 
 
 @pytest.mark.parametrize("case", BAD_COCO)
 def test_coco_what_is_wrong_is_named_with_file_and_row(tmp_path, case):
-    role, edit, parts = BAD_COCO[case]
+    role, edit, said = BAD_COCO[case]
     spec = write_coco(tmp_path)
     edit_json(spec.files[role], edit)
-    refused(spec, *parts)
+    refused(spec, said)
 
 
 # Karpathy's files
@@ -219,77 +191,75 @@ def sentences(*ids):
     return {"sentids": list(ids), "sentences": [{"raw": "x", "sentid": i} for i in ids]}
 
 
+# Edit → what is said of it.
 BAD_KARPATHY = {
     "unknown split": (
         lambda images: images[1].update(split="dev"),
-        ["unknown splits (1 in all)", "images[1] (d.jpg): 'dev'", "train, restval, val, test"],
+        "unknown splits (1 in all) … images[1] (d.jpg): 'dev' … train, restval, val, test",
     ),
     "sentence id twice": (
         lambda images: (images[3].update(sentids=[6, 1]), images[3]["sentences"][1].update(sentid=1)),
-        ["twice (1 in all)", "sentid 1 (b.jpg and c.jpg)"],
+        "twice (1 in all) … sentid 1 (b.jpg and c.jpg)",
     ),
     "no captions": (
         lambda images: images[2].update(sentences()),
-        ["without captions (1 in all)", "images[2]: a.jpg"],
-    ),
-    "seven captions": (
-        lambda images: images[2].update(sentences(*range(50, 57))),
-        ["more than 2 captions (1 in all)", "a.jpg has 7", "surplus_captions"],
+        "without captions (1 in all) … images[2]: a.jpg",
     ),
     "empty caption": (
         lambda images: images[4]["sentences"][0].update(raw=" \t"),
-        ["Empty captions (1 in all)", "sentid 8 (e.jpg)"],
+        "Empty captions (1 in all) … sentid 8 (e.jpg)",
     ),
     "all captions empty": (
         lambda images: [sentence.update(raw="") for image in images for sentence in image["sentences"]],
-        ["Empty captions (10 in all)", "sentid 4 (a.jpg); and 5 more."],
+        "Empty captions (10 in all) … sentid 4 (a.jpg); and 5 more.",
     ),
     "caption that is no text": (
         lambda images: images[4]["sentences"][1].update(raw=None),
-        ["not UTF-8 text (1 in all)", "sentid 9 (e.jpg)", "NoneType"],
+        "not UTF-8 text (1 in all) … sentid 9 (e.jpg) … NoneType",
     ),
-    "no file name": (lambda images: images[0].pop("filename"), ["images[0]", "'filename'"]),
     "image twice": (
         lambda images: images.append({**images[0], "split": "test", **sentences(90, 91)}),
-        ["listed twice (1 in all)", "b (train", "test", "images[5]"],
+        "listed twice (1 in all) … b (train … test … images[5]",
     ),
+    "no file name": (lambda images: images[0].pop("filename"), "images[0] … 'filename'"),
     "sentences that disagree": (
         lambda images: images[0].update(sentids=[0, 77]),
-        ["images[0]", "disagree about [1, 77]"],
+        "images[0] … about [1, 77]",
     ),
-    "sentence id as text": (
-        lambda images: images[0].update(sentids=["0", "1"]),
-        ["images[0]", "whole numbers"],
-    ),
-    "entry that is no object": (lambda images: images.insert(1, "d.jpg"), ["images[1]", "object"]),
-    "sentences that are no objects": (
+    "id as text": (lambda images: images[0].update(sentids=["0", "1"]), "images[0] … whole numbers"),
+    "entry that is no object": (lambda images: images.insert(1, "d.jpg"), "images[1] … object"),
+    "sentence that is no object": (
         lambda images: images[1].update(sentences=["x"]),
-        ["images[1]", "'sentences'"],
+        "images[1] … 'sentences'",
     ),
-    "nothing": (lambda images: images.clear(), ["no split lists an image"]),
+    "nothing": (lambda images: images.clear(), "no split lists an image"),
 }
 
 
 @pytest.mark.parametrize("case", BAD_KARPATHY)
 def test_karpathy_bad_entries_are_named_with_file_and_row(tmp_path, case):
-    edit, parts = BAD_KARPATHY[case]
+    edit, said = BAD_KARPATHY[case]
     spec = write_karpathy(tmp_path)
     edit_json(spec.files["splits"], lambda document: edit(document["images"]))
-    refused(spec, "dataset_flickr30k.json", *parts)
+    refused(spec, "dataset_flickr30k.json", said)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "parts"),
+    ("old", "new", "said"),
     [
-        (b"a.jpg caption 0", b"a.jpg \\ud800 caption", ["not UTF-8 text (1 in all)", "sentid 4 (a.jpg)"]),
-        (b"a.jpg caption 1", b"a.jpg caf\xe9 1", ["not UTF-8 (1 in all)", "line 1, byte", "0xe9 after", "a.jpg caf"]),
-        (b'"dataset": "flickr30k"}', b'"data', ["not valid JSON", "line 1, column"]),
+        (b"a.jpg caption 0", b"a.jpg \\ud800 caption", "not UTF-8 text (1 in all) … sentid 4 (a.jpg)"),
+        (
+            b"a.jpg caption 1",
+            b"a.jpg caf\xe9 1",
+            "not UTF-8 (1 in all) … line 1, byte … 0xe9 after … a.jpg caf",
+        ),
+        (b'"dataset": "flickr30k"}', b'"data', "not valid JSON … line 1, column"),
     ],
-)  # fmt: skip
-def test_json_that_is_no_text_or_no_json_names_the_place(tmp_path, old, new, parts):
+)
+def test_json_that_is_no_text_or_no_json_names_the_place(tmp_path, old, new, said):
     spec = write_karpathy(tmp_path)
     replaced(spec.files["splits"], old, new)
-    refused(spec, spec.files["splits"], *parts)
+    refused(spec, spec.files["splits"], said)
 
 
 @pytest.mark.parametrize(("document", "part"), [([], "list"), ({"annotations": []}, "'images'")])
@@ -317,17 +287,6 @@ def test_flickr8k_order_ids_and_what_is_ignored(tmp_path, caplog):
     assert "1 captioned photographs are in no split" in caplog.text
 
 
-def test_flickr8k_gives_the_images_and_texts_that_karpathys_file_gives(tmp_path):
-    texts = []
-    for images, captions in (
-        read_corpus(write_flickr8k(tmp_path / "original")),
-        read_corpus(write_karpathy(tmp_path / "karpathy")),
-    ):
-        names = images["image_id"].iloc[captions["image_index"]]
-        texts.append(sorted(zip(names, captions["text"], captions["split"], strict=True)))
-    assert texts[0] == texts[1]
-
-
 def test_flickr8k_line_ends_are_those_of_lines_and_no_other_characters(tmp_path):
     spec = write_flickr8k(tmp_path)
     expected = captions_of(spec)
@@ -338,48 +297,30 @@ def test_flickr8k_line_ends_are_those_of_lines_and_no_other_characters(tmp_path)
     assert captions_of(spec)["text"].iloc[0] == "b.jpg\u2028caption\x85 0 ."
 
 
-@pytest.mark.parametrize(
-    ("file", "line", "parts"),
-    [
-        ("devImages", "stranger.jpg", ["Flickr_8k.devImages.txt: line 2: stranger.jpg", "(1 in all)", "Flickr8k.token.txt"]),
-        ("testImages", "b.jpg", ["listed twice", "trainImages.txt: line 1", "testImages.txt: line 3"]),
-    ],
-)  # fmt: skip
-def test_flickr8k_images_that_a_list_should_not_have_are_named_with_file_and_line(
-    tmp_path, file, line, parts
-):
+def test_flickr8k_images_of_a_list_that_nobody_captioned_are_named_with_file_and_line(tmp_path):
     spec = write_flickr8k(tmp_path)
-    with (Path(spec.files["text"]) / f"Flickr_8k.{file}.txt").open("a") as stream:
-        stream.write(f"{line}\n")
-    refused(spec, *parts)
+    with (Path(spec.files["text"]) / "Flickr_8k.devImages.txt").open("a") as stream:
+        stream.write("stranger.jpg\n")
+    refused(spec, "Flickr_8k.devImages.txt: line 2: stranger.jpg … (1 in all) … Flickr8k.token.txt")
 
 
+# What stands in the file → what stands there instead → what is said of it.
 BAD_TOKENS = {
-    "no tab": (b"a.jpg#0\ta", b"a.jpg#0 a", ["malformed lines (1 in all)", "line 7: 'a.jpg#0 a"]),
-    "no number": (b"a.jpg#0\t", b"a.jpg\t", ["malformed lines (1 in all)", "line 7"]),
-    "twice": (b"a.jpg#1\t", b"a.jpg#0\t", ["occur twice (1 in all)", "line 8: a.jpg#0"]),
-    "empty": (
-        b"a.jpg caption 1 .",
-        b"  ",
-        ["Empty captions (1 in all)", "Flickr8k.token.txt: line 8 (a.jpg)"],
-    ),
-    "not UTF-8": (b"a.jpg caption 1", b"a.jpg caf\xe9 1", ["not UTF-8 (1 in all)", "line 8, byte 18: 0xe9"]),
-    "too few": (b"a.jpg#1\ta.jpg caption 1 .\n", b"", ["fewer than 2 captions (1 in all)", "a.jpg has 1"]),
-    "seven": (
-        b"a.jpg#1\t",
-        b"".join(b"a.jpg#%d\tx\n" % k for k in range(2, 7)) + b"a.jpg#1\t",
-        ["more than 2 captions (1 in all)", "a.jpg has 7"],
-    ),
+    "no tab": (b"a.jpg#0\ta", b"a.jpg#0 a", "malformed lines (1 in all) … line 7: 'a.jpg#0 a"),
+    "no number": (b"a.jpg#0\t", b"a.jpg\t", "malformed lines (1 in all) … line 7"),
+    "twice": (b"a.jpg#1\t", b"a.jpg#0\t", "occur twice (1 in all) … line 8: a.jpg#0"),
+    "empty": (b"a.jpg caption 1 .", b"  ", "Empty captions (1 in all) … Flickr8k.token.txt: line 8 (a.jpg)"),
+    "not UTF-8": (b"a.jpg caption 1", b"a.jpg caf\xe9 1", "not UTF-8 (1 in all) … line 8, byte 18: 0xe9"),
 }
 
 
 @pytest.mark.parametrize("case", BAD_TOKENS)
 def test_flickr8k_bad_captions_are_named_with_file_and_line(tmp_path, case):
-    old, new, parts = BAD_TOKENS[case]
+    old, new, said = BAD_TOKENS[case]
     spec = write_flickr8k(tmp_path)
     # The order in the file is b, d, a, c, e behind x: a's captions are lines 7 and 8.
     replaced(tokens_of(spec), old, new)
-    refused(spec, *parts)
+    refused(spec, said)
 
 
 def test_flickr8k_text_without_a_list_is_named(tmp_path):

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import specs
 import torch
+from closeness import assert_near
 
 from vsepp.data.tokens import Tokens
 from vsepp.errors import VseppError
@@ -89,8 +90,8 @@ def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(
             model.embed_captions(torch.tensor([CAPTIONS[row]]), torch.tensor([len(CAPTIONS[row])]))[0]
             for row in rows.captions
         ]
-    np.testing.assert_allclose(found.image_embeddings, torch.stack(images), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found.caption_embeddings, torch.stack(captions), rtol=1e-5, atol=1e-6)
+    assert_near(found.image_embeddings, torch.stack(images), 1e-5)
+    assert_near(found.caption_embeddings, torch.stack(captions), 1e-5)
     assert found.image_embeddings.dtype == found.caption_embeddings.dtype == np.float32
     assert found.caption_to_image.tolist() == rows.caption_to_image.tolist()
     assert found.similarity == SPEC.similarity

@@ -145,21 +145,14 @@ def test_ranks_equal_the_double_loop_wherever_they_are_counted(problem, similari
             assert_same(ranked(images, captions, owner, similarity, device), expected)
 
 
-@EVERY
-@pytest.mark.parametrize("n_images", [63, 512, 1025])
+@pytest.mark.parametrize("n_images", [63, 1024, 1025])
 @pytest.mark.parametrize("n_captions", [1025, 2049])
-def test_sizes_around_a_tile_agree_with_whole_matrix_counting(n_images, n_captions, similarity):
+def test_sizes_around_a_tile_agree_with_whole_matrix_counting(n_images, n_captions):
     assert products.TILE == (1024, 1024)
     rng = np.random.default_rng(n_images * 10_000 + n_captions)
-    images = rng.integers(-2, 3, (n_images, 6)).astype(np.float32)
-    captions = rng.integers(-2, 3, (n_captions, 6)).astype(np.float32)
-    scores = {
-        "dot": images @ captions.T,
-        "order": sum(-(np.maximum(0, captions[None, :, k] - images[:, None, k]) ** 2) for k in range(6)),
-        "manhattan": sum(-abs(captions[None, :, k] - images[:, None, k]) for k in range(6)),
-    }[similarity.name]
+    images, captions = (np.float32(rng.integers(-2, 3, (rows, 6))) for rows in (n_images, n_captions))
     owner = owners(rng, n_images, n_captions)
-    assert_same(ranked(images, captions, owner, similarity), ranks_from_scores(scores, owner))
+    assert_same(ranked(images, captions, owner, DOT), ranks_from_scores(images @ captions.T, owner))
 
 
 @EVERYWHERE

@@ -200,14 +200,17 @@ def test_epochs_come_in_any_order(tape_folder, order):
     assert np.array_equal(tape.rows(0, rows).numpy(), np.load(tape_folder / "epoch-000.npy")[rows - 3])
 
 
-def test_while_an_epoch_is_used_all_of_the_next_one_is_asked_of_the_disk(tape_folder, monkeypatch):
+def test_while_an_epoch_is_used_the_next_one_is_asked_of_the_disk_piece_by_piece(tape_folder, monkeypatch):
     asked = []
     monkeypatch.setattr("os.posix_fadvise", lambda file, start, size, advice: asked.append((start, size)))
+    monkeypatch.setattr("vsepp.features.tape._PIECE", 100)
     tape = Tape.open(tape_folder)
-    for part in np.split(np.arange(3, 43), 8):
+    for part in np.split(np.arange(3, 43), 8):  # 60 bytes each
         tape.rows(3, part)
-    assert asked == [(60 * step, 60) for step in range(8)]
-    tape.rows(4, np.array([3]))
+    assert asked == [(start, 100) for start in (0, 100, 200, 300)]
+    tape.rows(2, np.arange(3, 43))
+    assert asked[4:] == asked[:4]
+    tape.rows(4, np.arange(3, 43))
     assert len(asked) == 8, "there is no epoch after the last"
 
 

@@ -9,7 +9,7 @@ def test_all_mistakes_are_named_at_once(values):
     del wrong["synonym"]
     with pytest.raises(VseppError) as error:
         Settings.from_mapping(wrong)
-    for name in ("synonym: missing", "vague: expected 0 to 1", "sparkle: unknown"):
+    for name in ("synonym: missing", "vague: expected a number from 0 to 1", "sparkle: unknown"):
         assert name in str(error.value)
 
 

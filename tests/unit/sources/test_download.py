@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import zipfile
-from pathlib import Path
 
 import pytest
 import yaml
@@ -69,7 +68,7 @@ def wait_until(true, what, seconds=20):
 
 def test_a_file_arrives_whole_with_its_manifest(tmp_path, content):
     with serve({"a": content}) as server:
-        spec = source(server, sha256=sha(content), size=len(content), licence="CC0", citation="Us")
+        spec = source(server, sha256=sha(content).upper(), size=len(content), licence="CC0", citation="Us")
         facts = get(spec, tmp_path / "deep")
     target = tmp_path / "deep" / "photographs.bin"
     assert target.read_bytes() == content
@@ -152,19 +151,12 @@ def test_errors_that_stay_go_to_the_next_mirror(tmp_path, content, status):
     assert facts["url"] == server.url("b")
 
 
-def test_a_server_says_how_long_to_wait(tmp_path, content):
-    with serve({"a": Served(content, statuses=[503], headers={"Retry-After": "1"})}) as server:
+def test_a_server_says_how_long_to_wait_but_not_for_ever(tmp_path, content, monkeypatch):
+    monkeypatch.setattr("vsepp.sources.download.LONGEST_WAIT", 0.3)
+    with serve({"a": Served(content, statuses=[503, 429], headers={"Retry-After": "86400"})}) as server:
         started = time.monotonic()
         get(source(server, sha256=sha(content)), tmp_path)
-        assert time.monotonic() - started >= 1
-
-
-def test_no_server_makes_us_wait_for_ever(tmp_path, content, monkeypatch):
-    monkeypatch.setattr("vsepp.sources.download.LONGEST_WAIT", 0.05)
-    with serve({"a": Served(content, statuses=[429], headers={"Retry-After": "86400"})}) as server:
-        started = time.monotonic()
-        get(source(server, sha256=sha(content)), tmp_path)
-        assert time.monotonic() - started < 5
+    assert 0.6 <= time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize(
@@ -182,13 +174,14 @@ def page():
 
 
 @pytest.mark.parametrize("file", ["a.zip", "a.pth", "a.json", "a.npy", "a.tar"])
-@pytest.mark.parametrize(
-    "answer", [page(), Served(b"PK\x03\x04 of sorts", headers={"Content-Type": "text/html; charset=utf-8"})]
-)
-def test_a_page_with_status_200_is_not_the_file(tmp_path, file, answer):
-    with serve({"a": answer}) as server, pytest.raises(VseppError, match=r"/a: .*HTML page"):
-        get(source(server, file=file), tmp_path)
-    assert len(server.requests) == 1
+def test_a_page_with_status_200_is_not_the_file(tmp_path, file):
+    typed = Served(b"PK\x03\x04 of sorts", headers={"Content-Type": "text/html; charset=utf-8"})
+    with (
+        serve({"a": page(), "b": typed}) as server,
+        pytest.raises(VseppError, match=r"(?s)/a: .*HTML page.*/b: .*HTML page"),
+    ):
+        get(source(server, "a", "b", file=file), tmp_path)
+    assert len(server.requests) == 2
     assert not (tmp_path / file).exists()
     assert not (tmp_path / "sources.lock.yaml").exists()
 
@@ -208,25 +201,18 @@ def test_what_is_no_zip_is_refused_at_once_and_a_cut_one_at_its_end(tmp_path, co
     assert [path.name for path in tmp_path.glob("*.bad-*")] == [f"a.zip.bad-{sha(whole[:-100])[:12]}"]
 
 
-def test_a_wrong_sum_is_kept_aside_and_the_next_mirror_asked(tmp_path, content):
+def test_a_wrong_sum_is_kept_aside_and_all_that_went_wrong_is_told_mirror_by_mirror(tmp_path, content):
     other = content[::-1]
-    with serve({"a": other, "b": content}) as server:
-        facts = get(source(server, "a", "b", sha256=sha(content)), tmp_path)
-    assert facts["url"] == server.url("b")
-    assert (tmp_path / f"photographs.bin.bad-{sha(other)[:12]}").read_bytes() == other
-
-
-def test_all_that_went_wrong_is_told_mirror_by_mirror(tmp_path, content):
-    other = content[::-1]
-    with serve({"a": other, "b": Served(content, always=404), "c": page()}) as server:
-        spec = source(server, "a", "b", "c", sha256=sha(content))
+    with serve({"a": other, "b": Served(content, always=404), "c": page(), "d": content}) as server:
         with pytest.raises(VseppError) as raised:
-            get(spec, tmp_path)
+            get(source(server, "a", "b", "c", sha256=sha(content)), tmp_path)
+        assert (tmp_path / f"photographs.bin.bad-{sha(other)[:12]}").read_bytes() == other
+        assert not (tmp_path / "photographs.bin").exists()
+        facts = get(source(server, "a", "d", sha256=sha(content)), tmp_path)
+        assert facts["url"] == server.url("d")
     message = str(raised.value)
     assert f"/a: sha256 {sha(other)}, expected {sha(content)}; kept as" in message
-    assert "/b: status 404" in message
-    assert "/c: it answers with an HTML page" in message
-    assert not (tmp_path / "photographs.bin").exists()
+    assert "/b: status 404" in message and "/c: it answers with an HTML page" in message
 
 
 def test_a_file_of_another_size_is_refused_before_its_first_byte(tmp_path, content):
@@ -280,16 +266,14 @@ class TestResume:
         assert [request.status for request in begun.requests] == [200]
         assert (tmp_path / "photographs.bin").read_bytes() == content[::-1]
 
-    def test_another_mirror_goes_on_where_a_sum_is_known(self, begun, tmp_path, content):
+    @pytest.mark.parametrize(("known", "status"), [(True, 206), (False, 200)])
+    def test_another_mirror_goes_on_where_a_sum_is_known_and_else_starts_over(
+        self, begun, tmp_path, content, known, status
+    ):
         begun.files["a"].always = 404
-        get(source(begun, "a", "b", sha256=sha(content)), tmp_path)
-        assert [(request.name, request.status) for request in begun.requests] == [("a", 404), ("b", 206)]
-        assert (tmp_path / "photographs.bin").read_bytes() == content
-
-    def test_another_mirror_starts_over_where_no_sum_is_known(self, begun, tmp_path, content):
-        begun.files["a"].always = 404
-        get(source(begun, "a", "b"), tmp_path)
-        assert [(r.name, r.status, r.range) for r in begun.requests][1:] == [("b", 200, None)]
+        get(source(begun, "a", "b", sha256=sha(content) if known else None), tmp_path)
+        assert [(request.name, request.status) for request in begun.requests] == [("a", 404), ("b", status)]
+        assert (begun.requests[1].range is None) == (not known)
         assert (tmp_path / "photographs.bin").read_bytes() == content
 
     def test_another_mirror_with_another_size_starts_over(self, begun, tmp_path, content):
@@ -464,11 +448,6 @@ class TestRecordedSums:
             ):
                 get(spec, tmp_path)
 
-    def test_a_published_sum_is_not_recorded(self, tmp_path, content):
-        with serve({"a": content}) as server:
-            get(source(server, sha256=sha(content).upper()), tmp_path)
-        assert not (tmp_path / "sources.lock.yaml").exists()
-
     def test_several_at_once_are_all_recorded(self, tmp_path, content):
         names = [f"{number}.bin" for number in range(6)]
         with serve({name: content[number:50_000] for number, name in enumerate(names)}) as server:
@@ -580,8 +559,7 @@ def test_downloading_imports_no_torch():
     assert done.stdout == "[]\n"
 
 
-def test_paths_of_messages_are_where_the_file_belongs(tmp_path):
-    spec = SourceSpec("a.bin", mirrors=("http://127.0.0.1:9/a",))
+def test_a_folder_that_cannot_be_is_told_with_where_the_file_belongs(tmp_path):
     (tmp_path / "closed").write_text("a file where a folder belongs")
     with pytest.raises(VseppError, match=r"closed/a\.bin: cannot be written"):
-        get(spec, Path(tmp_path / "closed"))
+        get(SourceSpec("a.bin", mirrors=("http://127.0.0.1:9/a",)), tmp_path / "closed")

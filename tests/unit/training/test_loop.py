@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tiny_corpus as tiny
 import torch
+from closeness import assert_near
 from tiny_corpus import assert_same_results, history, killed_at, run_in, weights
 
 from vsepp.data.tokens import Tokens
@@ -62,8 +63,8 @@ def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp
         adam.step()
         total += loss.item()
     for key, value in weights(out).items():
-        torch.testing.assert_close(value, model.state_dict()[key], rtol=1e-3, atol=1e-5)
-    assert float(history(out)[0]["loss"]) == pytest.approx(total / len(order), rel=1e-5)
+        assert_near(value.flatten(), model.state_dict()[key].flatten(), 1e-3)
+    assert float(history(out)[0]["loss"]) == pytest.approx(total / len(order), rel=1e-4)
 
 
 def test_training_learns_what_there_is_to_learn(corpus, tmp_path):
