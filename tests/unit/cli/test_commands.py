@@ -140,7 +140,7 @@ def test_models_are_a_table_or_json(capsys, tmp_path, monkeypatch):
     (entry,) = json.loads(printed(capsys, "models", "--json"))
     assert (entry["run"], entry["digest"], entry["uncommitted"]) == ("coco-vsepp-1c", "d" * 12, ["itself"])
     heads, row, _, note = printed(capsys, "models").splitlines()
-    assert heads.split() == "run seed protocol caption R@1 image R@1 rsum best epoch MB digest commit".split()
+    assert " ".join(heads.split()) == "run seed protocol caption R@1 image R@1 rsum best epoch MB digest commit"
     assert row.split() == ["coco-vsepp-1c", "0", "–", "–", "–", "–", "3", "0.2", "d" * 12, "0123456789+"]
     assert note.startswith("+ made with uncommitted changes of code or parameters")
 
@@ -163,15 +163,17 @@ def test_documents_are_printed_or_written(tmp_path, capsys, command, expected):
 
 def test_verify_tells_every_mismatch_with_the_command_that_mends_it(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert main(["verify", *OF_PARAMS, "--config", "label=my own"]) == 1
+    changes = ["--config", "label=mine", "runs={default: {flip: true}}"]
+    assert main(["verify", *OF_PARAMS, *changes]) == 1
     told = capsys.readouterr()
-    kept = [artefact for artefact in plan(label="my own").table.values() if artefact.versioned]
-    assert told.out.count(": missing\n") == len(kept)
+    table = plan(label="mine", runs={"default": {"flip": True}}).table
+    kept = sum(artefact.versioned for artefact in table.values())
+    assert told.out.count(": missing\n") == kept
     assert "    mend: snakemake --cores all -- results/mini/" in told.out
-    assert told.out.count(" --config 'label=my own'\n") == len(kept)
-    assert f"preset mini, variant my own: {len(kept)} of {len(kept)} artefacts do not verify" in told.err
-    assert main(["verify", *OF_PARAMS, "--config", "label=my", "--phase", "models"]) == 1
-    assert "label is 'my', but dvc.yaml versions" in capsys.readouterr().err
+    assert told.out.count(" --config label=mine 'runs={default: {flip: true}}'\n") == kept
+    assert f"preset mini, variant mine: {kept} of {kept} artefacts do not verify" in told.err
+    assert main(["verify", *OF_PARAMS, *changes, "--phase", "models"]) == 1
+    assert "label is 'mine', but dvc.yaml versions" in capsys.readouterr().err
 
 
 # --- Steps -----------------------------------------------------------------------------------------------------
