@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.errors import VseppError
+from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_input, require_intact
+from vsepp.provenance.verify import shown
 from vsepp.spec import RunSpec, from_json, to_dict
 
 CONFIG = "config.json"
@@ -107,6 +109,12 @@ def _require_features(
                     f"Make them again (vsepp features) with the {key} in {folder / CONFIG}"
                 )
         _require_encoder(made, folder, features, manifest["inputs"]["encoder"])
+        store = manifest["ancestors"].get("store", {})
+        if store.get("spec_digest") != value_digest(to_dict(run.eval_store)):
+            raise VseppError(
+                f"{features}: made from images that were resized in another way than those of {folder}. Make them again (vsepp "
+                f"features) from a store with the eval_store in {folder / CONFIG}"
+            )
     _require_corpus(manifest, "store.images" if computed else "images", features, corpus)
 
 
@@ -143,4 +151,4 @@ def _require_corpus(manifest: Mapping[str, Any], role: str, artefact: Path, corp
 
 def _difference(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     keys = sorted(key for key in wanted.keys() | found.keys() if found.get(key) != wanted.get(key))
-    return "; ".join(f"expected {key} {wanted.get(key)!r}, got {found.get(key)!r}" for key in keys)
+    return "; ".join(f"expected {key} {shown(wanted.get(key))}, got {shown(found.get(key))}" for key in keys)

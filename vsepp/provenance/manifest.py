@@ -9,7 +9,7 @@ import resource
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -27,6 +27,7 @@ CLOCKED = ("history.csv",)
 part of what an artefact is to those that read it."""
 # Paths whose content decides what is computed and shown: an edit of a text elsewhere makes nothing dirty.
 _DECIDING = ("vsepp", "params", "workflow", "profiles", "reports/templates", "Snakefile", "pyproject.toml")
+_CODE = Path(__file__).resolve().parents[2]
 _VERSIONS_OF = ("vsepp", "torch", "torchvision", "numpy", "pandas", "pyarrow", "pillow", "nltk", "snakemake")
 
 
@@ -61,7 +62,7 @@ def recorded(
     """
     started = time.monotonic()
     facts: dict[str, Any] = {}
-    git = dict(git_state())  # of the code that runs, whatever is checked out by the time it ends
+    git = git_state()  # of the code that runs, whatever is checked out by the time it ends
     yield facts
     manifest = {
         "step": step,
@@ -77,10 +78,10 @@ def recorded(
         },
         "seed": seed,
         "git": git,
-        "versions": dict(versions()),
+        "versions": _versions(),
         "machine": {
             "platform": platform.platform(),
-            "processor": processor(),
+            "processor": _processor(),
             "python": platform.python_version(),
             "cores": os.cpu_count(),
         },
@@ -226,7 +227,7 @@ def require_intact(folder: Path, *names: str) -> dict[str, Any]:
     manifest = read_manifest(folder)
     for name in names or manifest["outputs"]:
         path, recorded_digest = folder / name, str(manifest["outputs"].get(name))
-        present = path_digest(path) if path.exists() else "none: it is missing"
+        present = path_digest(path) if path.exists() else "nothing"
         if present != recorded_digest:
             raise VseppError(
                 f"{path}: is not what its step wrote: expected digest {recorded_digest[:12]}, got {present[:12]}. Make it "
@@ -254,9 +255,8 @@ def require_input(artefact: Path, role: str, used: Path) -> None:
 
 
 @cache
-def git_state() -> tuple[tuple[str, Any], ...]:
+def git_state(root: Path = _CODE) -> dict[str, Any]:
     """Commit and whether code or parameters differ from it; the environment's VSEPP_GIT_COMMIT where git has no such code."""
-    root = Path(__file__).resolve().parent.parent.parent
 
     def git(*arguments: str) -> str:
         return subprocess.run(
@@ -269,25 +269,21 @@ def git_state() -> tuple[tuple[str, Any], ...]:
         # Not what is written while results are made: DVC's lock between its phases, and the sums of first downloads.
         but = [f":(exclude){name}" for name in ("dvc.lock", "params/sources.lock.yaml")]
         changed = git("status", "--porcelain", "--untracked-files=all", "--", *_DECIDING, *but)
-        return (("commit", git("rev-parse", "HEAD")), ("dirty", bool(changed)))
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(changed)}
     except (OSError, subprocess.SubprocessError):
-        return (("commit", os.environ.get("VSEPP_GIT_COMMIT", "unknown")), ("dirty", None))
+        return {"commit": os.environ.get("VSEPP_GIT_COMMIT", "unknown"), "dirty": None}
 
 
-@cache
-def versions() -> tuple[tuple[str, str], ...]:
+def _versions() -> dict[str, str]:
     """Versions of the packages that a number may depend on."""
-    found = []
+    found = {}
     for name in _VERSIONS_OF:
-        try:
-            found.append((name, version(name)))
-        except PackageNotFoundError:
-            continue
-    return tuple(found)
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
-@cache
-def processor() -> str:
+def _processor() -> str:
     """Name of this machine's processor."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():

@@ -106,11 +106,12 @@ def _spec_differences(expected: Artefact, manifest: Mapping[str, Any]) -> list[s
         return []
     key, want, got = _innermost(differing[0], wanted.get(differing[0]), recorded.get(differing[0]))
     more = f" ({len(differing)} keys differ: {', '.join(differing)})" if len(differing) > 1 else ""
-    # A spec leaves out what has its default.
-    recorded_value, wanted_value = (
-        repr(value) if value is not None else "its default" for value in (got, want)
-    )
-    return [f"its {key} is {recorded_value}, expected {wanted_value} by params/{more}"]
+    return [f"its {key} is {shown(got)}, expected {shown(want)} by params/{more}"]
+
+
+def shown(value: Any) -> str:
+    """A value of a spec, which leaves out what has its default."""
+    return "its default" if value is None else repr(value)
 
 
 def _innermost(key: str, wanted: Any, got: Any) -> tuple[str, Any, Any]:

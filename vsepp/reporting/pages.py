@@ -55,7 +55,7 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
     context = spec.context
     published, records = read_published(Path(spec.published)), read_records(spec.models)
     tables = [build_table(table, context, published, records) for table in spec.tables]
-    shared = {"context": context, "directions": DIRECTIONS, "git": dict(git_state())}
+    shared = {"context": context, "directions": DIRECTIONS, "git": git_state()}
     for table in tables:
         _write_table(table, shared, folder / "tables")
     # A document of all tables, which reads the tabulars beside it.

@@ -1,122 +1,229 @@
-"""The command line: clear errors, and steps that work by hand."""
+"""The command line: what it takes, what it prints, and clear errors."""
 
+import argparse
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from plans import PARAMS, plan
 
 from vsepp.cli import main
-from vsepp.config import make_plan
-from vsepp.spec import RunSpec, from_json
-
-PARAMS = Path(__file__).resolve().parents[3] / "params"
-
-
-@pytest.fixture
-def embeddings(tmp_path):
-    rng = np.random.default_rng(0)
-    images = rng.normal(size=(50, 8)).astype(np.float32)
-    images /= np.linalg.norm(images, axis=1, keepdims=True)
-    path = tmp_path / "mine" / "embeddings.npz"
-    path.parent.mkdir()
-    np.savez(
-        path,
-        image_embeddings=images,
-        caption_embeddings=np.repeat(images, 2, axis=0),
-        caption_to_image=np.repeat(np.arange(50), 2),
-    )
-    return path
+from vsepp.cli.common import making
+from vsepp.cli.parameters import add_plan_options, plan_of
+from vsepp.config.describe import fidelity_document, json_schema
+from vsepp.errors import VseppError
+from vsepp.provenance.manifest import read_manifest, write_manifest
+from vsepp.spec import RunSpec, VocabularySpec, from_json
 
 
-def test_anyones_embeddings_are_scored(embeddings, capsys):
-    assert main(["evaluate", str(embeddings), "--protocol", "5x1K", "5K", "--fold-size", "10"]) == 0
-    out = capsys.readouterr().out
-    assert "5 folds of 10 images" in out
-    assert out.count("100.0") == 12
-
-
-def test_metrics_and_ranks_are_published_with_a_manifest(embeddings, tmp_path):
-    out = tmp_path / "out"
-    assert (
-        main(["evaluate", str(embeddings), "--protocol", "1K", "--fold-size", "20", "--output", str(out)])
-        == 0
-    )
-    metrics = json.loads((out / "metrics.json").read_text())
-    assert metrics["1K"]["i2t"]["r1"] == 100.0
-    assert metrics["1K"]["n_images"] == 20
-    assert np.load(out / "ranks.npz")["1K_t2i"].tolist() == [0.0] * 40
-    assert set(json.loads((out / "manifest.json").read_text())["outputs"]) == {"metrics.json", "ranks.npz"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["evaluate", "nowhere.npz"], "nowhere.npz"),
-        (["train", "--spec", "{", "--corpus", "c", "--tokens", "t", "--output", "o"], "not valid JSON"),
-        (
-            ["train", "--spec", '{"id": "x"}', "--corpus", "c", "--tokens", "t", "--output", "o"],
-            "missing keys",
-        ),
-        (
-            ["train", "--spec", "no.json", "--corpus", "c", "--tokens", "t", "--output", "o"],
-            "no such spec file",
-        ),
-        (["corpus", "--spec", '{"colour": 1}', "--output", "o"], "unknown keys ['colour']"),
-        (["show", "nobody", "--params", str(PARAMS)], "nobody: no run of preset mini"),
-        (["runs", "--params", str(PARAMS), "--config", "preset"], "expected KEY=VALUE"),
-        (["runs", "--params", str(PARAMS), "--config", "preset=huge"], "no such file"),
-    ],
-)
-def test_bad_input_is_one_message_and_status_one(arguments, expected, capsys):
-    assert main(arguments) == 1
-    error = capsys.readouterr().err
-    assert expected in error
-    assert "Traceback" not in error
-
-
-def test_a_missing_gpu_is_an_error_only_when_it_was_asked_for(tmp_path):
-    torch = pytest.importorskip("torch")
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a GPU")
-    from argparse import Namespace
-
-    from vsepp.cli.common import use_machine
-    from vsepp.errors import VseppError
-
-    facts = {}
-    assert use_machine(Namespace(device="auto", threads=None), facts).type == "cpu"
-    assert facts["device"] == "cpu"
-    with pytest.raises(VseppError, match="torch finds no GPU"):
-        use_machine(Namespace(device="cuda", threads=None), {})
-    with pytest.raises(VseppError, match="expected auto, cpu, cuda"):
-        use_machine(Namespace(device="quantum", threads=None), {})
-
-
-def test_show_prints_the_spec_that_train_reads(capsys):
-    assert main(["show", "flickr-vsepp-rc", "--params", str(PARAMS), "--json"]) == 0
-    spec = from_json(RunSpec, capsys.readouterr().out)
-    assert spec == make_plan(PARAMS, {}).runs["flickr-vsepp-rc"].spec
-
-
-def test_show_names_the_origin_of_every_value(capsys):
-    assert main(["show", "coco-order0-10c-rv", "--params", str(PARAMS), "--config", "preset=paper"]) == 0
-    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
-    assert "0.05" in lines["margin"]
-    assert lines["margin"].endswith("runs.yaml: coco-order0-10c-rv")
-    assert "fidelity/paper.yaml" in lines["resize"]
-
-
-def test_runs_lists_every_run_with_its_rows(capsys):
-    assert main(["runs", "--params", str(PARAMS), "--config", "preset=paper"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 32
-    assert any("coco-vsepp-rc-rv-ft" in line and "1.9 (5x1K), 1.13 (5K)" in line for line in lines)
+def printed(capsys, command, *arguments):
+    """What a command that looks at the parameters prints."""
+    assert main([command, "--params", str(PARAMS), *arguments]) == 0
+    return capsys.readouterr().out
 
 
 def test_help_is_given_without_importing_torch():
     probe = "import sys\nfrom vsepp.cli import main\ntry: main(['--help'])\nexcept SystemExit: print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("False\n")
+
+
+TRAIN = ["train", "--corpus", "c", "--tokens", "t", "--output", "o", "--spec"]
+OF_PARAMS = ["--params", str(PARAMS)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([*TRAIN, "{"], "RunSpec: not valid JSON"),
+        ([*TRAIN, "no.json"], "no.json: no such spec file"),
+        (["corpus", "--spec", '{"colour": 1}', "--output", "o"], "unknown keys ['colour']"),
+        (["corpus", "--raw", "images", "--spec", '{"name": "x", "reader": {"name": "coco"}}', "--output", "o"], "--raw: got 'images'; expected ROLE=PATH"),
+        (["evaluate", "nowhere.npz"], "nowhere.npz"),
+        (["evaluate"], "expected either a file of embeddings, or --run"),
+        (["evaluate", "--run", "r"], "a run was given, but no corpus"),
+        (["evaluate", "--run", "r", "--corpus", "c"], "r: no config.json; expected the folder of a trained run"),
+        (["show", "nobody", *OF_PARAMS], "nobody: no run of preset mini; there are coco-vse0-1c, "),
+        (["runs", *OF_PARAMS, "--preset", "huge"], "huge.yaml: no such file"),
+        (["models", *OF_PARAMS], "no trained models here; train them (dvc repro) or get them (vsepp sync)"),
+        (["sync", *OF_PARAMS], "vsepp: error: dvc.lock: missing"),
+        (["fidelity", "--params", "."], "fidelity/paper.yaml: no such file"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_message_and_status_one(arguments, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+
+
+# --- Plans -----------------------------------------------------------------------------------------------------
+
+
+def planned(*arguments):
+    parser = argparse.ArgumentParser()
+    add_plan_options(parser)
+    return plan_of(parser.parse_args([*OF_PARAMS, *arguments])).parameters
+
+
+@pytest.mark.parametrize(
+    ("arguments", "overrides"),
+    [
+        ([], {}),
+        (["--preset", "paper", "--fidelity", "code"], {"preset": "paper", "fidelity": "code"}),
+        (["--config", "preset=paper", "fidelity=code"], {"preset": "paper", "fidelity": "code"}),
+        (
+            ["--config", "label=mine", "seeds=[0, 1]", "--config", "runs={default: {flip: true}}"],
+            {"label": "mine", "seeds": [0, 1], "runs": {"default": {"flip": True}}},
+        ),
+        (["--config", "only=*-vse0-1c"], {"only": "*-vse0-1c"}),  # which YAML would take for an alias
+    ],
+)
+def test_options_are_the_overrides_that_they_stand_for(arguments, overrides):
+    assert planned(*arguments) == plan(**overrides).parameters
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--preset", "paper", "--config", "preset=mini"], "preset is given twice, as 'paper' and 'mini'"),
+        (["--config", "label=a", "--config", "label=b"], "label is given twice, as 'a' and 'b'"),
+        (["--config", "fidelity"], "got 'fidelity'; expected KEY=VALUE"),
+        (["--fidelity", "both"], "fidelity: got 'both'"),
+        (["--config", "colour=red"], "colour: unknown key"),
+    ],
+)
+def test_options_that_make_no_plan_are_refused(arguments, said):
+    with pytest.raises(VseppError, match=said):
+        planned(*arguments)
+
+
+def test_show_prints_the_spec_that_train_reads_or_every_value_with_its_origin(capsys):
+    spec = from_json(RunSpec, printed(capsys, "show", "flickr-vsepp-rc", "--json"))
+    assert spec == plan().models["flickr-vsepp-rc"].spec
+    shown = printed(capsys, "show", "coco-order0-10c-rv", "--preset", "paper", "--fidelity", "code")
+    values = {key: rest for key, rest in (line.split(maxsplit=1) for line in shown.splitlines())}
+    runs = f"{PARAMS}/papers/vsepp/runs.yaml: coco-order0-10c-rv"
+    assert values["loss"].split(maxsplit=1) == ['"sum_of_hinges"', runs]
+    assert values["loss.margin"].split(maxsplit=1) == ["0.05", runs]
+    assert values["similarity.form"].split(maxsplit=1) == [
+        '"root"', f"{PARAMS}/papers/vsepp/fidelity.yaml: components.similarity.order",
+    ]  # fmt: skip
+    assert values["flip"].split(maxsplit=1) == ["true", f"{PARAMS}/fidelity/code.yaml: default"]
+
+
+def test_runs_lists_every_run_with_its_rows(capsys):
+    lines = printed(capsys, "runs", "--preset", "paper").splitlines()
+    assert len(lines) == 32
+    assert any(
+        "coco-vsepp-rc-rv-ft" in line and "vsepp 1.9 (5x1K), vsepp 1.13 (5K)" in line for line in lines
+    )
+    lines = printed(capsys, "runs", "--preset", "flickr8k").splitlines()
+    assert lines and all(line.startswith("flickr-") for line in lines)
+
+
+def test_models_are_a_table_or_json(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert json.loads(printed(capsys, "models", "--json")) == []
+    folder = tmp_path / "results/mini/paper/runs/coco-vsepp-1c/seed-0"
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"w" * 250_000)
+    manifest = {
+        "git": {"commit": "0123456789abcdef", "dirty": True},
+        "ancestors": {},
+        "facts": {"best_epoch": 3},
+    }
+    write_manifest(folder, {**manifest, "outputs": {"model.safetensors": "d" * 64}})
+    (entry,) = json.loads(printed(capsys, "models", "--json"))
+    assert (entry["run"], entry["digest"], entry["uncommitted"]) == ("coco-vsepp-1c", "d" * 12, ["itself"])
+    heads, row, _, note = printed(capsys, "models").splitlines()
+    assert " ".join(heads.split()) == "run seed protocol caption R@1 image R@1 rsum best epoch MB digest commit"
+    assert row.split() == ["coco-vsepp-1c", "0", "–", "–", "–", "–", "3", "0.2", "d" * 12, "0123456789+"]
+    assert note.startswith("+ made with uncommitted changes of code or parameters")
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["fidelity", *OF_PARAMS], fidelity_document(PARAMS)),
+        (["schema"], json.dumps(json_schema(), indent=1, ensure_ascii=False, sort_keys=True) + "\n"),
+    ],
+    ids=["fidelity", "schema"],
+)
+def test_documents_are_printed_or_written(tmp_path, capsys, command, expected):
+    assert main(command) == 0
+    assert capsys.readouterr().out == expected
+    assert main([*command, "--output", str(tmp_path / "document")]) == 0
+    assert capsys.readouterr().out == ""
+    assert (tmp_path / "document").read_text(encoding="utf-8") == expected
+
+
+def test_verify_tells_every_mismatch_with_the_command_that_mends_it(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    changes = ["--config", "label=mine", "runs={default: {flip: true}}"]
+    assert main(["verify", *OF_PARAMS, *changes]) == 1
+    told = capsys.readouterr()
+    table = plan(label="mine", runs={"default": {"flip": True}}).table
+    kept = sum(artefact.versioned for artefact in table.values())
+    assert told.out.count(": missing\n") == kept
+    assert "    mend: snakemake --cores all -- results/mini/" in told.out
+    assert told.out.count(" --config label=mine 'runs={default: {flip: true}}'\n") == kept
+    assert f"preset mini, variant mine: {kept} of {kept} artefacts do not verify" in told.err
+    assert main(["verify", *OF_PARAMS, *changes, "--phase", "models"]) == 1
+    assert "label is 'mine', but dvc.yaml versions" in capsys.readouterr().err
+
+
+# --- Steps -----------------------------------------------------------------------------------------------------
+
+
+def test_a_step_that_was_killed_finds_its_state_and_leaves_a_manifest_when_it_succeeds(tmp_path):
+    given = argparse.Namespace(step="tokens", output=tmp_path / "out")
+    (tmp_path / "captions").write_text("captions")
+    spec, inputs = VocabularySpec(("train",), 1), {"captions": tmp_path / "captions"}
+    for attempt in (1, 2):
+        with pytest.raises(KeyboardInterrupt), making(given, spec, inputs, resumes=True) as made:
+            assert (made.state / "half").exists() is (attempt == 2)
+            (made.state / "half").touch()
+            raise KeyboardInterrupt
+        assert not (given.output / "manifest.json").exists()
+    other = {"captions": tmp_path / "others"}
+    other["captions"].write_text("others")
+    with pytest.raises(KeyboardInterrupt), making(given, spec, other, resumes=True) as made:
+        assert not (made.state / "half").exists(), "work on other inputs"
+        raise KeyboardInterrupt
+    with making(given, spec, inputs, resumes=True, seed=3) as made:
+        assert (made.state / "half").exists()
+        made.facts["words"] = 7
+    manifest = read_manifest(given.output)
+    assert (manifest["seed"], manifest["facts"], manifest["step"]) == (3, {"words": 7}, "tokens")
+    assert not made.state.exists()
+
+
+@pytest.fixture
+def embeddings(tmp_path):
+    images = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
+    images /= np.linalg.norm(images, axis=1, keepdims=True)
+    path = tmp_path / "mine" / "embeddings.npz"
+    path.parent.mkdir()
+    captions = {"caption_embeddings": images.repeat(2, axis=0), "caption_to_image": np.arange(50).repeat(2)}
+    np.savez(path, image_embeddings=images, **captions)
+    return path
+
+
+def test_anyones_embeddings_are_scored_and_published_where_asked(embeddings, tmp_path, capsys):
+    assert main(["evaluate", str(embeddings), "--protocol", "5x1K", "5K", "--fold-size", "10"]) == 0
+    said = capsys.readouterr().out
+    assert "5 folds of 10 images" in said
+    assert said.count("100.0") == 12
+    out = tmp_path / "out"
+    options = ["--protocol", "1K", "--fold-size", "20", "--output", str(out)]
+    assert main(["evaluate", str(embeddings), *options]) == 0
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert (metrics["1K"]["i2t"]["r1"], metrics["1K"]["n_images"]) == (100.0, 20)
+    assert np.load(out / "ranks.npz")["1K_t2i"].tolist() == [0.0] * 40
+    manifest = read_manifest(out)
+    assert set(manifest["outputs"]) == {"metrics.json", "ranks.npz"}
+    assert set(manifest["inputs"]) == {"embeddings"}

@@ -1,92 +1,76 @@
 """Code digests see what computes and nothing else."""
 
+import json
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from plans import plan
 
 import vsepp
-from vsepp.provenance import code
-from vsepp.provenance.digests import path_digest, value_digest
+from vsepp.provenance.digests import code_digest, path_digest, value_digest
 
-PACKAGE = Path(vsepp.__file__).parent
+MH, SH, TRAINING = "vsepp.losses.max_of_hinges", "vsepp.losses.sum_of_hinges", "vsepp.training.loop"
+PROBE = f"""
+import json
+from vsepp.provenance.digests import code_digest
+print(json.dumps({{name: code_digest(name) for name in {(MH, SH, TRAINING)}}}))
+"""
 
 
-@pytest.fixture
-def package(tmp_path):
-    return Path(shutil.copytree(PACKAGE, tmp_path / "vsepp", ignore=shutil.ignore_patterns("__pycache__")))
-
-
-def digest(package, *modules):
-    probe = f"from vsepp.provenance.digests import code_digest; print(code_digest(*{modules!r}))"
-    found = subprocess.run(
-        [sys.executable, "-c", probe], cwd=package.parent, capture_output=True, text=True, check=True
+def digests(folder):
+    """Digest of each module, by the package that lies in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE], cwd=folder, capture_output=True, text=True, check=True
     )
-    return found.stdout
+    return json.loads(done.stdout)
 
 
-def rewrite(path, old, new):
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new))
+@pytest.fixture(scope="module")
+def before():
+    return digests(Path(vsepp.__file__).parents[1])
 
 
-def test_comments_docstrings_and_layout_change_nothing(package):
-    before = digest(package, "vsepp.losses.max_of_hinges")
-    path = package / "losses" / "max_of_hinges.py"
-    path.write_text(
-        '"""Another docstring."""\n# and a comment\n' + path.read_text().replace("\n\n\n", "\n\n\n\n")
-    )
-    assert digest(package, "vsepp.losses.max_of_hinges") == before
-
-
-def test_an_edit_of_one_loss_changes_that_loss_alone(package):
-    losses = ("vsepp.losses.max_of_hinges", "vsepp.losses.sum_of_hinges")
-    before = [digest(package, loss) for loss in losses]
-    path = package / "losses" / "max_of_hinges.py"
-    path.write_text(path.read_text() + "\nSOMETHING = 1\n")
-    after = [digest(package, loss) for loss in losses]
-    assert before[0] != after[0]
-    assert before[1] == after[1]
-
-
-def test_an_edit_of_an_imported_module_changes_its_importers(package):
-    before = digest(package, "vsepp.losses.max_of_hinges")
-    path = package / "losses" / "violations.py"
-    path.write_text(path.read_text() + "\nSOMETHING = 1\n")
-    assert digest(package, "vsepp.losses.max_of_hinges") != before
-
-
-def test_plumbing_is_not_computation(package):
-    before = digest(package, "vsepp.training.loop")
-    for plumbing in ("runtime/progress.py", "errors.py", "spec.py", "provenance/manifest.py"):
-        path = package / plumbing
-        path.write_text(path.read_text() + "\nSOMETHING = 1\n")
-    assert digest(package, "vsepp.training.loop") == before
-
-
-def test_a_new_loss_changes_no_digest(package):
-    before = digest(package, "vsepp.training.loop", "vsepp.losses.max_of_hinges")
-    (package / "losses" / "new.py").write_text("def loss(scores, margin, **_): return scores.sum()\n")
-    assert digest(package, "vsepp.training.loop", "vsepp.losses.max_of_hinges") == before
+@pytest.mark.parametrize(
+    ("changes", "changed"),
+    [
+        ({"losses/max_of_hinges.py": '"""Another docstring."""\n# and a comment\n\n\n\n{}'}, set()),
+        ({"losses/max_of_hinges.py": "{}\nSOMETHING = 1\n"}, {MH}),
+        ({"losses/violations.py": "{}\nSOMETHING = 1\n"}, {MH, SH}),  # which both import
+        ({"losses/new.py": "def loss(scores, options, batch): return scores.sum()\n"}, set()),
+        ({"training/step.py": "{}\nSOMETHING = 1\n"}, {TRAINING}),
+        (
+            # What only carries or shows is no computation.
+            dict.fromkeys(
+                ("spec.py", "errors.py", "components.py", "runtime/progress.py", "provenance/manifest.py"),
+                "{}\nSOMETHING = 1\n",
+            ),
+            set(),
+        ),
+    ],
+    ids=["comment", "a loss", "what losses import", "a new loss", "training", "plumbing"],
+)
+def test_an_edit_changes_what_computes_with_it_and_nothing_else(tmp_path, before, changes, changed):
+    package = tmp_path / "vsepp"
+    shutil.copytree(Path(vsepp.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in changes.items():
+        old = (package / name).read_text() if (package / name).exists() else ""
+        (package / name).write_text(text.replace("{}", old))
+    after = digests(tmp_path)
+    assert {module for module in before if before[module] != after[module]} == changed
 
 
 def test_training_follows_the_components_of_its_run_only():
-    from vsepp.config import make_plan
-
-    plan = make_plan(PACKAGE.parent / "params", {})
-    digests = {name: code.train_code(run.spec) for name, run in plan.runs.items()}
-    assert digests["coco-vse0-rc"] == digests["flickr-vse0-1c"]
-    assert digests["coco-vse0-rc"] != digests["coco-vsepp-rc"]
-    assert digests["coco-vsepp-10c-rv"] != digests["coco-orderpp-10c-rv"]
-    assert digests["coco-vsepp-rc-rv"] != digests["coco-vsepp-rc-rv-ft"]
+    code = {name.partition("/")[0]: artefact.code for name, artefact in plan().of_kind("run").items()}
+    assert code["coco-vse0-rc"] == code["flickr-vse0-1c"]
+    assert code["coco-vse0-rc"] != code["coco-vsepp-rc"]
+    assert code["coco-vsepp-10c-rv"] != code["coco-orderpp-10c-rv"]
+    assert code["coco-vsepp-rc-rv"] != code["coco-vsepp-rc-rv-ft"]
 
 
 def test_a_module_that_does_not_exist_is_named():
-    from vsepp.provenance.digests import code_digest
-
     with pytest.raises(ModuleNotFoundError, match=r"vsepp\.losses\.nothing"):
         code_digest("vsepp.losses.nothing")
 

@@ -29,18 +29,10 @@ def bytes_read(tmp_path, folder):
     return known.read
 
 
-def test_digests_are_those_of_the_bytes(tmp_path, folder):
+def test_digests_are_those_of_the_bytes_and_only_a_file_that_changed_is_read_again(tmp_path, folder):
     assert kept(tmp_path).file(folder / "weights") == file_digest(folder / "weights")
-    assert kept(tmp_path).path(folder) == path_digest(folder)
-
-
-def test_a_second_look_reads_nothing(tmp_path, folder):
     assert bytes_read(tmp_path, folder) == 1010
     assert bytes_read(tmp_path, folder) == 0
-
-
-def test_only_a_file_that_changed_is_read_again(tmp_path, folder):
-    bytes_read(tmp_path, folder)
     (folder / "below" / "history").write_bytes(b"i" * 12)
     assert bytes_read(tmp_path, folder) == 12
 

@@ -9,8 +9,8 @@ from vsepp.provenance.manifest import (
     read_manifest,
     recorded,
     require_input,
+    require_intact,
     write_manifest,
-    write_text,
 )
 from vsepp.provenance.publish import publish, state_folder
 
@@ -64,6 +64,24 @@ def test_the_digest_of_an_artefact_is_the_recorded_one(tmp_path):
     assert artefact_digest(tmp_path / "out" / "file.txt") == "recorded"
 
 
+def test_seconds_in_a_history_make_no_other_model_but_are_verified(tmp_path):
+    for seconds in ("1.5", "2.5"):
+        (tmp_path / seconds).mkdir()
+        with recorded(tmp_path / seconds, "train", spec={}, inputs={}):
+            (tmp_path / seconds / "model.safetensors").write_text("weights")
+            (tmp_path / seconds / "history.csv").write_text(seconds)
+    assert artefact_digest(tmp_path / "1.5") == artefact_digest(tmp_path / "2.5")
+    (tmp_path / "1.5" / "history.csv").write_text("0.5")
+    with pytest.raises(
+        VseppError, match=r"history\.csv: is not what its step wrote: expected digest .* got .*Make it"
+    ):
+        require_intact(tmp_path / "1.5")
+    assert require_intact(tmp_path / "1.5", "model.safetensors")["step"] == "train"
+    (tmp_path / "1.5" / "model.safetensors").unlink()
+    with pytest.raises(VseppError, match="expected digest .* got nothing. Make it"):
+        require_intact(tmp_path / "1.5", "model.safetensors")
+
+
 def test_state_survives_a_failure_and_goes_after_success(tmp_path):
     with pytest.raises(RuntimeError), state_folder(tmp_path / "out", spec={"a": 1}) as state:
         (state / "half").write_text("done")
@@ -96,17 +114,12 @@ def test_unfinished_work_of_other_parameters_or_code_is_kept_and_told_with_what_
         assert (state / "half").is_file(), "of use again where they are changed back"
 
 
-def test_a_state_folder_that_was_killed_while_it_got_its_name_is_no_obstacle(tmp_path):
+@pytest.mark.parametrize("name", ["half a file", "a link to nothing"])
+def test_the_name_of_other_work_may_be_half_written_or_gone_since_it_was_listed(tmp_path, name):
+    """A step was killed while it wrote it, or ends beside this one."""
     (tmp_path / ".state" / "0123").mkdir(parents=True)
-    (tmp_path / ".state" / "0123.json").write_text('{"outp')
-    with state_folder(tmp_path / "out", spec={}) as state:
-        assert state.is_dir()
-
-
-def test_a_step_that_ends_beside_another_one_does_not_stop_it(tmp_path):
-    """Its file is still listed, and no longer there: as a link to nothing is."""
-    (tmp_path / ".state" / "0123").mkdir(parents=True)
-    (tmp_path / ".state" / "0123.json").symlink_to("gone")
+    theirs = tmp_path / ".state" / "0123.json"
+    theirs.write_text('{"outp') if name == "half a file" else theirs.symlink_to("gone")
     with state_folder(tmp_path / "out", spec={}) as state:
         assert state.is_dir()
 
@@ -116,8 +129,3 @@ def test_publish_moves_files_into_place(tmp_path):
     (tmp_path / "old").write_text("old")
     publish({tmp_path / "new": tmp_path / "old"})
     assert (tmp_path / "old").read_text() == "new"
-
-
-def test_written_text_leaves_no_partial_file(tmp_path):
-    write_text(tmp_path / "deep" / "file.txt", "text")
-    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["file.txt"]

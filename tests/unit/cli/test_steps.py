@@ -1,0 +1,100 @@
+"""Every step by hand, up to a trained run that is all there is of its repository, on captioned pictures of one's own."""
+
+import json
+import logging
+import shutil
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dag import TINY
+from plans import over, plan
+
+from vsepp.cli import main
+from vsepp.config.costs import needed_artefacts
+from vsepp.provenance.known import KnownDigests
+from vsepp.provenance.verify import verify
+from vsepp.spec import to_json
+
+RUN, OTHER = "coco-vsepp-1c", "flickr-vsepp-1c"
+OVERRIDES = over(TINY, {"only": [RUN, OTHER], "encoders": {"vgg": {"weights": "random"}}})
+STEPS = {"run": "train", "evaluation": "evaluate"}
+
+
+def make(artefact):
+    """Call the step that makes an artefact, as the rule of the workflow does."""
+    options = {"spec": to_json(artefact.spec), "output": artefact.folder, **artefact.inputs}
+    call(STEPS.get(artefact.kind, artefact.kind), raw=artefact.raw, **options)
+
+
+def call(step, raw=(), **options):
+    named = [str(part) for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
+    files = ["--raw", *(f"{role}={path}" for role, path in raw.items())] if raw else []
+    assert main([step, *named, *files]) == 0, f"vsepp {step}"
+
+
+def embeddings(folder):
+    with np.load(folder / "embeddings.npz") as arrays:
+        return dict(arrays)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with all that two runs on two corpora read; only the first one is trained and evaluated."""
+    folder = tmp_path_factory.mktemp("made")
+    with chdir(folder):
+        for artefact in needed_artefacts(plan(**OVERRIDES)):
+            if not artefact.name.startswith(OTHER):
+                make(artefact)
+    return folder
+
+
+@pytest.fixture
+def read(made, monkeypatch):
+    """Role → folder of what an evaluation of the other run would read, but for its model and word ids."""
+    monkeypatch.chdir(made)
+    inputs = plan(**OVERRIDES).table["evaluation", f"{OTHER}/seed-0"].inputs
+    return {role: inputs[role] for role in ("corpus", "features")}
+
+
+def test_what_steps_leave_verifies(made, monkeypatch):
+    monkeypatch.chdir(made)
+    needed = needed_artefacts(plan(**OVERRIDES))
+    kinds = {a.kind for a in needed if verify(a, KnownDigests(Path("known.json"))) is None}
+    assert kinds == {"scenes", "corpus", "tokens", "store", "encoder", "features", "run", "evaluation"}
+
+
+def test_a_run_needs_no_spec_and_no_word_ids(made, monkeypatch, tmp_path):
+    monkeypatch.chdir(made)
+    evaluation = plan(**OVERRIDES).table["evaluation", f"{RUN}/seed-0"]
+    read = {role: evaluation.inputs[role] for role in ("run", "corpus", "features")}
+    call("evaluate", output=tmp_path, fold_size=10, protocol="1K", **read)
+    whole, alone = embeddings(evaluation.folder), embeddings(tmp_path)
+    assert whole.keys() == alone.keys()
+    assert all(np.array_equal(whole[name], alone[name]) for name in whole)
+    assert (tmp_path / "metrics.json").read_bytes() == (evaluation.folder / "metrics.json").read_bytes()
+    inputs = json.loads((tmp_path / "manifest.json").read_text())["inputs"]
+    assert set(inputs) == {"run", "corpus", "features"}
+
+
+def test_ones_own_pictures_are_embedded_by_a_copied_run_and_scored(read, tmp_path, capsys, caplog):
+    shutil.copytree(f"results/mini/tiny/runs/{RUN}/seed-0", tmp_path / "model")
+    call("evaluate", run=tmp_path / "model", output=tmp_path / "out", **read)
+    told = capsys.readouterr().out
+    assert "5K" in told and "20 images" in told
+    found = embeddings(tmp_path / "out")
+    assert found["image_embeddings"].shape == (20, 128)
+    assert len(found["caption_embeddings"]) == len(found["caption_to_image"]) == 100
+    with caplog.at_level(logging.INFO, "vsepp"):
+        call("evaluate", run=tmp_path / "model", **read)
+    assert capsys.readouterr().out == told, "the same, and nothing is kept"
+    assert "nothing was written" in caplog.text
+
+
+def test_what_does_not_belong_to_the_run_is_refused_and_nothing_is_written(read, tmp_path, capsys):
+    theirs = plan(**OVERRIDES).table["evaluation", f"{RUN}/seed-0"].inputs["features"]
+    options = ["--corpus", str(read["corpus"]), "--features", str(theirs), "--output", str(tmp_path / "out")]
+    assert main(["evaluate", "--run", f"results/mini/tiny/runs/{RUN}/seed-0", *options]) == 1
+    assert f"{theirs}: made from the images of another corpus than" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
