@@ -48,7 +48,8 @@ class Mistakes:
             raise VseppError("\n  - ".join([f"{count}:", *self.found]))
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
+# libyaml reads ten times as fast, where PyYAML was built with it.
+class _UniqueKeyLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     """YAML in which a key that stands twice is an error: PyYAML keeps the last and says nothing."""
 
 
@@ -59,7 +60,7 @@ def _unique_mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[An
         line = key_node.start_mark.line + 1
         if key in seen:
             raise VseppError(
-                f"{loader.name}: `{key}` stands twice, in lines {seen[key]} and {line}; keep one"
+                f"{key_node.start_mark.name}: `{key}` stands twice, in lines {seen[key]} and {line}; keep one"
             )
         seen[key] = line
     loader.flatten_mapping(node)
