@@ -3,9 +3,39 @@
 import os
 from pathlib import Path
 
+import pytest
+from filelock import FileLock
+
 # Small work is slower on more threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 _PLACES = (str(Path(__file__).parent / "support"), os.environ.get("PYTHONPATH"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PLACES))
+
+
+@pytest.fixture(scope="session")
+def reproduced(tmp_path_factory):
+    """The project with the preset `tiny`, reproduced by `dvc repro` and committed: tests change copies, never this one.
+
+    Made once for all processes of the tests.
+    """
+    from dag import Project, make_tiny_project
+
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    folder, done = shared / "reproduced" / "vsepp", shared / "reproduced" / "done"
+    with FileLock(shared / "reproduced.lock"):
+        if not done.exists():
+            assert not folder.exists(), "it could not be made, see the test that failed first"
+            project = make_tiny_project(folder)
+            project.call("dvc", "repro")
+            project.commit("Results")
+            done.touch()
+    return Project(folder)
+
+
+@pytest.fixture
+def project(reproduced, tmp_path):
+    """A copy of the reproduced project, times of files included, that a test may change."""
+    return reproduced.copy(tmp_path / "vsepp")

@@ -1,4 +1,4 @@
-"""Runs of the real DAG, in folders of their own."""
+"""Projects in folders of their own, in which `git`, `dvc`, `snakemake` and `vsepp` are called as a user calls them."""
 
 import json
 import os
@@ -10,8 +10,13 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("vsepp", "workflow", "params", "profiles", "Snakefile", "reports/templates")
+COPIED = (
+    "vsepp", "workflow", "params", "profiles", "Snakefile", "reports/templates", "dvc.yaml", ".dvc/config",
+    ".dvc/.gitignore", ".dvcignore", ".gitignore",
+)  # fmt: skip
 
 # A few pictures and one or two epochs: enough for every rule to do real work in seconds.
 TINY = {
@@ -26,50 +31,150 @@ TINY = {
     "evaluation": {"fold_size": 10},
     "runs": {"default": {"epochs": 2, "vocabulary_threshold": 2}, "finetune": {"epochs": 1}},
 }
+# Of the preset `tiny`: SH and MH on features; MH on a tape, and fine-tuned from there.
+RUNS = ["coco-vse0-1c", "coco-vsepp-1c", "coco-vsepp-rc-rv", "coco-vsepp-rc-rv-ft"]
+_NOBODY = {"NAME": "Nobody", "EMAIL": "nobody@example.org"}
+_TARGETS = ("all", "reproduce_tables")
 
 
-@dataclass
-class Workflow:
-    """A working folder and the checkout whose Snakefile runs in it."""
+@dataclass(frozen=True)
+class Project:
+    """A copy of the project, with results or without."""
 
     folder: Path
-    source: Path = ROOT
     config: dict = field(default_factory=dict)
+    """What every call of Snakemake is given as `--config`."""
 
-    def start(self, *arguments, output=subprocess.PIPE, **config):
-        """Call Snakemake in the background; output and errors go to `output` as one text."""
-        merged = {**self.config, **config}
-        command = [
-            sys.executable, "-m", "snakemake", "--snakefile", str(self.source / "Snakefile"),
-            "--directory", str(self.folder), "--cores", "all", *arguments,
-        ]  # fmt: skip
-        if merged:
-            command += ["--config", *(f"{key}={json.dumps(value)}" for key, value in merged.items())]
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        environment = {**os.environ, "PYTHONPATH": str(self.source), "PATH": path}
-        # Not from the checkout of the tests: Python would import its package and not that of `source`.
+    @property
+    def environment(self):
+        """Of every call: this environment's tools, this copy's package, no settings of this machine's user."""
+        nobody = {
+            f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in _NOBODY.items()
+        }
+        settings = self.folder.parent / "settings"
+        return {
+            **os.environ,
+            **nobody,
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "PYTHONPATH": str(self.folder),
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "DVC_GLOBAL_CONFIG_DIR": str(settings / "global"),
+            "DVC_SYSTEM_CONFIG_DIR": str(settings / "system"),
+            "DVC_SITE_CACHE_DIR": str(settings / "site"),
+        }
+
+    def start(self, *command, output=subprocess.PIPE, **environment):
+        """Call something in the background, in a process group of its own; its output and errors are one text."""
         return subprocess.Popen(
-            command, env=environment, cwd=self.folder, text=True, stdout=output, stderr=subprocess.STDOUT
+            list(map(str, command)),
+            cwd=self.folder,
+            env={**self.environment, **environment},
+            text=True,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
 
-    def run(self, *arguments, check=True, **config):
-        """Call Snakemake and wait; `stdout` of what comes back is its whole output as text."""
-        return finish(self.start(*arguments, **config), check)
+    def call(self, *command, check=True, **environment):
+        """Call something and wait; `stdout` of what comes back is output and errors as one text."""
+        process = self.start(*command, **environment)
+        output, _ = process.communicate()
+        if check and process.returncode:
+            raise AssertionError(f"{' '.join(map(str, command))} ended with {process.returncode}\n{output}")
+        return subprocess.CompletedProcess(process.args, process.returncode, output)
+
+    def said(self, *command, **environment):
+        """Output and errors of a command that succeeds."""
+        return self.call(*command, **environment).stdout
+
+    def refusal(self, *command):
+        """What a command says that must fail, and without a traceback."""
+        done = self.call(*command, check=False)
+        assert done.returncode != 0, done.stdout
+        assert "Traceback" not in done.stdout
+        return done.stdout
+
+    def snakemake(self, *arguments, **config):
+        """A call of Snakemake on all cores."""
+        merged = {**self.config, **config}
+        given = ["--config", *(f"{key}={json.dumps(value)}" for key, value in merged.items())]
+        return ["snakemake", "--cores", "all", *arguments, *(given if merged else [])]
+
+    def run(self, *arguments, **config):
+        """Let Snakemake do what it is asked for; its output."""
+        return self.said(*self.snakemake(*arguments, **config))
 
     def planned(self, *targets, **config):
-        """Jobs of a dry run: rule → set of what its wildcards or files name."""
-        text = self.run(*targets, "--dry-run", "--quiet", "host", **config).stdout
-        found = {}
-        for rule, count in re.findall(r"^(\w+) +(\d+)$", text, re.MULTILINE):
-            if rule not in ("total", "all", "reproduce_tables"):
-                found[rule] = int(count)
+        """What Snakemake would do: rule → how many jobs."""
+        text = self.run(*targets, "--dry-run", "--quiet", "host", **config)
+        counts = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", text, re.MULTILINE)}
+        found = {rule: n for rule, n in counts.items() if rule != "total" and not rule.startswith(_TARGETS)}
         assert bool(found) != ("Nothing to be done" in text), text
         return found
 
     def trained(self, **config):
-        """Runs that a dry run would train."""
-        text = self.run("--dry-run", **config).stdout
-        return set(re.findall(r"Train ([a-z0-9-]+), seed", text))
+        """Runs that Snakemake would train."""
+        return set(re.findall(r"Train ([a-z0-9-]+)/seed", self.run("--dry-run", **config)))
+
+    def is_versioned(self):
+        """Whether DVC has nothing to do."""
+        return "Data and pipelines are up to date" in self.said("dvc", "status")
+
+    def commit(self, message="Something"):
+        """Commit every file that git does not ignore; the commit's hash."""
+        self.call("git", "add", "--all")
+        self.call("git", "commit", "--quiet", "--message", message)
+        return self.said("git", "rev-parse", "HEAD").strip()
+
+    def edit(self, path, old="", new="\nMINE = True\n"):
+        """Replace text that must be in a file, or add some."""
+        file = self.folder / path
+        text = file.read_text()
+        assert old in text, f"{path}: no {old!r}"
+        file.write_text(text.replace(old, new) if old else text + new)
+
+    def manifests(self):
+        """Manifest of every artefact that DVC keeps → its text, which has the seconds that the making took."""
+        found = [
+            *self.folder.glob("results/tiny/**/manifest.json"),
+            *self.folder.glob("reports/tiny/**/manifest.json"),
+        ]
+        return {
+            path.relative_to(self.folder).as_posix(): path.read_text(encoding="utf-8")
+            for path in found
+            if not {"stores", "tapes"} & set(path.parts)
+        }
+
+    def remade(self, before):
+        """Folders of what was made, or made again, since `manifests` gave `before`."""
+        after = self.manifests()
+        assert after.keys() >= before.keys(), "something was deleted"
+        return {path.rsplit("/", 1)[0] for path, written in after.items() if before.get(path) != written}
+
+    def model(self, run=RUNS[0], variant="paper"):
+        """Folder of a trained run."""
+        return self.folder / f"results/tiny/{variant}/runs/{run}/seed-0"
+
+    def weights(self, run=RUNS[0], variant="paper"):
+        """Bytes of a trained run's weights."""
+        return (self.model(run, variant) / "model.safetensors").read_bytes()
+
+    def evaluation(self, run=RUNS[0]):
+        """Folder of a run's embeddings, ranks and recalls."""
+        return self.folder / f"results/tiny/paper/evaluations/{run}/seed-0"
+
+    def copy(self, folder):
+        """A copy, times included, as a user could copy the folder."""
+        subprocess.run(["cp", "-a", str(self.folder), str(folder)], check=True)
+        return Project(folder, self.config)
+
+
+
+
+def of(run, seed=0, variant="paper"):
+    """Folders of what one more run makes."""
+    return {f"results/tiny/{variant}/{kind}/{run}/seed-{seed}" for kind in ("runs", "evaluations")}
 
 
 def cpu_seconds_of_children():
@@ -78,15 +183,8 @@ def cpu_seconds_of_children():
     return used.ru_utime + used.ru_stime
 
 
-def finish(process, check=True):
-    """Wait for a call of Snakemake and give its output."""
-    output, _ = process.communicate()
-    if check and process.returncode:
-        raise AssertionError(f"{' '.join(process.args)}\n{output}")
-    return subprocess.CompletedProcess(process.args, process.returncode, output)
-
-
-def copy_of_the_project(folder):
+def copy_of_the_project(folder, config=None):
+    """A project in which nothing was run; of the repository, what one works with."""
     for name in COPIED:
         source, target = ROOT / name, folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -94,4 +192,27 @@ def copy_of_the_project(folder):
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy2(source, target)
-    return folder
+    return Project(folder, config or {})
+
+
+def make_tiny_project(folder):
+    """Make and commit a repository of the project whose preset is `tiny`; nothing is run."""
+    project = copy_of_the_project(folder)
+    preset = yaml.safe_load((folder / "params/presets/mini.yaml").read_text())
+    _merge(preset, {key: value for key, value in TINY.items() if key != "label"})
+    # Runs of one corpus and one encoder: what all runs share is made for these.
+    _merge(preset, {"corpora": {"flickr": None}, "encoders": {"resnet": None}})
+    (folder / "params/presets/tiny.yaml").write_text(yaml.safe_dump(preset, sort_keys=False))
+    project.edit("params/config.yaml", "preset: mini ", "preset: tiny ")
+    project.edit("params/config.yaml", "only: null", f"only: {json.dumps(RUNS)}")
+    project.call("git", "init", "--quiet", "--initial-branch", "main")
+    project.commit("The project")
+    return project
+
+
+def _merge(values, changes):
+    for key, change in changes.items():
+        if isinstance(change, dict) and isinstance(values.get(key), dict):
+            _merge(values[key], change)
+        else:
+            values[key] = change

@@ -54,31 +54,33 @@ def archives(tmp_path):
     return tmp_path / "archives"
 
 
-def test_published_features_train_and_a_released_checkpoint_stands_beside_our_run(tiny, archives):
-    tiny.config.update(
-        label="authors",
-        fidelity="code",
-        archives=str(archives),
-        only=["flickr-vse0-1c", "flickr-vsepp-1c"],
-        datasets={"scenes_flickr": {"precomputed": {"1C": "f30k_precomp"}}},
-    )
-    tiny.run()
-    results = tiny.folder / "results/mini/authors"
-    spec = json.loads((results / "runs/flickr-vsepp-1c/seed-0/config.json").read_text())
+def test_published_features_train_and_a_released_checkpoint_stands_beside_our_run(project, archives):
+    config = {
+        "label": "authors",
+        "fidelity": "code",
+        "archives": str(archives),
+        "only": ["flickr-vsepp-1c"],
+        "corpora": {"flickr": {"dataset": "scenes_flickr"}},
+        "datasets": {"scenes_flickr": {"precomputed": {"1C": "f30k_precomp"}}},
+    }
+    project.run(**config)
+    results = project.folder / "results/tiny/authors"
+    run, released = ("flickr-vsepp-1c/seed-0", "flickr-released-vsepp/seed-0")
+    spec = json.loads((results / "runs" / run / "config.json").read_text())
     assert spec["image_features"] == "precomputed"
     # Nothing but these features was computed with: no store, no encoder, none of the generated captions.
-    inputs = json.loads((results / "runs/flickr-vsepp-1c/seed-0/manifest.json").read_text())["inputs"]
+    inputs = json.loads((results / "runs" / run / "manifest.json").read_text())["inputs"]
     assert set(inputs) == {"corpus", "tokens", "features"}
-    model = json.loads((results / "runs/flickr-released-vsepp/seed-0/manifest.json").read_text())
+    model = json.loads((results / "runs" / released / "manifest.json").read_text())
     assert model["facts"]["Eiters"] == 9
-    with np.load(results / "embeddings/flickr-released-vsepp/seed-0/embeddings.npz") as found:
+    with np.load(results / "evaluations" / released / "embeddings.npz") as found:
         assert found["image_embeddings"].shape == (20, JOINT)
         assert found["caption_embeddings"].shape == (100, JOINT)
-    with (tiny.folder / "reports/mini/authors/tables/table3.csv").open() as stream:
+    report = project.folder / "reports/tiny/authors/vsepp"
+    with (report / "tables/table3.csv").open() as stream:
         rows = {row["row"]: row for row in csv.DictReader(stream)}
-    metrics = json.loads((results / "metrics/flickr-released-vsepp/seed-0/metrics.json").read_text())
+    metrics = json.loads((results / "evaluations" / released / "metrics.json").read_text())
     assert float(rows["3.10"]["released_i2t_r1"]) == metrics["1K"]["i2t"]["r1"]
     assert rows["3.10"]["ours_i2t_r1"] and not rows["3.8"]["released_i2t_r1"]
-    page = (tiny.folder / "reports/mini/authors/index.html").read_text()
-    assert "released" in page
-    assert tiny.planned("reproduce_tables") == {}
+    assert "released" in (report / "index.html").read_text()
+    assert project.planned("reproduce_tables", **config) == {}

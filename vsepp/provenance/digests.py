@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,7 @@ def _imports(name: str) -> tuple[str, ...]:
     """Modules that a module imports, of ours and of its own package."""
     found: list[str] = []
     ours = ("vsepp", name.split(".")[0])
-    for node in ast.walk(_tree(name)):
+    for node in _statements(_tree(name)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -126,12 +126,18 @@ def _tree_digest(name: str) -> str:
 def _tree(name: str) -> ast.Module:
     """Syntax tree of a module without docstrings and the strings that document a field below it."""
     tree = ast.parse(source_file(name).read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            kept = [statement for statement in body if not _is_text(statement)]
-            node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
+    for node in (tree, *_statements(tree)):
+        if body := getattr(node, "body", None):
+            node.body = [statement for statement in body if not _is_text(statement)] or [ast.Pass()]
     return tree
+
+
+def _statements(node: ast.AST) -> Iterator[Any]:
+    """All statements below a node, and what groups them; not their expressions, which hold none and are many."""
+    for field in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for statement in getattr(node, field, ()):
+            yield statement
+            yield from _statements(statement)
 
 
 def _is_text(statement: ast.stmt) -> bool:
