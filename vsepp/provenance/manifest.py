@@ -81,7 +81,7 @@ def recorded(
         "versions": _versions(),
         "machine": {
             "platform": platform.platform(),
-            "processor": _processor(),
+            "processor": processor(),
             "python": platform.python_version(),
             "cores": os.cpu_count(),
         },
@@ -283,7 +283,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _processor() -> str:
+def processor() -> str:
     """Name of this machine's processor."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():
