@@ -29,7 +29,7 @@ from made_listings import (
 )
 from made_photographs import draw_all
 
-from vsepp.spec import CorpusSpec
+from vsepp.spec import Component, CorpusSpec
 
 ANNOTATIONS = "annotations_trainval2014.zip"
 SPLITS = "caption_datasets.zip"
@@ -168,7 +168,7 @@ def corpus_spec(dataset: str, folder: Path, scale: Sizes = FULL) -> CorpusSpec:
         files = {"images": f"{_FLICKR_FOLDERS[dataset]}.zip", "splits": SPLITS}
     return CorpusSpec(
         name="coco2014" if dataset == "coco" else dataset,
-        reader="coco" if dataset == "coco" else "karpathy",
+        reader=Component("coco" if dataset == "coco" else "karpathy"),
         files={role: str(folder / name) for role, name in files.items()},
         captions_per_image=5,
         surplus_captions="drop" if dataset == "coco" else "error",
