@@ -24,6 +24,7 @@ import pkgutil
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -166,7 +167,7 @@ def _documented(node: ast.stmt) -> dict[str, str]:
     """Field → the string below it."""
     found = {}
     body = node.body  # type: ignore[attr-defined]
-    for statement, after in zip(body, body[1:], strict=False):
+    for statement, after in pairwise(body):
         text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and after.value.value
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and text:
             found[statement.target.id] = " ".join(str(text).split())

@@ -140,7 +140,9 @@ def test_models_are_a_table_or_json(capsys, tmp_path, monkeypatch):
     (entry,) = json.loads(printed(capsys, "models", "--json"))
     assert (entry["run"], entry["digest"], entry["uncommitted"]) == ("coco-vsepp-1c", "d" * 12, ["itself"])
     heads, row, _, note = printed(capsys, "models").splitlines()
-    assert " ".join(heads.split()) == "run seed protocol caption R@1 image R@1 rsum best epoch MB digest commit"
+    assert (
+        " ".join(heads.split()) == "run seed protocol caption R@1 image R@1 rsum best epoch MB digest commit"
+    )
     assert row.split() == ["coco-vsepp-1c", "0", "–", "–", "–", "–", "3", "0.2", "d" * 12, "0123456789+"]
     assert note.startswith("+ made with uncommitted changes of code or parameters")
 
