@@ -49,8 +49,8 @@ def any_of(names):
 
 # The wildcard of a rule is the kind of what it makes.
 wildcard_constraints:
-    download=any_of(PLAN.downloads),
     **{kind: any_of(PLAN.of_kind(kind)) for kind in KINDS},
+    download=any_of(PLAN.downloads),
 
 
 def artefact(wildcards):
@@ -95,7 +95,10 @@ def given(wildcards):
         for role, path in made.inputs.items()
     ]
     if made.raw:
-        options += ["--raw", *(quote(f"{role}={path}") for role, path in made.raw.items())]
+        options += [
+            "--raw",
+            *(quote(f"{role}={path}") for role, path in made.raw.items()),
+        ]
     return " ".join(options)
 
 
