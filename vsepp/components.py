@@ -21,6 +21,7 @@ import dataclasses
 import importlib
 import importlib.util
 import pkgutil
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -140,13 +141,11 @@ def describe(kind: str, name: str) -> Description:
     for statement in tree.body:
         if isinstance(statement, ast.ClassDef) and statement.name == "Options":
             node = statement
-        elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            target = statement.targets[0].id
-            if target.isupper() and not target.startswith("_"):
-                try:
-                    constants[target] = ast.literal_eval(statement.value)
-                except ValueError:
-                    continue
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+            if isinstance(target, ast.Name) and target.id.isupper():
+                with suppress(ValueError):
+                    constants[target.id] = ast.literal_eval(statement.value)
     if node is None:
         node = ast.parse("@dataclass(frozen=True)\nclass Options:\n    pass").body[0]
     names: dict[str, Any] = {"dataclass": dataclass, "Literal": Literal, "__name__": module}
@@ -154,7 +153,7 @@ def describe(kind: str, name: str) -> Description:
         # One class, and not the module: that may need what is not installed here.
         exec(compile(ast.Module([node], []), str(source_file(module)), "exec", dont_inherit=True), names)
         made = names["Options"]
-        made()
+        dataclasses.fields(made())
     except (NameError, TypeError, ValueError, SyntaxError) as error:
         raise VseppError(
             f"{source_file(module)}: class Options: {error}; expected a frozen dataclass of numbers, text and Literals, "
@@ -190,7 +189,11 @@ def _defined(module: str) -> set[str]:
 @cache
 def parsed(module: str) -> ast.Module:
     """Syntax tree of a module, found without importing it; not to be changed."""
-    return ast.parse(source_file(module).read_text(encoding="utf-8"))
+    file = source_file(module)
+    try:
+        return ast.parse(file.read_text(encoding="utf-8"), str(file))
+    except SyntaxError as error:
+        raise VseppError(f"{file}, line {error.lineno}: {error.msg}") from error
 
 
 @cache

@@ -137,7 +137,8 @@ def _train(
     device, facts = use_machine(
         given.device, share=given.device_share, threads=given.threads, job=f"train {given.output}"
     )
-    artefacts = Artefacts(**{role: path for role, path in inputs.items() if role != "init_from"})
+    known = Artefacts.__dataclass_fields__
+    artefacts = Artefacts(**{role: path for role, path in inputs.items() if role in known})
     with join(device) as group:
         data = load_training_data(run, artefacts, device, data_on=given.data_on, share=given.device_share)
         trained = train_run(
@@ -192,7 +193,7 @@ def _score(given: argparse.Namespace) -> None:
         return
     given.output.mkdir(parents=True, exist_ok=True)
     spec = {"protocols": given.protocol, "fold_size": given.fold_size}
-    code = step_code("score")
+    code = step_code("score", embeddings.similarity)
     with recorded(
         given.output, "evaluate", spec=spec, inputs={"embeddings": given.embeddings}, code=code
     ) as facts:

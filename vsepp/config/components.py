@@ -72,10 +72,16 @@ def check_component(
         options = _adapter(kind, name).validate_python(values)
     except ValidationError as error:
         for detail in error.errors():
-            option = str(detail["loc"][0]) if detail["loc"] else ""
+            message = _message(detail)
+            # A component that refuses a value itself says `option: got ...`.
+            option = str(detail["loc"][0]) if detail["loc"] else message.partition(":")[0]
             where = given[option].origin if option in given else origin
-            what = f"option {option} of {kind} {name}" if option else f"{kind} {name}"
-            mistakes.add(f"{where}: {key}", f"{what}: got {detail['input']!r}; {_message(detail)}")
+            said = (
+                f"got {detail['input']!r}; {message}"
+                if detail["loc"]
+                else message.removeprefix(f"{option}: ")
+            )
+            mistakes.add(f"{where}: {key}", f"option {option} of {kind} {name}: {said}")
     if len(mistakes.found) > count:
         return None
     default = described.options()

@@ -142,4 +142,8 @@ def published_rows(path: Path, mistakes: Mistakes) -> dict[str, str]:
         )
         return {}
     with path.open(encoding="utf-8", newline="") as stream:
-        return {row["row"]: row["kind"] for row in csv.DictReader(stream)}
+        table = csv.DictReader(stream)
+        if missing := {"row", "kind"} - set(table.fieldnames or ()):
+            mistakes.add(str(path), f"has no column {', '.join(sorted(missing))} in its heading")
+            return {}
+        return {row["row"]: row["kind"] for row in table}

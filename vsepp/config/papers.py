@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vsepp.config.files import Mistakes, published_rows, read_yaml, validate
 from vsepp.config.schema import (
-    FidelityFile,
+    PaperFidelity,
     PaperFidelityFile,
     ReleasedFile,
     ReleasedKeys,
@@ -26,7 +26,7 @@ class Paper:
     folder: Path
     entries: dict[str, RunKeys]
     """Of its `runs.yaml`, abstract ones too."""
-    fidelity: dict[str, FidelityFile]
+    fidelity: dict[str, PaperFidelity]
     """Fidelity → what the paper's own components and entries follow; empty without a `fidelity.yaml`."""
     tables: TablesFile | None = None
     """As `rows` and `released`, of a paper that is reproduced."""
@@ -68,7 +68,8 @@ def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict
     mistakes
         Takes missing folders and files, and entries that two papers have.
     """
-    there = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    there = sorted(path.parent.name for path in folder.glob("[!._]*/runs.yaml"))
+    there = sorted({*there, *(name for name in reproduced if (folder / name).is_dir())})
     for name in reproduced:
         if name not in there:
             mistakes.add(
@@ -78,11 +79,11 @@ def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict
     papers = {name: _read(folder / name, name in reproduced, mistakes) for name in there}
     first: dict[str, Paper] = {}
     for paper in papers.values():
-        for entry in paper.entries:
+        for entry in (*paper.entries, *paper.released):
             if other := first.get(entry):
                 mistakes.add(
                     f"{paper.runs_file}: {entry}",
-                    f"stands in {other.runs_file} too; ids are shared by all papers",
+                    f"stands in {other.runs_file} too, or beside it; ids are shared by all papers",
                 )
             first[entry] = paper
     return papers

@@ -189,7 +189,7 @@ class _Planner:
         name = _key(self.scenes)
         return self._add(
             "scenes", name, Path("resources") / f"scenes-{name}", "corpus", "scenes", self.scenes,
-            files=tuple(self.scenes.images), seed=self.scenes.seed, versioned=False,
+            seed=self.scenes.seed, versioned=False,
         )  # fmt: skip
 
     def _corpus(self, role: str, published: str | None) -> Artefact:
@@ -198,8 +198,9 @@ class _Planner:
         entry = self.parameters.datasets[name]
         inputs = {}
         if entry.generator:
-            inputs["scenes"] = self._scenes().folder / entry.generator
-            raw = {part: inputs["scenes"] / file for part, file in entry.files.items()}
+            inputs["scenes"] = self._scenes().folder
+            layout = inputs["scenes"] / entry.generator
+            raw = {part: layout / file for part, file in entry.files.items()}
             expected = self.scenes.images[entry.generator]  # type: ignore[union-attr]
         else:
             raw = {part: self._file(file) for part, file in entry.files.items()}

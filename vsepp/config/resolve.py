@@ -7,7 +7,7 @@ is applied before the entry of the run itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from itertools import chain
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from vsepp.components import known as known_components
 from vsepp.config.checks import (
     check_corpora,
     check_released,
@@ -96,6 +97,8 @@ class _File:
     label: str
     runs: Mapping[str, RunKeys]
     components: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    paper: str | None = None
+    """The one whose runs it is about; `None` is about all."""
 
 
 _Layers = list[list[_File]]
@@ -142,7 +145,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
             [_File(str(paper.runs_file), paper.entries) for paper in papers.values()],
             [_File(str(folder / "fidelity" / f"{fidelity}.yaml"), *_of(fidelities[fidelity]))],
             [
-                _File(str(paper.folder / "fidelity.yaml"), *_of(paper.fidelity[fidelity]))
+                _File(str(paper.folder / "fidelity.yaml"), *_of(paper.fidelity[fidelity]), paper.name)
                 for paper in papers.values()
                 if paper.fidelity
             ],
@@ -274,7 +277,7 @@ def _of(keys: FidelityFile | PresetFile) -> tuple[Mapping[str, RunKeys], Mapping
 
 
 def _given(keys: BaseModel) -> dict[str, Any]:
-    return {name: getattr(keys, name) for name in keys.model_fields_set}
+    return {name: getattr(keys, name) for name in type(keys).model_fields if name in keys.model_fields_set}
 
 
 def _lineage(run: str, entries: Mapping[str, RunKeys], seen: tuple[str, ...] = ()) -> list[str]:
@@ -296,11 +299,25 @@ def _resolve_runs(
 ) -> dict[str, dict[str, Value]]:
     entries = {name: keys for paper in papers.values() for name, keys in paper.entries.items()}
     for file in chain(*layers):
+        known = papers[file.paper].entries if file.paper else entries
         for name in file.runs:
-            if name not in entries:
-                mistakes.add(f"{file.label}: runs.{name}", "no such entry in any paper's runs.yaml")
+            if name not in known:
+                of = f"{papers[file.paper].runs_file}" if file.paper else "any paper's runs.yaml"
+                mistakes.add(f"{file.label}: runs.{name}", f"no such entry in {of}")
+        for key, options in file.components.items():
+            for name in options:
+                if name not in (there := known_components(COMPONENTS[key])):
+                    mistakes.add(
+                        f"{file.label}: components.{key}.{name}",
+                        f"no {COMPONENTS[key]} is named {name!r}; there are {', '.join(there)}",
+                    )
     resolved = {}
     for paper in reproduced.values():
+        # What a paper says of components is about its own runs.
+        own = [
+            [file if file.paper in (None, paper.name) else replace(file, components={}) for file in layer]
+            for layer in layers
+        ]
         for run, entry in paper.entries.items():
             if entry.abstract:
                 continue
@@ -310,7 +327,7 @@ def _resolve_runs(
             except VseppError as error:
                 mistakes.add(place, str(error))
                 continue
-            resolved[run] = _resolve_run(run, lineage, layers, place, mistakes)
+            resolved[run] = _resolve_run(run, lineage, own, place, mistakes)
     return resolved
 
 

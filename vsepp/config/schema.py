@@ -356,18 +356,25 @@ class PresetFile(_Model):
 
 
 class FidelityFile(_Model):
-    """A file of `params/fidelity/`, or one side of a paper's own `fidelity.yaml`."""
+    """A file of `params/fidelity/`."""
 
     runs: dict[str, RunKeys] = {}
     corpora: dict[Role, CorpusKeys] = {}
     components: Defaults = {}
 
 
-class PaperFidelityFile(_Model):
-    """A paper's `fidelity.yaml`: what its own components and entries follow."""
+class PaperFidelity(_Model):
+    """One side of a paper's `fidelity.yaml`."""
 
-    paper: FidelityFile
-    code: FidelityFile
+    runs: dict[str, RunKeys] = Field(default={}, description="entries of this paper's runs.yaml")
+    components: Defaults = {}
+
+
+class PaperFidelityFile(_Model):
+    """A paper's `fidelity.yaml`: what its own entries, and components in its own runs, follow."""
+
+    paper: PaperFidelity
+    code: PaperFidelity
 
 
 class Settings(_Model):

@@ -45,6 +45,8 @@ def step_code(step: str, spec: Any = None) -> str:
 
 
 def _components(step: str, spec: Any) -> list[str]:
+    if step == "score":
+        return [module_name("similarity", spec.name)]
     if step == "corpus":
         return [module_name("reader", spec.reader.name)]
     if step in ("pretrain", "features", "tape"):

@@ -17,11 +17,16 @@ _NOT_CONTENT = ("manifest.json", ".snakemake_timestamp")
 
 # Declarations and plumbing: no number depends on them, so a change in them must not retrain anything.
 _NOT_COMPUTATION = tuple(
-    f"vsepp.{name}"
+    f"vsepp.{name}."
     for name in (
         "spec",
         "errors",
-        "runtime",
+        "runtime.devices",
+        "runtime.files",
+        "runtime.machine",
+        "runtime.memory",
+        "runtime.progress",
+        "runtime.workers",
         "components",
         "provenance",
         "cli",
@@ -81,7 +86,7 @@ def _closure(modules: Iterable[str]) -> set[str]:
     queue = list(modules)
     while queue:
         name = queue.pop()
-        if name in found or name.startswith(_NOT_COMPUTATION):
+        if name in found or f"{name}.".startswith(_NOT_COMPUTATION):
             continue
         found.add(name)
         queue.extend(_imports(name))

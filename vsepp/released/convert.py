@@ -33,8 +33,6 @@ TOKENIZER = (
 )
 _MEASURES = {"dot": "cosine", "order": "order"}
 _MAX_VIOLATION = {"max_of_hinges": True, "sum_of_hinges": False}
-_ROLES = {"coco": "coco", "10crop": "coco", "f30k": "flickr", "f8k": "flickr"}
-"""How a `data_name` starts → the role of its corpus."""
 
 
 @dataclass(frozen=True)
@@ -206,9 +204,6 @@ def _expected_flags(content: Checkpoint, run: RunSpec) -> Iterator[tuple[str, An
 
 def _data_disagreements(name: str, run: RunSpec) -> list[str]:
     found = []
-    role = next((role for start, role in _ROLES.items() if name.startswith(start)), run.dataset)
-    if role != run.dataset:
-        found.append(f"data_name is {name!r}, the run's data set {run.dataset!r}")
     fixed = run.trainset != "RC"
     if name and (name.endswith("_precomp") != fixed or (name.startswith("10crop") and run.trainset != "10C")):
         found.append(f"data_name is {name!r}, the run's training set {run.trainset!r}")

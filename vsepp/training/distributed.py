@@ -167,7 +167,9 @@ def join(device: torch.device) -> Iterator[ProcessGroup]:
         return
     if device.type == "cuda":
         if not dist.is_nccl_available():
-            raise VseppError("torchrun: this torch has no NCCL to exchange between GPUs; use --device cpu")
+            raise VseppError(
+                "torchrun: this torch has no NCCL to exchange between GPUs; ask for the device cpu"
+            )
         torch.cuda.set_device(device)
     # Numbers and checkpoints are exchanged from the CPU's memory, so gloo is always there.
     dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)

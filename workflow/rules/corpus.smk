@@ -23,9 +23,7 @@ rule download:
 
 rule scenes:
     output:
-        coco=directory("resources/scenes-{scenes}/coco"),
-        flickr=directory("resources/scenes-{scenes}/flickr"),
-        manifest="resources/scenes-{scenes}/manifest.json",
+        folder=directory("resources/scenes-{scenes}"),
     log:
         f"{LOGS}/scenes/{{scenes}}.log",
     benchmark:

@@ -310,7 +310,7 @@ BAD = [
     ({"loss": "triplet"}, ["runs.odd.loss", "no loss is named 'triplet'", "max_of_hinges, sum_of_hinges"]),
     ({"loss": {"name": "max_of_hinges", "temperature": 1}}, ["runs.odd.loss", "unknown option 'temperature' of loss max_of_hinges", "margin"]),
     ({"loss": {"name": "max_of_hinges", "margin": "wide"}}, ["runs.yaml", "runs.odd.loss", "option margin of loss max_of_hinges: got 'wide'", "number"]),
-    ({"loss": {"name": "sum_of_hinges", "margin": 0}}, ["runs.odd.loss", "loss sum_of_hinges", "margin: got 0.0; expected a number above 0"]),
+    ({"loss": {"name": "sum_of_hinges", "margin": 0}}, ["runs.odd.loss", "option margin of loss sum_of_hinges: got 0.0; expected a number above 0"]),
     ({"similarity": {"name": "order", "shape": "round"}}, ["runs.odd.similarity", "unknown option 'shape' of similarity order; it takes form"]),
     ({"dataset": "third"}, ["params/papers/vsepp/runs.yaml", "params/presets/mini.yaml", "corpora.third", "of odd"]),
     ({"encoder": "third"}, ["params/papers/vsepp/runs.yaml", "params/presets/mini.yaml", "encoders.third"]),
