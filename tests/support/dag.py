@@ -170,8 +170,6 @@ class Project:
         return Project(folder, self.config)
 
 
-
-
 def of(run, seed=0, variant="paper"):
     """Folders of what one more run makes."""
     return {f"results/tiny/{variant}/{kind}/{run}/seed-{seed}" for kind in ("runs", "evaluations")}
