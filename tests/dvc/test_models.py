@@ -5,91 +5,84 @@ import json
 
 import numpy as np
 import pytest
-from repository import Repository
+from dag import RUNS, Project
+
+from vsepp.provenance.manifest import dirty_parts, read_manifest
 
 pytestmark = pytest.mark.dvc
+VSE0, VSEPP, *_ = RUNS
+REPORT = "reports/tiny/paper/vsepp"
 
-RUN = "results/tiny/paper/runs/coco-vsepp-1c/seed-0"
 
-
-def models(repository):
-    found = json.loads(repository.call("vsepp", "models", "--json").stdout)
+def models(project):
+    found = json.loads(project.said("vsepp", "models", "--json"))
     return {entry["run"]: entry for entry in found}
 
 
-def test_models_are_listed_with_their_own_scores_and_digests(tiny_repository):
-    found = models(tiny_repository)
-    assert set(found) == {"coco-vse0-1c", "coco-vsepp-1c", "coco-vsepp-rc"}
+def test_models_are_listed_with_their_own_scores_and_digests(reproduced):
+    found = models(reproduced)
+    assert set(found) == set(RUNS)
     for run, entry in found.items():
-        folder = tiny_repository.run_folder(run)
-        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest = json.loads((reproduced.model(run) / "manifest.json").read_text())
         assert entry["digest"] == manifest["outputs"]["model.safetensors"][:12]
         assert entry["commit"] == manifest["git"]["commit"][:10], "of committed code, so without a plus"
-        metrics = folder.parents[2] / "metrics" / run / "seed-0" / "metrics.json"
-        assert entry["rsum"] == json.loads(metrics.read_text())[entry["protocol"]]["rsum"]
-    text = tiny_repository.call("vsepp", "models").stdout
+        metrics = json.loads((reproduced.evaluation(run) / "metrics.json").read_text())
+        assert entry["rsum"] == metrics[entry["protocol"]]["rsum"]
+    text = reproduced.said("vsepp", "models")
     assert [line.split()[0] for line in text.splitlines()[1:]] == list(found)
     assert "uncommitted" not in text
 
 
-def test_what_uncommitted_code_made_is_marked_in_the_list_and_in_the_report(repository):
-    before = models(repository)
-    repository.edit("vsepp/losses/sum_of_hinges.py", "captions.sum() + images.sum()", "captions.sum()")
-    repository.call("snakemake", "--cores", "all", "--", "all_models")
-    found = models(repository)
-    assert found["coco-vse0-1c"]["digest"] != before["coco-vse0-1c"]["digest"]
-    assert found["coco-vse0-1c"]["rsum"] is None, "the recalls that are there are the former model's"
-    repository.call("snakemake", "--cores", "all", "--", "all_results")
-    found = models(repository)
-    assert {run for run, entry in found.items() if entry["commit"].endswith("+")} == {"coco-vse0-1c"}
-    assert found["coco-vsepp-rc"] == before["coco-vsepp-rc"]
-    assert (
-        "+ made with uncommitted changes of code or parameters" in repository.call("vsepp", "models").stdout
-    )
-    report = repository.folder / "reports/tiny/paper"
-    with (report / "tables/table2.csv").open() as stream:
+def test_what_uncommitted_code_made_is_marked_and_so_is_all_that_is_made_from_it(project):
+    before = models(project)
+    project.edit("vsepp/losses/sum_of_hinges.py", "captions.sum() + images.sum()", "captions.sum()")
+    project.run("all_models")
+    found = models(project)
+    assert found[VSE0]["digest"] != before[VSE0]["digest"]
+    assert found[VSE0]["rsum"] is None, "the recalls that are there are the former model's"
+    project.run("all_results")
+    found = models(project)
+    assert {run for run, entry in found.items() if entry["commit"].endswith("+")} == {VSE0}
+    assert found[VSEPP] == before[VSEPP]
+    assert "+ made with uncommitted changes of code or parameters" in project.said("vsepp", "models")
+    with (project.folder / REPORT / "tables/table2.csv").open() as stream:
         rows = {row["row"]: row["ours_uncommitted"].split() for row in csv.DictReader(stream)}
     assert {row for row, steps in rows.items() if steps} == {"2.1"}
-    assert rows["2.1"] == ["train", "encode", "evaluate"]
-    page = (report / "index.html").read_text()
+    assert rows["2.1"] == ["train", "evaluate"]
+    page = (project.folder / REPORT / "index.html").read_text()
     assert page.count("<sup>†</sup></td>") == 1
-    assert (
-        "+ uncommitted changes"
-        in page[page.index("<dt>Trained by</dt>") : page.index("<dt>Evaluated by</dt>")]
-    )
-    repository.call("vsepp", "verify")
+    trained_by = page[page.index("<dt>Trained by</dt>") : page.index("<dt>Evaluated by</dt>")]
+    assert "+ uncommitted changes" in trained_by
+    project.call("vsepp", "verify")
+
+    project.edit("reports/templates/index.html.j2", new="\n")
+    project.commit("What I had, and another page")
+    project.run("all_results")
+    report = dirty_parts(read_manifest(project.folder / REPORT))
+    assert "itself" not in report, "the page is of a commit"
+    assert any(VSE0 in part for part in report), "the model is not"
 
 
-@pytest.fixture(params=["get", "import"])
-def elsewhere(request, tiny_repository, tmp_path):
-    """A folder of someone else's with one model and the data that it was tested on, each fetched by itself."""
-    folder = tmp_path / "elsewhere"
-    folder.mkdir()
-    mine = Repository(folder)
-    if request.param == "import":
+@pytest.mark.parametrize("how", ["get", "import"])
+def test_a_model_fetched_alone_gives_the_embeddings_and_recalls_of_its_repository(reproduced, tmp_path, how):
+    """In a folder of someone else's, with the data that it was tested on, each fetched by itself."""
+    (tmp_path / "elsewhere").mkdir()
+    mine = Project(tmp_path / "elsewhere")
+    if how == "import":
         mine.call("git", "init", "--quiet")
         mine.call("dvc", "init", "--quiet")
-    whole = tiny_repository.folder
+    whole = reproduced.folder
     (corpus,) = (whole / "results/tiny/corpora").glob("coco-*")
     (features,) = (whole / "results/tiny/features").glob("coco-*-vgg-*-1C")
-    for name, path in {"model": whole / RUN, "corpus": corpus, "features": features}.items():
-        mine.call("dvc", request.param, whole, path.relative_to(whole).as_posix(), "--out", name)
-    return mine
-
-
-def test_a_model_fetched_alone_gives_the_embeddings_and_recalls_of_its_repository(tiny_repository, elsewhere):
-    code = {"PYTHONPATH": str(tiny_repository.folder)}
-    read = ["--run", "model", "--corpus", "corpus", "--features", "features"]
-    elsewhere.call("vsepp", "encode", *read, "--output", "out", **code)
-    theirs = tiny_repository.folder / RUN.replace("/runs/", "/embeddings/")
-    with (
-        np.load(theirs / "embeddings.npz") as expected,
-        np.load(elsewhere.folder / "out/embeddings.npz") as found,
-    ):
+    parts = {"model": reproduced.model(VSEPP), "corpus": corpus, "features": features}
+    for name, path in parts.items():
+        mine.call("dvc", how, whole, path.relative_to(whole).as_posix(), "--out", name)
+    read = [part for option in ("corpus", "features") for part in (f"--{option}", option)]
+    protocol = ["--protocol", "1K", "--fold-size", "10", "--output", "out"]
+    mine.call("vsepp", "evaluate", "--run", "model", *read, *protocol, PYTHONPATH=str(whole))
+    theirs, ours = reproduced.evaluation(VSEPP), mine.folder / "out"
+    with np.load(theirs / "embeddings.npz") as expected, np.load(ours / "embeddings.npz") as found:
         assert expected.files == found.files
         assert all(np.array_equal(expected[name], found[name]) for name in expected.files)
-    score = ["--run", "model", "--protocol", "1K", "--fold-size", "10", "--output", "metrics"]
-    elsewhere.call("vsepp", "evaluate", "out/embeddings.npz", *score, **code)
-    expected = (tiny_repository.folder / RUN.replace("/runs/", "/metrics/") / "metrics.json").read_text()
-    found = json.loads((elsewhere.folder / "metrics/metrics.json").read_text())
-    assert found["1K"] == json.loads(expected)["1K"]
+    expected, found = (json.loads((folder / "metrics.json").read_text()) for folder in (theirs, ours))
+    assert found["1K"] == expected["1K"]

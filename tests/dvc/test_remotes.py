@@ -1,5 +1,7 @@
 """Results travel: pushed to a remote of each kind, and had again in a clone that computes nothing."""
 
+import os
+import random
 import shutil
 import threading
 from contextlib import contextmanager
@@ -8,7 +10,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 
 import pytest
-from repository import Repository
+from dag import Project
 from s3_server import serve_s3
 from ssh_server import SSHD, serve_ssh
 
@@ -33,73 +35,80 @@ def s3(tmp_path):
         yield server
 
 
-def tables(repository):
+def tables(project):
     """Name of every table, in each of its formats → its bytes."""
-    folder = repository.folder
+    folder = project.folder
     found = {path.relative_to(folder): path.read_bytes() for path in folder.glob("reports/**/tables/*")}
     assert found
     return found
 
 
-def is_done(repository):
-    """Whether Snakemake, called without a target, has nothing to do; it does not miss the stores that nobody pushed."""
-    return "Nothing to be done" in repository.dry_run("all")
-
-
-def clone_of(repository, folder):
-    """Clone into a folder where no cache, no setting and no result of the first one is within reach."""
-    folder.parent.mkdir()
-    repository.call("git", "clone", "--quiet", repository.folder, folder)
-    clone = Repository(folder)
-    assert not (folder / "results").exists() and not (folder / ".dvc/cache").exists()
-    return clone
-
-
-def travels(repository, folder, local=()):
-    """Push, clone, delete the original, sync; `local` are settings that a user would not commit."""
-    before = tables(repository)
+def pushed(project, url, shared=(), local=()):
+    """Push to a remote; `shared` are settings that a user would commit, `local` those that stay with them."""
+    project.call("dvc", "remote", "add", "--default", "store", url)
+    for setting in shared:
+        project.call("dvc", "remote", "modify", "store", *setting)
     for setting in local:
-        repository.call("dvc", "remote", "modify", "--local", "store", *setting)
-    repository.commit("Where results are kept")
-    repository.call("dvc", "push")
-    clone = clone_of(repository, folder)
-    shutil.rmtree(repository.folder)
+        project.call("dvc", "remote", "modify", "--local", "store", *setting)
+    project.commit("Where results are kept")
+    project.call("dvc", "push")
+    return project
+
+
+def clone_of(project):
+    """A clone in a folder where no cache, no setting and no result of the first one is within reach."""
+    folder = project.folder.parent / "elsewhere/vsepp"
+    folder.parent.mkdir()
+    project.call("git", "clone", "--quiet", project.folder, folder)
+    assert not (folder / "results").exists() and not (folder / ".dvc/cache").exists()
+    return Project(folder)
+
+
+def travels(project, *sync, local=()):
+    """Clone, delete the original, sync: the clone, which has all results."""
+    before, clone = tables(project), clone_of(project)
+    shutil.rmtree(project.folder)
     for setting in local:
         clone.call("dvc", "remote", "modify", "--local", "store", *setting)
-    assert not is_done(clone)
-    output = clone.call("vsepp", "sync").stdout
-    assert "artefacts fetched and verified" in output
-    assert is_done(clone)
-    assert "up to date" in clone.call("dvc", "status").stdout
+    assert "artefacts fetched and verified" in clone.said("vsepp", "sync", *sync)
     assert tables(clone) == before
+    assert clone.is_versioned()
     return clone
 
 
-def test_a_folder(repository, tmp_path):
+def test_a_folder_and_what_sync_makes_of_times_and_of_what_is_missing(project, tmp_path):
     """Such as a mounted drive that colleagues share."""
-    repository.call("dvc", "remote", "add", "--default", "store", tmp_path / "shared")
-    clone = travels(repository, tmp_path / "elsewhere/vsepp")
-    before = clone.manifests()
-    assert "artefacts fetched and verified" in clone.call("vsepp", "sync").stdout
-    assert is_done(clone)
-    assert clone.manifests().keys() == before.keys()
-    assert "didn't change, skipping" in clone.repro()
-    assert is_done(clone)
+    clone = travels(pushed(project, tmp_path / "shared"))
+    assert clone.planned() == {}, "it does not miss the stores that nobody pushed"
+    manifest = (clone.model() / "manifest.json").read_bytes()
+
+    shutil.rmtree(clone.model())
+    files = sorted(path for path in clone.folder.glob("results/**/*") if path.is_file())
+    moments = list(range(len(files)))
+    random.Random(0).shuffle(moments)
+    for file, moment in zip(files, moments, strict=True):
+        os.utime(file, (1.7e9 + moment, 1.7e9 + moment))
+    assert clone.planned(), "times of a checkout mean nothing"
+    clone.call("vsepp", "sync")
+    assert (clone.model() / "manifest.json").read_bytes() == manifest
+    assert clone.planned() == {}
+    assert "didn't change, skipping" in clone.said("dvc", "repro")
+
+    # Snakemake asks for no store, so a change of what makes them must not pass.
+    clone.edit("vsepp/data/store.py")
+    assert "made from a store of other code" in clone.refusal("vsepp", "verify", "--phase", "features")
 
 
-def test_s3(repository, tmp_path, s3):
+def test_s3(project, s3):
     """With a server of one's own, as MinIO or Ceph are."""
-    repository.call("dvc", "remote", "add", "--default", "store", f"s3://{s3.bucket}/vsepp")
-    repository.call("dvc", "remote", "modify", "store", "endpointurl", s3.url)
     keys = [("access_key_id", s3.key), ("secret_access_key", s3.secret)]
-    travels(repository, tmp_path / "elsewhere/vsepp", keys)
+    travels(pushed(project, f"s3://{s3.bucket}/vsepp", [("endpointurl", s3.url)], keys), local=keys)
 
 
-def test_ssh(repository, tmp_path, ssh):
+def test_ssh(project, tmp_path, ssh):
     """With a key and no password."""
-    url = f"ssh://{ssh.user}@127.0.0.1:{ssh.port}{tmp_path}/server"
-    repository.call("dvc", "remote", "add", "--default", "store", url)
-    travels(repository, tmp_path / "elsewhere/vsepp", [("keyfile", ssh.key)])
+    url, key = f"ssh://{ssh.user}@127.0.0.1:{ssh.port}{tmp_path}/server", [("keyfile", ssh.key)]
+    travels(pushed(project, url, local=key), local=key)
     assert any((tmp_path / "server").iterdir())
 
 
@@ -113,30 +122,24 @@ def web_server(folder):
         server.shutdown()
 
 
-def test_http_to_read_from(repository, tmp_path):
+def test_http_to_read_from(project, tmp_path):
     """A folder that one writes to and others read through a web server."""
-    repository.call("dvc", "remote", "add", "--default", "store", tmp_path / "shared")
-    repository.call("dvc", "push")
-    clone = clone_of(repository, tmp_path / "elsewhere/vsepp")
     with web_server(tmp_path / "shared") as url:
-        clone.call("dvc", "remote", "add", "public", url)
-        clone.call("vsepp", "sync", "--remote", "public")
-    assert is_done(clone)
-    assert tables(clone) == tables(repository)
+        project.call("dvc", "remote", "add", "public", url)
+        travels(pushed(project, tmp_path / "shared"), "--remote", "public")
 
 
-def times(repository):
+def times(project):
     """Manifest → when it was last written or touched."""
-    return {path: (repository.folder / path).stat().st_mtime_ns for path in repository.manifests()}
+    return {path: (project.folder / path).stat().st_mtime_ns for path in project.manifests()}
 
 
-def test_nothing_is_declared_done_that_does_not_verify(repository):
+def test_nothing_is_declared_done_that_does_not_verify(project):
     """Results that a commit holds although its parameters would make others."""
-    before = times(repository)
-    repository.edit("params/presets/tiny.yaml", "vocabulary_threshold: 2", "vocabulary_threshold: 3")
-    done = repository.call("vsepp", "sync", check=False)
-    assert done.returncode == 1
-    assert "nothing was declared done" in done.stdout
-    assert "results/tiny/tokens/" in done.stdout
-    assert times(repository) == before
-    assert not is_done(repository)
+    before = times(project)
+    project.edit("params/presets/tiny.yaml", "vocabulary_threshold: 2", "vocabulary_threshold: 3")
+    said = project.refusal("vsepp", "sync")
+    assert "nothing was declared done" in said
+    assert "results/tiny/tokens/" in said
+    assert times(project) == before
+    assert project.planned()

@@ -3,13 +3,15 @@
 import json
 import os
 import re
+import shutil
 import signal
+import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
-from dag import ROOT
-from repository import RUNS, Repository
+from dag import ROOT, RUNS, Project, of
 
 pytestmark = pytest.mark.dvc
 DOCUMENT = ROOT / "docs" / "versions.md"
@@ -32,7 +34,7 @@ SCENARIOS = scenarios(DOCUMENT.read_text(encoding="utf-8"))
 class User:
     """Somebody who follows the page in a project of their own."""
 
-    repository: Repository
+    project: Project
     before: dict = field(default_factory=dict)
     """Manifest → when it was written, before the present scenario."""
     said: list = field(default_factory=list)
@@ -41,25 +43,20 @@ class User:
 
     def follow(self, heading):
         """Do what the page says below a heading."""
-        self.before, self.said = self.repository.manifests(), []
+        self.before, self.said = self.project.manifests(), []
         for block in SCENARIOS[heading]:
             self.said.append(self.call("bash", "-euo", "pipefail", "-c", block))
 
     def call(self, *command):
         """Output of a command in this user's environment: the package is that of the folder they are in."""
-        folder = self.repository.folder
+        folder = self.project.folder
         store = str(folder.parent / "store")
         variables = {"PROJECT": str(folder), "STORE": store, "PRESET": "tiny", "PYTHONPATH": "."}
-        return self.repository.call(*command, **variables).stdout
+        return self.project.said(*command, **variables)
 
     def remade(self):
-        """Artefacts that the scenario made or made again: parts of their paths that name them."""
-        after = self.repository.manifests()
-        return {
-            path.removeprefix("results/tiny/").removesuffix("/manifest.json")
-            for path in after
-            if after[path] != self.before.get(path)
-        }
+        """Folders of what the scenario made or made again."""
+        return self.project.remade(self.before)
 
     def models(self):
         """What `vsepp models` lists."""
@@ -67,15 +64,22 @@ class User:
 
     def is_settled(self):
         """Whether nothing is left to do for git and DVC."""
-        return self.call("git", "status", "--porcelain") == "" and "up to date" in self.call("dvc", "status")
+        return self.call("git", "status", "--porcelain") == "" and self.project.is_versioned()
+
+    def commit_results(self):
+        """What the page does elsewhere with a new version, in one line."""
+        self.call("git", "commit", "--quiet", "--message", "Results", "dvc.lock")
 
 
 @pytest.fixture(scope="module")
-def user(tiny_repository, tmp_path_factory):
-    """A project whose results `dvc repro` has made and no commit holds."""
-    repository = tiny_repository.copy(tmp_path_factory.mktemp("user") / "vsepp")
-    repository.call("git", "reset", "--quiet", "HEAD~1")
-    return User(repository)
+def user(reproduced, tmp_path_factory):
+    """A project whose results Snakemake has made, and DVC knows nothing of."""
+    project = reproduced.copy(tmp_path_factory.mktemp("user") / "vsepp")
+    project.call("git", "reset", "--quiet", "HEAD~1")
+    (project.folder / "dvc.lock").unlink()
+    for name in ("cache", "tmp"):
+        shutil.rmtree(project.folder / ".dvc" / name)
+    return User(project)
 
 
 @pytest.mark.parametrize("heading", SCENARIOS)
@@ -101,74 +105,68 @@ def test_a_scenario_is_found_by_its_mark():
     assert scenarios(text) == {"A": ["one\n"], "C": ["two\nthree\n"]}
 
 
-def of(run, seed=0, variant="paper"):
-    """The three artefacts of a run."""
-    return {f"{variant}/{kind}/{run}/seed-{seed}" for kind in ("runs", "embeddings", "metrics")}
-
-
-PAGE = "reports/tiny/paper"
+VSE0, VSEPP, *_ = RUNS
+PAGE = "reports/tiny/paper/vsepp"
+ENTRIES = "params/papers/vsepp/runs.yaml"
 
 
 def versioned(user):
-    assert not user.remade()
-    assert (user.repository.folder.parent / "store").is_dir()
+    assert not user.remade(), "what Snakemake made is not made again"
+    assert (user.project.folder.parent / "store").is_dir()
     assert "everything is up to date" in user.call("dvc", "push").lower()
     assert user.is_settled()
 
 
 def one_run_changed(user):
     assert re.search(r"^train +1$", user.said[0], re.MULTILINE), user.said[0]
-    assert user.remade() == {*of("coco-vse0-1c"), PAGE}
+    assert user.remade() == {*of(VSE0), PAGE}
     assert not any(model["commit"].endswith("+") for model in user.models())  # made by committed code
     assert user.is_settled()
+    assert user.project.planned() == {}, "what DVC made is done for Snakemake"
 
 
 def compared(user):
     shown, differing = user.said[0].split("Change", 1)
     for run in RUNS:
         assert f"metrics/{run}.json" in shown
-        assert (f"metrics/{run}.json" in differing) == (run == "coco-vse0-1c")
-    assert (user.repository.folder / "dvc_plots/index.html").is_file()
+        assert (f"metrics/{run}.json" in differing) == (run == VSE0)
+    assert (user.project.folder / "dvc_plots/index.html").is_file()
     assert user.call("git", "status", "--porcelain") == ""
 
 
 def fetched(user):
-    clone = Repository(user.repository.folder.parent / "clone")
-    assert "coco-vsepp-1c" in user.said[0]
-    assert clone.is_done()
-    clone.edit(
-        "params/runs.yaml", "coco-vsepp-1c: {base: vsepp,", "coco-vsepp-1c: {base: vsepp, margin: 0.3,"
-    )
-    assert clone.dry_run().count("Train ") == 1
+    clone = Project(user.project.folder.parent / "clone")
+    assert VSEPP in user.said[0]
+    assert clone.planned() == {}
+    clone.edit(ENTRIES, f"{VSEPP}: {{base: vsepp,", f"{VSEPP}: {{base: vsepp, loss: {{margin: 0.3}},")
+    assert clone.trained() == {VSEPP}
+    alone = user.project.folder.parent / "vsepp-1c"
     for name in ("model.safetensors", "manifest.json"):
-        theirs, ours = (
-            repository.run_folder("coco-vsepp-1c") / name for repository in (clone, user.repository)
-        )
-        alone = user.repository.folder.parent / "vsepp-1c" / name
-        assert theirs.read_bytes() == ours.read_bytes() == alone.read_bytes()
+        theirs, ours = (project.model(VSEPP) / name for project in (clone, user.project))
+        assert theirs.read_bytes() == ours.read_bytes() == (alone / name).read_bytes()
     parts = {"model.safetensors", "config.json", "vocabulary.json", "history.csv", "manifest.json"}
-    assert {path.name for path in alone.parent.iterdir()} >= parts
+    assert {path.name for path in alone.iterdir()} >= parts
 
 
 def check_out_alone(user):
     """What the page says of a checkout before results follow."""
     user.call("git", "checkout", "--quiet", "first")
-    refused = user.repository.call("vsepp", "verify", check=False)
-    assert refused.returncode and "coco-vse0-1c/seed-0: " in refused.stdout
+    assert f"{VSE0}/seed-0: " in user.project.refusal("vsepp", "verify")
     assert "modified" in user.call("dvc", "status")
-    assert user.repository.dry_run().count("Train ") == 1
+    assert user.project.trained() == {VSE0}
 
 
 def went_back_and_forward(user):
     # That `first` had verified here means that its results were here.
     assert "artefacts verified" in user.said[0]
-    assert '"margin":0.05' in (user.repository.run_folder() / "config.json").read_text().replace(" ", "")
-    assert user.is_settled() and user.repository.is_done()
+    assert json.loads((user.project.model() / "config.json").read_text())["loss"]["options"]["margin"] == 0.05
+    assert user.is_settled() and user.project.planned() == {}
 
 
 def switched(user):
-    assert of("coco-vse0-1c", variant="code") <= user.remade()
-    assert not [path for path in user.remade() if path.startswith("paper/")]
+    remade = user.remade()
+    assert of(VSE0, variant="code") <= remade
+    assert not [path for path in remade if path.startswith("results/tiny/paper/")]
     assert user.is_settled()
 
 
@@ -183,63 +181,74 @@ def tried(user):
 
 def change_a_run_and_open_a_queue(user):
     """Slurm's place is taken by a script that notes what a job asks for and runs it."""
-    repository = user.repository
-    queue = repository.folder.parent / "queue"
+    project = user.project
+    queue = project.folder.parent / "queue"
     queue.write_text(f'#!/bin/sh\nsed -n "s/^# properties = //p" "$1" >> {queue}.log\nexec "$1"\n')
     queue.chmod(0o755)
     executor = f"executor: cluster-sync\ncluster-sync-submit-cmd: {queue}\n"
-    repository.edit("profiles/slurm/config.yaml", "executor: slurm\n", executor)
-    repository.edit(
-        "params/runs.yaml", "coco-vse0-1c: {base: vse0, margin: 0.05", "coco-vse0-1c: {base: vse0"
-    )
-    repository.commit("Another queue, and the margin as it was")
+    project.edit("profiles/slurm/config.yaml", "executor: slurm\n", executor)
+    project.edit(ENTRIES, f"{VSE0}: {{base: vse0, loss: {{margin: 0.05}}", f"{VSE0}: {{base: vse0")
+    project.commit("Another queue, and the margin as it was")
 
 
 def queued(user):
-    jobs = [
-        json.loads(line) for line in (user.repository.folder.parent / "queue.log").read_text().splitlines()
-    ]
-    assert [job["rule"] for job in jobs] == ["train", "encode", "evaluate", "report"]
-    assert [job["resources"]["gpu"] for job in jobs] == [1, 1, 0, 0]
-    assert user.remade() == {*of("coco-vse0-1c"), PAGE}
+    log = user.project.folder.parent / "queue.log"
+    jobs = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [job["rule"] for job in jobs] == ["train", "evaluate", "report"]
+    assert [job["resources"]["gpu"] for job in jobs] == [1, 1, 0]
+    assert user.remade() == {*of(VSE0), PAGE}
     assert "Nothing to be done" in user.said[1]
-    user.call("git", "commit", "--quiet", "--message", "Results", "dvc.lock")
+    user.commit_results()
     assert user.is_settled()
 
 
-def kill_a_report(user):
-    """Kill Snakemake, with all that it started, while it writes the report."""
-    repository = user.repository
-    process = repository.start(
-        "snakemake", "--cores", "1", "--forcerun", "report", "--", f"{PAGE}/index.html"
-    )
-    index = repository.folder / PAGE / "index.html"
-    while (
-        index.is_file() and process.poll() is None
-    ):  # Snakemake deletes what a job will write before it starts
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
+def kill_everything(user):
+    """SIGKILL of `dvc repro` and all below it, while it trains."""
+    project = user.project
+    project.edit(ENTRIES, f"{VSE0}: {{base: vse0", f"{VSE0}: {{base: vse0, loss: {{margin: 0.15}}")
+    project.commit("Another margin")
+    log = project.folder / f"results/tiny/logs/paper/train/{VSE0}/seed-0.log"
+    log.unlink()
+    process = project.start("dvc", "repro", output=subprocess.DEVNULL)
+    while process.poll() is None and not log.is_file():
+        time.sleep(0.05)
+    assert process.poll() is None, "it was over before it could be killed"
+    _kill_session(process)
+    assert any((project.folder / ".snakemake/locks").iterdir())
+    assert "with the --unlock argument" in project.refusal("dvc", "repro")
+
+
+def _kill_session(process):
+    """SIGKILL every process of a session, until none is left: Snakemake's jobs have process groups of their own."""
+    command = ["ps", "-o", "pid=,stat=", "-s", str(process.pid)]
+    while True:
+        listed = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+        alive = [int(pid) for pid, state in map(str.split, listed) if not state.startswith("Z")]
+        if not alive:
+            break
+        for pid in alive:
+            with suppress(ProcessLookupError):  # it ended by itself
+                os.kill(pid, signal.SIGKILL)
     process.wait()
-    refused = repository.call("dvc", "repro", check=False)
-    assert refused.returncode and "unlock" in refused.stdout
 
 
 def went_on(user):
-    assert user.remade() == {PAGE}
-    user.call("git", "commit", "--quiet", "--message", "Results", "dvc.lock")
+    assert user.remade() == {*of(VSE0), PAGE}
+    user.call("vsepp", "verify", "--full")
+    user.commit_results()
     assert user.is_settled()
 
 
 def freed(user):
-    folder = user.repository.folder
+    folder = user.project.folder
     assert "Removed" in user.said[0]
     assert not user.remade()
     assert (folder / "results/tiny/stores").is_dir() and not (folder / "results/tiny/tapes").exists()
-    assert user.is_settled() and user.repository.is_done()
+    assert user.is_settled() and user.project.planned() == {}
     for branch, seed in {"second-seed": 1, "released-code": 0}.items():
         user.call("git", "checkout", "--quiet", branch)
         user.call("vsepp", "sync")
-        assert {(model["run"], model["seed"]) for model in user.models()} == {("coco-vse0-1c", seed)}
+        assert {(model["run"], model["seed"]) for model in user.models()} == {(VSE0, seed)}
         assert user.is_settled()
 
 
@@ -258,5 +267,5 @@ CHECKS = {
 BEFORE = {
     "Back to an old version and forward again": check_out_alone,
     "On a cluster": change_a_run_and_open_a_queue,
-    "After a kill": kill_a_report,
+    "After a kill": kill_everything,
 }

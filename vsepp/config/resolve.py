@@ -129,8 +129,10 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     mistakes.raise_if_any()
 
     papers = read_papers(folder / "papers", settings.papers, mistakes)
+    # That of the run, and that of the released code, which released models follow.
     fidelities = {
-        name: _fidelity(folder / "fidelity" / f"{name}.yaml", mistakes) for name in ("paper", "code")
+        name: _fidelity(folder / "fidelity" / f"{name}.yaml", mistakes)
+        for name in dict.fromkeys((settings.fidelity, "code"))
     }
     preset_path = folder / "presets" / f"{settings.preset}.yaml"
     preset = _merged(PresetFile, preset_path, sections, mistakes, but=("runs", "components"))
