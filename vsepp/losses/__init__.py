@@ -11,7 +11,8 @@ of the pairs. Beside `loss` and `Options` a module may define
 - `needs(options)`: which of `image_rows` and `caption_rows` it wants in `batch`; they are `None` otherwise;
 - `READS`: roles of the artefacts it reads, such as `("corpus",)`;
 - `class State(torch.nn.Module)`, made once as `State(options, folders)`: parameters of its own, which are trained,
-  clipped and checkpointed with the model's, and what it has read from the folders (role → path) of `READS`.
+  clipped and checkpointed with the model's, published beside it (`loss.safetensors`) and taken up by fine-tuning; and what it has
+  read from the folders (role → path) of `READS`, in buffers that are better not persistent where they are large.
 """
 
 from __future__ import annotations

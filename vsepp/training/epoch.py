@@ -22,7 +22,7 @@ from vsepp.training.batches import StepPairs, epoch_batches, steps_per_epoch
 from vsepp.training.data import TrainingData, steps_ahead
 from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed, recalls
-from vsepp.training.state import Training, save
+from vsepp.training.state import LOSS_PREFIX, Training, save
 from vsepp.training.step import EmbeddingInBf16, RunLoss, StepInputs, collapsed_loss, train_step
 
 # Losses stay on the device for so many steps, so that a GPU need not wait for the host after each.
@@ -57,16 +57,17 @@ def _record(training: Training, epoch: int, rate: float, started: float) -> Epoc
     metrics, spread = _validate(training)
     best = max((record.rsum for record in training.history), default=-1.0)
     if metrics.rsum > best:
-        training.best = {
-            key: value.detach().cpu().clone() for key, value in training.model.state_dict().items()
-        }
+        kept = training.model.state_dict()
+        if training.loss.state is not None:
+            kept |= {LOSS_PREFIX + key: value for key, value in training.loss.state.state_dict().items()}
+        training.best = {key: value.detach().cpu().clone() for key, value in kept.items()}
         training.best_epoch = epoch + 1
     ended = time.monotonic()
     training.validation_shares.append((ended - trained) / (ended - started))
     loss, if_collapsed = (
         total / len(data.pairs) for total in (training.so_far.loss, training.so_far.if_collapsed)
     )
-    margins = spread / getattr(training.loss.options, "margin", 1.0)
+    margins = spread / (getattr(training.loss.options, "margin", None) or 1.0)
     above_chance = metrics.rsum / chance_rsum(len(data.validation.images))
     return EpochRecord(
         epoch=epoch + 1,

@@ -22,10 +22,12 @@ from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, ProcessGroup, require_divisible
 from vsepp.training.epoch import train_epoch
 from vsepp.training.history import write_history
-from vsepp.training.state import EpochSoFar, Training, go_on, save
+from vsepp.training.state import LOSS_PREFIX, EpochSoFar, Training, go_on, save
 from vsepp.training.step import RunLoss, make_optimiser
 
 log = logging.getLogger("vsepp")
+LOSS_FILE = "loss.safetensors"
+"""Parameters of the loss's own of the best epoch, beside the model's."""
 
 
 def train(
@@ -92,6 +94,8 @@ def train(
             state, {"run": to_dict(run), **(identity or {})}, interval, _checkpoint_bytes(model)
         )
         loss = RunLoss.of(run, folders, device)
+        if loss.state is not None and (start := folders.get("init_from")) and (start / LOSS_FILE).is_file():
+            loss.state.load_state_dict(read_weights(start / LOSS_FILE))
         optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
         training = Training(run, data, device, model, loss, optimiser, checkpoints, group)
         go_on(training)
@@ -154,10 +158,17 @@ def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
 
     run, history, checkpoint_share = training.run, training.history, training.checkpoints.share
     # `best` is of the whole model; a frozen encoder is not in the model at all, so nothing need be left out.
-    save_file({key: value.contiguous() for key, value in training.best.items()}, state / "model.safetensors")
+    weights = {key: value.contiguous() for key, value in training.best.items()}
+    own = {key: weights.pop(key) for key in list(weights) if key.startswith(LOSS_PREFIX)}
+    save_file(weights, state / "model.safetensors")
     write_history(state / "history.csv", history)
     (state / "config.json").write_text(to_json(run) + "\n", encoding="utf-8")
-    publish({state / name: out / name for name in ("model.safetensors", "history.csv", "config.json")})
+    names = ["model.safetensors", "history.csv", "config.json"]
+    (out / LOSS_FILE).unlink(missing_ok=True)  # of another loss that was trained here before
+    if own:
+        save_file({key.removeprefix(LOSS_PREFIX): value for key, value in own.items()}, state / LOSS_FILE)
+        names.append(LOSS_FILE)
+    publish({state / name: out / name for name in names})
     best = history[training.best_epoch - 1]
     return {
         "best_epoch": best.epoch,

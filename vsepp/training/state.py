@@ -36,6 +36,9 @@ class EpochSoFar:
     """Size of a batch → its loss if all embeddings were equal, of the first such batch."""
 
 
+LOSS_PREFIX = "loss."
+
+
 @dataclass
 class Training:
     """All that changes while a run trains."""
@@ -57,7 +60,7 @@ class Training:
     validation_shares: list[float] = field(default_factory=list)
     """Share of each epoch's time that validation took."""
     best: dict[str, torch.Tensor] = field(default_factory=dict)
-    """Weights of the best epoch so far, on the CPU."""
+    """Weights of the best epoch so far, on the CPU; those of the loss's own state begin with `LOSS_PREFIX`."""
     best_epoch: int = 0
 
 

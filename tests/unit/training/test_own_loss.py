@@ -4,6 +4,7 @@ import own_loss
 import pytest
 import tiny_corpus as tiny
 import torch
+from safetensors.torch import load_file
 from tiny_corpus import Killed, assert_same_results, killed_at, run_in
 
 from vsepp.errors import VseppError
@@ -38,6 +39,10 @@ def test_a_training_cut_short_ends_bit_identical_with_one_that_was_not(corpus, t
     assert found.keys() == expected.keys() == {"mix", "weight", "owner"}
     assert all(torch.equal(value, expected[key]) for key, value in found.items())
     assert not torch.equal(seen, expected["mix"])
+    published = load_file(out / "loss.safetensors")
+    assert published.keys() == expected.keys()
+    assert not any(name.startswith("loss.") for name in load_file(out / "model.safetensors"))
+    assert (out / "loss.safetensors").read_bytes() == (whole / "loss.safetensors").read_bytes()
 
 
 def test_its_parameter_is_drawn_under_the_runs_seed_and_clipped_with_the_models(corpus):
