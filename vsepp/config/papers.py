@@ -77,15 +77,16 @@ def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict
                 f"got {name!r}, but there is no folder {folder / name}; there are {', '.join(there)}",
             )
     papers = {name: _read(folder / name, name in reproduced, mistakes) for name in there}
-    first: dict[str, Paper] = {}
-    for paper in papers.values():
-        for entry in (*paper.entries, *paper.released):
-            if other := first.get(entry):
-                mistakes.add(
-                    f"{paper.runs_file}: {entry}",
-                    f"stands in {other.runs_file} too, or beside it; ids are shared by all papers",
-                )
-            first[entry] = paper
+    for kind, file in (("entries", "runs.yaml"), ("released", "released.yaml")):
+        first: dict[str, Paper] = {}
+        for paper in papers.values():
+            for name in getattr(paper, kind):
+                if other := first.get(name):
+                    mistakes.add(
+                        f"{paper.folder / file}: {name}",
+                        f"stands in {other.folder / file} too; ids are shared by all papers",
+                    )
+                first[name] = paper
     return papers
 
 
