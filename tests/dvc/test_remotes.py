@@ -83,6 +83,7 @@ def test_a_folder_and_what_sync_makes_of_times_and_of_what_is_missing(project, t
     manifest = (clone.model() / "manifest.json").read_bytes()
 
     shutil.rmtree(clone.model())
+    shutil.rmtree(clone.folder / ".snakemake")  # what Snakemake noted when it was told that all is done
     files = sorted(path for path in clone.folder.glob("results/**/*") if path.is_file())
     moments = list(range(len(files)))
     random.Random(0).shuffle(moments)

@@ -159,7 +159,7 @@ def check_out_alone(user):
 def went_back_and_forward(user):
     # That `first` had verified here means that its results were here.
     assert "artefacts verified" in user.said[0]
-    assert json.loads((user.project.model() / "config.json").read_text())["loss"]["options"]["margin"] == 0.05
+    assert json.loads((user.project.model() / "config.json").read_text())["loss"]["margin"] == 0.05
     assert user.is_settled() and user.project.planned() == {}
 
 

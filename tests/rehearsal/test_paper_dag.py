@@ -12,7 +12,7 @@ import shutil
 
 import pytest
 import yaml
-from dag import Workflow, copy_of_the_project
+from dag import Project, copy_of_the_project
 from file_server import serve
 from fullsize import Sizes, write_raw
 from made_weights import write_weights
@@ -41,7 +41,7 @@ def known(path):
 
 
 @pytest.fixture(scope="module")
-def paper(tmp_path_factory):
+def finished(tmp_path_factory):
     """The finished slice; its files came from a server, but for those that no mirror serves."""
     folder = tmp_path_factory.mktemp("paper")
     # Splits and captions of all images; of the photographs, all are listed and the first ones are there.
@@ -66,24 +66,25 @@ def paper(tmp_path_factory):
             role: {"weights": f"file/{weights[name].name}"}
             for role, name in (("vgg", "vgg19"), ("resnet", "resnet152"))
         }
-        workflow = Workflow(
-            folder / "work",
-            copy_of_the_project(folder / "source"),
-            {
-                **SLICE,
-                "preset": "paper",
-                "archives": str(archives),
-                "sources": sources,
-                "encoders": encoders,
-            },
-        )
-        workflow.folder.mkdir()
-        done = workflow.run(check=False)
+        config = {
+            **SLICE,
+            "preset": "paper",
+            "archives": str(archives),
+            "sources": sources,
+            "encoders": encoders,
+        }
+        project = Project(copy_of_the_project(folder / "work").folder, config)
+        done = project.call(*project.snakemake(), check=False)
         (folder / "snakemake.log").write_text(done.stdout)
         assert done.returncode == 0, f"{folder}: {done.stdout[-8000:]}"
-        workflow.requests = list(server.requests)
-    yield workflow
+        requests = list(server.requests)
+    yield project, requests
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def paper(finished):
+    return finished[0]
 
 
 def test_every_run_of_the_paper_was_trained_and_evaluated(paper):
@@ -96,14 +97,14 @@ def test_every_run_of_the_paper_was_trained_and_evaluated(paper):
         assert len(epochs) == (1 if history.parent.parent.name.endswith("-ft") else 2)
         assert all(float(epoch["loss"]) > 0 for epoch in epochs)
         run = history.parent.parent.name
-        metrics = json.loads((results / "metrics" / run / "seed-0/metrics.json").read_text())
+        metrics = json.loads((results / "evaluations" / run / "seed-0/metrics.json").read_text())
         assert all(0 <= found["i2t"]["r10"] <= 100 for found in metrics.values())
 
 
 def test_every_trained_row_is_filled(paper):
     filled = 0
     for number in (1, 2, 3, 4):
-        with (paper.folder / f"reports/paper/slice/tables/table{number}.csv").open() as stream:
+        with (paper.folder / f"reports/paper/slice/vsepp/tables/table{number}.csv").open() as stream:
             rows = [row for row in csv.DictReader(stream) if row["kind"] == "trained"]
         assert all(row["status"] == "run" and row["ours_i2t_r1"] for row in rows)
         filled += len(rows)
@@ -123,11 +124,12 @@ def test_encoders_and_crops_are_the_papers(paper):
     assert dims == {"vgg": 4096, "resnet": 2048}
 
 
-def test_files_came_from_the_second_mirror_once_and_the_unknown_sum_was_recorded(paper):
-    fetched = [request.name for request in paper.requests if request.status == 200]
+def test_files_came_from_the_second_mirror_once_and_the_unknown_sum_was_recorded(finished):
+    paper, requests = finished
+    fetched = [request.name for request in requests if request.status == 200]
     assert sorted(set(fetched)) == sorted(fetched)
-    assert any(request.name.startswith("gone/") and request.status == 404 for request in paper.requests)
-    recorded = yaml.safe_load((paper.source / "params/sources.lock.yaml").read_text())
+    assert any(request.name.startswith("gone/") and request.status == 404 for request in requests)
+    recorded = yaml.safe_load((paper.folder / "params/sources.lock.yaml").read_text())
     assert list(recorded) == ["caption_datasets.zip"]
     assert (
         recorded["caption_datasets.zip"] | known(paper.folder / "resources/downloads/caption_datasets.zip")
