@@ -8,7 +8,7 @@ until they part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -53,35 +53,33 @@ def last_states(words: nn.Embedding, gru: nn.GRU, packed: PackedSequence) -> tor
 class _Step(NamedTuple):
     """A step of all captions that are so long; a state of it belongs to one of them, or to some that begin alike."""
 
-    rows: slice
-    """Its states, among those of all steps."""
+    states: int
     captions: int
     """The longest so many captions have this step."""
+    ending: int
+    """So many of them end with it."""
     row_of: torch.Tensor | None
     """int64 `(captions,)`, the state of each caption; none where each has its own, in their order."""
     parents: torch.Tensor | None
     """int64, for each state the one it follows in the step before; none where these are the first ones, in order."""
-    reads: slice
-    """The states that it follows, among those that steps follow; the first step follows none."""
+    reads: int
+    """The first so many states of the step before are followed; the first step follows none."""
 
 
 def _plan(tokens: torch.Tensor, sizes: Sequence[int], words: int) -> tuple[torch.Tensor, list[_Step]]:
     """The word of each state, and the steps of packed captions: `tokens`, below `words`, of `sizes` captions."""
     steps: list[_Step] = []
     word_of, row_of = [], torch.zeros_like(tokens[: sizes[0]])
-    rows = reads = slice(0, 0)
-    for word in tokens.split(list(sizes)):
-        before, parents, captions = rows.stop - rows.start, None, len(word)
+    for word, later in zip(tokens.split(list(sizes)), [*sizes[1:], 0], strict=True):
+        parents, captions = None, len(word)
         if row_of is not None:
             parents, row_of = row_of[:captions], None
             begins, row = (parents * words + word).unique(return_inverse=True)
             # Where few captions still begin alike, to sort them out costs more than it saves.
             if 8 * len(begins) <= 7 * captions:
                 parents, word, row_of = begins // words, begins % words, row
-        rows = slice(rows.stop, rows.stop + len(word))
-        if steps:
-            reads = slice(reads.stop, reads.stop + (captions if parents is None else before))
-        steps.append(_Step(rows, captions, row_of, parents, reads))
+        reads = 0 if not steps else captions if parents is None else steps[-1].states
+        steps.append(_Step(len(word), captions, captions - later, row_of, parents, reads))
         word_of.append(word)
     return torch.cat(word_of), steps
 
@@ -118,30 +116,33 @@ class _Recurrence(torch.autograd.Function):
             Precision of the matrix products.
         """
         d, weight = weight.shape[1], weight.to(low)
+        bias_rz, bias_n = bias.split([2 * d, d])
         gates = embedding(word_of, of_words)  # x, then r, z, n
         of_state = gates.new_empty(len(word_of), d)  # W_n h + b_n
         gap = torch.empty_like(of_state)  # h − n
-        before = gates.new_empty(steps[-1].reads.stop, d, dtype=low)
+        before = gates.new_empty(sum(step.reads for step in steps), d, dtype=low)
         last = gates.new_empty(steps[0].captions, d)
-        h = gates.new_zeros(len(gates[steps[0].rows]), d)
-        for step, later in zip(steps, [*(s.captions for s in steps[1:]), 0], strict=True):
-            gate, new_h = gates[step.rows], of_state[step.rows]
-            if step.rows.start:
-                h = h[: step.reads.stop - step.reads.start]
-                given = torch.mm(before[step.reads].copy_(h), weight.T)
+        h = gates.new_zeros(steps[0].states, d)
+        views = _by_step(steps, gates[:, : 2 * d], *gates.split(d, dim=1), of_state, gap)
+        reads = before.split([step.reads for step in steps])
+        for step, read, (rz, r, z, n, new_h, difference) in zip(steps, reads, views, strict=True):
+            if step.reads:
+                h = h[: step.reads]
+                given = torch.mm(read.copy_(h), weight.T)
                 if step.parents is not None:
                     given, h = given[step.parents], h[step.parents]
-                gate[:, : 2 * d] += given[:, : 2 * d]
-                torch.add(given[:, 2 * d :], bias[2 * d :], out=new_h)
+                of_rz, of_n = given.split([2 * d, d], dim=1)
+                rz.add_(of_rz)
+                torch.add(of_n, bias_n, out=new_h)
             else:
-                new_h.copy_(bias[2 * d :].expand_as(new_h))
-            gate[:, : 2 * d].add_(bias[: 2 * d]).sigmoid_()
-            r, z, n = gate.split(d, dim=1)
+                new_h.copy_(bias_n)
+            rz.add_(bias_rz).sigmoid_()
             n.addcmul_(r, new_h).tanh_()
-            torch.sub(h, n, out=gap[step.rows])
-            torch.addcmul(n, z, gap[step.rows], out=h)
-            ends = slice(later, step.captions)
-            last[ends] = h[ends if step.row_of is None else step.row_of[ends]]
+            torch.sub(h, n, out=difference)
+            torch.addcmul(n, z, difference, out=h)
+            if step.ending:
+                ends = slice(step.captions - step.ending, step.captions)
+                last[ends] = h[ends if step.row_of is None else step.row_of[ends]]
         ctx.words, ctx.steps = len(of_words), steps
         ctx.save_for_backward(word_of, weight, gates, of_state, gap, before)
         return last
@@ -151,52 +152,45 @@ class _Recurrence(torch.autograd.Function):
     def backward(ctx: Any, slope: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         """Gradients of x, W and b from that of the last states, `(captions, d)`."""
         word_of, weight, gates, of_state, gap, before = ctx.saved_tensors
-        d, later = slope.shape[1], 0
+        d, steps = slope.shape[1], ctx.steps
         slopes = torch.empty_like(gates)  # of what the state gives to the gates
         slopes_n = torch.empty_like(gap)  # of x_n
-        low = gates.new_empty(
-            len(before), 3 * d, dtype=weight.dtype
-        )  # the former, added up for each state read
+        # The former, added up for each state read.
+        low = gates.new_empty(len(before), 3 * d, dtype=weight.dtype)
         of_h = slope.clone(memory_format=torch.contiguous_format)  # of h after a step, then before it
-        for step in reversed(ctx.steps):
+        views = _by_step(
+            steps, *gates.split(d, dim=1), of_state, gap, slopes, *slopes.split(d, dim=1), slopes_n
+        )
+        reads = low.split([step.reads for step in steps])
+        for step, read, of_step in reversed(list(zip(steps, reads, views, strict=True))):
+            r, z, n, new_h, difference, given, into_r, into_z, into_state, into_n = of_step
+            later = step.captions - step.ending
             if step.row_of is not None:  # else the rows of those that end are in `of_h` since the start
-                ending = _add_up(slope[later : step.captions], step.row_of[later:], len(gates[step.rows]))
+                ending = _add_up(slope[later : step.captions], step.row_of[later:], step.states)
                 of_h = of_h.add_(ending) if later else ending
-            h, later = of_h[: step.rows.stop - step.rows.start], step.captions
-            z = _gate_slopes(h, step.rows, gates, of_state, gap, slopes, slopes_n)
-            if not step.rows.start:
+            h = of_h[: step.states]
+            _sigmoid_backward(torch.mul(h, difference, out=into_z), z, grad_input=into_z)
+            torch.addcmul(h, h, z, value=-1, out=into_n)
+            _tanh_backward(into_n, n, grad_input=into_n)
+            torch.mul(into_n, r, out=into_state)
+            _sigmoid_backward(torch.mul(into_n, new_h, out=into_r), r, grad_input=into_r)
+            if not step.reads:
                 break
-            given, h = slopes[step.rows], h.mul_(z)
+            h.mul_(z)
             if step.parents is not None:
-                count = step.reads.stop - step.reads.start
-                given, h = (_add_up(part, step.parents, count) for part in (given, h))
+                given, h = (_add_up(part, step.parents, step.reads) for part in (given, h))
                 of_h = h
-            h += torch.mm(low[step.reads].copy_(given), weight)
+            h += torch.mm(read.copy_(given), weight)
         of_weight = torch.mm(low.T, before).to(slope.dtype)
         of_bias = slopes.sum(dim=0)
         slopes[:, 2 * d :] = slopes_n
         return _add_up(slopes, word_of, ctx.words), None, of_weight, of_bias, None, None
 
 
-def _gate_slopes(
-    of_h: torch.Tensor,
-    rows: slice,
-    gates: torch.Tensor,
-    of_state: torch.Tensor,
-    gap: torch.Tensor,
-    slopes: torch.Tensor,
-    slopes_n: torch.Tensor,
-) -> torch.Tensor:
-    """Fill the rows of a step in `slopes` and `slopes_n` from the gradient of its states; gives its z."""
-    r, z, n = gates[rows].split(len(of_h[0]), dim=1)
-    into_r, into_z, into_state = slopes[rows].split(len(of_h[0]), dim=1)
-    into_n = slopes_n[rows]
-    _sigmoid_backward(torch.mul(of_h, gap[rows], out=into_z), z, grad_input=into_z)
-    torch.addcmul(of_h, of_h, z, value=-1, out=into_n)
-    _tanh_backward(into_n, n, grad_input=into_n)
-    torch.mul(into_n, r, out=into_state)
-    _sigmoid_backward(torch.mul(into_n, of_state[rows], out=into_r), r, grad_input=into_r)
-    return z
+def _by_step(steps: list[_Step], *of_states: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """For each step the rows of its states, of tensors that have a row for each state."""
+    sizes = [step.states for step in steps]
+    return zip(*(rows.split(sizes) for rows in of_states), strict=True)
 
 
 def _add_up(rows: torch.Tensor, index: torch.Tensor, count: int) -> torch.Tensor:
