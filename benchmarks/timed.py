@@ -37,7 +37,7 @@ from vsepp.runtime.placing import Placing, place
 from vsepp.runtime.prefetch import prefetched
 from vsepp.spec import Component, CorpusSpec, RunSpec
 from vsepp.training.batches import epoch_batches
-from vsepp.training.data import Artefacts, TrainingData, load_training_data, steps_ahead
+from vsepp.training.data import TrainingData, load_training_data, steps_ahead
 from vsepp.training.epoch import step_inputs
 from vsepp.training.step import EmbeddingInBf16, RunLoss, make_optimiser, train_step
 
@@ -92,7 +92,7 @@ class Case:
         """Whether a step of a network of this size takes many seconds."""
         return device.type == "cpu" and self.run.trainset == "RC" and self.run.encoder.input_size > LARGE
 
-    def artefacts(self, folder: Path) -> Artefacts:
+    def artefacts(self, folder: Path) -> dict[str, Path]:
         """All that the run reads."""
         return made_up.write_artefacts(self.run, self.images, self.dim, folder)
 
@@ -130,8 +130,8 @@ def forward_backward(case: Case, folder: Path, device: torch.device, stack: Exit
 def tape(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Made:
     """An epoch of a tape, computed and written as the tape step does it, and removed; where that is slow, a batch."""
     run, artefacts = case.run, case.artefacts(folder)
-    encoder = load_encoder(run.encoder, artefacts.encoder)
-    images = place(open_store(artefacts.train_store), "image store", Placing(device))
+    encoder = load_encoder(run.encoder, artefacts["encoder"])
+    images = place(open_store(artefacts["train_store"]), "image store", Placing(device))
     chunks = min(TAPE_CHUNKS[device.type] * CHUNK_CAPTIONS, 64 * case.images)
     rows = np.arange(encode_batch(run.encoder.input_size, device) if case.slow_on(device) else chunks)
     crops = CaptionCrops(run.crop, rows // made_up.CAPTIONS_PER_IMAGE % len(images), rows, run.draw)
@@ -151,7 +151,7 @@ def step(case: Case, folder: Path, device: torch.device, stack: ExitStack, *, pa
 
 
 def _step(
-    case: Case, artefacts: Artefacts, device: torch.device, stack: ExitStack, packed: bool = True
+    case: Case, artefacts: dict[str, Path], device: torch.device, stack: ExitStack, packed: bool = True
 ) -> Made:
     run, size = case.run, case.run.schedule.batch_size
     data = load_training_data(run, artefacts, device)
@@ -273,7 +273,7 @@ _shared: dict[str, Any] = {}
 
 
 def _begin_sharing(
-    case: Case, artefacts: Artefacts, device: torch.device, threads: int, barrier: Any
+    case: Case, artefacts: dict[str, Path], device: torch.device, threads: int, barrier: Any
 ) -> None:
     torch.set_num_threads(threads)
     call, _ = _step(case, artefacts, device, ExitStack())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -137,17 +137,15 @@ class CentreCrops:
         return fixed_crops(self.store, self.crop, image_rows)
 
 
-def eval_images(
-    run: RunSpec, features: Path | None, eval_store: Path | None, n_images: int
-) -> CachedFeatures | CentreCrops:
+def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> CachedFeatures | CentreCrops:
     """Open what a run's model embeds of the validation and test images, in its file.
 
     Parameters
     ----------
     run
         The run's spec: cached features for a frozen encoder, crops for one that is part of the model.
-    features, eval_store
-        Folders; the one that is not needed may be `None`.
+    folders
+        Role → folder: `features` or `eval_store`.
     n_images
         Rows of the images table.
 
@@ -157,19 +155,20 @@ def eval_images(
         When the folder that is needed was not given or belongs to another corpus.
     """
     if not run.live_encoder:
-        cached = CachedFeatures.open(required(features, "features", run))
-        check_rows(len(cached), n_images, features, "features")
+        cached = CachedFeatures.open(required(folders, "features", run))
+        check_rows(len(cached), n_images, cached.folder, "features")
         return cached
     if run.eval_crop.kind != "1C":
         raise VseppError(
             f"run {run.id}: an encoder in the model sees one crop an image, not {run.eval_crop.kind}"
         )
-    store = open_store(required(eval_store, "eval_store", run))
-    check_rows(len(store), n_images, eval_store, "images")
+    folder = required(folders, "eval_store", run)
+    store = open_store(folder)
+    check_rows(len(store), n_images, folder, "images")
     return CentreCrops(store, run.eval_crop)
 
 
-def check_rows(found: int, expected: int, folder: Path | None, what: str) -> None:
+def check_rows(found: int, expected: int, folder: Path, what: str) -> None:
     """Refuse an artefact that has not one row for each image of the corpus."""
     if found != expected:
         raise VseppError(
@@ -178,8 +177,8 @@ def check_rows(found: int, expected: int, folder: Path | None, what: str) -> Non
         )
 
 
-def required(folder: Path | None, role: str, run: RunSpec) -> Path:
-    """The folder, or an error that says which artefact the run lacks."""
-    if folder is None:
+def required(folders: Mapping[str, Path], role: str, run: RunSpec) -> Path:
+    """The folder of a role, or an error that says which artefact the run lacks."""
+    if role not in folders:
         raise VseppError(f"run {run.id}: needs the folder of its {role}, and none was given")
-    return folder
+    return folders[role]

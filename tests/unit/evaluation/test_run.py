@@ -71,8 +71,12 @@ def made(tmp_path_factory):
     return SimpleNamespace(root=root, images=images, captions=captions, model=model)
 
 
+def given(places):
+    return {role: place for role, place in places.items() if place}
+
+
 def frozen(made, **changes):
-    return {role: made.root / role for role in ("run", "corpus", "tokens", "features")} | changes
+    return given({role: made.root / role for role in ("run", "corpus", "tokens", "features")} | changes)
 
 
 def live(made, **changes):
@@ -83,7 +87,7 @@ def live(made, **changes):
         "eval_store": "store",
         "encoder": "encoder",
     }
-    return {role: made.root / name for role, name in roles.items()} | changes
+    return given({role: made.root / name for role, name in roles.items()} | changes)
 
 
 def same(one, other):

@@ -24,7 +24,7 @@ from vsepp.features.extract import extract_features
 from vsepp.features.tape_writer import TapeJob, write_tape
 from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.spec import CropSpec, RunSpec, from_json
-from vsepp.training.data import Artefacts, load_training_data
+from vsepp.training.data import load_training_data
 from vsepp.training.loop import train
 
 SPLITS = {"train": 20, "restval": 5, "val": 8, "test": 6}
@@ -107,16 +107,11 @@ def _features(folder, name, captions):
 
 
 def artefacts(folder, name="vgg", **changes):
-    places = Artefacts(
-        corpus=folder / "corpus",
-        tokens=folder / "tokens",
-        features=folder / f"features-{name}",
-        tape=folder / f"tape-{name}",
-        train_store=folder / "store",
-        eval_store=folder / "store",
-        encoder=folder / f"encoder-{name}",
-    )
-    return dataclasses.replace(places, **changes)
+    """Role → folder, without those that are changed to `None`."""
+    places = {role: folder / role for role in ("corpus", "tokens")}
+    places |= {role: folder / f"{role}-{name}" for role in ("features", "tape", "encoder")}
+    places |= {role: folder / "store" for role in ("train_store", "eval_store")}
+    return {role: place for role, place in (places | changes).items() if place}
 
 
 def data_of(run, folder):
