@@ -29,7 +29,7 @@ from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.features.crops import CaptionCrops
 from vsepp.features.extract import FILE
 from vsepp.features.frozen import encode_batch
-from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, write_tape
+from vsepp.features.tape_writer import CHUNK_CAPTIONS, write_tape
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in, products_in
@@ -135,12 +135,12 @@ def tape(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Ma
     chunks = min(TAPE_CHUNKS[device.type] * CHUNK_CAPTIONS, 64 * case.images)
     rows = np.arange(encode_batch(run.encoder.input_size, device) if case.slow_on(device) else chunks)
     crops = CaptionCrops(run.crop, rows // made_up.CAPTIONS_PER_IMAGE % len(images), rows, run.draw)
-    job = TapeJob(crops, rows, encoder.dim, epochs=1, out=folder / "written", state=folder / "written-state")
+    out, state = folder / "written", folder / "written-state"
 
     def call() -> None:
-        write_tape(job, images, encoder, device=device)
-        shutil.rmtree(job.out)
-        shutil.rmtree(job.state)
+        write_tape(images, encoder, crops, rows, 1, out, state, device=device)
+        shutil.rmtree(out)
+        shutil.rmtree(state)
 
     return call, len(rows)
 

@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -8,7 +6,7 @@ from closeness import assert_near
 from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops, crop_boxes
 from vsepp.features.tape import InlineFeatures, Tape
-from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, begin_tape, write_tape
+from vsepp.features.tape_writer import CHUNK_CAPTIONS, write_tape
 from vsepp.spec import CropSpec
 
 CPU = torch.device("cpu")
@@ -40,7 +38,7 @@ def crops_of(crop=CROPS[0]) -> CaptionCrops:
 
 
 def write(store, encoder, folder, state, *, crop=CROPS[0], rows=TRAINED) -> Tape:
-    write_tape(TapeJob(crops_of(crop), rows, encoder.dim, 2, folder, state), store, encoder, device=CPU)
+    write_tape(store, encoder, crops_of(crop), rows, 2, folder, state, device=CPU)
     return Tape.open(folder)
 
 
@@ -105,8 +103,7 @@ def test_a_killed_step_goes_on_within_the_epoch(tmp_path, encoder):
     store = np.random.default_rng(1).integers(0, 256, (50, SIDE, SIDE, 3), dtype=np.uint8)
     rows = np.arange(count)
     crops = CaptionCrops(CROPS[0], rows % 50, rows + 5, 0)
-    job = TapeJob(crops, rows, 128, 2, tmp_path / "whole", tmp_path / "state-1")
-    write_tape(job, store, encoder, device=CPU)
+    write_tape(store, encoder, crops, rows, 2, tmp_path / "whole", tmp_path / "state-1", device=CPU)
     # What a kill in the second chunk of the first epoch leaves.
     state = tmp_path / "state-2"
     state.mkdir()
@@ -115,7 +112,7 @@ def test_a_killed_step_goes_on_within_the_epoch(tmp_path, encoder):
     marked = bytearray(expected[: header + (CHUNK_CAPTIONS + 3) * 128 * 2 + 1])
     marked[header : header + 2] = np.float16(-7).tobytes()
     (state / "epoch-000.npy").write_bytes(marked)
-    write_tape(replace(job, out=tmp_path / "resumed", state=state), store, encoder, device=CPU)
+    write_tape(store, encoder, crops, rows, 2, tmp_path / "resumed", state, device=CPU)
     resumed = np.load(tmp_path / "resumed" / "epoch-000.npy")
     assert resumed[0, 0] == -7, "the first chunk was not computed again"
     np.testing.assert_array_equal(resumed[1:], np.load(tmp_path / "whole" / "epoch-000.npy")[1:])
@@ -154,27 +151,31 @@ def test_epochs_moved_before_a_kill_are_kept(tmp_path, store, encoder):
 def test_what_does_not_fit_into_16_bits_is_refused_and_nothing_is_written_in_its_place(
     tmp_path, store, make, value, said
 ):
-    encoder = make("mini/vgg_mini")
-    job = TapeJob(crops_of(), np.arange(1, 9), 128, 1, tmp_path / "tape", tmp_path / "state")
+    encoder, rows = make("mini/vgg_mini"), np.arange(1, 9)
     good = encoder.network[-3].bias[3].item()
     with torch.no_grad():
         encoder.network[-3].bias[3] = value
     with pytest.raises(VseppError, match=said):
-        write_tape(job, store, encoder, device=CPU)
+        write(store, encoder, tmp_path / "tape", tmp_path / "state", rows=rows)
     with pytest.raises(VseppError, match=said):
         InlineFeatures(store, encoder, crops_of(), CPU).rows(0, np.arange(1, 3))
-    assert len(job.missing_bytes()) == 1
     with torch.no_grad():
         encoder.network[-3].bias[3] = good
-    write_tape(job, store, encoder, device=CPU)
+    tape = write(store, encoder, tmp_path / "tape", tmp_path / "state")
+    assert torch.equal(
+        tape.rows(0, TRAINED), InlineFeatures(store, encoder, crops_of(), CPU).rows(0, TRAINED)
+    )
 
 
-def test_captions_out_of_order_and_a_disk_that_is_too_small_are_refused_before_anything_is_written(tmp_path):
-    job = TapeJob(crops_of(), TRAINED, 2**40, 3, tmp_path / "tape", tmp_path / "state")
+def test_captions_out_of_order_and_a_disk_that_is_too_small_are_refused_before_anything_is_written(
+    tmp_path, store, make
+):
+    encoder, places = make("mini/vgg_mini"), (tmp_path / "tape", tmp_path / "state")
     with pytest.raises(VseppError, match="ascending order"):
-        begin_tape(replace(job, caption_rows=TRAINED[::-1]))
+        write_tape(store, encoder, crops_of(), TRAINED[::-1], 3, *places, device=CPU)
+    encoder.dim = 2**40
     with pytest.raises(VseppError, match=r"a tape of 3 epochs needs 791,648\.\d\d GB"):
-        begin_tape(job)
+        write_tape(store, encoder, crops_of(), TRAINED, 3, *places, device=CPU)
     assert not list((tmp_path / "state").iterdir())
 
 
@@ -236,8 +237,7 @@ def test_inline_features_stay_on_the_gpu_rounded_as_on_the_tape_and_nothing_wait
         found = inline.rows(1, TRAINED)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    job = TapeJob(crops_of(), TRAINED, encoder.dim, 2, tmp_path / "tape", tmp_path / "state")
-    write_tape(job, store, encoder, device=cuda)
+    write_tape(store, encoder, crops_of(), TRAINED, 2, tmp_path / "tape", tmp_path / "state", device=cuda)
     expected = np.load(tmp_path / "tape" / "epoch-001.npy")
     assert found.dtype == torch.float16 and found.device == cuda and not found.is_inference()
     np.testing.assert_array_equal(found.cpu().numpy().view(np.uint16), expected.view(np.uint16))

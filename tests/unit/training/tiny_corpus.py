@@ -21,7 +21,7 @@ from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.features.crops import CaptionCrops
 from vsepp.features.extract import extract_features
-from vsepp.features.tape_writer import TapeJob, write_tape
+from vsepp.features.tape_writer import write_tape
 from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.spec import CropSpec, RunSpec, from_json
 from vsepp.training.data import load_training_data
@@ -95,15 +95,8 @@ def _features(folder, name, captions):
     state = folder / f"state-{name}"
     extract_features(store, encoder, CropSpec("1C", CROP), folder / f"features-{name}", state, device=CPU)
     rows = np.flatnonzero(captions["split"].isin(["train", "restval"]))
-    job = TapeJob(
-        crops=CaptionCrops.from_table(captions, RC.crop, draw=0),
-        caption_rows=rows,
-        dim=encoder.dim,
-        epochs=TAPE_EPOCHS,
-        out=folder / f"tape-{name}",
-        state=state,
-    )
-    write_tape(job, store, encoder, device=CPU)
+    crops, out = CaptionCrops.from_table(captions, RC.crop, draw=0), folder / f"tape-{name}"
+    write_tape(store, encoder, crops, rows, TAPE_EPOCHS, out, state, device=CPU)
 
 
 def artefacts(folder, name="vgg", **changes):
