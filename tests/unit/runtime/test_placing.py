@@ -31,15 +31,6 @@ def test_rows_are_those_of_the_file_in_every_place(array, data_on, where):
     np.testing.assert_array_equal(rows_of(placed, rows).numpy(), np.asarray(array)[rows])
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64])
-@pytest.mark.parametrize("shape", [(5, 3), (1, 1, 4), (0, 3)])
-def test_types_and_shapes_survive(dtype, shape):
-    array = np.random.default_rng(1).normal(0, 100, shape).astype(dtype)
-    placed = place(array, "numbers", Placing(CPU, "device")).numpy()
-    assert placed.dtype == dtype
-    np.testing.assert_array_equal(placed, array)
-
-
 @pytest.mark.parametrize(
     ("size", "placing", "expected"),
     [

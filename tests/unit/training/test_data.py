@@ -84,11 +84,6 @@ def test_a_folder_that_is_needed_and_not_given_is_named(corpus, run, role):
         load_training_data(run, places, tiny.CPU)
 
 
-def test_a_frozen_1c_run_needs_neither_store_nor_encoder(corpus):
-    places = tiny.artefacts(corpus, tape=None, train_store=None, eval_store=None, encoder=None)
-    load_training_data(tiny.FROZEN, places, tiny.CPU)
-
-
 def test_artefacts_of_another_corpus_are_refused(corpus, tmp_path):
     Tokens.from_lists([[1, 2]] * 4).save(tmp_path)
     (tmp_path / "vocabulary.json").write_bytes((corpus / "tokens" / "vocabulary.json").read_bytes())

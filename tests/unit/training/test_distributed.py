@@ -229,16 +229,6 @@ def test_a_training_on_several_processes_is_that_of_one_and_goes_on_bit_for_bit(
     assert processes[0]["facts"]["processes"] == size and processes[0]["facts"]["epochs"] == 3
 
 
-@pytest.mark.parametrize("pairs", [1, 2, 5, 128])
-@pytest.mark.parametrize("size", [1, 2, 3, 8])
-def test_shares_are_neighbours_and_together_the_batch(pairs, size):
-    shares = [range(pairs)[ProcessGroup(rank, size).share(pairs)] for rank in range(size)]
-    assert all(len(share) for share in shares)
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
-    if pairs >= size:
-        assert [pair for share in shares for pair in share] == list(range(pairs))
-
-
 def test_a_share_counts_as_the_whole_batch_when_a_collapse_is_looked_for(corpus):
     data = tiny.data_of(tiny.FROZEN, corpus)
     drawn = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=0))

@@ -13,7 +13,6 @@ from tiny_corpus import assert_same_results, history, killed_at, run_in, weights
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
-from vsepp.evaluation.encode import split_rows
 from vsepp.evaluation.metrics import retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.evaluation.run import encode_run
@@ -228,20 +227,6 @@ def test_a_collapse_is_logged_with_advice_and_recorded(corpus, tmp_path, caplog)
     assert not facts["collapsed_epochs"] and "may recover" not in caplog.text
 
 
-def test_a_split_that_is_not_there_is_refused():
-    images, captions = tiny.tables()
-    with pytest.raises(VseppError, match="'dev' has no images"):
-        split_rows(images, captions, "dev")
-
-
-def test_facts_tell_what_share_of_the_time_validation_and_checkpoints_took(corpus, tmp_path):
-    data = tiny.data_of(tiny.FROZEN, corpus)
-    _, facts = run_in(tmp_path / "often", tiny.FROZEN, data, checkpoint_seconds=0)
-    assert 0.01 < facts["checkpoint_share"] < 1
-    _, facts = run_in(tmp_path / "never", tiny.FROZEN, data, checkpoint_seconds=float("inf"))
-    assert facts["checkpoint_share"] == 0
-
-
 # No machine has so much: the allocator refuses, as it would a batch that is too large.
 TOO_MUCH = 1 << 60
 REFUSALS = {
@@ -284,12 +269,3 @@ def test_what_to_lower_depends_on_the_run(corpus, tmp_path, run, advice):
     )
     with pytest.raises(VseppError, match=re.escape(advice)):
         run_in(tmp_path, run, data)
-
-
-def test_other_failures_are_not_taken_for_a_lack_of_memory(corpus, tmp_path):
-    data = tiny.data_of(tiny.FROZEN, corpus)
-    narrow = dataclasses.replace(
-        data, train_inputs=lambda pairs, epoch: data.train_inputs(pairs, epoch)[:, 1:]
-    )
-    with pytest.raises(RuntimeError, match="cannot be multiplied"):
-        run_in(tmp_path, tiny.FROZEN, narrow)

@@ -66,16 +66,6 @@ def test_a_training_cut_short_in_its_validation_validates_again(corpus, tmp_path
     assert_same_results(whole, out)
 
 
-def test_without_a_checkpoint_a_killed_training_starts_anew_and_ends_the_same(corpus, tmp_path):
-    data = tiny.data_of(tiny.LEGACY, corpus)
-    whole, _ = run_in(tmp_path / "whole", tiny.LEGACY, data)
-    with pytest.raises(Killed):
-        run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, 7))  # far too early for one
-    assert not list((tmp_path / "cut/state").iterdir())
-    out, _ = run_in(tmp_path / "cut", tiny.LEGACY, data)
-    assert_same_results(whole, out)
-
-
 def written_at(path):
     """When a file was written; `None` where there is none, as between two generations."""
     try:
