@@ -39,7 +39,7 @@ from vsepp.spec import Component, CorpusSpec, RunSpec
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import TrainingData, load_training_data, steps_ahead
 from vsepp.training.epoch import step_inputs
-from vsepp.training.step import EmbeddingInBf16, RunLoss, make_optimiser, train_step
+from vsepp.training.step import RunLoss, make_optimiser, train_step
 
 ROOT = Path(vsepp.__file__).resolve().parents[1]
 # Pixels of a side above which a network is slow on a CPU.
@@ -159,14 +159,14 @@ def _step(
     if not packed:
         model.text = OverPadding(model.text)
     optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
-    embedding = EmbeddingInBf16(model, device) if run.precision == "bf16" else model
     negatives = run.schedule.negative_set
     batches = epoch_batches(len(data.pairs), size, order_seed=0, epoch=0, negative_set=negatives)
     whole = [drawn for drawn in batches if drawn.queries == size]
     made = (step_inputs(run, data, loss, drawn, 0, device) for drawn in itertools.cycle(whole))
     stack.enter_context(fp32_products_in(run.precision, device))
     ahead = stack.enter_context(prefetched(made, steps_ahead(run, device), device))
-    return lambda: train_step(embedding, optimiser, loss, next(ahead), run.schedule.clip_norm), size
+    bf16, clip_norm = run.precision == "bf16", run.schedule.clip_norm
+    return lambda: train_step(model, optimiser, loss, next(ahead), clip_norm, bf16=bf16), size
 
 
 def _model(run: RunSpec, data: TrainingData) -> JointEmbedding:

@@ -14,7 +14,7 @@ from vsepp.data.tables import Table
 from vsepp.data.tokens import Tokens
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.features.crops import fixed_crops
+from vsepp.features.crops import fixed_boxes, gather_crops
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import products_in
@@ -134,7 +134,9 @@ class CentreCrops:
 
     def rows(self, image_rows: np.ndarray) -> torch.Tensor:
         """Crops uint8 `(n, size, size, 3)` of rows `(n,)` of the images table."""
-        return fixed_crops(self.store, self.crop, image_rows)
+        box, flip = fixed_boxes(self.crop, self.store.shape[1])
+        boxes, flips = np.repeat(box, len(image_rows), 0), np.repeat(flip, len(image_rows))
+        return gather_crops(self.store, image_rows, boxes, flips, self.crop.size)
 
 
 def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> CachedFeatures | CentreCrops:

@@ -142,12 +142,6 @@ class CaptionCrops:
         return images, np.repeat(box, len(images), 0), np.repeat(flip, len(images))
 
 
-def fixed_crops(images: Placed, crop: CropSpec, rows: np.ndarray) -> torch.Tensor:
-    """Centre crops uint8 `(n, size, size, 3)` of stored images; see `gather_crops`."""
-    box, flip = fixed_boxes(crop, images.shape[1])
-    return gather_crops(images, rows, np.repeat(box, len(rows), 0), np.repeat(flip, len(rows)), crop.size)
-
-
 def _room(crop: CropSpec, side: int) -> int:
     """Pixels that a crop can move by."""
     if crop.size > side:

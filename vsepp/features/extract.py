@@ -58,31 +58,19 @@ def extract_features(
     written = GrowingRows(state / FILE, (len(store), 1, encoder.dim), np.float32, CHUNK_IMAGES)
     what = f"{crop.kind} features of {len(store)} images"
     check_space(state, written.missing_bytes, what)
+
+    def encoded(start: int) -> tuple[OnTheWay, np.ndarray]:
+        """Features of all crops of some images, one image after another, and the image of each."""
+        images = np.arange(start, min(start + CHUNK_IMAGES, len(store)))
+        rows = np.repeat(images, len(boxes))
+        crops = np.tile(boxes, (len(images), 1)), np.tile(flips, len(images))
+        return OnTheWay.of(encode_crops(store, encoder, rows, *crops, device)), rows
+
     starts = range(written.done, len(store), CHUNK_IMAGES)
-    chunks = (
-        _encoded(
-            store, encoder, np.arange(start, min(start + CHUNK_IMAGES, len(store))), boxes, flips, device
-        )
-        for start in track(starts, len(starts), what, "chunk")
-    )
-    for features, rows in one_later(chunks):
+    for features, rows in one_later(map(encoded, track(starts, len(starts), what, "chunk"))):
         of_crops = finite(features.wait(), rows, encoder).reshape(-1, len(boxes), encoder.dim)
         written.append(of_crops.mean(axis=1, keepdims=True))
     publish({written.path: out / FILE})
-
-
-def _encoded(
-    store: Placed,
-    encoder: ImageEncoder,
-    images: np.ndarray,
-    boxes: np.ndarray,
-    flips: np.ndarray,
-    device: torch.device,
-) -> tuple[OnTheWay, np.ndarray]:
-    """Features of all crops of some images, one image after another, and the image of each."""
-    rows = np.repeat(images, len(boxes))
-    all_boxes, all_flips = np.tile(boxes, (len(images), 1)), np.tile(flips, len(images))
-    return OnTheWay.of(encode_crops(store, encoder, rows, all_boxes, all_flips, device)), rows
 
 
 class CachedFeatures:

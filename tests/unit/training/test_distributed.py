@@ -24,7 +24,7 @@ from vsepp.training.batches import epoch_batches
 from vsepp.training.distributed import ALONE, ProcessGroup, join, require_divisible
 from vsepp.training.epoch import step_inputs
 from vsepp.training.loop import train
-from vsepp.training.step import RunLoss, collapsed_loss, make_optimiser, train_step
+from vsepp.training.step import RunLoss, make_optimiser, train_step
 
 pytestmark = pytest.mark.ddp
 
@@ -227,18 +227,6 @@ def test_a_training_on_several_processes_is_that_of_one_and_goes_on_bit_for_bit(
         assert processes[rank]["facts"] == {}
         assert not (cut / f"out-{rank}").exists() and not list((cut / f"state-{rank}").iterdir())
     assert processes[0]["facts"]["processes"] == size and processes[0]["facts"]["epochs"] == 3
-
-
-def test_a_share_counts_as_the_whole_batch_when_a_collapse_is_looked_for(corpus):
-    data = tiny.data_of(tiny.FROZEN, corpus)
-    drawn = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=0))
-    loss = RunLoss.of(tiny.FROZEN, {}, tiny.CPU)
-    whole, part = (
-        step_inputs(tiny.FROZEN, data, loss, drawn, 0, tiny.CPU, group)
-        for group in (ALONE, ProcessGroup(1, 3))
-    )
-    assert len(part.lengths) == 5 and part.pairs == 16
-    assert collapsed_loss(loss, part) == collapsed_loss(loss, whole) == pytest.approx(16 * 0.4)
 
 
 def test_an_encoder_in_training_mode_is_not_divided():

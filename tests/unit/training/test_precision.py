@@ -17,7 +17,7 @@ from vsepp.training.batches import epoch_batches
 from vsepp.training.data import load_training_data
 from vsepp.training.epoch import step_inputs
 from vsepp.training.loop import train
-from vsepp.training.step import EmbeddingInBf16, RunLoss, make_optimiser, train_step
+from vsepp.training.step import RunLoss, make_optimiser, train_step
 
 
 def test_a_run_in_bf16_learns_like_one_in_fp32_and_keeps_its_weights_in_fp32(corpus, tmp_path):
@@ -57,8 +57,8 @@ def test_an_encoder_that_is_trained_keeps_its_memory_format_and_its_weights_name
     ).requires_grad_()
     model.load_weights(weights(out), out)
     images = torch.from_numpy(np.zeros((4, tiny.CROP, tiny.CROP, 3), np.uint8))
-    device_model = EmbeddingInBf16(model, tiny.CPU) if precision == "bf16" else model
-    device_model.embed_images(images).sum().backward()
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+        model.embed_images(images).sum().backward()
     kernel = next(p for p in model.encoder.parameters() if p.dim() == 4 and min(p.shape[1:]) > 1)
     wanted = torch.channels_last if memory_format == "channels_last" else torch.contiguous_format
     assert kernel.is_contiguous(memory_format=wanted)
@@ -92,16 +92,9 @@ def weights_of_uncompiled(run, data):
     return JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder).state_dict()
 
 
-def test_embeddings_are_fp32_and_of_unit_length(corpus):
-    data = tiny.data_of(tiny.FROZEN, corpus)
-    torch.manual_seed(0)
-    model = JointEmbedding(tiny.FROZEN.model, data.feature_dim, data.vocabulary_size)
-    images = EmbeddingInBf16(model, torch.device("cpu")).embed_images(torch.randn(50, data.feature_dim))
-    assert images.dtype == torch.float32
-    torch.testing.assert_close(images.norm(dim=1), torch.ones(50), rtol=0, atol=1e-6)
-    torch.testing.assert_close(
-        l2_normalise(torch.randn(50, 64).bfloat16()).norm(dim=1), torch.ones(50), rtol=0, atol=1e-6
-    )
+def test_vectors_in_bf16_are_brought_to_unit_length_in_fp32():
+    lengths = l2_normalise(torch.randn(50, 64).bfloat16()).norm(dim=1)
+    torch.testing.assert_close(lengths, torch.ones(50), rtol=0, atol=1e-6)
 
 
 @pytest.mark.gpu
@@ -166,7 +159,7 @@ def test_a_step_in_bf16_on_a_gpu_makes_no_fp16_tensor_and_its_gru_is_in_fp32(cor
     drawn = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=0))
     inputs = step_inputs(run, data, loss, drawn, 0, cuda)
     with fp32_products_in("bf16", cuda), Types() as types:
-        train_step(EmbeddingInBf16(model, cuda), optimiser, loss, inputs, 2.0)
+        train_step(model, optimiser, loss, inputs, 2.0, bf16=True)
     assert torch.bfloat16 in types.seen and torch.float16 not in types.seen
     assert states[0].dtype == torch.float32
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
