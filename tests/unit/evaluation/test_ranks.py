@@ -200,16 +200,6 @@ def test_inner_products_rank_alike_on_a_device_for_any_embeddings(seed, power, w
     assert_same(ranked(*problem, DEVICES[1]), ranked(*problem))
 
 
-def test_the_root_ranks_as_the_square_does():
-    """Near-ties too: many squares that differ have the same root in single precision."""
-    rng = np.random.default_rng(4)
-    images = rng.standard_normal((60, 33)).astype(np.float32)
-    captions = images[np.arange(240) % 4] + np.float32(1)
-    captions *= 1 + rng.integers(-3, 4, (240, 1)).astype(np.float32) * np.float32(2**-23)
-    problem = images, captions, owners(rng, 60, 240)
-    assert_same(ranked(*problem, ROOT), ranked(*problem, ORDER))
-
-
 @pytest.mark.parametrize(("kernel", "threads"), [("Haswell", "1"), ("Haswell", "2"), ("Nehalem", "2")])
 def test_ties_are_exact_with_every_blas_kernel(kernel, threads):
     """The float32 kernels of AVX2 processors sum an element by its place in the matrix; it must not show."""

@@ -6,7 +6,7 @@ from closeness import assert_near
 from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops, crop_boxes
 from vsepp.features.tape import InlineFeatures, Tape
-from vsepp.features.tape_writer import CHUNK_CAPTIONS, write_tape
+from vsepp.features.tape_writer import write_tape
 from vsepp.spec import CropSpec
 
 CPU = torch.device("cpu")
@@ -96,28 +96,6 @@ def test_a_tape_says_which_epoch_or_caption_it_lacks(tmp_path, store, encoder):
             tape.rows(0, np.array([TRAINED[0], absent]))
     with pytest.raises(VseppError, match=r"captions\.npy: missing"):
         Tape.open(tmp_path / "state")
-
-
-def test_a_killed_step_goes_on_within_the_epoch(tmp_path, encoder):
-    count = CHUNK_CAPTIONS + 100
-    store = np.random.default_rng(1).integers(0, 256, (50, SIDE, SIDE, 3), dtype=np.uint8)
-    rows = np.arange(count)
-    crops = CaptionCrops(CROPS[0], rows % 50, rows + 5, 0)
-    write_tape(store, encoder, crops, rows, 2, tmp_path / "whole", tmp_path / "state-1", device=CPU)
-    # What a kill in the second chunk of the first epoch leaves.
-    state = tmp_path / "state-2"
-    state.mkdir()
-    expected = (tmp_path / "whole" / "epoch-000.npy").read_bytes()
-    header = len(expected) - count * 128 * 2
-    marked = bytearray(expected[: header + (CHUNK_CAPTIONS + 3) * 128 * 2 + 1])
-    marked[header : header + 2] = np.float16(-7).tobytes()
-    (state / "epoch-000.npy").write_bytes(marked)
-    write_tape(store, encoder, crops, rows, 2, tmp_path / "resumed", state, device=CPU)
-    resumed = np.load(tmp_path / "resumed" / "epoch-000.npy")
-    assert resumed[0, 0] == -7, "the first chunk was not computed again"
-    np.testing.assert_array_equal(resumed[1:], np.load(tmp_path / "whole" / "epoch-000.npy")[1:])
-    second = [(tmp_path / name / "epoch-001.npy").read_bytes() for name in ("whole", "resumed")]
-    assert second[0] == second[1]
 
 
 def test_a_stale_epoch_in_the_output_is_not_taken_for_a_new_one(tmp_path, store, encoder):

@@ -71,14 +71,6 @@ def test_the_last_two_checkpoints_are_kept_and_the_snapshots_that_they_name(tmp_
     assert number(tmp_path) == 5
 
 
-def test_what_a_kill_left_half_written_is_removed(tmp_path):
-    save(Checkpoints(tmp_path, SPEC), 1)
-    for name in (f".{FILE}.123.part", ".best-0001.pt.123.part", ".tmpAbC"):
-        (tmp_path / name).write_bytes(b"half")
-    assert number(tmp_path) == 1
-    assert names(tmp_path) == [FILE]
-
-
 def test_a_wrong_bit_anywhere_is_found_or_of_no_consequence(tmp_path):
     whole = tmp_path / "whole"
     checkpoints = Checkpoints(whole, SPEC)

@@ -56,17 +56,6 @@ def test_an_encoder_in_the_model_gets_the_crops_that_the_tape_was_made_of(corpus
     assert_near(evaluated, tape.eval_inputs(live.validation.images), 1e-5)
 
 
-def test_validation_can_be_cut_to_its_first_images(corpus):
-    images, captions = read_tables(corpus / "corpus")
-    expected = np.flatnonzero(images["split"] == "val")
-    assert tiny.data_of(tiny.FROZEN, corpus).validation.images.tolist() == expected.tolist()
-    cut = tiny.data_of(tiny.change(tiny.FROZEN, validation_images=3), corpus).validation
-    assert cut.images.tolist() == expected[:3].tolist()
-    owners = np.asarray(captions["image_index"])[cut.captions]
-    assert np.array_equal(cut.images[cut.caption_to_image], owners)
-    assert len(cut.captions) == 3 * tiny.CAPTIONS_PER_IMAGE
-
-
 @pytest.mark.parametrize(
     ("run", "role"),
     [
