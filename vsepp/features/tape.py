@@ -54,25 +54,26 @@ class Tape:
 
     Parameters
     ----------
-    folder, captions
-        The tape, and the rows of the captions table that it holds, ascending.
+    folder
+        Of the tape; epochs are read as they are asked for.
+
+    Raises
+    ------
+    VseppError
+        When it does not say whose captions it holds.
     """
 
-    def __init__(self, folder: Path, captions: np.ndarray) -> None:
+    def __init__(self, folder: Path) -> None:
+        path = folder / CAPTIONS
+        if not path.is_file():
+            raise VseppError(f"{path}: missing; run the step that writes the tape again")
         self.folder = folder
-        self._captions = captions
+        self._captions = np.load(path)
+        """Rows of the captions table that it holds, ascending."""
         self._epoch = -1
         self._features = np.empty(0)
         self._next: Path | None = None
         self._used = self._asked = 0
-
-    @classmethod
-    def open(cls, folder: Path) -> Tape:
-        """Open a tape's folder; epochs are read as they are asked for."""
-        path = folder / CAPTIONS
-        if not path.is_file():
-            raise VseppError(f"{path}: missing; run the step that writes the tape again")
-        return cls(folder, np.load(path))
 
     @property
     def dim(self) -> int:

@@ -66,11 +66,6 @@ class ImageEncoder(nn.Module):
         self.register_buffer("_offset", offset.float().view(1, 3, 1, 1), persistent=False)
         self.register_buffer("_scale", scale.float().view(1, 3, 1, 1), persistent=False)
 
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self._offset.device
-
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         """Normalised pixels `(n, 3, size, size)`, as `normalise` returns them, to features `(n, dim)`.
 

@@ -176,7 +176,7 @@ def _images(
         data_on = {"image features": place_of(placed)}
         return _Images(lambda chosen, _: cached.rows(image_rows[chosen]), cached.dim, cached, data_on)
     if run.reads == "tape":
-        source, made_by, data_on = Tape.open(required(folders, "tape", run)), "tape", {"tape": "mapped"}
+        source, made_by, data_on = Tape(required(folders, "tape", run)), "tape", {"tape": "mapped"}
     else:
         store = _train_store(run, folders, n_images, placing)
         encoder, data_on = required(folders, "encoder", run), {"image store": place_of(store)}

@@ -39,7 +39,7 @@ def crops_of(crop=CROPS[0]) -> CaptionCrops:
 
 def write(store, encoder, folder, state, *, crop=CROPS[0], rows=TRAINED) -> Tape:
     write_tape(store, encoder, crops_of(crop), rows, 2, folder, state, device=CPU)
-    return Tape.open(folder)
+    return Tape(folder)
 
 
 @pytest.mark.parametrize("crop", CROPS, ids=lambda crop: crop.random)
@@ -95,7 +95,7 @@ def test_a_tape_says_which_epoch_or_caption_it_lacks(tmp_path, store, encoder):
         with pytest.raises(VseppError, match=rf"tape: the tape has no caption row {absent} \(1 of 2"):
             tape.rows(0, np.array([TRAINED[0], absent]))
     with pytest.raises(VseppError, match=r"captions\.npy: missing"):
-        Tape.open(tmp_path / "state")
+        Tape(tmp_path / "state")
 
 
 def test_a_stale_epoch_in_the_output_is_not_taken_for_a_new_one(tmp_path, store, encoder):
@@ -168,7 +168,7 @@ def tape_folder(tmp_path):
 
 @pytest.mark.parametrize("order", [range(5), range(3, 5), (0, 3, 1, 1, 4), (4, 3, 2)])
 def test_epochs_come_in_any_order(tape_folder, order):
-    tape = Tape.open(tape_folder)
+    tape = Tape(tape_folder)
     rows = np.array([42, 3, 17, 17])
     for epoch in order:
         expected = np.load(tape_folder / f"epoch-{epoch:03d}.npy")[rows - 3]
@@ -183,7 +183,7 @@ def test_while_an_epoch_is_used_the_next_one_is_asked_of_the_disk_piece_by_piece
     asked = []
     monkeypatch.setattr("os.posix_fadvise", lambda file, start, size, advice: asked.append((start, size)))
     monkeypatch.setattr("vsepp.features.tape._PIECE", 100)
-    tape = Tape.open(tape_folder)
+    tape = Tape(tape_folder)
     for part in np.split(np.arange(3, 43), 8):  # 60 bytes each
         tape.rows(3, part)
     assert asked == [(start, 100) for start in (0, 100, 200, 300)]
@@ -195,7 +195,7 @@ def test_while_an_epoch_is_used_the_next_one_is_asked_of_the_disk_piece_by_piece
 
 def test_a_damaged_next_epoch_is_an_error_when_it_is_used_and_not_before(tape_folder):
     np.save(tape_folder / "epoch-001.npy", np.zeros((7, 6), np.float16))
-    tape = Tape.open(tape_folder)
+    tape = Tape(tape_folder)
     for _ in range(3):
         tape.rows(0, np.array([5]))
     with pytest.raises(VseppError, match=r"epoch-001\.npy: expected 40 rows"):

@@ -82,8 +82,6 @@ def test_models_score_with_the_similarity_and_the_options_of_their_spec():
     images, captions = torch.zeros(1, 2), torch.tensor([[3.0, 4.0]])
     assert model(similarity__name="order").scores(images, captions).item() == -25
     assert model(similarity=Component("order", {"form": "root"})).scores(images, captions).item() == -5
-    with pytest.raises(VseppError, match="no similarity is named 'cosine'; there are dot, order"):
-        model(similarity__name="cosine")
 
 
 def test_a_zero_vector_stays_zero_with_a_finite_gradient():
