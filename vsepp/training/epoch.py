@@ -45,8 +45,7 @@ def train_epoch(training: Training, epoch: int) -> EpochRecord:
     _steps(training, epoch, rate)
     what = f"run {training.run.id}, epoch {epoch + 1}"
     training.group.check_same(training.model.state_dict(), what)
-    if training.loss.state is not None:
-        training.group.check_same(training.loss.state.state_dict(), f"{what}, loss {training.run.loss.name}")
+    training.group.check_same(training.loss.state.state_dict(), f"{what}, loss {training.run.loss.name}")
     return EpochRecord(**training.group.from_first(lambda: asdict(_record(training, epoch, rate, started))))
 
 
@@ -57,9 +56,8 @@ def _record(training: Training, epoch: int, rate: float, started: float) -> Epoc
     metrics, spread = _validate(training)
     best = max((record.rsum for record in training.history), default=-1.0)
     if metrics.rsum > best:
-        kept = training.model.state_dict()
-        if training.loss.state is not None:
-            kept |= {LOSS_PREFIX + key: value for key, value in training.loss.state.state_dict().items()}
+        own = {LOSS_PREFIX + key: value for key, value in training.loss.state.state_dict().items()}
+        kept = training.model.state_dict() | own
         training.best = {key: value.detach().cpu().clone() for key, value in kept.items()}
         training.best_epoch = epoch + 1
     ended = time.monotonic()

@@ -94,7 +94,8 @@ def train(
             state, {"run": to_dict(run), **(identity or {})}, interval, _checkpoint_bytes(model)
         )
         loss = RunLoss.of(run, folders, device)
-        if loss.state is not None and (start := folders.get("init_from")) and (start / LOSS_FILE).is_file():
+        start = folders.get("init_from")
+        if start and loss.state.state_dict() and (start / LOSS_FILE).is_file():
             loss.state.load_state_dict(read_weights(start / LOSS_FILE))
         optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
         training = Training(run, data, device, model, loss, optimiser, checkpoints, group)

@@ -68,8 +68,7 @@ def go_on(training: Training) -> None:
     if saved is None:
         return
     training.model.load_state_dict(saved["model"])
-    if training.loss.state is not None:
-        training.loss.state.load_state_dict(saved["loss_state"])
+    training.loss.state.load_state_dict(saved["loss_state"])
     training.optimiser.load_state_dict(saved["optimiser"])
     training.history = [EpochRecord(**record) for record in saved["history"]]
     training.so_far = EpochSoFar(**saved["so_far"])
@@ -86,12 +85,11 @@ def save(training: Training) -> None:
     seconds = time.monotonic() - training.epoch_began if so_far.steps else 0.0
     content = {
         "model": training.model.state_dict(),
+        "loss_state": training.loss.state.state_dict(),
         "optimiser": training.optimiser.state_dict(),
         "history": [asdict(record) for record in training.history],
         "so_far": {**asdict(so_far), "seconds": seconds},
         "random": random_states(training.device),
     }
-    if training.loss.state is not None:
-        content["loss_state"] = training.loss.state.state_dict()
     where = f"epoch {done + 1}, step {so_far.steps}" if so_far.steps else f"epoch {done}"
     training.checkpoints.save(content, training.best_epoch, training.best, where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ class RunLoss:
     options: Any
     needs: tuple[str, ...] = ()
     """What it wants to know of the pairs: `image_rows`, `caption_rows`."""
-    state: torch.nn.Module | None = None
+    state: torch.nn.Module = field(default_factory=torch.nn.Module)
+    """Parameters and buffers of its own; an empty module where it has none."""
 
     @classmethod
     def of(cls, run: RunSpec, folders: Mapping[str, Path], device: torch.device) -> RunLoss:
@@ -88,8 +89,8 @@ class StepInputs:
 
 def make_optimiser(model: JointEmbedding, learning_rate: float, loss: RunLoss) -> Adam:
     """Adam over all that is trained (Section 3.2), the loss's own parameters last."""
-    modules = [model] if loss.state is None else [model, loss.state]
-    return Adam((p for module in modules for p in module.parameters() if p.requires_grad), learning_rate)
+    parameters = (*model.parameters(), *loss.state.parameters())
+    return Adam((parameter for parameter in parameters if parameter.requires_grad), learning_rate)
 
 
 def train_step(

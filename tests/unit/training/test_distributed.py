@@ -80,9 +80,7 @@ def steps(run, corpus, group):
     torch.manual_seed(run.init_seed)
     model = double(JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder))
     loss = RunLoss.of(run, own_loss.folders(corpus), tiny.CPU)
-    trained = torch.nn.ModuleDict({"model": model})
-    if loss.state is not None:
-        trained["loss"] = loss.state.double()
+    trained = torch.nn.ModuleDict({"model": model, "loss": loss.state.double()})
     optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
     losses, gradients = [], {}
     for epoch in range(EPOCHS):
