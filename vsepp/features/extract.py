@@ -9,7 +9,7 @@ import torch
 
 from vsepp.errors import VseppError
 from vsepp.features.crops import fixed_boxes
-from vsepp.features.frozen import ENCODE_BATCH, OnTheWay, check_size, encode_crops, finite, one_later
+from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops, finite
 from vsepp.features.growing import GrowingRows
 from vsepp.models.encoder import ImageEncoder
 from vsepp.provenance.publish import publish
@@ -58,17 +58,13 @@ def extract_features(
     written = GrowingRows(state / FILE, (len(store), 1, encoder.dim), np.float32, CHUNK_IMAGES)
     what = f"{crop.kind} features of {len(store)} images"
     check_space(state, written.missing_bytes, what)
-
-    def encoded(start: int) -> tuple[OnTheWay, np.ndarray]:
-        """Features of all crops of some images, one image after another, and the image of each."""
+    starts = range(written.done, len(store), CHUNK_IMAGES)
+    for start in track(starts, len(starts), what, "chunk"):
         images = np.arange(start, min(start + CHUNK_IMAGES, len(store)))
         rows = np.repeat(images, len(boxes))
         crops = np.tile(boxes, (len(images), 1)), np.tile(flips, len(images))
-        return OnTheWay.of(encode_crops(store, encoder, rows, *crops, device)), rows
-
-    starts = range(written.done, len(store), CHUNK_IMAGES)
-    for features, rows in one_later(map(encoded, track(starts, len(starts), what, "chunk"))):
-        of_crops = finite(features.wait(), rows, encoder).reshape(-1, len(boxes), encoder.dim)
+        features = encode_crops(store, encoder, rows, *crops, device).cpu().numpy()
+        of_crops = finite(features, rows, encoder).reshape(-1, len(boxes), encoder.dim)
         written.append(of_crops.mean(axis=1, keepdims=True))
     publish({written.path: out / FILE})
 

@@ -9,7 +9,7 @@ import torch
 
 from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops
-from vsepp.features.frozen import ENCODE_BATCH, OnTheWay, check_size, encode_crops, one_later
+from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops
 from vsepp.features.growing import GrowingRows
 from vsepp.features.tape import CAPTIONS, epoch_file, in_16_bits
 from vsepp.models.encoder import ImageEncoder
@@ -79,35 +79,16 @@ def write_tape(
     there = sum(path.stat().st_size for path in files.values() if path.is_file())
     check_space(state, max(0, whole - there), f"a tape of {epochs} epochs")
     for epoch, path in files.items():
+        written = GrowingRows(path, (len(caption_rows), encoder.dim), np.float16, CHUNK_CAPTIONS)
+        starts = range(written.done, len(caption_rows), CHUNK_CAPTIONS)
         what = f"random-crop features of epoch {epoch + 1} of {epochs}"
-        _write_epoch(path, store, encoder, crops, caption_rows, epoch, what, device)
+        for start in track(starts, len(starts), what, "chunk"):
+            rows = caption_rows[start : start + CHUNK_CAPTIONS]
+            images, boxes, flips = crops.of(epoch, rows, store.shape[1])
+            features = encode_crops(store, encoder, images, boxes, flips, device).cpu().numpy()
+            written.append(in_16_bits(features, images, crops.caption_ids[rows], encoder))
     np.save(state / CAPTIONS, np.asarray(caption_rows, np.int32))
     (state / _COMPLETE).touch()
     publish({path: out / path.name for path in files.values()})
     publish({state / CAPTIONS: out / CAPTIONS})
     (state / _COMPLETE).unlink()
-
-
-def _write_epoch(
-    path: Path,
-    store: Placed,
-    encoder: ImageEncoder,
-    crops: CaptionCrops,
-    caption_rows: np.ndarray,
-    epoch: int,
-    what: str,
-    device: torch.device,
-) -> None:
-    """Go on with an epoch; a GPU computes a chunk while the one before it is checked and written."""
-    written = GrowingRows(path, (len(caption_rows), encoder.dim), np.float16, CHUNK_CAPTIONS)
-
-    def encoded(start: int) -> tuple[OnTheWay, np.ndarray, np.ndarray]:
-        """Features of the crops that some captions' images have, and image and id of each caption."""
-        rows = caption_rows[start : start + CHUNK_CAPTIONS]
-        images, boxes, flips = crops.of(epoch, rows, store.shape[1])
-        features = OnTheWay.of(encode_crops(store, encoder, images, boxes, flips, device))
-        return features, images, crops.caption_ids[rows]
-
-    starts = range(written.done, len(caption_rows), CHUNK_CAPTIONS)
-    for features, images, ids in one_later(map(encoded, track(starts, len(starts), what, "chunk"))):
-        written.append(in_16_bits(features.wait(), images, ids, encoder))

@@ -4,7 +4,7 @@ import torch
 from closeness import assert_near
 
 from vsepp.features.crops import fixed_boxes
-from vsepp.features.frozen import ENCODE_BATCH, encode_crops, one_later
+from vsepp.features.frozen import ENCODE_BATCH, encode_crops
 from vsepp.spec import CropSpec
 
 CPU = torch.device("cpu")
@@ -114,11 +114,3 @@ def test_features_of_a_gpu_are_those_of_a_cpu_but_for_its_rounding(whole, archit
 @pytest.mark.parametrize("count", [0, 1, ENCODE_BATCH, ENCODE_BATCH + 1])
 def test_any_number_of_crops(whole, count):
     assert encode(store(3), whole("mini/vgg_mini"), np.arange(count) % 3).shape == (count, 128)
-
-
-@pytest.mark.parametrize("count", range(4))
-def test_items_come_one_later_and_all_of_them(count):
-    made = []
-    for taken, item in enumerate(one_later(made.append(n) or n for n in range(count))):
-        assert item == taken and len(made) == min(taken + 2, count)
-    assert made == list(range(count))
