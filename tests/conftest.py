@@ -28,6 +28,16 @@ def corpus(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def cuda():
+    """The GPU, for tests marked `gpu`."""
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("needs CUDA")
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+@pytest.fixture(scope="session")
 def reproduced(tmp_path_factory):
     """The project with the preset `tiny`, reproduced by `dvc repro` and committed: tests change copies, never this one.
 

@@ -243,12 +243,10 @@ def test_float64_and_strided_embeddings_are_taken_without_a_warning(similarity):
 @pytest.mark.gpu
 @EVERY
 @pytest.mark.parametrize("width", [33, 333, 512])
-def test_ranks_on_a_gpu(similarity, width):
+def test_ranks_on_a_gpu(similarity, width, cuda):
     """Few vectors, many times over: their scores differ by more than what the devices' sums do, or not at all."""
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
     rng = np.random.default_rng(9)
     kinds = rng.standard_normal((12, width)).astype(np.float32)
     images, captions = kinds[rng.integers(0, 12, 700)], kinds[rng.integers(0, 12, 3500)]
     problem = images, captions, owners(rng, 700, 3500), similarity
-    assert_same(ranked(*problem, torch.device("cuda")), ranked(*problem))
+    assert_same(ranked(*problem, cuda), ranked(*problem))

@@ -94,7 +94,6 @@ def test_how_an_encoder_is_run_changes_no_more_than_its_rounding(whole, architec
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("architecture", MINI)
 @pytest.mark.parametrize(
     ("running", "bound"),
@@ -105,10 +104,10 @@ def test_how_an_encoder_is_run_changes_no_more_than_its_rounding(whole, architec
         ({"compile": "default"}, 1e-5),
     ],
 )
-def test_features_of_a_gpu_are_those_of_a_cpu_but_for_its_rounding(whole, architecture, running, bound):
+def test_features_of_a_gpu_are_those_of_a_cpu_but_for_its_rounding(whole, architecture, running, bound, cuda):
     images, rows = store(60), np.arange(60)
     exact = encode(images, whole(architecture), rows)
-    assert_near(encode(images, whole(architecture, **running), rows, torch.device("cuda")), exact, bound)
+    assert_near(encode(images, whole(architecture, **running), rows, cuda), exact, bound)
 
 
 @pytest.mark.parametrize("count", [0, 1, ENCODE_BATCH, ENCODE_BATCH + 1])

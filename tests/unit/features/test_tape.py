@@ -203,9 +203,7 @@ def test_a_damaged_next_epoch_is_an_error_when_it_is_used_and_not_before(tape_fo
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_inline_features_of_a_gpu_are_those_of_a_tape_written_on_it(tmp_path, store, make):
-    cuda = torch.device("cuda", torch.cuda.current_device())
+def test_inline_features_of_a_gpu_are_those_of_a_tape_written_on_it(tmp_path, store, make, cuda):
     encoder = make("mini/vgg_mini")
     inline = InlineFeatures(torch.from_numpy(store).to(cuda), encoder, crops_of(), cuda)
     found = inline.rows(1, TRAINED)

@@ -94,9 +94,7 @@ def test_the_compiler_is_not_imported_where_it_is_off():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("compile", ["default", "cuda_graphs"])
-def test_on_a_gpu_compiled_features_stay_when_others_are_computed(compile):
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
+def test_on_a_gpu_compiled_features_stay_when_others_are_computed(compile, cuda):
     plain, compiled = make("off").cuda(), make(compile).cuda()
     with torch.inference_mode():
         first = features(compiled, crops(6).cuda())
@@ -107,9 +105,7 @@ def test_on_a_gpu_compiled_features_stay_when_others_are_computed(compile):
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_a_network_is_trained_through_cuda_graphs():
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
+def test_on_a_gpu_a_network_is_trained_through_cuda_graphs(cuda):
     weights = []
     for compile in ("off", "cuda_graphs"):
         encoder = make(compile).cuda()

@@ -145,8 +145,7 @@ def test_weights_have_the_names_and_first_values_of_torchs_gru():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_gpu_gives_the_states_of_a_cpu():
+def test_a_gpu_gives_the_states_of_a_cpu(cuda):
     encoder, (ids, lengths) = encoder_of(torch.float32, 64), captions_of(RAGGED)
     expected = encoder(ids, lengths)
     assert_near(encoder.cuda()(ids.cuda(), lengths), expected, 1e-4)

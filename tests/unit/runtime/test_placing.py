@@ -66,9 +66,7 @@ def test_what_to_lower_follows_from_where_data_lie():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_on_a_gpu_rows_come_from_it_and_an_upload_waits_for_nothing(array):
-    cuda = torch.device("cuda", torch.cuda.current_device())
+def test_on_a_gpu_rows_come_from_it_and_an_upload_waits_for_nothing(array, cuda):
     placed, rows = place(array, "numbers", Placing(cuda)), np.array([70_000, 0, 0])
     assert placed.device == cuda
     torch.cuda.set_sync_debug_mode("error")

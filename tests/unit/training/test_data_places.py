@@ -62,12 +62,10 @@ def test_a_training_with_inputs_made_ahead_is_the_same_also_when_it_was_killed(
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("place", ["auto", "device", "mapped"])
 @pytest.mark.parametrize("name", [name for name in RUNS if name != "inline"])
-def test_inputs_on_a_gpu_are_those_of_a_cpu_and_wait_for_nothing(corpus, name, place):
+def test_inputs_on_a_gpu_are_those_of_a_cpu_and_wait_for_nothing(corpus, name, place, cuda):
     run = tiny.change(RUNS[name], schedule__negative_set=5, loss__mask_same_image=True)
-    cuda = torch.device("cuda", torch.cuda.current_device())
     here, there = data_on("mapped", run, corpus), data_on(place, run, corpus, cuda)
     drawn = next(epoch_batches(len(here.pairs), 16, order_seed=0, epoch=0, negative_set=5))
     loss = RunLoss.of(run, {}, cuda)

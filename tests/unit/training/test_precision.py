@@ -85,14 +85,12 @@ def test_vectors_in_bf16_are_brought_to_unit_length_in_fp32():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize(
     ("precision", "in_steps"), [("fp32", (False, False)), ("tf32", (True, True)), ("bf16", (False, True))]
 )
 def test_steps_on_a_gpu_are_in_the_runs_precision_and_validation_in_ieee_fp32(
-    corpus, tmp_path, precision, in_steps
+    corpus, tmp_path, precision, in_steps, cuda
 ):
-    cuda = torch.device("cuda", torch.cuda.current_device())
     run = tiny.change(tiny.FROZEN, precision=precision, schedule__epochs=1)
     data = load_training_data(run, tiny.artefacts(corpus, run.encoder.name), cuda)
     seen = {"train": set(), "eval": set()}
@@ -131,10 +129,8 @@ class Types(TorchDispatchMode):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("projected", [False, True])
-def test_a_step_in_bf16_on_a_gpu_makes_no_fp16_tensor_and_its_gru_is_in_fp32(corpus, projected):
-    cuda = torch.device("cuda", torch.cuda.current_device())
+def test_a_step_in_bf16_on_a_gpu_makes_no_fp16_tensor_and_its_gru_is_in_fp32(corpus, projected, cuda):
     run = tiny.change(tiny.FROZEN, precision="bf16", model__caption_projection=projected)
     data = load_training_data(run, tiny.artefacts(corpus, run.encoder.name), cuda)
     torch.manual_seed(0)
