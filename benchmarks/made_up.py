@@ -18,7 +18,6 @@ from vsepp.features.extract import FILE as FEATURES
 from vsepp.features.tape import CAPTIONS, epoch_file
 from vsepp.models.encoder import ImageEncoder, build_encoder, save_encoder
 from vsepp.spec import RunSpec
-from vsepp.training.data import Artefacts
 
 CAPTIONS_PER_IMAGE = 5
 VOCABULARY = 10_000
@@ -28,8 +27,10 @@ _PHOTOGRAPHS = 48
 _VALIDATION_EVERY = 8
 
 
-def write_artefacts(run: RunSpec, images: int, dim: int, folder: Path) -> Artefacts:
+def write_artefacts(run: RunSpec, images: int, dim: int, folder: Path) -> dict[str, Path]:
     """Write all that a run reads into an empty folder: tables, word ids, and features, a tape, a store or an encoder.
+
+    Gives role → folder.
 
     Parameters
     ----------
@@ -46,18 +47,17 @@ def write_artefacts(run: RunSpec, images: int, dim: int, folder: Path) -> Artefa
     captions_of(images * CAPTIONS_PER_IMAGE).save(folder / "tokens")
     words = (*SPECIAL, *(f"w{number}" for number in range(VOCABULARY - len(SPECIAL))))
     Vocabulary(words, {}, 1, ("train",), images * CAPTIONS_PER_IMAGE, "none").write(folder / "tokens")
-    inline = run.trainset == "RC" and run.rc_features == "inline"
-    places = {}
+    places = {"corpus": folder / "corpus", "tokens": folder / "tokens"}
     if not run.live_encoder:
-        dim = encoder_of(run).dim if inline or not dim else dim
+        dim = encoder_of(run).dim if run.reads == "inline" or not dim else dim
         places["features"] = write_features(folder / "features", images, dim)
-        if run.trainset == "RC" and not inline:
+        if run.reads == "tape":
             places["tape"] = _write_tape(folder / "tape", images * CAPTIONS_PER_IMAGE, dim)
-    if run.live_encoder or inline:
+    if run.reads in ("inline", "live"):
         places["train_store"] = places["eval_store"] = _write_store(folder / "store", run, images)
         places["encoder"] = folder / "encoder"
         save_encoder(encoder_of(run), folder / "encoder")
-    return Artefacts(corpus=folder / "corpus", tokens=folder / "tokens", **places)
+    return places
 
 
 def tables(count: int) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -29,7 +29,7 @@ from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.features.crops import CaptionCrops
 from vsepp.features.extract import FILE
 from vsepp.features.frozen import encode_batch
-from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, write_tape
+from vsepp.features.tape_writer import CHUNK_CAPTIONS, write_tape
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in, products_in
@@ -37,9 +37,9 @@ from vsepp.runtime.placing import Placing, place
 from vsepp.runtime.prefetch import prefetched
 from vsepp.spec import Component, CorpusSpec, RunSpec
 from vsepp.training.batches import epoch_batches
-from vsepp.training.data import Artefacts, TrainingData, load_training_data, steps_ahead
+from vsepp.training.data import TrainingData, load_training_data, steps_ahead
 from vsepp.training.epoch import step_inputs
-from vsepp.training.step import EmbeddingInBf16, RunLoss, make_optimiser, train_step
+from vsepp.training.step import RunLoss, make_optimiser, train_step
 
 ROOT = Path(vsepp.__file__).resolve().parents[1]
 # Pixels of a side above which a network is slow on a CPU.
@@ -92,7 +92,7 @@ class Case:
         """Whether a step of a network of this size takes many seconds."""
         return device.type == "cpu" and self.run.trainset == "RC" and self.run.encoder.input_size > LARGE
 
-    def artefacts(self, folder: Path) -> Artefacts:
+    def artefacts(self, folder: Path) -> dict[str, Path]:
         """All that the run reads."""
         return made_up.write_artefacts(self.run, self.images, self.dim, folder)
 
@@ -130,17 +130,17 @@ def forward_backward(case: Case, folder: Path, device: torch.device, stack: Exit
 def tape(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Made:
     """An epoch of a tape, computed and written as the tape step does it, and removed; where that is slow, a batch."""
     run, artefacts = case.run, case.artefacts(folder)
-    encoder = load_encoder(run.encoder, artefacts.encoder)
-    images = place(open_store(artefacts.train_store), "image store", Placing(device))
+    encoder = load_encoder(run.encoder, artefacts["encoder"])
+    images = place(open_store(artefacts["train_store"]), "image store", Placing(device))
     chunks = min(TAPE_CHUNKS[device.type] * CHUNK_CAPTIONS, 64 * case.images)
     rows = np.arange(encode_batch(run.encoder.input_size, device) if case.slow_on(device) else chunks)
     crops = CaptionCrops(run.crop, rows // made_up.CAPTIONS_PER_IMAGE % len(images), rows, run.draw)
-    job = TapeJob(crops, rows, encoder.dim, epochs=1, out=folder / "written", state=folder / "written-state")
+    out, state = folder / "written", folder / "written-state"
 
     def call() -> None:
-        write_tape(job, images, encoder, device=device)
-        shutil.rmtree(job.out)
-        shutil.rmtree(job.state)
+        write_tape(images, encoder, crops, rows, 1, out, state, device=device)
+        shutil.rmtree(out)
+        shutil.rmtree(state)
 
     return call, len(rows)
 
@@ -151,7 +151,7 @@ def step(case: Case, folder: Path, device: torch.device, stack: ExitStack, *, pa
 
 
 def _step(
-    case: Case, artefacts: Artefacts, device: torch.device, stack: ExitStack, packed: bool = True
+    case: Case, artefacts: dict[str, Path], device: torch.device, stack: ExitStack, packed: bool = True
 ) -> Made:
     run, size = case.run, case.run.schedule.batch_size
     data = load_training_data(run, artefacts, device)
@@ -159,14 +159,14 @@ def _step(
     if not packed:
         model.text = OverPadding(model.text)
     optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
-    embedding = EmbeddingInBf16(model, device) if run.precision == "bf16" else model
     negatives = run.schedule.negative_set
     batches = epoch_batches(len(data.pairs), size, order_seed=0, epoch=0, negative_set=negatives)
     whole = [drawn for drawn in batches if drawn.queries == size]
     made = (step_inputs(run, data, loss, drawn, 0, device) for drawn in itertools.cycle(whole))
     stack.enter_context(fp32_products_in(run.precision, device))
     ahead = stack.enter_context(prefetched(made, steps_ahead(run, device), device))
-    return lambda: train_step(embedding, optimiser, loss, next(ahead), run.schedule.clip_norm), size
+    bf16, clip_norm = run.precision == "bf16", run.schedule.clip_norm
+    return lambda: train_step(model, optimiser, loss, next(ahead), clip_norm, bf16=bf16), size
 
 
 def _model(run: RunSpec, data: TrainingData) -> JointEmbedding:
@@ -273,7 +273,7 @@ _shared: dict[str, Any] = {}
 
 
 def _begin_sharing(
-    case: Case, artefacts: Artefacts, device: torch.device, threads: int, barrier: Any
+    case: Case, artefacts: dict[str, Path], device: torch.device, threads: int, barrier: Any
 ) -> None:
     torch.set_num_threads(threads)
     call, _ = _step(case, artefacts, device, ExitStack())

@@ -20,6 +20,24 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PLACES))
 
 
 @pytest.fixture(scope="session")
+def corpus(tmp_path_factory):
+    """Folder of a few images with all artefacts that trainings read; see `tiny_corpus`."""
+    import tiny_corpus
+
+    return tiny_corpus.build(tmp_path_factory.mktemp("tiny") / "corpus")
+
+
+@pytest.fixture(scope="session")
+def cuda():
+    """The GPU, for tests marked `gpu`."""
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("needs CUDA")
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+@pytest.fixture(scope="session")
 def reproduced(tmp_path_factory):
     """The project with the preset `tiny`, reproduced by `dvc repro` and committed: tests change copies, never this one.
 

@@ -298,6 +298,17 @@ class RunSpec:
         return self.finetuned or (self.encoder_mode == "legacy" and self.trainset == "RC")
 
     @property
+    def reads(self) -> Literal["features", "tape", "inline", "live"]:
+        """What a training step reads of its images.
+
+        `features` under a fixed crop; random-crop features of a frozen encoder, from a `tape` or computed `inline` from the
+        image store; or crops for a `live` encoder.
+        """
+        if self.live_encoder:
+            return "live"
+        return self.rc_features if self.trainset == "RC" else "features"
+
+    @property
     def eval_crop(self) -> CropSpec:
         """Validation and test crop: ten crops for 10C, else the centre."""
         return CropSpec(kind="10C" if self.trainset == "10C" else "1C", size=self.crop.size)

@@ -110,30 +110,6 @@ def test_loss_and_gradients_of_the_reference_are_the_packages(captions, with_enc
             torch.testing.assert_close(own.grad, his.grad, rtol=1e-3, atol=1e-4 * float(own.grad.abs().max()))
 
 
-def test_a_reference_step_lowers_the_loss_of_its_batch(captions):
-    torch.manual_seed(0)
-    model = reference.ReferenceModel(JointEmbedding(RUN.model, DIM, WORDS))
-    pairs = reference.Pairs(
-        np.random.default_rng(0).standard_normal((PAIRS, DIM), np.float32), captions, range(PAIRS), RUN
-    )
-    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
-    batch = reference.collate([pairs[row] for row in range(PAIRS)])
-    losses = [reference.reference_step(model, optimiser, batch, 2.0) for _ in range(20)]
-    assert losses[-1] < 0.7 * losses[0]
-
-
-def test_the_references_workers_give_sorted_padded_batches_of_every_pair_once(captions):
-    features = np.arange(PAIRS, dtype=np.float32)[:, None]
-    pairs = reference.Pairs(features, captions, range(PAIRS), RUN)
-    batches = list(reference.make_loader(pairs, 5, 2, CPU))
-    assert sorted(int(image) for images, _, _ in batches for image in images) == list(range(PAIRS))
-    for images, ids, lengths in batches:
-        assert lengths == sorted(lengths, reverse=True) and ids.shape[1] == lengths[0]
-        for image, row, length in zip(images, ids, lengths, strict=True):
-            np.testing.assert_array_equal(row[:length], captions[int(image)])
-            assert not row[length:].any()
-
-
 def test_sorting_gives_the_ranks_that_counting_gives():
     images, captions, owner = made_up.embeddings(20, 8)
     to_text, to_image = reference.argsort_ranks(images, captions, owner, range(20), range(100))

@@ -39,7 +39,7 @@ def planned_jobs(project, **resources):
         rule = re.match(r"\w+ (\w+)", block)[1]
         about = re.search(r"wildcards: (?:run|evaluation)=([\w-]+)/", block)
         given = dict(re.findall(r"(\w+)=(\d+)", re.search(r"resources: (.*)", block)[1]))
-        options = dict(re.findall(r" --(device-share|writers) (\d+)", block))
+        options = dict(re.findall(r" --(device-share) (\d+)", block))
         threads = re.search(r"threads: (\d+)", block)
         jobs[rule, about[1] if about else None] = {
             "gpu": int(given.get("gpu", 0)),
@@ -51,27 +51,24 @@ def planned_jobs(project, **resources):
 
 
 def test_runs_that_read_features_share_a_gpu_and_all_others_take_a_whole_one(fresh):
-    jobs = planned_jobs(with_gpus(fresh, 2), runs_per_gpu=3, tape_writers=4, threads=6)
+    jobs = planned_jobs(with_gpus(fresh, 2), runs_per_gpu=3, threads=6)
     whole = {"gpu": 1, "part": 3, "threads": 6}
     frozen = {"gpu": 1, "part": 1, "threads": 2, "device-share": "3"}
     for rule in ("train", "evaluate"):
         assert jobs[rule, "flickr-vsepp-rc"] == jobs[rule, "coco-orderpp-10c-rv"] == frozen
         assert jobs[rule, "flickr-vsepp-rc-ft"] == {**whole, "device-share": "1"}
-    assert jobs["features", None] == whole
+    assert jobs["features", None] == jobs["tape", None] == whole
     assert jobs["pretrain", None]["gpu"] == 0, "it computes on the CPU"
-    # Two epochs of the tape, four writers asked for, two GPUs.
-    assert jobs["tape", None] == {"gpu": 2, "part": 6, "threads": 6, "writers": "2"}
 
 
 def test_without_gpus_nothing_is_counted_in_parts(fresh):
-    jobs = planned_jobs(with_gpus(fresh, 0), runs_per_gpu=3, tape_writers=4, threads=2)
+    jobs = planned_jobs(with_gpus(fresh, 0), runs_per_gpu=3, threads=2)
     assert {(job["gpu"], job["part"]) for job in jobs.values()} == {(0, 0)}
     assert {job["threads"] for (rule, _), job in jobs.items() if rule in ("train", "evaluate", "tape")} == {2}
-    assert jobs["tape", None]["writers"] == "2"
 
 
 def test_there_are_as_many_parts_as_the_gpus_have_and_their_number_reruns_nothing(project):
-    resources = {"runs_per_gpu": 3, "tape_writers": 3}
+    resources = {"runs_per_gpu": 3}
     assert with_gpus(project, 2).planned(resources=resources) == {}
     again = "all_corpus", "--forcerun", "tokens"
     assert re.search(r"Provided resources: .*gpu_part\D+6\b", project.run(*again, resources=resources))

@@ -213,7 +213,6 @@ def _run(plan: Plan, name: str, items: Sequence[Item], measured: Mapping[str, Ra
     inputs, owner = artefact.inputs, plan.owner(artefact.inputs["corpus"])
     pairs = captions_of(owner.spec, spec.train_splits) if owner else None
     steps = steps_of(spec, pairs)
-    reads = inputs.get("tape") or (inputs.get("features") if spec.trainset != "RC" else None)
     return {
         "id": name,
         "pairs": pairs,
@@ -221,7 +220,7 @@ def _run(plan: Plan, name: str, items: Sequence[Item], measured: Mapping[str, Ra
         "epochs": spec.schedule.epochs,
         "steps": None if steps is None else steps * spec.schedule.epochs,
         "hours": _hours([item for item in items if item.path == artefact.folder], measured),
-        "reads": next((item.label for item in items if item.path == reads), None),
+        "reads": next((item.label for item in items if item.path == inputs.get(spec.reads)), None),
         "from": spec.finetune_from,
     }
 

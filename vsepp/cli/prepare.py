@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import (
+    Making,
     add_machine,
     add_making,
     add_raw,
@@ -31,7 +32,7 @@ from vsepp.spec import (
 )
 
 if TYPE_CHECKING:
-    from vsepp.features.passes import FrozenPass
+    from vsepp.runtime.placing import Placing
 
 _SCENES = "optional: folder of the generated scenes that the raw files lie in"
 _IMAGES = "the table images.parquet of the corpus"
@@ -88,13 +89,6 @@ def add_steps(steps: Any) -> None:
         steps, "tape", tape, "write the random-crop features of every training caption and epoch"
     )
     add_making(parser, "TapeSpec", **roles, captions=_CAPTIONS)
-    parser.add_argument(
-        "--writers",
-        type=int,
-        default=1,
-        metavar="N",
-        help="processes that write, an epoch each at a time: each takes a GPU, or its part of the threads",
-    )
     add_machine(parser, data_on=True)
 
 
@@ -190,34 +184,34 @@ def features(given: argparse.Namespace) -> None:
 
     spec = from_json(FeaturesSpec, given.spec)
     with making(given, spec, given_inputs(given, "store", "encoder"), resumes=True) as made:
-        made.facts.update(make_features(_pass(given, spec), given.output, made.state))
+        placing = _machine(given, made)
+        made.facts["data_on"] = make_features(
+            spec, given.store, given.encoder, given.output, made.state, placing
+        )
 
 
 def tape(given: argparse.Namespace) -> None:
-    """Write a tape, with several processes where they were asked for."""
+    """Write a tape."""
     from vsepp.features.passes import make_tape
 
     spec = from_json(TapeSpec, given.spec)
     with making(given, spec, given_inputs(given, "store", "encoder", "captions"), resumes=True) as made:
-        made.facts.update(
-            make_tape(_pass(given, spec), given.captions.parent, given.output, made.state, given.writers)
+        placing, corpus = _machine(given, made), given.captions.parent
+        made.facts["data_on"] = make_tape(
+            spec, given.store, given.encoder, corpus, given.output, made.state, placing
         )
 
 
-def _pass(given: argparse.Namespace, spec: FeaturesSpec | TapeSpec) -> FrozenPass:
-    """A frozen encoder's pass over a store, on the machine that the command line says."""
-    from vsepp.features.passes import FrozenPass
+def _machine(given: argparse.Namespace, made: Making) -> Placing:
+    """Take the device that was asked for and note it; where the images shall lie."""
+    from vsepp.runtime.machine import use_machine
+    from vsepp.runtime.placing import Placing
 
-    return FrozenPass(
-        spec,
-        given.store,
-        given.encoder,
-        device=given.device,
-        share=given.device_share,
-        threads=given.threads,
-        job=f"{given.step} {given.output}",
-        data_on=given.data_on,
+    device, facts = use_machine(
+        given.device, share=given.device_share, threads=given.threads, job=f"{given.step} {given.output}"
     )
+    made.facts.update(facts)
+    return Placing(device, given.data_on, given.device_share)
 
 
 def precomputed(given: argparse.Namespace) -> None:

@@ -130,17 +130,15 @@ def _train(
 ) -> dict[str, Any]:
     """Train with the other processes, if there are any, and tell the facts."""
     from vsepp.runtime.machine import use_machine
-    from vsepp.training.data import Artefacts, load_training_data
+    from vsepp.training.data import load_training_data
     from vsepp.training.distributed import join
     from vsepp.training.loop import train as train_run
 
     device, facts = use_machine(
         given.device, share=given.device_share, threads=given.threads, job=f"train {given.output}"
     )
-    known = Artefacts.__dataclass_fields__
-    artefacts = Artefacts(**{role: path for role, path in inputs.items() if role in known})
     with join(device) as group:
-        data = load_training_data(run, artefacts, device, data_on=given.data_on, share=given.device_share)
+        data = load_training_data(run, inputs, device, data_on=given.data_on, share=given.device_share)
         trained = train_run(
             run,
             data,

@@ -143,7 +143,7 @@ def training_work(spec: RunSpec, corpus: CorpusSpec) -> list[Work]:
         # Measured as whole steps, text encoder, loss and optimiser included.
         work.append(Work("step-finetuned", encoder_variant(spec.encoder), spec.precision, embedded))
     else:
-        if spec.live_encoder or (spec.trainset == "RC" and spec.rc_features == "inline"):
+        if spec.reads in ("inline", "live"):
             work.append(pass_work(spec.encoder, embedded, spec.precision if spec.live_encoder else None))
         # Of the steps on features those of 1C: they do all that those of 10C and RC do, in the same time.
         work.append(Work(_named("step-1c", spec), _head_variant(spec), spec.precision, embedded))

@@ -114,9 +114,9 @@ class _Planner:
         if published is None:
             corpus, encoder = self._corpus(spec.dataset, None), self._encoder(spec.encoder)
             inputs["encoder"] = encoder.folder  # read by few, but what every model of this encoder belongs to
-            if spec.trainset == "RC" and not spec.live_encoder and spec.rc_features == "tape":
+            if spec.reads == "tape":
                 inputs["tape"] = self._tape(corpus, encoder, spec).folder
-            elif spec.trainset == "RC":
+            elif spec.reads != "features":
                 inputs["train_store"] = self._store(corpus, spec.train_store).folder
         for role in describe("loss", spec.loss.name).constants.get("READS", ()):
             if role not in inputs:

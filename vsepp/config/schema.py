@@ -309,11 +309,6 @@ class ResourceKeys(_Model):
     threads: Positive = Field(description="cores of a training job on a machine without GPU")
     memory_mb: Positive = Field(description="memory declared for the jobs with tensors, MB")
     keep_tapes: bool = Field(description="keep tapes of random-crop features after their last reader")
-    tape_writers: Positive = Field(
-        default=1,
-        description="processes that write a tape, an epoch each at a time: each takes a GPU, so no more than there are; "
-        "without GPU they share `threads`, which helps where one process does not keep the cores busy",
-    )
     runs_per_gpu: Positive = Field(
         default=2,
         description="trainings that share a GPU, of those that read a tape or features; jobs in which an encoder runs "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from vsepp.data.tables import Table
 from vsepp.data.tokens import Tokens
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.features.crops import fixed_crops
+from vsepp.features.crops import fixed_boxes, gather_crops
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import products_in
@@ -134,20 +134,20 @@ class CentreCrops:
 
     def rows(self, image_rows: np.ndarray) -> torch.Tensor:
         """Crops uint8 `(n, size, size, 3)` of rows `(n,)` of the images table."""
-        return fixed_crops(self.store, self.crop, image_rows)
+        box, flip = fixed_boxes(self.crop, self.store.shape[1])
+        boxes, flips = np.repeat(box, len(image_rows), 0), np.repeat(flip, len(image_rows))
+        return gather_crops(self.store, image_rows, boxes, flips, self.crop.size)
 
 
-def eval_images(
-    run: RunSpec, features: Path | None, eval_store: Path | None, n_images: int
-) -> CachedFeatures | CentreCrops:
+def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> CachedFeatures | CentreCrops:
     """Open what a run's model embeds of the validation and test images, in its file.
 
     Parameters
     ----------
     run
         The run's spec: cached features for a frozen encoder, crops for one that is part of the model.
-    features, eval_store
-        Folders; the one that is not needed may be `None`.
+    folders
+        Role → folder: `features` or `eval_store`.
     n_images
         Rows of the images table.
 
@@ -157,19 +157,20 @@ def eval_images(
         When the folder that is needed was not given or belongs to another corpus.
     """
     if not run.live_encoder:
-        cached = CachedFeatures.open(required(features, "features", run))
-        check_rows(len(cached), n_images, features, "features")
+        cached = CachedFeatures.open(required(folders, "features", run))
+        check_rows(len(cached), n_images, cached.folder, "features")
         return cached
     if run.eval_crop.kind != "1C":
         raise VseppError(
             f"run {run.id}: an encoder in the model sees one crop an image, not {run.eval_crop.kind}"
         )
-    store = open_store(required(eval_store, "eval_store", run))
-    check_rows(len(store), n_images, eval_store, "images")
+    folder = required(folders, "eval_store", run)
+    store = open_store(folder)
+    check_rows(len(store), n_images, folder, "images")
     return CentreCrops(store, run.eval_crop)
 
 
-def check_rows(found: int, expected: int, folder: Path | None, what: str) -> None:
+def check_rows(found: int, expected: int, folder: Path, what: str) -> None:
     """Refuse an artefact that has not one row for each image of the corpus."""
     if found != expected:
         raise VseppError(
@@ -178,8 +179,8 @@ def check_rows(found: int, expected: int, folder: Path | None, what: str) -> Non
         )
 
 
-def required(folder: Path | None, role: str, run: RunSpec) -> Path:
-    """The folder, or an error that says which artefact the run lacks."""
-    if folder is None:
+def required(folders: Mapping[str, Path], role: str, run: RunSpec) -> Path:
+    """The folder of a role, or an error that says which artefact the run lacks."""
+    if role not in folders:
         raise VseppError(f"run {run.id}: needs the folder of its {role}, and none was given")
-    return folder
+    return folders[role]

@@ -78,9 +78,9 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
         vocabulary = Vocabulary.read(folders["run"])
         tokens = _tokens(folders, captions, vocabulary)
         weights = folders["run"] / "model.safetensors"
-        network = _network(run, weights, folders.get("encoder")) if run.live_encoder else None
+        network = _network(run, weights, folders) if run.live_encoder else None
         model = load_joint(run.model, weights, len(vocabulary), network).to(device)
-        inputs = eval_images(run, folders.get("features"), folders.get("eval_store"), len(images)).rows
+        inputs = eval_images(run, folders, len(images)).rows
         return encode_split(model, inputs, tokens, split_rows(images, captions, split), device=device)
 
 
@@ -102,11 +102,11 @@ def _tokens(folders: Mapping[str, Path], captions: Table, vocabulary: Vocabulary
     return encode_captions(captions, vocabulary)
 
 
-def _network(run: RunSpec, weights: Path, encoder: Path | None) -> ImageEncoder:
+def _network(run: RunSpec, weights: Path, folders: Mapping[str, Path]) -> ImageEncoder:
     """The encoder to load a run's weights into: with its own weights, or with none where the run's replace them all."""
-    if encoder is None and any(key.startswith(ENCODER_PREFIX) for key in read_weights(weights)):
+    if "encoder" not in folders and any(key.startswith(ENCODER_PREFIX) for key in read_weights(weights)):
         return build_encoder(run.encoder)
-    return load_encoder(run.encoder, required(encoder, "encoder", run))
+    return load_encoder(run.encoder, required(folders, "encoder", run))
 
 
 def _what_to_lower(run: RunSpec, device: torch.device) -> list[str]:

@@ -109,10 +109,10 @@ def crop_boxes(
 
 @dataclass(frozen=True, eq=False)
 class CaptionCrops:
-    """The crops that the images of captions are seen by."""
+    """The random crops that the images of captions are seen by."""
 
     crop: CropSpec
-    """`RC`, or `1C` for an encoder that is trained."""
+    """Kind `RC`, wherever a crop is asked for."""
     image_rows: np.ndarray
     """int64 `(n_captions,)`, the image of every row of the captions table."""
     caption_ids: np.ndarray
@@ -134,18 +134,8 @@ class CaptionCrops:
         self, epoch: int, caption_rows: np.ndarray, side: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Images int64 `(n,)`, boxes int64 `(n, 4)` and flips bool `(n,)` of rows of the captions table, in an epoch."""
-        images = self.image_rows[caption_rows]
-        if self.crop.kind == "RC":
-            ids = self.caption_ids[caption_rows]
-            return images, *crop_boxes(ids, self.draw, epoch, self.crop, side)
-        box, flip = fixed_boxes(self.crop, side)
-        return images, np.repeat(box, len(images), 0), np.repeat(flip, len(images))
-
-
-def fixed_crops(images: Placed, crop: CropSpec, rows: np.ndarray) -> torch.Tensor:
-    """Centre crops uint8 `(n, size, size, 3)` of stored images; see `gather_crops`."""
-    box, flip = fixed_boxes(crop, images.shape[1])
-    return gather_crops(images, rows, np.repeat(box, len(rows), 0), np.repeat(flip, len(rows)), crop.size)
+        boxes, flips = crop_boxes(self.caption_ids[caption_rows], self.draw, epoch, self.crop, side)
+        return self.image_rows[caption_rows], boxes, flips
 
 
 def _room(crop: CropSpec, side: int) -> int:

@@ -9,7 +9,7 @@ import torch
 
 from vsepp.errors import VseppError
 from vsepp.features.crops import fixed_boxes
-from vsepp.features.frozen import ENCODE_BATCH, OnTheWay, check_size, encode_crops, finite, one_later
+from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops, finite
 from vsepp.features.growing import GrowingRows
 from vsepp.models.encoder import ImageEncoder
 from vsepp.provenance.publish import publish
@@ -59,30 +59,14 @@ def extract_features(
     what = f"{crop.kind} features of {len(store)} images"
     check_space(state, written.missing_bytes, what)
     starts = range(written.done, len(store), CHUNK_IMAGES)
-    chunks = (
-        _encoded(
-            store, encoder, np.arange(start, min(start + CHUNK_IMAGES, len(store))), boxes, flips, device
-        )
-        for start in track(starts, len(starts), what, "chunk")
-    )
-    for features, rows in one_later(chunks):
-        of_crops = finite(features.wait(), rows, encoder).reshape(-1, len(boxes), encoder.dim)
+    for start in track(starts, len(starts), what, "chunk"):
+        images = np.arange(start, min(start + CHUNK_IMAGES, len(store)))
+        rows = np.repeat(images, len(boxes))
+        crops = np.tile(boxes, (len(images), 1)), np.tile(flips, len(images))
+        features = encode_crops(store, encoder, rows, *crops, device).cpu().numpy()
+        of_crops = finite(features, rows, encoder).reshape(-1, len(boxes), encoder.dim)
         written.append(of_crops.mean(axis=1, keepdims=True))
     publish({written.path: out / FILE})
-
-
-def _encoded(
-    store: Placed,
-    encoder: ImageEncoder,
-    images: np.ndarray,
-    boxes: np.ndarray,
-    flips: np.ndarray,
-    device: torch.device,
-) -> tuple[OnTheWay, np.ndarray]:
-    """Features of all crops of some images, one image after another, and the image of each."""
-    rows = np.repeat(images, len(boxes))
-    all_boxes, all_flips = np.tile(boxes, (len(images), 1)), np.tile(flips, len(images))
-    return OnTheWay.of(encode_crops(store, encoder, rows, all_boxes, all_flips, device)), rows
 
 
 class CachedFeatures:

@@ -10,10 +10,6 @@ shape. Features of two specs that differ in precision, memory format or compilat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TypeVar
-
 import numpy as np
 import torch
 
@@ -23,8 +19,6 @@ from vsepp.models.encoder import ImageEncoder
 from vsepp.models.precision import products_in
 from vsepp.runtime.placing import Placed, upload
 from vsepp.spec import CropSpec
-
-T = TypeVar("T")
 
 ENCODE_BATCH = 128
 # On a CPU, so that what lies between the layers of a full-size network does not outgrow cache and memory: at
@@ -71,7 +65,7 @@ def encode_crops(
     Returns
     -------
     torch.Tensor
-        float32 `(n, dim)` on the device, neither normalised nor checked; a GPU is not waited for.
+        float32 `(n, dim)` on the device, neither normalised nor checked.
     """
     features = torch.empty((len(rows), encoder.dim), device=device)
     # Repeating the first crop fills up the last batch.
@@ -85,41 +79,6 @@ def encode_crops(
             out = encoder(encoder.normalise(upload(crops, device)))[: len(rows) - start]
             features[start : start + batch].copy_(out)
     return features
-
-
-@dataclass(frozen=True, eq=False)
-class OnTheWay:
-    """A tensor that a GPU may still be computing, on its way to the host."""
-
-    tensor: torch.Tensor
-    """On the CPU."""
-    there: torch.cuda.Event | None
-    """When all of it is."""
-
-    @classmethod
-    def of(cls, tensor: torch.Tensor) -> OnTheWay:
-        """Have a tensor brought, without waiting for it."""
-        if tensor.device.type != "cuda":
-            return cls(tensor, None)
-        # Copies to pinned memory need no waiting.
-        host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-        host.copy_(tensor, non_blocking=True)
-        return cls(host, torch.cuda.current_stream(tensor.device).record_event())
-
-    def wait(self) -> np.ndarray:
-        """The tensor, once all of it is there."""
-        if self.there is not None:
-            self.there.synchronize()
-        return self.tensor.numpy()
-
-
-def one_later(items: Iterable[T]) -> Iterator[T]:
-    """Give each item once the next one has been made: a GPU then has that to work on while this one is looked at."""
-    before: list[T] = []
-    for item in items:
-        yield from before
-        before = [item]
-    yield from before
 
 
 def finite(features: np.ndarray, rows: np.ndarray, encoder: ImageEncoder) -> np.ndarray:

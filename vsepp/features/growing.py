@@ -75,18 +75,6 @@ class GrowingRows:
         self.done += len(rows)
 
 
-def missing_bytes(path: Path, shape: tuple[int, ...], dtype: np.dtype | type) -> int:
-    """What a file that `GrowingRows` grows to an array of `shape` lacks to its end; changes nothing."""
-    header = _header(shape, np.dtype(dtype))
-    whole = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    if not path.is_file():
-        return len(header) + whole
-    with path.open("rb") as stream:
-        if stream.read(len(header)) != header:
-            return len(header) + whole
-    return max(0, len(header) + whole - path.stat().st_size)
-
-
 def _header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
     stream = io.BytesIO()
     description = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}

@@ -16,9 +16,9 @@ import torch
 
 from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops
-from vsepp.features.frozen import OnTheWay, check_size, encode_crops, finite
+from vsepp.features.frozen import check_size, encode_crops, finite
 from vsepp.models.encoder import ImageEncoder
-from vsepp.runtime.placing import Placed, rows_of
+from vsepp.runtime.placing import Placed, rows_of, upload
 
 CAPTIONS = "captions.npy"
 LARGEST = float(np.finfo(np.float16).max)
@@ -54,25 +54,26 @@ class Tape:
 
     Parameters
     ----------
-    folder, captions
-        The tape, and the rows of the captions table that it holds, ascending.
+    folder
+        Of the tape; epochs are read as they are asked for.
+
+    Raises
+    ------
+    VseppError
+        When it does not say whose captions it holds.
     """
 
-    def __init__(self, folder: Path, captions: np.ndarray) -> None:
+    def __init__(self, folder: Path) -> None:
+        path = folder / CAPTIONS
+        if not path.is_file():
+            raise VseppError(f"{path}: missing; run the step that writes the tape again")
         self.folder = folder
-        self._captions = captions
+        self._captions = np.load(path)
+        """Rows of the captions table that it holds, ascending."""
         self._epoch = -1
         self._features = np.empty(0)
         self._next: Path | None = None
         self._used = self._asked = 0
-
-    @classmethod
-    def open(cls, folder: Path) -> Tape:
-        """Open a tape's folder; epochs are read as they are asked for."""
-        path = folder / CAPTIONS
-        if not path.is_file():
-            raise VseppError(f"{path}: missing; run the step that writes the tape again")
-        return cls(folder, np.load(path))
 
     @property
     def dim(self) -> int:
@@ -169,23 +170,16 @@ class InlineFeatures:
         self._encoder = encoder.to(device).eval()
         self._crops = crops
         self._device = device
-        self._unchecked: tuple[OnTheWay, torch.Tensor, np.ndarray, np.ndarray] | None = None
 
     def rows(self, epoch: int, caption_rows: np.ndarray) -> torch.Tensor:
         """Features float16 `(n, dim)` of rows `(n,)` of the captions table in an epoch, from 0, on the device.
 
-        A GPU is not waited for: features that are not finite or do not fit are refused at the next call, and the loss
-        of their own step is not finite.
+        Raises
+        ------
+        VseppError
+            When a feature is not finite or too large for 16 bits.
         """
         images, boxes, flips = self._crops.of(epoch, caption_rows, self._store.shape[1])
+        features = encode_crops(self._store, self._encoder, images, boxes, flips, self._device).cpu().numpy()
         ids = self._crops.caption_ids[caption_rows]
-        features = encode_crops(self._store, self._encoder, images, boxes, flips, self._device)
-        if self._device.type == "cpu":
-            return torch.from_numpy(in_16_bits(features.numpy(), images, ids, self._encoder))
-        if self._unchecked is not None:
-            fit, before, *of = self._unchecked
-            if not fit.wait():
-                in_16_bits(before.cpu().numpy(), *of, self._encoder)
-        # NaN fits as little as what is too large.
-        self._unchecked = OnTheWay.of((features.abs() <= LARGEST).all()), features, images, ids
-        return features.half()
+        return upload(in_16_bits(features, images, ids, self._encoder), self._device)

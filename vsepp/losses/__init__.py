@@ -42,7 +42,7 @@ class Batch:
     epochs: int = 1
     """Of the whole training."""
     state: Any = None
-    """The loss's own `State`, where it has one."""
+    """The loss's own `State`; in a training of a loss without one an empty module."""
 
 
 WHOLE = Batch()

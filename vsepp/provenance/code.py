@@ -54,8 +54,7 @@ def _components(step: str, spec: Any) -> list[str]:
     if step == "encoder":
         return [_family(spec)]
     if step == "train":
-        inline = spec.trainset == "RC" and spec.rc_features == "inline"
-        family = [_family(spec.encoder)] if inline or spec.live_encoder else []
+        family = [_family(spec.encoder)] if spec.reads in ("inline", "live") else []
         return [*_model(spec), module_name("loss", spec.loss.name), *family]
     if step in ("released", "evaluate"):
         run = spec if step == "released" else spec.run

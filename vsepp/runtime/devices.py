@@ -60,22 +60,16 @@ def installed() -> int:
     return len(list(Path("/dev").glob("nvidia[0-9]*")))
 
 
-def visible_gpus(count: int | None = None, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+def visible_gpus() -> tuple[str, ...]:
     """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them: numbers or UUIDs.
 
-    Parameters
-    ----------
-    count
-        GPUs of the machine; by default those that have a device file.
-    environment
-        Where CUDA_VISIBLE_DEVICES is looked up; unset means all. As for the driver, the list ends at the first
-        entry that is no GPU.
+    Unset it means all. As for the driver, the list ends at the first entry that is no GPU.
     """
-    there = [str(number) for number in range(installed() if count is None else count)]
-    if VISIBLE not in environment or not there:
+    there = [str(number) for number in range(installed())]
+    if VISIBLE not in os.environ or not there:
         return tuple(there)
     found: list[str] = []
-    for entry in map(str.strip, environment[VISIBLE].split(",")):
+    for entry in map(str.strip, os.environ[VISIBLE].split(",")):
         if entry not in there and not entry.startswith(("GPU-", "MIG-")):
             break
         found.append(entry)

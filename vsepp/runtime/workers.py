@@ -14,14 +14,11 @@ from typing import Any
 from vsepp.errors import VseppError
 from vsepp.runtime.progress import configure_logging
 
-SECONDS_BETWEEN_LOOKS = 1.0
-
 
 def in_processes(
     call: Callable[..., Any],
     items: Sequence[tuple[Any, ...]],
     workers: int,
-    meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[tuple[int, Any]]:
     """Call a function once per tuple of arguments, in so many processes of their own.
 
@@ -35,8 +32,6 @@ def in_processes(
         The arguments of each call.
     workers
         Processes, each for one call at a time; with one worker this process makes the calls.
-    meanwhile
-        Called about once a second, for progress.
 
     Yields
     ------
@@ -63,11 +58,10 @@ def in_processes(
         for here in processes:
             _give(here, waiting, busy)
         while busy:
-            for here in wait(list(busy), SECONDS_BETWEEN_LOOKS):
+            for here in wait(list(busy)):
                 number, answer = busy.pop(here), _answer(here, processes[here])
                 _give(here, waiting, busy)
                 yield number, answer
-            meanwhile()
     finally:
         for process in processes.values():
             process.kill()

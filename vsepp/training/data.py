@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -75,32 +74,16 @@ class TrainingData:
 def steps_ahead(run: RunSpec, device: torch.device) -> int:
     """Steps of a run whose inputs are made ahead."""
     # Precision and CUDA graphs of a frozen encoder are set for a process or a thread: it stays in the step's.
-    if run.trainset == "RC" and run.rc_features == "inline" and not run.live_encoder:
-        return 0
-    return STEPS_AHEAD.get(device.type, 0)
-
-
-@dataclass(frozen=True)
-class Artefacts:
-    """Folders that a run reads; which of the optional ones it needs follows from its spec."""
-
-    corpus: Path
-    """Tables of images and captions."""
-    tokens: Path
-    features: Path | None = None
-    """Features under the validation and test crop: for every frozen encoder."""
-    tape: Path | None = None
-    """Random-crop features: RC with `rc_features: tape`."""
-    train_store: Path | None = None
-    """Images that training crops are cut from: RC `inline`, and an encoder in the model."""
-    eval_store: Path | None = None
-    """Images that validation crops are cut from: an encoder in the model."""
-    encoder: Path | None = None
-    """The encoder's weights: RC `inline`, and an encoder in the model."""
+    return 0 if run.reads == "inline" else STEPS_AHEAD.get(device.type, 0)
 
 
 def load_training_data(
-    run: RunSpec, artefacts: Artefacts, device: torch.device, *, data_on: str = "auto", share: int = 1
+    run: RunSpec,
+    folders: Mapping[str, Path],
+    device: torch.device,
+    *,
+    data_on: str = "auto",
+    share: int = 1,
 ) -> TrainingData:
     """Put together what a run trains on: all captions of its training splits, each with its image.
 
@@ -108,8 +91,10 @@ def load_training_data(
     ----------
     run
         The run's spec.
-    artefacts
-        Where the results of the steps before lie.
+    folders
+        Role → folder: `corpus`, the tables; `tokens`; for a frozen encoder `features`, under the validation and test crop.
+        By what the run reads (`RunSpec.reads`) also the `tape`, or the `encoder`'s weights and the `train_store` and
+        `eval_store`, images that training and validation crops are cut from.
     device
         Where the run trains.
     data_on, share
@@ -123,15 +108,15 @@ def load_training_data(
     """
     placing = Placing(device, data_on, share)
     with out_of_memory_explained(f"run {run.id}", device, placing.what_to_lower()):
-        images, captions = read_tables(artefacts.corpus)
-        tokens, vocabulary = _tokens(artefacts, len(captions))
+        images, captions = read_tables(folders["corpus"])
+        tokens, vocabulary = _tokens(folders, len(captions))
         pairs = np.flatnonzero(np.isin(captions["split"], run.train_splits))
         if not len(pairs):
             raise VseppError(
-                f"{artefacts.corpus}: no captions in {' + '.join(run.train_splits)} to train run {run.id} on"
+                f"{folders['corpus']}: no captions in {' + '.join(run.train_splits)} to train run {run.id} on"
             )
         crops = CaptionCrops.from_table(captions, run.crop, run.draw)
-        found = _images(run, artefacts, crops, len(images), pairs, placing)
+        found = _images(run, folders, crops, len(images), pairs, placing)
         return TrainingData(
             tokens=tokens,
             vocabulary_size=len(vocabulary),
@@ -143,22 +128,23 @@ def load_training_data(
             validation=split_rows(images, captions, "val", run.validation_images),
             placing=placing,
             data_on=found.data_on,
-            encoder_folder=artefacts.encoder if run.live_encoder else None,
+            encoder_folder=folders["encoder"] if run.live_encoder else None,
         )
 
 
-def _tokens(artefacts: Artefacts, captions: int) -> tuple[Tokens, Vocabulary]:
+def _tokens(folders: Mapping[str, Path], captions: int) -> tuple[Tokens, Vocabulary]:
     """The tokens of so many captions, held against their vocabulary."""
-    tokens, vocabulary = Tokens.load(artefacts.tokens), Vocabulary.read(artefacts.tokens)
+    folder = folders["tokens"]
+    tokens, vocabulary = Tokens.load(folder), Vocabulary.read(folder)
     if len(tokens) != captions:
         raise VseppError(
-            f"{artefacts.tokens}: has tokens of {len(tokens)} captions, expected {captions} as in "
-            f"{artefacts.corpus}; run the step that makes the tokens again"
+            f"{folder}: has tokens of {len(tokens)} captions, expected {captions} as in {folders['corpus']}; "
+            "run the step that makes the tokens again"
         )
     if tokens.ids.max() >= len(vocabulary):
         raise VseppError(
-            f"{artefacts.tokens}: word index {tokens.ids.max()} is beyond the vocabulary of "
-            f"{len(vocabulary)} words; run the step that makes the tokens again"
+            f"{folder}: word index {tokens.ids.max()} is beyond the vocabulary of {len(vocabulary)} words; "
+            "run the step that makes the tokens again"
         )
     return tokens, vocabulary
 
@@ -177,71 +163,45 @@ class _Images:
 
 def _images(
     run: RunSpec,
-    artefacts: Artefacts,
+    folders: Mapping[str, Path],
     crops: CaptionCrops,
     n_images: int,
     pairs: np.ndarray,
     placing: Placing,
 ) -> _Images:
-    evaluated = eval_images(run, artefacts.features, artefacts.eval_store, n_images)
-    if run.live_encoder:
-        dim = encoder_dim(run.encoder, required(artefacts.encoder, "encoder", run))
-        store = _train_store(run, artefacts, n_images, placing)
-        # Validation reads a small part of its images: it uses what training has placed, and files otherwise.
-        if artefacts.eval_store == artefacts.train_store:
-            evaluated = CentreCrops(store, run.eval_crop)
-        return _Images(
-            partial(_crops_of_pairs, store, crops, pairs), dim, evaluated, {"image store": place_of(store)}
-        )
-    assert isinstance(evaluated, CachedFeatures)
-    if run.trainset != "RC":
-        features = place(evaluated.features, "image features", placing)
-        cached = CachedFeatures(evaluated.folder, features)
-        inputs = partial(_features_of_pairs, cached, crops.image_rows[pairs])
-        return _Images(inputs, cached.dim, cached, {"image features": place_of(features)})
-    source, data_on = _random_crops(run, artefacts, crops, n_images, placing)
+    evaluated = eval_images(run, folders, n_images)
+    if run.reads == "features":
+        placed = place(evaluated.features, "image features", placing)
+        cached, image_rows = CachedFeatures(evaluated.folder, placed), crops.image_rows[pairs]
+        data_on = {"image features": place_of(placed)}
+        return _Images(lambda chosen, _: cached.rows(image_rows[chosen]), cached.dim, cached, data_on)
+    if run.reads == "tape":
+        source, made_by, data_on = Tape(required(folders, "tape", run)), "tape", {"tape": "mapped"}
+    else:
+        store = _train_store(run, folders, n_images, placing)
+        encoder, data_on = required(folders, "encoder", run), {"image store": place_of(store)}
+        if run.reads == "live":
+            # Validation reads a small part of its images: it uses what training has placed, and files otherwise.
+            if folders["eval_store"] == folders["train_store"]:
+                evaluated = CentreCrops(store, run.eval_crop)
+
+            def crops_of_pairs(chosen: np.ndarray, epoch: int) -> torch.Tensor:
+                images, boxes, flips = crops.of(epoch, pairs[chosen], store.shape[1])
+                return gather_crops(store, images, boxes, flips, run.crop.size)
+
+            return _Images(crops_of_pairs, encoder_dim(run.encoder, encoder), evaluated, data_on)
+        source = InlineFeatures(store, load_encoder(run.encoder, encoder), crops, placing.device)
+        made_by = "encoder"
     if source.dim != evaluated.dim:
         raise VseppError(
-            f"run {run.id}: training features have {source.dim} dimensions "
-            f"({artefacts.tape or artefacts.encoder}) and validation features {evaluated.dim} "
-            f"({artefacts.features}); they are of different encoders"
+            f"run {run.id}: training features have {source.dim} dimensions ({folders[made_by]}) and validation "
+            f"features {evaluated.dim} ({folders['features']}); they are of different encoders"
         )
-    return _Images(partial(_random_crops_of_pairs, source, pairs), source.dim, evaluated, data_on)
+    return _Images(lambda chosen, epoch: source.rows(epoch, pairs[chosen]), source.dim, evaluated, data_on)
 
 
-def _random_crops(
-    run: RunSpec, artefacts: Artefacts, crops: CaptionCrops, n_images: int, placing: Placing
-) -> tuple[Tape | InlineFeatures, dict[str, str]]:
-    """Random-crop features of a frozen encoder, from the tape or computed in the step, and where what is read lies."""
-    if run.rc_features == "tape":
-        return Tape.open(required(artefacts.tape, "tape", run)), {"tape": "mapped"}
-    store = _train_store(run, artefacts, n_images, placing)
-    encoder = load_encoder(run.encoder, required(artefacts.encoder, "encoder", run))
-    return InlineFeatures(store, encoder, crops, placing.device), {"image store": place_of(store)}
-
-
-def _train_store(run: RunSpec, artefacts: Artefacts, n_images: int, placing: Placing) -> Placed:
-    folder = required(artefacts.train_store, "train_store", run)
+def _train_store(run: RunSpec, folders: Mapping[str, Path], n_images: int, placing: Placing) -> Placed:
+    folder = required(folders, "train_store", run)
     store = open_store(folder)
     check_rows(len(store), n_images, folder, "images")
     return place(store, "image store", placing)
-
-
-def _features_of_pairs(
-    features: CachedFeatures, image_rows: np.ndarray, pairs: np.ndarray, epoch: int
-) -> torch.Tensor:
-    return features.rows(image_rows[pairs])
-
-
-def _random_crops_of_pairs(
-    source: Tape | InlineFeatures, caption_rows: np.ndarray, pairs: np.ndarray, epoch: int
-) -> torch.Tensor:
-    return source.rows(epoch, caption_rows[pairs])
-
-
-def _crops_of_pairs(
-    store: Placed, crops: CaptionCrops, caption_rows: np.ndarray, pairs: np.ndarray, epoch: int
-) -> torch.Tensor:
-    """Crops for an encoder that is part of the model."""
-    images, boxes, flips = crops.of(epoch, caption_rows[pairs], store.shape[1])
-    return gather_crops(store, images, boxes, flips, crops.crop.size)

@@ -23,7 +23,7 @@ from vsepp.training.data import TrainingData, steps_ahead
 from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed, recalls
 from vsepp.training.state import LOSS_PREFIX, Training, save
-from vsepp.training.step import EmbeddingInBf16, RunLoss, StepInputs, collapsed_loss, train_step
+from vsepp.training.step import RunLoss, StepInputs, train_step
 
 # Losses stay on the device for so many steps, so that a GPU need not wait for the host after each.
 STEPS_BETWEEN_CHECKS = 50
@@ -45,8 +45,7 @@ def train_epoch(training: Training, epoch: int) -> EpochRecord:
     _steps(training, epoch, rate)
     what = f"run {training.run.id}, epoch {epoch + 1}"
     training.group.check_same(training.model.state_dict(), what)
-    if training.loss.state is not None:
-        training.group.check_same(training.loss.state.state_dict(), f"{what}, loss {training.run.loss.name}")
+    training.group.check_same(training.loss.state.state_dict(), f"{what}, loss {training.run.loss.name}")
     return EpochRecord(**training.group.from_first(lambda: asdict(_record(training, epoch, rate, started))))
 
 
@@ -57,13 +56,11 @@ def _record(training: Training, epoch: int, rate: float, started: float) -> Epoc
     metrics, spread = _validate(training)
     best = max((record.rsum for record in training.history), default=-1.0)
     if metrics.rsum > best:
-        kept = training.model.state_dict()
-        if training.loss.state is not None:
-            kept |= {LOSS_PREFIX + key: value for key, value in training.loss.state.state_dict().items()}
+        own = {LOSS_PREFIX + key: value for key, value in training.loss.state.state_dict().items()}
+        kept = training.model.state_dict() | own
         training.best = {key: value.detach().cpu().clone() for key, value in kept.items()}
         training.best_epoch = epoch + 1
     ended = time.monotonic()
-    training.validation_shares.append((ended - trained) / (ended - started))
     loss, if_collapsed = (
         total / len(data.pairs) for total in (training.so_far.loss, training.so_far.if_collapsed)
     )
@@ -91,8 +88,6 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
         epoch=epoch,
         negative_set=run.schedule.negative_set,
     )
-    in_bf16 = run.precision == "bf16"
-    model = EmbeddingInBf16(training.model, training.device) if in_bf16 else training.model
     what = f"{run.id} epoch {epoch + 1}/{run.schedule.epochs}"
     losses: list[torch.Tensor] = []
     made = (
@@ -105,9 +100,16 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
     ):
         for step, inputs in enumerate(track(ahead, total - done, what, "step"), start=done):
             _set_encoder_mode(training, epoch * total, step)
-            clip_norm = run.schedule.clip_norm
             losses.append(
-                train_step(model, training.optimiser, training.loss, inputs, clip_norm, training.group)
+                train_step(
+                    training.model,
+                    training.optimiser,
+                    training.loss,
+                    inputs,
+                    run.schedule.clip_norm,
+                    training.group,
+                    bf16=run.precision == "bf16",
+                )
             )
             so_far.if_collapsed += _if_collapsed(training, inputs)
             due = training.checkpoints.due()
@@ -194,11 +196,17 @@ def legacy_training_mode(before: int, step: int, every: int) -> bool:
 
 
 def _if_collapsed(training: Training, inputs: StepInputs) -> float:
-    """Loss of the step if all embeddings were equal; an epoch's batches of one size share it."""
+    """Loss of the step if all embeddings were equal; an epoch's batches of one size share it.
+
+    2 × margin a query for MH, whatever the margin: it stays there when a model has collapsed to one point, where no negative
+    is harder than another.
+    """
     known, batch = training.so_far.collapsed_losses, inputs.batch
     size = (inputs.pairs, batch.queries, None if batch.negatives is None else len(batch.negatives))
     if size not in known:
-        known[size] = collapsed_loss(training.loss, inputs)
+        equal = torch.zeros(inputs.pairs, inputs.pairs, device=inputs.images.device)
+        with torch.no_grad():
+            known[size] = float(training.loss.function(equal, training.loss.options, batch))
     return known[size]
 
 

@@ -76,7 +76,7 @@ def train(
     -------
     dict
         Facts for the manifest: best epoch and its rsum, epochs, parameters, pairs, collapsed epochs, speed, and the
-        shares of the time that validation (median epoch) and writing checkpoints (in this process) took.
+        share of this process's time that writing checkpoints took.
 
     Raises
     ------
@@ -94,7 +94,8 @@ def train(
             state, {"run": to_dict(run), **(identity or {})}, interval, _checkpoint_bytes(model)
         )
         loss = RunLoss.of(run, folders, device)
-        if loss.state is not None and (start := folders.get("init_from")) and (start / LOSS_FILE).is_file():
+        start = folders.get("init_from")
+        if start and loss.state.state_dict() and (start / LOSS_FILE).is_file():
             loss.state.load_state_dict(read_weights(start / LOSS_FILE))
         optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
         training = Training(run, data, device, model, loss, optimiser, checkpoints, group)
@@ -180,7 +181,6 @@ def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
         "collapsed_epochs": [record.epoch for record in history if record.collapsed],
         "collapsed": bool(history[-1].collapsed),
         "pairs_per_second": float(np.median([record.pairs_per_second for record in history])),
-        "validation_share": float(np.median(training.validation_shares)),
         "checkpoint_share": checkpoint_share,
         "device": str(training.device),
         "processes": training.group.size,

@@ -57,8 +57,6 @@ class Training:
     """Of the epoch after those in `history`."""
     epoch_began: float = 0.0
     """When that epoch would have begun by this process's clock, had it not been killed."""
-    validation_shares: list[float] = field(default_factory=list)
-    """Share of each epoch's time that validation took."""
     best: dict[str, torch.Tensor] = field(default_factory=dict)
     """Weights of the best epoch so far, on the CPU; those of the loss's own state begin with `LOSS_PREFIX`."""
     best_epoch: int = 0
@@ -70,12 +68,10 @@ def go_on(training: Training) -> None:
     if saved is None:
         return
     training.model.load_state_dict(saved["model"])
-    if training.loss.state is not None:
-        training.loss.state.load_state_dict(saved["loss_state"])
+    training.loss.state.load_state_dict(saved["loss_state"])
     training.optimiser.load_state_dict(saved["optimiser"])
     training.history = [EpochRecord(**record) for record in saved["history"]]
     training.so_far = EpochSoFar(**saved["so_far"])
-    training.validation_shares = saved["validation_shares"]
     training.best, training.best_epoch = saved["best"], saved["best_epoch"]
     restore_random_states(saved["random"], training.device)
     log.info("%s: goes on after %s", training.run.id, saved["where"])
@@ -89,13 +85,11 @@ def save(training: Training) -> None:
     seconds = time.monotonic() - training.epoch_began if so_far.steps else 0.0
     content = {
         "model": training.model.state_dict(),
+        "loss_state": training.loss.state.state_dict(),
         "optimiser": training.optimiser.state_dict(),
         "history": [asdict(record) for record in training.history],
         "so_far": {**asdict(so_far), "seconds": seconds},
-        "validation_shares": training.validation_shares,
         "random": random_states(training.device),
     }
-    if training.loss.state is not None:
-        content["loss_state"] = training.loss.state.state_dict()
     where = f"epoch {done + 1}, step {so_far.steps}" if so_far.steps else f"epoch {done}"
     training.checkpoints.save(content, training.best_epoch, training.best, where)

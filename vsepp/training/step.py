@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ class RunLoss:
     options: Any
     needs: tuple[str, ...] = ()
     """What it wants to know of the pairs: `image_rows`, `caption_rows`."""
-    state: torch.nn.Module | None = None
+    state: torch.nn.Module = field(default_factory=torch.nn.Module)
+    """Parameters and buffers of its own; an empty module where it has none."""
 
     @classmethod
     def of(cls, run: RunSpec, folders: Mapping[str, Path], device: torch.device) -> RunLoss:
@@ -86,46 +87,21 @@ class StepInputs:
                 yield value
 
 
-class EmbeddingInBf16:
-    """A model that embeds in bf16, but for a GPU's GRU, and gives embeddings and scores in fp32, for `train_step`.
-
-    Parameters
-    ----------
-    model
-        Its weights stay in fp32.
-    device
-        Where it is.
-    """
-
-    def __init__(self, model: JointEmbedding, device: torch.device) -> None:
-        self.scores = model.scores
-        self._model = model
-        self._device = device
-
-    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
-        """As the model's, fp32 `(n, joint_dim)`."""
-        with torch.autocast(self._device.type, torch.bfloat16):
-            return self._model.embed_images(images).float()
-
-    def embed_captions(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """As the model's, fp32 `(n, joint_dim)`."""
-        with torch.autocast(self._device.type, torch.bfloat16):
-            return self._model.embed_captions(ids, lengths).float()
-
-
 def make_optimiser(model: JointEmbedding, learning_rate: float, loss: RunLoss) -> Adam:
     """Adam over all that is trained (Section 3.2), the loss's own parameters last."""
-    modules = [model] if loss.state is None else [model, loss.state]
-    return Adam((p for module in modules for p in module.parameters() if p.requires_grad), learning_rate)
+    parameters = (*model.parameters(), *loss.state.parameters())
+    return Adam((parameter for parameter in parameters if parameter.requires_grad), learning_rate)
 
 
 def train_step(
-    model: JointEmbedding | EmbeddingInBf16,
+    model: JointEmbedding,
     optimiser: Adam,
     loss: RunLoss,
     inputs: StepInputs,
     clip_norm: float,
     group: ProcessGroup = ALONE,
+    *,
+    bf16: bool = False,
 ) -> torch.Tensor:
     """Take one step and return the loss that it saw, a detached scalar on the model's device.
 
@@ -139,11 +115,16 @@ def train_step(
         Largest global L2 norm of the gradient of the summed loss.
     group
         The processes that take this step together.
+    bf16
+        Embed in bf16, but for a GPU's GRU; weights, embeddings and scores are fp32 all the same.
     """
     optimiser.zero_grad()
-    images, captions = group.gather(
-        model.embed_images(inputs.images), model.embed_captions(inputs.ids, inputs.lengths), inputs.pairs
-    )
+    with torch.autocast(inputs.images.device.type, torch.bfloat16, enabled=bf16):
+        images = model.embed_images(inputs.images)
+        captions = model.embed_captions(inputs.ids, inputs.lengths)
+    if bf16:
+        images, captions = images.float(), captions.float()
+    images, captions = group.gather(images, captions, inputs.pairs)
     value = loss.function(model.scores(images, captions), loss.options, inputs.batch)
     # Each process has the loss of the whole batch, and their gradients are added: so each stands for its part.
     (value / group.size).backward()
@@ -151,13 +132,3 @@ def train_step(
     torch.nn.utils.clip_grad_norm_(optimiser.parameters, clip_norm)
     optimiser.step()
     return value.detach()
-
-
-def collapsed_loss(loss: RunLoss, inputs: StepInputs) -> float:
-    """Loss of these pairs if all embeddings were equal: 2 × margin a query for MH, whatever the margin.
-
-    MH stays at that value when a model has collapsed to one point, where no negative is harder than another.
-    """
-    equal = torch.zeros(inputs.pairs, inputs.pairs, device=inputs.images.device)
-    with torch.no_grad():
-        return float(loss.function(equal, loss.options, inputs.batch))

@@ -133,12 +133,6 @@ def model_threads(wildcards):
     return max(1, THREADS // gpu_share(wildcards)) if GPUS else THREADS
 
 
-def tape_writers(wildcards):
-    """Processes that write a tape: no more than it has epochs, and than there are GPUs where there are any."""
-    epochs = artefact(wildcards).spec.epochs
-    return min(RESOURCES.tape_writers, epochs, GPUS or epochs)
-
-
 def of_phase(phase):
     """What a phase makes and DVC keeps."""
     return [

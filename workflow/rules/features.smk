@@ -112,20 +112,19 @@ rule tape:
         f"{LOGS}/tape/{{tape}}.log",
     benchmark:
         f"{BENCHMARKS}/tape/{{tape}}.tsv"
-    threads: lambda wildcards: max(THREADS, tape_writers(wildcards))
+    threads: THREADS
     resources:
         mem_mb=MEMORY,
-        gpu=lambda wildcards: tape_writers(wildcards) if GPUS else 0,
-        gpu_part=lambda wildcards: tape_writers(wildcards) * PARTS if GPUS else 0,
+        gpu=1 if GPUS else 0,
+        gpu_part=PARTS if GPUS else 0,
     params:
         spec=spec,
         code=code,
         given=given,
         # Derived from the output, so that it writes nothing anew.
         data_on=lambda wildcards, output: RESOURCES.data_on,
-        writers=lambda wildcards, output: tape_writers(wildcards),
     message:
         "Random-crop features {wildcards.tape}, of every epoch"
     shell:
         "vsepp tape --spec {params.spec:q} {params.given} --output {output.tape}"
-        " --writers {params.writers} --data-on {params.data_on} --threads {threads} > {log} 2>&1"
+        " --data-on {params.data_on} --threads {threads} > {log} 2>&1"

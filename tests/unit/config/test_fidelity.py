@@ -4,11 +4,11 @@ import dataclasses
 import difflib
 import re
 import shlex
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+import tiny_corpus as tiny
 import torch
 import yaml
 from PIL import Image
@@ -30,8 +30,6 @@ from vsepp.training.epoch import learning_rate
 from vsepp.training.loop import train
 
 ROOT = PARAMS.parent
-sys.path.append(str(ROOT / "tests" / "unit" / "training"))
-import tiny_corpus as tiny  # noqa: E402 - a few images with all artefacts, of the tests of the training
 
 PAPER, CODE = overlays(PARAMS).values()
 TWO_VALUES = {key for key in PAPER if PAPER[key] != CODE[key]}

@@ -8,7 +8,6 @@ import torch
 from closeness import assert_near
 
 from vsepp.data.tokens import Tokens
-from vsepp.errors import VseppError
 from vsepp.evaluation import encode
 from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.models.joint import JointEmbedding
@@ -63,11 +62,6 @@ def test_the_first_images_bring_all_of_their_captions_and_no_others(tables):
     assert rows.images.tolist() == [1]
     assert rows.captions.tolist() == [2, 6]
     assert rows.caption_to_image.tolist() == [0, 0]
-
-
-def test_an_empty_split_is_refused(tables):
-    with pytest.raises(VseppError, match=r"'restval' has no images .* train, test, val"):
-        split_rows(*tables, "restval")
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 100])

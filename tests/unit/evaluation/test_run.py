@@ -2,88 +2,58 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
-import specs
+import tiny_corpus as tiny
 import torch
 from safetensors.torch import save_file
 
-from vsepp.data.captions import TOKENIZER, build_vocabulary, encode_captions
-from vsepp.data.tables import write_tables
+from vsepp.data.captions import TOKENIZER
+from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
-from vsepp.data.vocabulary import FILE
+from vsepp.data.vocabulary import FILE, Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.evaluation.run import encode_run, evaluate_run
 from vsepp.features.extract import CachedFeatures
-from vsepp.models.encoder import build_encoder, save_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.spec import EvaluationSpec
 
-CPU = torch.device("cpu")
-N_IMAGES = 10
-RUN = specs.change(specs.RUN, model__similarity__name="order")
-LIVE = specs.change(RUN, trainset="RC", crop__kind="RC", encoder_mode="legacy")
+CPU = tiny.CPU
+RUN = tiny.change(tiny.FROZEN, model__similarity__name="order")
+LIVE = tiny.change(tiny.LEGACY, model__similarity__name="order")
 
 
-def saved(folder, run, vocabulary):
+def saved(folder, run, corpus):
     """A run's folder as training leaves it; the encoder's weights in it are other ones than before training."""
+    vocabulary = Vocabulary.read(corpus / "tokens")
     torch.manual_seed(1)
-    encoder = build_encoder(run.encoder).eval() if run.live_encoder else None
-    model = JointEmbedding(run.model, build_encoder(run.encoder).dim, len(vocabulary), encoder).eval()
+    encoder = build_encoder(run.encoder) if run.live_encoder else None
+    model = JointEmbedding(run.model, 128, len(vocabulary), encoder).eval()
     folder.mkdir()
-    save_file(
-        {key: value.contiguous() for key, value in model.state_dict().items()}, folder / "model.safetensors"
-    )
+    weights = {key: value.contiguous() for key, value in model.state_dict().items()}
+    save_file(weights, folder / "model.safetensors")
     vocabulary.write(folder)
     return model
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """Two runs, one with its encoder inside, and all that they read."""
+def made(corpus, tmp_path_factory):
+    """Two runs, one with its encoder inside, and the places of all that they read."""
     root = tmp_path_factory.mktemp("made")
-    rng = np.random.default_rng(0)
-    splits = ["test", "train"] * (N_IMAGES // 2)
-    names = [str(row) for row in range(N_IMAGES)]
-    images = pd.DataFrame(
-        {key: names for key in ("image_id", "file_name", "container", "member")} | {"split": splits}
-    )
-    owners = rng.permutation(np.repeat(np.arange(N_IMAGES), 2)).astype(np.int32)
-    texts = [
-        " ".join(rng.choice(["a", "red", "cat", "sees", "two", "dogs"], rng.integers(1, 7))) for _ in owners
-    ]
-    columns = {"caption_id": np.arange(len(owners)), "image_index": owners, "text": texts}
-    captions = pd.DataFrame(columns | {"split": [splits[owner] for owner in owners]})
-    write_tables(root / "corpus", images, captions)
-    vocabulary = build_vocabulary(captions, RUN.vocabulary)
-    encode_captions(captions, vocabulary).save(root / "tokens")
-    side, encoder = RUN.encoder.store_side, build_encoder(RUN.encoder)
-    (root / "store").mkdir()
-    np.save(root / "store" / "images.npy", rng.integers(0, 255, (N_IMAGES, side, side, 3), dtype=np.uint8))
-    (root / "features").mkdir()
-    np.save(root / "features" / "features.npy", rng.standard_normal((N_IMAGES, 1, encoder.dim), np.float32))
-    save_encoder(encoder, root / "encoder")
-    model = saved(root / "run", RUN, vocabulary)
-    saved(root / "live", LIVE, vocabulary)
-    return SimpleNamespace(root=root, images=images, captions=captions, model=model)
+    model = saved(root / "run", RUN, corpus)
+    saved(root / "live", LIVE, corpus)
+    return SimpleNamespace(root=root, corpus=corpus, model=model)
 
 
 def frozen(made, **changes):
-    return {role: made.root / role for role in ("run", "corpus", "tokens", "features")} | changes
+    return tiny.artefacts(made.corpus, **{"run": made.root / "run", **changes})
 
 
 def live(made, **changes):
-    roles = {
-        "run": "live",
-        "corpus": "corpus",
-        "tokens": "tokens",
-        "eval_store": "store",
-        "encoder": "encoder",
-    }
-    return {role: made.root / name for role, name in roles.items()} | changes
+    return tiny.artefacts(made.corpus, **{"run": made.root / "live", **changes})
 
 
 def same(one, other):
@@ -96,9 +66,9 @@ def test_one_step_embeds_ranks_and_writes_what_the_parts_do(made, tmp_path):
     found = evaluate_run(spec, frozen(made), tmp_path / "whole", CPU)
     by_hand = encode_split(
         made.model,
-        CachedFeatures.open(made.root / "features").rows,
-        Tokens.load(made.root / "tokens"),
-        split_rows(made.images, made.captions, "test"),
+        CachedFeatures.open(made.corpus / "features-vgg").rows,
+        Tokens.load(made.corpus / "tokens"),
+        split_rows(*read_tables(made.corpus / "corpus"), "test"),
         CPU,
     )
     by_hand.save(tmp_path / "parts" / "embeddings.npz")
@@ -145,7 +115,7 @@ def test_what_does_not_belong_together_is_refused(made, tmp_path):
     for call, message in (
         (
             lambda: encode_run(RUN, "test", frozen(made, tokens=tmp_path), CPU),
-            "word ids of 3 captions, expected 20 as in",
+            "word ids of 3 captions, expected 117 as in",
         ),
         (
             lambda: encode_run(RUN, "test", frozen(made, features=None), CPU),
@@ -153,17 +123,17 @@ def test_what_does_not_belong_together_is_refused(made, tmp_path):
         ),
         (
             lambda: encode_run(RUN, "test", frozen(made, features=few), CPU),
-            "features of 3 images, expected 10",
+            "features of 3 images, expected 39",
         ),
         (
             lambda: encode_run(LIVE, "test", live(made, eval_store=None), CPU),
             "needs the folder of its eval_store",
         ),
-        (lambda: encode_run(RUN, "val", frozen(made), CPU), "split 'val' has no images"),
+        (lambda: encode_run(RUN, "dev", frozen(made), CPU), "split 'dev' has no images .*train"),
         (lambda: encode_run(RUN, "test", frozen(made, run=tmp_path), CPU), "vocabulary.json: missing"),
         (
-            lambda: evaluate_run(EvaluationSpec(RUN, ("5K", "1K"), 6), frozen(made), tmp_path, CPU),
-            "1 × 6 = 6 test images, got 5",
+            lambda: evaluate_run(EvaluationSpec(RUN, ("5K", "1K"), 7), frozen(made), tmp_path, CPU),
+            "1 × 7 = 7 test images, got 6",
         ),
     ):
         with pytest.raises(VseppError, match=message):

@@ -5,15 +5,6 @@ import torch
 from vsepp.models.encoder import build_encoder
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    # Small networks on a shared machine: more threads would only wait for each other.
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="session")
 def make():
     """Makes encoders of random weights, always the same ones: 24 pixels of 30, or of other sizes."""

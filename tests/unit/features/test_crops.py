@@ -145,17 +145,6 @@ def test_memory_map_array_and_tensor_give_equal_crops_whatever_else_is_cut(tmp_p
         assert torch.equal(gather_crops(mapped, rows[part], boxes[part], flips[part], SIZE), expected[part])
 
 
-def test_a_random_crop_is_the_window_that_its_box_says(images):
-    rows = np.arange(12) % 5
-    boxes, flips = crop_boxes(np.arange(12), 0, 0, CropSpec(kind="RC", size=SIZE, flip=True), SIDE)
-    assert flips.any()
-    assert not flips.all()
-    crops = gather_crops(images, rows, boxes, flips, SIZE).numpy()
-    for crop, row, (top, left, _, _), flip in zip(crops, rows, boxes, flips, strict=True):
-        part = images[row, top : top + SIZE, left : left + SIZE]
-        np.testing.assert_array_equal(crop, part[:, ::-1] if flip else part)
-
-
 def test_a_crop_larger_than_the_image_is_refused():
     with pytest.raises(VseppError, match="50 pixels do not fit into images of 48"):
         crop_boxes(IDS[:1], 0, 0, CropSpec(kind="RC", size=50), SIDE)

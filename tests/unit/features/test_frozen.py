@@ -3,9 +3,8 @@ import pytest
 import torch
 from closeness import assert_near
 
-from vsepp.errors import VseppError
 from vsepp.features.crops import fixed_boxes
-from vsepp.features.frozen import ENCODE_BATCH, encode_crops, finite, one_later
+from vsepp.features.frozen import ENCODE_BATCH, encode_crops
 from vsepp.spec import CropSpec
 
 CPU = torch.device("cpu")
@@ -95,7 +94,6 @@ def test_how_an_encoder_is_run_changes_no_more_than_its_rounding(whole, architec
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("architecture", MINI)
 @pytest.mark.parametrize(
     ("running", "bound"),
@@ -106,29 +104,12 @@ def test_how_an_encoder_is_run_changes_no_more_than_its_rounding(whole, architec
         ({"compile": "default"}, 1e-5),
     ],
 )
-def test_features_of_a_gpu_are_those_of_a_cpu_but_for_its_rounding(whole, architecture, running, bound):
+def test_features_of_a_gpu_are_those_of_a_cpu_but_for_its_rounding(whole, architecture, running, bound, cuda):
     images, rows = store(60), np.arange(60)
     exact = encode(images, whole(architecture), rows)
-    assert_near(encode(images, whole(architecture, **running), rows, torch.device("cuda")), exact, bound)
+    assert_near(encode(images, whole(architecture, **running), rows, cuda), exact, bound)
 
 
 @pytest.mark.parametrize("count", [0, 1, ENCODE_BATCH, ENCODE_BATCH + 1])
 def test_any_number_of_crops(whole, count):
     assert encode(store(3), whole("mini/vgg_mini"), np.arange(count) % 3).shape == (count, 128)
-
-
-def test_a_feature_that_is_not_finite_is_refused_with_its_image(whole):
-    encoder = whole("mini/vgg_mini")
-    with torch.no_grad():
-        encoder.network[0].bias[0] = float("nan")
-    rows = np.array([2, 1])
-    with pytest.raises(VseppError, match="feature of image row 2 is not finite"):
-        finite(encode(store(3), encoder, rows), rows, encoder)
-
-
-@pytest.mark.parametrize("count", range(4))
-def test_items_come_one_later_and_all_of_them(count):
-    made = []
-    for taken, item in enumerate(one_later(made.append(n) or n for n in range(count))):
-        assert item == taken and len(made) == min(taken + 2, count)
-    assert made == list(range(count))

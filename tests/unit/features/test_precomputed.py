@@ -2,9 +2,6 @@
 
 import resource
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +14,6 @@ from vsepp.errors import VseppError
 from vsepp.features import precomputed
 from vsepp.features.extract import CachedFeatures
 from vsepp.features.precomputed import import_precomputed, raw_features
-from vsepp.spec import to_json
 
 COUNT = sum(PRECOMP_SIZES.values())
 
@@ -147,35 +143,3 @@ def test_a_full_disk_is_said_and_the_next_run_goes_on(spec, tmp_path, monkeypatc
     assert not (tmp_path / "out").exists()
     imported(spec, tmp_path, images)
     np.testing.assert_array_equal(features_in(tmp_path), EXPECTED)
-
-
-# One row at a time, so that the kill meets the step in the middle.
-STEP = """
-import sys
-from pathlib import Path
-from vsepp.data.corpora import read_corpus
-from vsepp.features import precomputed
-from vsepp.spec import CorpusSpec, from_json
-
-precomputed.BLOCK_IMAGES = 1
-spec, folder = from_json(CorpusSpec, sys.argv[1]), Path(sys.argv[2])
-precomputed.import_precomputed(spec, read_corpus(spec)[0], folder / "out", folder / "state")
-"""
-
-
-def test_a_killed_import_goes_on_by_itself(tmp_path):
-    spec = write_precomp(tmp_path, train=4000, dim=64)
-    process = subprocess.Popen([sys.executable, "-c", STEP, to_json(spec), tmp_path])
-    deadline, part = time.monotonic() + 60, tmp_path / "state/features.npy"
-    while not (part.is_file() and part.stat().st_size > 5000):
-        assert process.poll() is None and time.monotonic() < deadline
-    process.kill()
-    process.wait()
-    assert not (tmp_path / "out/features.npy").exists()
-    assert 5000 < part.stat().st_size < 4005 * 64 * 4
-    inode = part.stat().st_ino
-    imported(spec, tmp_path)
-    assert (tmp_path / "out/features.npy").stat().st_ino == inode
-    sizes = {**PRECOMP_SIZES, "train": 4000}
-    expected = [precomp_features(prefix, count, 64) for prefix, count in sizes.items()]
-    assert np.array_equal(features_in(tmp_path), np.concatenate(expected))

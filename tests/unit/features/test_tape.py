@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -8,7 +6,7 @@ from closeness import assert_near
 from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops, crop_boxes
 from vsepp.features.tape import InlineFeatures, Tape
-from vsepp.features.tape_writer import CHUNK_CAPTIONS, TapeJob, begin_tape, write_tape
+from vsepp.features.tape_writer import write_tape
 from vsepp.spec import CropSpec
 
 CPU = torch.device("cpu")
@@ -40,8 +38,8 @@ def crops_of(crop=CROPS[0]) -> CaptionCrops:
 
 
 def write(store, encoder, folder, state, *, crop=CROPS[0], rows=TRAINED) -> Tape:
-    write_tape(TapeJob(crops_of(crop), rows, encoder.dim, 2, folder, state), store, encoder, device=CPU)
-    return Tape.open(folder)
+    write_tape(store, encoder, crops_of(crop), rows, 2, folder, state, device=CPU)
+    return Tape(folder)
 
 
 @pytest.mark.parametrize("crop", CROPS, ids=lambda crop: crop.random)
@@ -97,30 +95,7 @@ def test_a_tape_says_which_epoch_or_caption_it_lacks(tmp_path, store, encoder):
         with pytest.raises(VseppError, match=rf"tape: the tape has no caption row {absent} \(1 of 2"):
             tape.rows(0, np.array([TRAINED[0], absent]))
     with pytest.raises(VseppError, match=r"captions\.npy: missing"):
-        Tape.open(tmp_path / "state")
-
-
-def test_a_killed_step_goes_on_within_the_epoch(tmp_path, encoder):
-    count = CHUNK_CAPTIONS + 100
-    store = np.random.default_rng(1).integers(0, 256, (50, SIDE, SIDE, 3), dtype=np.uint8)
-    rows = np.arange(count)
-    crops = CaptionCrops(CROPS[0], rows % 50, rows + 5, 0)
-    job = TapeJob(crops, rows, 128, 2, tmp_path / "whole", tmp_path / "state-1")
-    write_tape(job, store, encoder, device=CPU)
-    # What a kill in the second chunk of the first epoch leaves.
-    state = tmp_path / "state-2"
-    state.mkdir()
-    expected = (tmp_path / "whole" / "epoch-000.npy").read_bytes()
-    header = len(expected) - count * 128 * 2
-    marked = bytearray(expected[: header + (CHUNK_CAPTIONS + 3) * 128 * 2 + 1])
-    marked[header : header + 2] = np.float16(-7).tobytes()
-    (state / "epoch-000.npy").write_bytes(marked)
-    write_tape(replace(job, out=tmp_path / "resumed", state=state), store, encoder, device=CPU)
-    resumed = np.load(tmp_path / "resumed" / "epoch-000.npy")
-    assert resumed[0, 0] == -7, "the first chunk was not computed again"
-    np.testing.assert_array_equal(resumed[1:], np.load(tmp_path / "whole" / "epoch-000.npy")[1:])
-    second = [(tmp_path / name / "epoch-001.npy").read_bytes() for name in ("whole", "resumed")]
-    assert second[0] == second[1]
+        Tape(tmp_path / "state")
 
 
 def test_a_stale_epoch_in_the_output_is_not_taken_for_a_new_one(tmp_path, store, encoder):
@@ -154,27 +129,31 @@ def test_epochs_moved_before_a_kill_are_kept(tmp_path, store, encoder):
 def test_what_does_not_fit_into_16_bits_is_refused_and_nothing_is_written_in_its_place(
     tmp_path, store, make, value, said
 ):
-    encoder = make("mini/vgg_mini")
-    job = TapeJob(crops_of(), np.arange(1, 9), 128, 1, tmp_path / "tape", tmp_path / "state")
+    encoder, rows = make("mini/vgg_mini"), np.arange(1, 9)
     good = encoder.network[-3].bias[3].item()
     with torch.no_grad():
         encoder.network[-3].bias[3] = value
     with pytest.raises(VseppError, match=said):
-        write_tape(job, store, encoder, device=CPU)
+        write(store, encoder, tmp_path / "tape", tmp_path / "state", rows=rows)
     with pytest.raises(VseppError, match=said):
         InlineFeatures(store, encoder, crops_of(), CPU).rows(0, np.arange(1, 3))
-    assert len(job.missing_bytes()) == 1
     with torch.no_grad():
         encoder.network[-3].bias[3] = good
-    write_tape(job, store, encoder, device=CPU)
+    tape = write(store, encoder, tmp_path / "tape", tmp_path / "state")
+    assert torch.equal(
+        tape.rows(0, TRAINED), InlineFeatures(store, encoder, crops_of(), CPU).rows(0, TRAINED)
+    )
 
 
-def test_captions_out_of_order_and_a_disk_that_is_too_small_are_refused_before_anything_is_written(tmp_path):
-    job = TapeJob(crops_of(), TRAINED, 2**40, 3, tmp_path / "tape", tmp_path / "state")
+def test_captions_out_of_order_and_a_disk_that_is_too_small_are_refused_before_anything_is_written(
+    tmp_path, store, make
+):
+    encoder, places = make("mini/vgg_mini"), (tmp_path / "tape", tmp_path / "state")
     with pytest.raises(VseppError, match="ascending order"):
-        begin_tape(replace(job, caption_rows=TRAINED[::-1]))
+        write_tape(store, encoder, crops_of(), TRAINED[::-1], 3, *places, device=CPU)
+    encoder.dim = 2**40
     with pytest.raises(VseppError, match=r"a tape of 3 epochs needs 791,648\.\d\d GB"):
-        begin_tape(job)
+        write_tape(store, encoder, crops_of(), TRAINED, 3, *places, device=CPU)
     assert not list((tmp_path / "state").iterdir())
 
 
@@ -189,7 +168,7 @@ def tape_folder(tmp_path):
 
 @pytest.mark.parametrize("order", [range(5), range(3, 5), (0, 3, 1, 1, 4), (4, 3, 2)])
 def test_epochs_come_in_any_order(tape_folder, order):
-    tape = Tape.open(tape_folder)
+    tape = Tape(tape_folder)
     rows = np.array([42, 3, 17, 17])
     for epoch in order:
         expected = np.load(tape_folder / f"epoch-{epoch:03d}.npy")[rows - 3]
@@ -204,7 +183,7 @@ def test_while_an_epoch_is_used_the_next_one_is_asked_of_the_disk_piece_by_piece
     asked = []
     monkeypatch.setattr("os.posix_fadvise", lambda file, start, size, advice: asked.append((start, size)))
     monkeypatch.setattr("vsepp.features.tape._PIECE", 100)
-    tape = Tape.open(tape_folder)
+    tape = Tape(tape_folder)
     for part in np.split(np.arange(3, 43), 8):  # 60 bytes each
         tape.rows(3, part)
     assert asked == [(start, 100) for start in (0, 100, 200, 300)]
@@ -216,7 +195,7 @@ def test_while_an_epoch_is_used_the_next_one_is_asked_of_the_disk_piece_by_piece
 
 def test_a_damaged_next_epoch_is_an_error_when_it_is_used_and_not_before(tape_folder):
     np.save(tape_folder / "epoch-001.npy", np.zeros((7, 6), np.float16))
-    tape = Tape.open(tape_folder)
+    tape = Tape(tape_folder)
     for _ in range(3):
         tape.rows(0, np.array([5]))
     with pytest.raises(VseppError, match=r"epoch-001\.npy: expected 40 rows"):
@@ -224,35 +203,11 @@ def test_a_damaged_next_epoch_is_an_error_when_it_is_used_and_not_before(tape_fo
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-def test_inline_features_stay_on_the_gpu_rounded_as_on_the_tape_and_nothing_waits(tmp_path, store, make):
-    cuda = torch.device("cuda", torch.cuda.current_device())
+def test_inline_features_of_a_gpu_are_those_of_a_tape_written_on_it(tmp_path, store, make, cuda):
     encoder = make("mini/vgg_mini")
     inline = InlineFeatures(torch.from_numpy(store).to(cuda), encoder, crops_of(), cuda)
-    inline.rows(0, TRAINED)
-    torch.cuda.synchronize()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        found = inline.rows(1, TRAINED)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    job = TapeJob(crops_of(), TRAINED, encoder.dim, 2, tmp_path / "tape", tmp_path / "state")
-    write_tape(job, store, encoder, device=cuda)
+    found = inline.rows(1, TRAINED)
+    write_tape(store, encoder, crops_of(), TRAINED, 2, tmp_path / "tape", tmp_path / "state", device=cuda)
     expected = np.load(tmp_path / "tape" / "epoch-001.npy")
     assert found.dtype == torch.float16 and found.device == cuda and not found.is_inference()
     np.testing.assert_array_equal(found.cpu().numpy().view(np.uint16), expected.view(np.uint16))
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-@pytest.mark.parametrize(("value", "said"), [(70_000, "does not fit"), (float("nan"), "is not finite")])
-def test_inline_features_of_a_gpu_that_do_not_fit_are_refused_at_the_next_step(store, make, value, said):
-    cuda = torch.device("cuda", torch.cuda.current_device())
-    encoder = make("mini/vgg_mini")
-    inline = InlineFeatures(store, encoder, crops_of(), cuda)
-    inline.rows(0, np.array([1]))
-    with torch.no_grad():
-        encoder.network[-3].bias[3] = value
-    inline.rows(0, np.array([4]))
-    with pytest.raises(VseppError, match=rf"image row 1\b.*{said}"):
-        inline.rows(0, np.array([7]))

@@ -132,13 +132,3 @@ def test_a_curriculum_begins_with_sh_for_its_fraction_of_the_epochs(epochs, frac
 def test_options_out_of_range_or_of_another_loss_are_refused(name, options, said):
     with pytest.raises(VseppError, match=said):
         components.options("loss", Component(name, options))
-
-
-@pytest.mark.parametrize("name", LOSSES)
-def test_a_loss_says_what_it_needs_and_where_it_comes_from_without_being_run(name):
-    module = LOSSES[name]
-    described = components.describe("loss", f"{name}_of_hinges")
-    assert described.citation == module.CITATION and set(described.documented) == set(vars(module.Options()))
-    assert described.options().margin == module.Options().margin == 0.2
-    assert module.needs(module.Options()) == ()
-    assert module.needs(module.Options(mask_same_image=True)) == ("image_rows",)

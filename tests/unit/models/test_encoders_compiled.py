@@ -10,8 +10,7 @@ from closeness import assert_near
 from torch import nn
 
 from vsepp.errors import VseppError
-from vsepp.models.compiled import explained
-from vsepp.models.encoder import CutNetwork, ImageEncoder
+from vsepp.models.encoder import CutNetwork, ImageEncoder, compiling_explained
 from vsepp.runtime.memory import out_of_memory_explained
 
 
@@ -71,7 +70,7 @@ def test_a_lack_of_memory_while_compiling_is_told_as_one(refusal):
             VseppError, match=r"features: out of memory on cpu \(.*Memory.*\); .*\. Lower it; or"
         ) as caught,
         out_of_memory_explained("features", torch.device("cpu"), ["lower it"]),
-        explained(spec, torch.device("cpu")),
+        compiling_explained(spec, torch.device("cpu")),
     ):
         raise BackendCompilerFailed("inductor", refusal, None)
     assert "could not be compiled" not in str(caught.value)
@@ -95,9 +94,7 @@ def test_the_compiler_is_not_imported_where_it_is_off():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("compile", ["default", "cuda_graphs"])
-def test_on_a_gpu_compiled_features_stay_when_others_are_computed(compile):
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
+def test_on_a_gpu_compiled_features_stay_when_others_are_computed(compile, cuda):
     plain, compiled = make("off").cuda(), make(compile).cuda()
     with torch.inference_mode():
         first = features(compiled, crops(6).cuda())
@@ -108,9 +105,7 @@ def test_on_a_gpu_compiled_features_stay_when_others_are_computed(compile):
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_a_network_is_trained_through_cuda_graphs():
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
+def test_on_a_gpu_a_network_is_trained_through_cuda_graphs(cuda):
     weights = []
     for compile in ("off", "cuda_graphs"):
         encoder = make(compile).cuda()

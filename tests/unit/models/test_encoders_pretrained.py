@@ -1,5 +1,4 @@
 import hashlib
-import json
 import sys
 from pathlib import Path
 
@@ -9,11 +8,9 @@ import torch
 from closeness import assert_near
 from safetensors.torch import save_file
 
-from vsepp.cli import main
 from vsepp.errors import VseppError
 from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.models.pretrained import import_weights
-from vsepp.spec import to_json
 
 MINI = specs.ENCODER
 LITE0 = specs.change(
@@ -62,20 +59,6 @@ def test_weights_of_a_whole_network_load_without_its_classifier(tmp_path, resnet
         import_weights(RESNET18, path)
 
 
-def test_weights_of_another_architecture_are_refused(tmp_path, resnet18):
-    path = tmp_path / "resnet18.pth"
-    torch.save(resnet18.state_dict(), path)
-    deeper = specs.change(RESNET18, architecture="torchvision/resnet34")
-    with pytest.raises(
-        VseppError, match=r"resnet18\.pth: not the weights of 'torchvision/resnet34': missing: "
-    ):
-        import_weights(deeper, path)
-    with pytest.raises(
-        VseppError, match=r"not the weights of 'mini/vgg_mini': missing: .*; unknown: .*conv1"
-    ):
-        import_weights(in_file("resnet18.pth"), path)
-
-
 @pytest.mark.parametrize("digits", [8, 64])
 def test_a_file_named_after_its_sum_must_have_that_sum(tmp_path, digits):
     path = tmp_path / "vgg.pth"
@@ -114,7 +97,7 @@ def test_weights_that_do_not_fit_are_refused_with_the_parameters_names(tmp_path)
     state = {key: value.contiguous() for key, value in build_encoder(MINI).network.state_dict().items()}
     del state["0.bias"]
     save_file({**state, "extra.weight": torch.zeros(1), "3.bias": torch.zeros(5)}, path)
-    said = r"wrong\.safetensors: .*missing: 0\.bias; unknown: extra\.weight; of another shape: 3\.bias"
+    said = r"wrong\.safetensors: not the weights of 'mini/vgg_mini': missing: 0\.bias; unknown: extra\.weight; of another shape: 3\.bias"
     with pytest.raises(VseppError, match=said):
         import_weights(in_file("wrong"), path)
 
@@ -171,24 +154,6 @@ def test_a_file_and_the_weights_of_the_spec_go_together(tmp_path):
         import_weights(MINI, path)
     with pytest.raises(VseppError, match=r"are a path.*name them 'file/vgg\.pth' and give the path apart"):
         import_weights(specs.change(MINI, weights=str(path)))
-
-
-def test_the_command_records_the_file_and_not_its_place(tmp_path):
-    torch.manual_seed(0)
-    state = build_encoder(MINI).network.state_dict()
-    manifests = []
-    for place in ("here", "there"):
-        path = tmp_path / place / "vgg.pth"
-        path.parent.mkdir()
-        torch.save(state, path)
-        out = tmp_path / place / "encoder"
-        spec = to_json(in_file("vgg.pth"))
-        assert main(["encoder", "--spec", spec, "--raw", f"weights={path}", "--output", str(out)]) == 0
-        manifests.append(json.loads((out / "manifest.json").read_text()))
-        assert manifests[-1]["inputs"] == {"weights": hashlib.sha256(path.read_bytes()).hexdigest()}
-    for key in ("spec", "spec_digest", "inputs", "outputs"):
-        assert manifests[0][key] == manifests[1][key]
-    assert str(tmp_path) not in json.dumps(manifests[0]["spec"])
 
 
 @pytest.mark.parametrize(

@@ -64,13 +64,22 @@ def test_the_penultimate_layer_of_every_family(name, size, dim):
     assert features.shape == (2, dim)
 
 
-@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small", "efficientnet_b0", "regnet_y_400mf"])
-def test_the_feature_is_what_the_classifier_would_read(name):
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("resnet18", 64),
+        ("mobilenet_v3_small", 64),
+        ("efficientnet_b0", 64),
+        ("regnet_y_400mf", 64),
+        ("vit_b_16", 224),
+    ],
+)
+def test_the_feature_is_what_the_classifier_would_read(name, size):
     import torchvision
 
     model = torchvision.models.get_model(name, weights=None).eval()
     classifier = [module for module in model.modules() if isinstance(module, nn.Linear)][-1]
-    pixels = torch.randn(2, 3, 64, 64)
+    pixels = torch.randn(2, 3, size, size)
     with torch.inference_mode():
         expected = model(pixels)
         made = cut(model)
@@ -103,30 +112,9 @@ def test_vgg19_gives_fc7_after_its_relu_and_before_its_dropout():
     assert (dropped == 0).float().mean() > off + 0.15, "the dropout acts in training mode"
 
 
-def test_resnet_gives_the_globally_pooled_maps():
-    encoder = make("resnet18", 64).eval()
-    maps = []
-    encoder.network.layer4.register_forward_hook(lambda module, inputs, output: maps.append(output))
-    with torch.inference_mode():
-        features = encoder(torch.randn(2, 3, 64, 64))
-        assert_near(features, maps[0].mean(dim=(2, 3)), 1e-5)
-
-
-def test_vit_gives_the_class_token_after_the_last_layer_normalisation():
-    encoder = make("vit_b_16", 224).eval()
-    tokens = []
-    encoder.network.encoder.ln.register_forward_hook(lambda module, inputs, output: tokens.append(output))
-    crops = torch.randint(0, 256, (1, 224, 224, 3), dtype=torch.uint8)
-    with torch.inference_mode():
-        features = encoder(encoder.normalise(crops))
-    assert tokens[0].shape == (1, 197, 768)
-    assert torch.equal(features, tokens[0][:, 0])
-    torch.testing.assert_close(features.mean(dim=1), torch.zeros(1), atol=1e-4, rtol=0)
-
-
 def test_vits_weights_fit_one_size_of_input_alone():
     with torch.device("meta"):
         published, smaller = make("vit_b_16", 224), make("vit_b_16", 160)
     state = published.network.state_dict()
-    with pytest.raises(VseppError, match=r"of another shape: encoder\.pos_embedding$"):
+    with pytest.raises(VseppError, match=r"of another shape: encoder\.pos_embedding "):
         load_state(smaller, state, "vit_b_16.pth")

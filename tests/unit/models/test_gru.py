@@ -11,7 +11,6 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.models.text.gru import Options, TextEncoder
-from vsepp.models.text.packed_gru import _plan
 from vsepp.spec import Component
 
 WORDS, WORD_DIM, DIM = 12, 5, 7
@@ -84,35 +83,10 @@ def test_word_embeddings_start_uniform_between_minus_and_plus_a_tenth():
     assert weights.std().item() == pytest.approx(0.2 / 12**0.5, rel=0.02)
 
 
-def test_words_that_do_not_occur_get_no_gradient():
-    encoder = encoder_of()
-    encoder(torch.tensor([[1, 4, 2], [1, 2, 9]]), torch.tensor([3, 2])).sum().backward()
-    assert torch.nonzero(encoder.words.weight.grad.abs().sum(1)).flatten().tolist() == [1, 2, 4]
-
-
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=8), seed=st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
 def test_states_and_gradients_are_those_of_torchs_gru_for_captions_of_any_lengths(lengths, seed):
     assert_torchs_own(encoder_of(), *captions_of(lengths, seed), 1e-10)
-
-
-def test_captions_that_begin_alike_are_computed_once_until_they_part():
-    captions = [[1, 4, 5, 6], [1, 4, 5, 7], [1, 4, 5, 6], [1, 4], [1, 3], [1, 4]]  # longest first
-    tokens = torch.tensor([caption[t] for t in range(4) for caption in captions if len(caption) > t])
-    word_of, steps = _plan(tokens, [6, 6, 3, 3], 8)
-    assert [word_of[step.rows].tolist() for step in steps] == [[1], [3, 4], [5], [6, 7]]
-    assert [step.row_of.tolist() for step in steps] == [[0] * 6, [1, 1, 1, 1, 0, 1], [0, 0, 0], [0, 1, 0]]
-    assert [step.parents.tolist() for step in steps] == [[0], [0, 0], [1], [0, 0]]
-    ids = torch.tensor([caption + [0] * (4 - len(caption)) for caption in captions])
-    assert_torchs_own(encoder_of(), ids, torch.tensor([4, 4, 4, 2, 2, 2]), 1e-10)
-
-
-def test_captions_that_share_nothing_are_not_sorted_out_again():
-    tokens = torch.arange(8).repeat(3)
-    word_of, steps = _plan(tokens, [8, 8, 8], 8)
-    assert torch.equal(word_of, tokens)
-    assert all(step.row_of is None for step in steps)
-    assert [step.parents is None for step in steps] == [False, True, True]
 
 
 def test_so_they_are_in_single_precision():
@@ -171,8 +145,7 @@ def test_weights_have_the_names_and_first_values_of_torchs_gru():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_gpu_gives_the_states_of_a_cpu():
+def test_a_gpu_gives_the_states_of_a_cpu(cuda):
     encoder, (ids, lengths) = encoder_of(torch.float32, 64), captions_of(RAGGED)
     expected = encoder(ids, lengths)
     assert_near(encoder.cuda()(ids.cuda(), lengths), expected, 1e-4)

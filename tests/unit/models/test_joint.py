@@ -82,8 +82,6 @@ def test_models_score_with_the_similarity_and_the_options_of_their_spec():
     images, captions = torch.zeros(1, 2), torch.tensor([[3.0, 4.0]])
     assert model(similarity__name="order").scores(images, captions).item() == -25
     assert model(similarity=Component("order", {"form": "root"})).scores(images, captions).item() == -5
-    with pytest.raises(VseppError, match="no similarity is named 'cosine'; there are dot, order"):
-        model(similarity__name="cosine")
 
 
 def test_a_zero_vector_stays_zero_with_a_finite_gradient():
@@ -142,7 +140,7 @@ def test_a_model_is_trained_and_read_back_whatever_its_text_encoder(tmp_path, mo
     read = load_joint(spec, tmp_path / "model.safetensors", 8)
     assert torch.equal(read.embed_images(features()), joint.embed_images(features()))
     assert torch.equal(read.embed_captions(IDS, LENGTHS), joint.embed_captions(IDS, LENGTHS))
-    with pytest.raises(VseppError, match=r"model.safetensors: .*has shape \(8, [46]\), expected \(9, [46]\)"):
+    with pytest.raises(VseppError, match=r"model.safetensors: .*weight \(8, [46]\), expected \(9, [46]\)"):
         load_joint(spec, tmp_path / "model.safetensors", 9)
 
 
@@ -160,16 +158,6 @@ def test_weights_of_a_frozen_run_leave_the_encoder_alone_and_a_live_ones_replace
     assert torch.equal(joint.image_map.weight, model(feature_dim=128, seed=5).image_map.weight)
     joint.load_weights(other.state_dict(), "live")
     assert torch.equal(joint.state_dict()[conv], other.state_dict()[conv])
-
-
-def test_weights_of_another_vocabulary_are_refused_and_change_nothing():
-    joint = model()
-    state = dict(model(seed=1).state_dict())
-    state["text.words.weight"] = torch.zeros(9, 4)
-    before = {key: value.clone() for key, value in joint.state_dict().items()}
-    with pytest.raises(VseppError, match=r"text.words.weight has shape \(9, 4\), expected \(8, 4\)"):
-        joint.load_weights(state, "model.safetensors")
-    assert all(torch.equal(value, before[key]) for key, value in joint.state_dict().items())
 
 
 @pytest.mark.parametrize(("content", "said"), [(None, "missing"), (b"not tensors", "damaged")])

@@ -46,9 +46,8 @@ def test_products_of_a_cpu_are_in_the_given_precision_and_nothing_is_set_for_gpu
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("layer", ["matrix product", "convolution", "GRU"])
-def test_fp32_on_a_gpu_is_ieee_and_tf32_has_ten_bits_of_fraction(layer):
+def test_fp32_on_a_gpu_is_ieee_and_tf32_has_ten_bits_of_fraction(layer, cuda):
     torch.manual_seed(0)
     module, inputs = {
         "matrix product": (nn.Linear(512, 512), (torch.randn(256, 512),)),

@@ -150,10 +150,13 @@ def test_a_claim_is_given_back_and_visibility_is_as_it_was(tmp_path, monkeypatch
         ("2,2", ("2",)),
     ],
 )
-def test_only_gpus_that_are_visible_are_taken(given, expected):
-    environment = {} if given is None else {"CUDA_VISIBLE_DEVICES": given}
-    assert devices.visible_gpus(6, environment) == expected
-    assert devices.visible_gpus(0, environment) == ()
+def test_only_gpus_that_are_visible_are_taken(monkeypatch, given, expected):
+    monkeypatch.delenv(devices.VISIBLE, raising=False)
+    if given is not None:
+        monkeypatch.setenv(devices.VISIBLE, given)
+    for there, found in ((6, expected), (0, ())):
+        monkeypatch.setattr(devices, "installed", lambda there=there: there)
+        assert devices.visible_gpus() == found
 
 
 def test_a_number_counts_the_gpus_that_are_visible():

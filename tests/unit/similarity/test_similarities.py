@@ -106,13 +106,3 @@ def test_an_unknown_similarity_or_option_is_refused_with_those_there_are():
         scorer(Component("order", {"form": "cube"}))
     with pytest.raises(VseppError, match=r"'dot'.*its options are none"):
         scorer(Component("dot", {"form": "root"}))
-
-
-def test_tiles_cover_every_pair_once_within_the_bound(monkeypatch):
-    for bound, (n, m, d) in itertools.product((1, 30, 64, 10_000), ((1, 1, 8), (9, 5, 8), (4, 17, 3))):
-        monkeypatch.setattr(order_violation, "TILE_ON_CPU", bound)
-        seen = torch.zeros(n, m, dtype=torch.long)
-        for rows, columns in order_violation._tiles(torch.empty(n, d), torch.empty(m, d)):
-            seen[rows, columns] += 1
-            assert seen[rows, columns].numel() * d <= max(bound, d)
-        assert (seen == 1).all()

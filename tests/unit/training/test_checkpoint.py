@@ -71,26 +71,6 @@ def test_the_last_two_checkpoints_are_kept_and_the_snapshots_that_they_name(tmp_
     assert number(tmp_path) == 5
 
 
-def test_a_best_snapshot_that_has_not_changed_is_not_written_again(tmp_path):
-    checkpoints = Checkpoints(tmp_path, SPEC)
-    save(checkpoints, 1, 1)
-    before = (tmp_path / "best-0001.pt").stat()
-    save(checkpoints, 2, 1)
-    again = Checkpoints(tmp_path, SPEC)
-    again.load()
-    save(again, 3, 1)
-    after = (tmp_path / "best-0001.pt").stat()
-    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-
-
-def test_what_a_kill_left_half_written_is_removed(tmp_path):
-    save(Checkpoints(tmp_path, SPEC), 1)
-    for name in (f".{FILE}.123.part", ".best-0001.pt.123.part", ".tmpAbC"):
-        (tmp_path / name).write_bytes(b"half")
-    assert number(tmp_path) == 1
-    assert names(tmp_path) == [FILE]
-
-
 def test_a_wrong_bit_anywhere_is_found_or_of_no_consequence(tmp_path):
     whole = tmp_path / "whole"
     checkpoints = Checkpoints(whole, SPEC)
@@ -146,17 +126,6 @@ def test_all_damaged_is_said_loudly_and_leaves_an_empty_folder(tmp_path, caplog)
     assert names(tmp_path) == []
 
 
-def test_a_refusal_removes_nothing(tmp_path):
-    checkpoints = Checkpoints(tmp_path, SPEC)
-    for at in (1, 2):
-        save(checkpoints, at, at)
-    (tmp_path / FILE).write_bytes(b"damaged")
-    before = names(tmp_path)
-    with pytest.raises(VseppError, match=f"{PREVIOUS}: the checkpoint of other code"):
-        Checkpoints(tmp_path, {"code": "other"}).load()
-    assert names(tmp_path) == before
-
-
 def test_no_object_is_unpickled(tmp_path, caplog):
     Checkpoints(tmp_path, SPEC).save({"path": tmp_path}, 0, {}, "epoch 1")
     assert number(tmp_path) is None
@@ -207,12 +176,6 @@ def test_quick_writes_keep_the_least_time_between_them(tmp_path, monkeypatch):
             looks.append(look)
     assert len(looks) == 4  # of 475 seconds and a little
     assert all(399 <= later - sooner <= 401 for sooner, later in itertools.pairwise(looks))
-
-
-def test_the_first_waits_for_longer_where_there_is_much_to_write(tmp_path, monkeypatch):
-    ticking(monkeypatch, 1.0)
-    large = Checkpoints(tmp_path, SPEC, size=1_000_000_000)  # taken to last 4 s
-    assert 795 < next(look for look in itertools.count() if large.due()) < 810
 
 
 def test_after_the_last_epoch_only_the_cost_counts(tmp_path, monkeypatch):

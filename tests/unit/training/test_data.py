@@ -56,17 +56,6 @@ def test_an_encoder_in_the_model_gets_the_crops_that_the_tape_was_made_of(corpus
     assert_near(evaluated, tape.eval_inputs(live.validation.images), 1e-5)
 
 
-def test_validation_can_be_cut_to_its_first_images(corpus):
-    images, captions = read_tables(corpus / "corpus")
-    expected = np.flatnonzero(images["split"] == "val")
-    assert tiny.data_of(tiny.FROZEN, corpus).validation.images.tolist() == expected.tolist()
-    cut = tiny.data_of(tiny.change(tiny.FROZEN, validation_images=3), corpus).validation
-    assert cut.images.tolist() == expected[:3].tolist()
-    owners = np.asarray(captions["image_index"])[cut.captions]
-    assert np.array_equal(cut.images[cut.caption_to_image], owners)
-    assert len(cut.captions) == 3 * tiny.CAPTIONS_PER_IMAGE
-
-
 @pytest.mark.parametrize(
     ("run", "role"),
     [
@@ -82,11 +71,6 @@ def test_a_folder_that_is_needed_and_not_given_is_named(corpus, run, role):
     places = tiny.artefacts(corpus, **{role: None})
     with pytest.raises(VseppError, match=f"needs the folder of its {role}"):
         load_training_data(run, places, tiny.CPU)
-
-
-def test_a_frozen_1c_run_needs_neither_store_nor_encoder(corpus):
-    places = tiny.artefacts(corpus, tape=None, train_store=None, eval_store=None, encoder=None)
-    load_training_data(tiny.FROZEN, places, tiny.CPU)
 
 
 def test_artefacts_of_another_corpus_are_refused(corpus, tmp_path):

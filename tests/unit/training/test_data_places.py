@@ -1,13 +1,10 @@
 """Where the data of a training lie, and whether its inputs are made ahead, decides nothing about its results."""
 
-from dataclasses import replace
-
 import pytest
 import tiny_corpus as tiny
 import torch
 from tiny_corpus import Killed, assert_same_results, killed_at, run_in
 
-from vsepp.errors import VseppError
 from vsepp.training import data as training_data
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import load_training_data, steps_ahead
@@ -40,20 +37,6 @@ def test_a_training_is_the_same_whereever_its_data_lie(corpus, tmp_path, name):
         assert_same_results(first, out)
 
 
-def test_validation_reads_the_images_that_training_has_placed_and_files_otherwise(corpus, tmp_path):
-    shared = data_on("device", tiny.LEGACY, corpus)
-    assert shared.eval_inputs.__self__.store is shared.train_inputs.args[0]
-    (tmp_path / "store").symlink_to(corpus / "store")
-    places = tiny.artefacts(corpus, eval_store=tmp_path / "store")
-    apart = load_training_data(tiny.LEGACY, places, tiny.CPU, data_on="device")
-    assert not isinstance(apart.eval_inputs.__self__.store, torch.Tensor)
-
-
-def test_an_unknown_place_is_refused(corpus):
-    with pytest.raises(VseppError, match="got 'moon'; expected one of auto, device"):
-        data_on("moon", tiny.FROZEN, corpus)
-
-
 def test_a_cpu_makes_nothing_ahead_and_a_gpu_does():
     assert steps_ahead(tiny.RC, tiny.CPU) == 0
     assert steps_ahead(tiny.RC, torch.device("cuda")) == 2
@@ -78,44 +61,11 @@ def test_a_training_with_inputs_made_ahead_is_the_same_also_when_it_was_killed(
     assert_same_results(whole, out)
 
 
-def test_a_loss_that_is_not_finite_ends_a_training_with_inputs_made_ahead(corpus, tmp_path, monkeypatch):
-    monkeypatch.setitem(training_data.STEPS_AHEAD, "cpu", 2)
-    data = tiny.data_of(tiny.FROZEN, corpus)
-    spoilt = replace(data, train_inputs=lambda rows, epoch: data.train_inputs(rows, epoch) * float("nan"))
-    with pytest.raises(VseppError, match="expected a finite number"):
-        run_in(tmp_path, tiny.FROZEN, spoilt, checkpoint_seconds=0)
-
-
-@pytest.mark.parametrize(
-    ("run", "expected"),
-    [
-        (tiny.FROZEN, ["lower schedule.batch_size, now 16"]),
-        (
-            tiny.change(tiny.FROZEN, schedule__negative_set=64),
-            ["lower schedule.negative_set, now 64", "lower schedule.batch_size, now 16"],
-        ),
-        (
-            tiny.LEGACY,
-            [
-                "lower schedule.batch_size, now 16",
-                "take a smaller encoder than mini/vgg_mini, which runs in every step",
-            ],
-        ),
-    ],
-)
-def test_what_to_lower_follows_from_the_run_and_from_where_its_data_lie(corpus, run, expected):
-    assert data_on("auto", run, corpus).what_to_lower(run) == expected
-    moved = ["set resources.data_on to mapped"]
-    assert data_on("device", run, corpus).what_to_lower(run) == moved + expected
-
-
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("place", ["auto", "device", "mapped"])
 @pytest.mark.parametrize("name", [name for name in RUNS if name != "inline"])
-def test_inputs_on_a_gpu_are_those_of_a_cpu_and_wait_for_nothing(corpus, name, place):
+def test_inputs_on_a_gpu_are_those_of_a_cpu_and_wait_for_nothing(corpus, name, place, cuda):
     run = tiny.change(RUNS[name], schedule__negative_set=5, loss__mask_same_image=True)
-    cuda = torch.device("cuda", torch.cuda.current_device())
     here, there = data_on("mapped", run, corpus), data_on(place, run, corpus, cuda)
     drawn = next(epoch_batches(len(here.pairs), 16, order_seed=0, epoch=0, negative_set=5))
     loss = RunLoss.of(run, {}, cuda)
@@ -130,16 +80,3 @@ def test_inputs_on_a_gpu_are_those_of_a_cpu_and_wait_for_nothing(corpus, name, p
     for one, other in zip(found.tensors(), expected.tensors(), strict=True):
         assert torch.equal(one.cpu(), other)
         assert one.device.type == ("cpu" if other is expected.lengths else "cuda")
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-@pytest.mark.parametrize("place", ["device", "mapped"])
-@pytest.mark.parametrize("name", RUNS)
-def test_a_training_on_a_gpu_runs_with_its_data_in_every_place(corpus, tmp_path, name, place):
-    from vsepp.training.loop import train
-
-    cuda = torch.device("cuda", torch.cuda.current_device())
-    data = data_on(place, RUNS[name], corpus, cuda)
-    facts = train(RUNS[name], data, tmp_path / place, tmp_path / f"state-{place}", cuda, {})
-    assert facts["epochs"] == 3

@@ -24,7 +24,7 @@ from vsepp.training.batches import epoch_batches
 from vsepp.training.distributed import ALONE, ProcessGroup, join, require_divisible
 from vsepp.training.epoch import step_inputs
 from vsepp.training.loop import train
-from vsepp.training.step import RunLoss, collapsed_loss, make_optimiser, train_step
+from vsepp.training.step import RunLoss, make_optimiser, train_step
 
 pytestmark = pytest.mark.ddp
 
@@ -80,9 +80,7 @@ def steps(run, corpus, group):
     torch.manual_seed(run.init_seed)
     model = double(JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder))
     loss = RunLoss.of(run, own_loss.folders(corpus), tiny.CPU)
-    trained = torch.nn.ModuleDict({"model": model})
-    if loss.state is not None:
-        trained["loss"] = loss.state.double()
+    trained = torch.nn.ModuleDict({"model": model, "loss": loss.state.double()})
     optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
     losses, gradients = [], {}
     for epoch in range(EPOCHS):
@@ -227,28 +225,6 @@ def test_a_training_on_several_processes_is_that_of_one_and_goes_on_bit_for_bit(
         assert processes[rank]["facts"] == {}
         assert not (cut / f"out-{rank}").exists() and not list((cut / f"state-{rank}").iterdir())
     assert processes[0]["facts"]["processes"] == size and processes[0]["facts"]["epochs"] == 3
-
-
-@pytest.mark.parametrize("pairs", [1, 2, 5, 128])
-@pytest.mark.parametrize("size", [1, 2, 3, 8])
-def test_shares_are_neighbours_and_together_the_batch(pairs, size):
-    shares = [range(pairs)[ProcessGroup(rank, size).share(pairs)] for rank in range(size)]
-    assert all(len(share) for share in shares)
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1
-    if pairs >= size:
-        assert [pair for share in shares for pair in share] == list(range(pairs))
-
-
-def test_a_share_counts_as_the_whole_batch_when_a_collapse_is_looked_for(corpus):
-    data = tiny.data_of(tiny.FROZEN, corpus)
-    drawn = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=0))
-    loss = RunLoss.of(tiny.FROZEN, {}, tiny.CPU)
-    whole, part = (
-        step_inputs(tiny.FROZEN, data, loss, drawn, 0, tiny.CPU, group)
-        for group in (ALONE, ProcessGroup(1, 3))
-    )
-    assert len(part.lengths) == 5 and part.pairs == 16
-    assert collapsed_loss(loss, part) == collapsed_loss(loss, whole) == pytest.approx(16 * 0.4)
 
 
 def test_an_encoder_in_training_mode_is_not_divided():

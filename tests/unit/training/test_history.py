@@ -1,8 +1,6 @@
-import csv
-
 import pytest
 
-from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed, write_history
+from vsepp.training.history import chance_rsum, is_collapsed
 
 
 @pytest.mark.parametrize(
@@ -28,13 +26,3 @@ def test_chance_by_hand():
 
 def test_a_loss_without_negatives_is_no_collapse():
     assert not is_collapsed(0.0, 0.0, 0.0, 0.0)
-
-
-def test_history_is_written_unrounded_a_row_an_epoch(tmp_path):
-    record = EpochRecord(1, 1 / 3, 2e-4, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 21.0, 0.5, 123.4, 0)
-    write_history(tmp_path / "history.csv", [record, record])
-    with (tmp_path / "history.csv").open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert len(rows) == 2
-    assert list(rows[0])[:4] == ["epoch", "loss", "lr", "i2t_r1"]
-    assert float(rows[0]["loss"]) == 1 / 3

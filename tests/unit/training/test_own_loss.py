@@ -79,7 +79,8 @@ def test_a_loss_is_told_what_it_needs_and_no_more(corpus):
     assert (found.queries, found.negatives.tolist()) == (16, drawn.negatives.tolist())
     assert (found.epoch, found.epochs) == (2, 3) and isinstance(found.state, torch.nn.Module)
     plain = told["max_of_hinges"]
-    assert plain == Batch(16, plain.negatives, epoch=2, epochs=3)
+    assert plain == Batch(16, plain.negatives, epoch=2, epochs=3, state=plain.state)
+    assert not plain.state.state_dict()
 
 
 def test_a_folder_that_it_reads_and_was_not_given_is_named(corpus, tmp_path):

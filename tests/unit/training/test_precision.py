@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 import tiny_corpus as tiny
 import torch
@@ -17,7 +16,7 @@ from vsepp.training.batches import epoch_batches
 from vsepp.training.data import load_training_data
 from vsepp.training.epoch import step_inputs
 from vsepp.training.loop import train
-from vsepp.training.step import EmbeddingInBf16, RunLoss, make_optimiser, train_step
+from vsepp.training.step import RunLoss, make_optimiser, train_step
 
 
 def test_a_run_in_bf16_learns_like_one_in_fp32_and_keeps_its_weights_in_fp32(corpus, tmp_path):
@@ -41,29 +40,17 @@ def test_on_a_cpu_a_run_in_tf32_is_one_in_fp32_to_the_last_bit(corpus, tmp_path)
 
 @pytest.mark.parametrize("memory_format", ["contiguous", "channels_last"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_an_encoder_that_is_trained_keeps_its_memory_format_and_its_weights_names(
-    corpus, tmp_path, memory_format, precision
-):
-    encoder = dataclasses.replace(tiny.ENCODERS["resnet"], memory_format=memory_format)
-    start = tiny.change(tiny.RC, encoder=encoder, rc_features="inline", schedule__epochs=1)
-    begun, _ = run_in(tmp_path / "frozen", start, tiny.data_of(start, corpus))
-    run = tiny.change(tiny.FINETUNED, encoder=encoder, precision=precision, schedule__epochs=2)
-    data = tiny.data_of(run, corpus)
-    out, facts = run_in(tmp_path / "tuned", run, data, begun)
-    assert facts["encoder_in_model"]
-    assert all(value.isfinite().all() for value in weights(out).values())
-    model = JointEmbedding(
-        run.model, data.feature_dim, data.vocabulary_size, build_encoder(encoder)
-    ).requires_grad_()
-    model.load_weights(weights(out), out)
-    images = torch.from_numpy(np.zeros((4, tiny.CROP, tiny.CROP, 3), np.uint8))
-    device_model = EmbeddingInBf16(model, tiny.CPU) if precision == "bf16" else model
-    device_model.embed_images(images).sum().backward()
-    kernel = next(p for p in model.encoder.parameters() if p.dim() == 4 and min(p.shape[1:]) > 1)
+def test_an_encoder_that_is_trained_keeps_its_memory_format(memory_format, precision):
+    encoder = build_encoder(dataclasses.replace(tiny.ENCODERS["resnet"], memory_format=memory_format))
+    model = JointEmbedding(tiny.MODEL, encoder.dim, 9, encoder)
+    images = torch.zeros(4, tiny.CROP, tiny.CROP, 3, dtype=torch.uint8)
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+        model.embed_images(images).sum().backward()
+    kernel = next(p for p in encoder.parameters() if p.dim() == 4 and min(p.shape[1:]) > 1)
     wanted = torch.channels_last if memory_format == "channels_last" else torch.contiguous_format
     assert kernel.is_contiguous(memory_format=wanted)
     assert kernel.grad.dtype == torch.float32
-    assert model.encoder.normalise(images).is_contiguous(memory_format=wanted)
+    assert encoder.normalise(images).is_contiguous(memory_format=wanted)
 
 
 @pytest.mark.slow
@@ -92,27 +79,18 @@ def weights_of_uncompiled(run, data):
     return JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder).state_dict()
 
 
-def test_embeddings_are_fp32_and_of_unit_length(corpus):
-    data = tiny.data_of(tiny.FROZEN, corpus)
-    torch.manual_seed(0)
-    model = JointEmbedding(tiny.FROZEN.model, data.feature_dim, data.vocabulary_size)
-    images = EmbeddingInBf16(model, torch.device("cpu")).embed_images(torch.randn(50, data.feature_dim))
-    assert images.dtype == torch.float32
-    torch.testing.assert_close(images.norm(dim=1), torch.ones(50), rtol=0, atol=1e-6)
-    torch.testing.assert_close(
-        l2_normalise(torch.randn(50, 64).bfloat16()).norm(dim=1), torch.ones(50), rtol=0, atol=1e-6
-    )
+def test_vectors_in_bf16_are_brought_to_unit_length_in_fp32():
+    lengths = l2_normalise(torch.randn(50, 64).bfloat16()).norm(dim=1)
+    torch.testing.assert_close(lengths, torch.ones(50), rtol=0, atol=1e-6)
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize(
     ("precision", "in_steps"), [("fp32", (False, False)), ("tf32", (True, True)), ("bf16", (False, True))]
 )
 def test_steps_on_a_gpu_are_in_the_runs_precision_and_validation_in_ieee_fp32(
-    corpus, tmp_path, precision, in_steps
+    corpus, tmp_path, precision, in_steps, cuda
 ):
-    cuda = torch.device("cuda", torch.cuda.current_device())
     run = tiny.change(tiny.FROZEN, precision=precision, schedule__epochs=1)
     data = load_training_data(run, tiny.artefacts(corpus, run.encoder.name), cuda)
     seen = {"train": set(), "eval": set()}
@@ -151,10 +129,8 @@ class Types(TorchDispatchMode):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @pytest.mark.parametrize("projected", [False, True])
-def test_a_step_in_bf16_on_a_gpu_makes_no_fp16_tensor_and_its_gru_is_in_fp32(corpus, projected):
-    cuda = torch.device("cuda", torch.cuda.current_device())
+def test_a_step_in_bf16_on_a_gpu_makes_no_fp16_tensor_and_its_gru_is_in_fp32(corpus, projected, cuda):
     run = tiny.change(tiny.FROZEN, precision="bf16", model__caption_projection=projected)
     data = load_training_data(run, tiny.artefacts(corpus, run.encoder.name), cuda)
     torch.manual_seed(0)
@@ -166,7 +142,7 @@ def test_a_step_in_bf16_on_a_gpu_makes_no_fp16_tensor_and_its_gru_is_in_fp32(cor
     drawn = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=0))
     inputs = step_inputs(run, data, loss, drawn, 0, cuda)
     with fp32_products_in("bf16", cuda), Types() as types:
-        train_step(EmbeddingInBf16(model, cuda), optimiser, loss, inputs, 2.0)
+        train_step(model, optimiser, loss, inputs, 2.0, bf16=True)
     assert torch.bfloat16 in types.seen and torch.float16 not in types.seen
     assert states[0].dtype == torch.float32
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())

@@ -1,6 +1,5 @@
 """A training that is killed, at any moment and more than once, ends like one that was not."""
 
-import dataclasses
 import multiprocessing
 import os
 import random
@@ -11,7 +10,7 @@ import time
 import pytest
 import tiny_corpus as tiny
 import torch
-from tiny_corpus import Killed, assert_same_results, history, killed_at, run_in, weights
+from tiny_corpus import Killed, assert_same_results, killed_at, run_in, weights
 
 from vsepp.errors import VseppError
 from vsepp.spec import to_json
@@ -63,16 +62,6 @@ def test_a_training_cut_short_in_its_validation_validates_again(corpus, tmp_path
     with pytest.raises(Killed):
         run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, 1, "eval_inputs"), checkpoint_seconds=0)
     out, _ = run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, STEPS))  # those of the third epoch
-    assert_same_results(whole, out)
-
-
-def test_without_a_checkpoint_a_killed_training_starts_anew_and_ends_the_same(corpus, tmp_path):
-    data = tiny.data_of(tiny.LEGACY, corpus)
-    whole, _ = run_in(tmp_path / "whole", tiny.LEGACY, data)
-    with pytest.raises(Killed):
-        run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, 7))  # far too early for one
-    assert not list((tmp_path / "cut/state").iterdir())
-    out, _ = run_in(tmp_path / "cut", tiny.LEGACY, data)
     assert_same_results(whole, out)
 
 
@@ -204,18 +193,3 @@ def test_a_training_that_was_killed_while_publishing_publishes(corpus, tmp_path)
     (out / "model.safetensors").unlink()
     run_in(tmp_path, tiny.FROZEN, killed_at(data, 0))  # no step is taken again
     assert all(torch.equal(value, before[key]) for key, value in weights(out).items())
-
-
-def test_an_epochs_time_goes_on_where_it_was(corpus, tmp_path):
-    data = tiny.data_of(tiny.FROZEN, corpus)
-
-    def slow(pairs, epoch):
-        time.sleep(0.1)
-        return data.train_inputs(pairs, epoch)
-
-    slowly = dataclasses.replace(data, train_inputs=slow)
-    with pytest.raises(Killed):
-        run_in(tmp_path, tiny.FROZEN, killed_at(slowly, 3), checkpoint_seconds=0)
-    out, _ = run_in(tmp_path, tiny.FROZEN, data)
-    first, second = (float(row["seconds"]) for row in history(out)[:2])
-    assert first > 0.3 > second

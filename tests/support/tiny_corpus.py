@@ -16,15 +16,14 @@ import torch
 from safetensors.torch import load_file
 from specs import change
 
+from vsepp.data.captions import build_vocabulary, encode_captions
 from vsepp.data.tables import write_tables
-from vsepp.data.tokens import Tokens
-from vsepp.data.vocabulary import Vocabulary
 from vsepp.features.crops import CaptionCrops
 from vsepp.features.extract import extract_features
-from vsepp.features.tape_writer import TapeJob, write_tape
+from vsepp.features.tape_writer import write_tape
 from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.spec import CropSpec, RunSpec, from_json
-from vsepp.training.data import Artefacts, load_training_data
+from vsepp.training.data import load_training_data
 from vsepp.training.loop import train
 
 SPLITS = {"train": 20, "restval": 5, "val": 8, "test": 6}
@@ -44,79 +43,54 @@ LEGACY = dataclasses.replace(RC, encoder_mode="legacy")
 FINETUNED = dataclasses.replace(RC, id="tiny-ft", finetune_from="tiny")
 
 
-def tables():
+def build(folder):
+    """Write every artefact below `folder`, by encoder where there is one of each."""
     splits = [split for split, count in SPLITS.items() for _ in range(count)]
     # Splits are not neighbours in the file, as in the real ones.
     np.random.default_rng(5).shuffle(splits)
     names = [f"{number}.jpg" for number in range(len(splits))]
-    images = pd.DataFrame(
-        {"image_id": names, "file_name": names, "container": "images", "member": names, "split": splits}
-    )
-    owners = np.repeat(np.arange(len(splits)), CAPTIONS_PER_IMAGE)
+    images = {"image_id": names, "file_name": names, "container": "images", "member": names, "split": splits}
+    generator = np.random.default_rng(0)
+    # The first word of a caption says the image's colour, the others say nothing.
+    colour, owners = generator.integers(0, 5, len(splits)), np.repeat(range(len(splits)), CAPTIONS_PER_IMAGE)
+    others = [generator.integers(0, 9, generator.integers(1, 6)) for _ in owners]
     captions = pd.DataFrame(
         {
             "caption_id": np.arange(len(owners), dtype=np.int64) * 7 + 100,
             "image_index": owners.astype(np.int32),
-            "text": [f"image {owner}" for owner in owners],
-            "split": images["split"].to_numpy()[owners],
+            "text": [
+                " ".join([f"c{colour[owner]}", *(f"w{word}" for word in words)])
+                for owner, words in zip(owners, others, strict=True)
+            ],
+            "split": np.array(splits)[owners],
         }
     )
-    return images, captions
-
-
-def build(folder):
-    """Write every artefact below `folder` and give their places, by encoder."""
-    images, captions = tables()
-    write_tables(folder / "corpus", images, captions)
-    generator = np.random.default_rng(0)
-    # The first word of a caption says the image's colour, the others say nothing.
-    colour = generator.integers(0, 5, len(images))
-    texts = [
-        [f"c{colour[owner]}", *(f"w{word}" for word in generator.integers(0, 9, generator.integers(1, 6)))]
-        for owner in captions["image_index"]
-    ]
-    vocabulary = Vocabulary.of(texts, FROZEN.vocabulary, "none")
+    write_tables(folder / "corpus", pd.DataFrame(images), captions)
+    vocabulary = build_vocabulary(captions, change(FROZEN.vocabulary, splits=tuple(SPLITS)))
     vocabulary.write(folder / "tokens")
-    Tokens.from_lists([vocabulary.encode(text) for text in texts]).save(folder / "tokens")
-    noise = generator.integers(0, 60, (len(images), SIDE, SIDE, 3))
+    encode_captions(captions, vocabulary).save(folder / "tokens")
+    noise = generator.integers(0, 60, (len(splits), SIDE, SIDE, 3))
     tint = np.random.default_rng(1).integers(0, 190, (5, 1, 1, 3))[colour]
-    (folder / "store").mkdir(parents=True)
-    np.save(folder / "store" / "images.npy", (noise + tint).astype(np.uint8))
-    for name in ENCODERS:
-        _features(folder, name, captions)
+    (folder / "store").mkdir()
+    store = (noise + tint).astype(np.uint8)
+    np.save(folder / "store" / "images.npy", store)
+    rows = np.flatnonzero(captions["split"].isin(["train", "restval"]))
+    for name, spec in ENCODERS.items():
+        torch.manual_seed(0)
+        encoder, state = build_encoder(spec), folder / f"state-{name}"
+        save_encoder(encoder, folder / f"encoder-{name}")
+        extract_features(store, encoder, CropSpec("1C", CROP), folder / f"features-{name}", state, device=CPU)
+        crops = CaptionCrops.from_table(captions, RC.crop, draw=0)
+        write_tape(store, encoder, crops, rows, TAPE_EPOCHS, folder / f"tape-{name}", state, device=CPU)
     return folder
 
 
-def _features(folder, name, captions):
-    store = np.load(folder / "store" / "images.npy")
-    torch.manual_seed(0)
-    encoder = build_encoder(ENCODERS[name])
-    save_encoder(encoder, folder / f"encoder-{name}")
-    state = folder / f"state-{name}"
-    extract_features(store, encoder, CropSpec("1C", CROP), folder / f"features-{name}", state, device=CPU)
-    rows = np.flatnonzero(captions["split"].isin(["train", "restval"]))
-    job = TapeJob(
-        crops=CaptionCrops.from_table(captions, RC.crop, draw=0),
-        caption_rows=rows,
-        dim=encoder.dim,
-        epochs=TAPE_EPOCHS,
-        out=folder / f"tape-{name}",
-        state=state,
-    )
-    write_tape(job, store, encoder, device=CPU)
-
-
 def artefacts(folder, name="vgg", **changes):
-    places = Artefacts(
-        corpus=folder / "corpus",
-        tokens=folder / "tokens",
-        features=folder / f"features-{name}",
-        tape=folder / f"tape-{name}",
-        train_store=folder / "store",
-        eval_store=folder / "store",
-        encoder=folder / f"encoder-{name}",
-    )
-    return dataclasses.replace(places, **changes)
+    """Role → folder, without those that are changed to `None`."""
+    places = {role: folder / role for role in ("corpus", "tokens")}
+    places |= {role: folder / f"{role}-{name}" for role in ("features", "tape", "encoder")}
+    places |= {role: folder / "store" for role in ("train_store", "eval_store")}
+    return {role: place for role, place in (places | changes).items() if place}
 
 
 def data_of(run, folder):
