@@ -84,8 +84,6 @@ class RawFiles:
 def _read_file(path: Path, member: str) -> RawFile:
     if path.is_file() and path.suffix.lower() != ".zip":
         return RawFile(path.read_bytes(), str(path))
-    if not path.exists():
-        raise VseppError(f"{path}: no such file; expected {member}, or a folder or zip archive that holds it")
     container = Container(path)
     found = container.locate(member)
     if found is None:
