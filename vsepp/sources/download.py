@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import zipfile
 from collections import deque
 from collections.abc import Sequence
@@ -82,7 +81,6 @@ def fetch_all(sources: Sequence[tuple[SourceSpec, Path]], lock: Path, workers: i
     VseppError
         With all failures.
     """
-    _warn_of_full_disk(sources)
     manner = Manner()
     failures = []
     with ThreadPoolExecutor(max_workers=max(workers, 1)) as pool:
@@ -223,12 +221,3 @@ def _no_mirror(target: Path, told: Sequence[str], demand: Demand | None) -> str:
         else "",
     ]
     return "\n".join(line for line in lines if line)
-
-
-def _warn_of_full_disk(sources: Sequence[tuple[SourceSpec, Path]]) -> None:
-    """Each file is held against the disk when it begins; together they may still be too many."""
-    needed = sum(source.size or 0 for source, target in sources if source.mirrors and not target.exists())
-    folder = next((folder for _, target in sources for folder in target.parents if folder.is_dir()), Path())
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        log.warning("%s: the files take up to %s bytes, %s are free", folder, f"{needed:,}", f"{free:,}")

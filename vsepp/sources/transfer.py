@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import threading
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import requests
@@ -93,33 +91,27 @@ def transfer(
     VseppError
         Where the disk has no room for it.
     """
-    resuming = partial.length > 0 and _may_go_on(partial, url, sum_known)
-    headers = _headers(partial, url, resuming)
+    headers = _headers(partial, url, sum_known)
     try:
         with session.get(url, headers=headers, stream=True, timeout=manner.timeouts) as response:
-            _prepare(response, url, source, partial, resuming)
+            _prepare(response, url, source, partial, resuming="Range" in headers)
             _receive(response, source, partial, manner)
     except requests.RequestException as error:
         raise _refusal(error, partial, manner) from error
 
 
-def _may_go_on(partial: Partial, url: str, sum_known: bool) -> bool:
-    """Whether a further piece can be told to be of the same file."""
-    origin = partial.origin
-    if origin is None:
-        return False
-    if origin.url == url and origin.validator:
-        return True
-    return sum_known and origin.total is not None and partial.length < origin.total
-
-
-def _headers(partial: Partial, url: str, resuming: bool) -> dict[str, str]:
+def _headers(partial: Partial, url: str, sum_known: bool) -> dict[str, str]:
+    """Headers of a request: for what is missing, where it can be told to be of the same file, or for the whole."""
     # A compressed transfer would have a length, ranges and a sum of its own.
     headers = {"User-Agent": f"vsepp/{__version__}", "Accept-Encoding": "identity"}
-    if resuming:
+    origin = partial.origin
+    if origin is None or not partial.length:
+        return headers
+    validator = origin.validator if origin.url == url else None
+    if validator:
+        headers["If-Range"] = validator
+    if validator or (sum_known and origin.total is not None and partial.length < origin.total):
         headers["Range"] = f"bytes={partial.length}-"
-        if partial.origin and partial.origin.url == url and partial.origin.validator:
-            headers["If-Range"] = partial.origin.validator
     return headers
 
 
@@ -133,7 +125,9 @@ def _prepare(
         raise Refused("status 416: it has no such range; starting over", again=True)
     if status not in (200, 206) or (status == 206 and not resuming):
         again = status >= 500 or status in (408, 429)
-        raise Refused(f"status {status} {response.reason}", again=again, wait=_retry_after(response))
+        wait = response.headers.get("Retry-After", "")
+        seconds = float(wait) if wait.isdecimal() else 0.0
+        raise Refused(f"status {status} {response.reason}", again=again, wait=seconds)
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind == "text/html" and not source.file.endswith(_PAGES):
         raise Refused("it answers with an HTML page, not with the file")
@@ -195,17 +189,6 @@ def _require_first_bytes(block: bytes, source: SourceSpec) -> None:
     expected = _FIRST_BYTES.get(suffix)
     if expected and not block.startswith(expected):
         raise Refused(f"what it sends is no {suffix} file: it begins with {block[:8]!r}")
-
-
-def _retry_after(response: requests.Response) -> float:
-    """Seconds that a server asks to wait, 0 where it does not."""
-    text = response.headers.get("Retry-After", "").strip()
-    if text.isdecimal():
-        return float(text)
-    try:
-        return max((parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds(), 0.0)
-    except (ValueError, TypeError):
-        return 0.0
 
 
 def _refusal(error: requests.RequestException, partial: Partial, manner: Manner) -> Refused:
