@@ -272,8 +272,8 @@ def _compare(store, images, folder, side):
     with zipfile.ZipFile(folder / "train2014.zip") as train, zipfile.ZipFile(folder / "val2014.zip") as val:
         archives = {"train_images": train, "val_images": val}
         for row in rows.tolist():
-            image = images.iloc[row]
-            photograph = Image.open(io.BytesIO(archives[image["container"]].read(image["member"])))
+            archive = archives[images["container"][row]]
+            photograph = Image.open(io.BytesIO(archive.read(images["member"][row])))
             expected = photograph.convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
             np.testing.assert_array_equal(store[row], np.asarray(expected), err_msg=f"row {row}")
 
