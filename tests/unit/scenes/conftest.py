@@ -1,6 +1,6 @@
 import pytest
 
-from vsepp.scenes.settings import Settings
+from vsepp.scenes.difficulty import Difficulty
 from vsepp.spec import ScenesSpec
 
 VALUES = {
@@ -29,7 +29,7 @@ def values():
 
 @pytest.fixture
 def settings():
-    return Settings.from_mapping(VALUES)
+    return Difficulty.from_mapping(VALUES)
 
 
 @pytest.fixture
