@@ -192,21 +192,6 @@ def test_a_killed_build_goes_on_and_gives_the_pixels_of_an_undisturbed_one(tmp_p
     assert sorted(json.loads(line)["number"] for line in done.read_text().splitlines()) == list(range(30))
 
 
-@pytest.mark.parametrize("change", ["side", "images", "chunk"])
-def test_a_state_of_another_build_is_not_taken_up(tmp_path, change):
-    images, spec = ten(tmp_path)
-    (Path(spec.files["images"]) / "9.jpg").write_bytes(b"")
-    with pytest.raises(VseppError):
-        build(images, spec, tmp_path, chunk_images=4)
-    (Path(spec.files["images"]) / "9.jpg").write_bytes(jpeg(9))
-    store = StoreSpec("squash", 12) if change == "side" else SQUASH
-    if change == "images":
-        images = images[::-1].reset_index(drop=True)
-    _, pixels = build(images, spec, tmp_path, store=store, chunk_images=3 if change == "chunk" else 4)
-    _, expected = build(images, spec, tmp_path / "fresh", store=store)
-    assert np.array_equal(pixels, expected)
-
-
 def test_a_store_that_cannot_fit_is_refused_before_the_first_byte(tmp_path):
     images, spec = ten(tmp_path)
     side = 4_000_000

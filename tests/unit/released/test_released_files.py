@@ -205,7 +205,9 @@ def test_a_newer_file_that_names_a_function_is_refused_by_torch(tmp_path):
             return Path.touch, (tmp_path / "canary",)
 
     torch.save({"opt": Evil()}, tmp_path / "a.pt")
-    with pytest.raises(VseppError, match=r"a\.pt: refused: torch\.load\(weights_only=True\) says: .*GLOBAL getattr"):
+    with pytest.raises(
+        VseppError, match=r"a\.pt: refused: torch\.load\(weights_only=True\) says: .*GLOBAL getattr"
+    ):
         read_torch(tmp_path / "a.pt")
     assert not (tmp_path / "canary").exists()
 
