@@ -140,11 +140,9 @@ def _members(images: Sequence[CaptionedImage], containers: dict[str, Container])
         containers[image.container].locate(image.path) if image.container else image.path for image in images
     ]
     for role, container in containers.items():
-        listed = [image for image in images if image.container == role]
+        listed = [found for found in zip(images, members, strict=True) if found[0].container == role]
         missing = [
-            f"{image.path} ({image.split}, {image.listed_in})"
-            for image, member in zip(images, members, strict=True)
-            if member is None and image.container == role
+            f"{image.path} ({image.split}, {image.listed_in})" for image, member in listed if not member
         ]
         refuse(
             missing,

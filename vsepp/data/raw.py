@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from vsepp.data.containers import Container, role_path
-from vsepp.errors import VseppError, refuse
+from vsepp.errors import VseppError
 from vsepp.spec import CorpusSpec
 
 
@@ -97,23 +97,19 @@ def decoded(file: RawFile) -> str:
     Raises
     ------
     VseppError
-        Where it is not UTF-8, naming the lines.
+        Where it is not UTF-8, naming line and byte.
     """
     try:
         return file.data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        refuse(list(_undecodable(file.data)), f"{file.where}: not UTF-8", "Save the file as UTF-8.")
-        raise
-
-
-def _undecodable(data: bytes) -> Iterator[str]:
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        try:
-            line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            # JSON is one long line: the text before the byte is what finds it.
-            before = line[max(0, error.start - 40) : error.start].decode("ascii", "replace")
-            yield f"line {number}, byte {error.start + 1}: 0x{line[error.start]:02x} after {before!r}"
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start]
+        line, start = before.count(b"\n") + 1, before.rfind(b"\n") + 1
+        # JSON is one long line: the text before the byte is what finds it.
+        after = before[start:][-40:].decode("ascii", "replace")
+        raise VseppError(
+            f"{file.where}: not UTF-8: line {line}, byte {error.start - start + 1}: 0x{error.object[error.start]:02x} "
+            f"after {after!r}; save the file as UTF-8"
+        ) from error
 
 
 def lines_of(text: str) -> list[str]:

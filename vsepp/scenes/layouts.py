@@ -5,6 +5,7 @@ Readers of the real files read these; nothing after this module knows that the d
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -80,7 +81,8 @@ def generate(spec: ScenesSpec, out: Path, workers: int = 1) -> dict[str, Any]:
         if layout == "coco":
             _write_coco(root, photographs, captions, np.random.default_rng([spec.seed, number, 1]))
         else:
-            _write_flickr(root, photographs, captions)
+            entries = _entries(photographs, captions, itertools.count())
+            _write_json(root / "dataset_flickr30k.json", {"images": entries, "dataset": "flickr30k"})
         facts[layout] = {"images": len(photographs), "captions": sum(map(len, captions))}
     return facts
 
@@ -185,12 +187,6 @@ def _write_coco(
         }
         _write_json(root / "annotations" / f"captions_{folder}.json", content)
     _write_json(root / "dataset_coco.json", {"images": entries, "dataset": "coco"})
-
-
-def _write_flickr(root: Path, photographs: list[Photograph], captions: list[list[str]]) -> None:
-    """Write `dataset_flickr30k.json`."""
-    entries = _entries(photographs, captions, range(sum(map(len, captions))))
-    _write_json(root / "dataset_flickr30k.json", {"images": entries, "dataset": "flickr30k"})
 
 
 def _entries(

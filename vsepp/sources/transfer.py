@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import requests
 
@@ -17,13 +16,8 @@ from vsepp.spec import SourceSpec
 
 _BLOCK = 1 << 18  # bytes; as many may be lost to a resume when a connection breaks
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
-_FIRST_BYTES = {
-    ".zip": (b"PK\x03\x04",),
-    ".npy": (b"\x93NUMPY",),
-    ".gz": (b"\x1f\x8b",),
-    ".tgz": (b"\x1f\x8b",),
-}
-_PAGES = (".html", ".htm")
+_ZIP = b"PK\x03\x04"
+_PAGE = "it answers with an HTML page, not with the file"
 
 
 class Refused(Exception):
@@ -129,8 +123,8 @@ def _prepare(
         seconds = float(wait) if wait.isdecimal() else 0.0
         raise Refused(f"status {status} {response.reason}", again=again, wait=seconds)
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if kind == "text/html" and not source.file.endswith(_PAGES):
-        raise Refused("it answers with an HTML page, not with the file")
+    if kind == "text/html":
+        raise Refused(_PAGE)
     encoding = response.headers.get("Content-Encoding", "identity")
     if encoding != "identity":
         raise Refused(f"it compresses the file ({encoding}) although it was asked not to")
@@ -182,13 +176,11 @@ def _receive(response: requests.Response, source: SourceSpec, partial: Partial, 
 
 
 def _require_first_bytes(block: bytes, source: SourceSpec) -> None:
-    suffix = Path(source.file).suffix.lower()
     start = block[:512].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    if start.startswith((b"<!doctype html", b"<html")) and suffix not in _PAGES:
-        raise Refused("it answers with an HTML page, not with the file")
-    expected = _FIRST_BYTES.get(suffix)
-    if expected and not block.startswith(expected):
-        raise Refused(f"what it sends is no {suffix} file: it begins with {block[:8]!r}")
+    if start.startswith((b"<!doctype html", b"<html")):
+        raise Refused(_PAGE)
+    if source.file.lower().endswith(".zip") and not block.startswith(_ZIP):
+        raise Refused(f"what it sends is no zip file: it begins with {block[:8]!r}")
 
 
 def _refusal(error: requests.RequestException, partial: Partial, manner: Manner) -> Refused:

@@ -209,7 +209,7 @@ def test_karpathy_bad_entries_are_named_with_file_and_row(tmp_path, case):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b'{"images": [{"filename": "caf\xe9', "not UTF-8 (1 in all) … line 1, byte 30: 0xe9 after … caf"),
+        (b'{"images": [{"filename": "caf\xe9', "not UTF-8: line 1, byte 30: 0xe9 after … caf"),
         (b'{"images": [', "not valid JSON … line 1, column 13"),
         (b"[]", "expected a JSON object, found a list"),
         (b'{"annotations": []}', "expected a list under 'images'"),
@@ -260,7 +260,7 @@ def test_flickr8k_images_of_a_list_that_nobody_captioned_are_named_with_file_and
 BAD_TOKENS = {
     "no tab": (b"a.jpg#0\ta", b"a.jpg#0 a", "malformed lines (1 in all) … line 7: 'a.jpg#0 a"),
     "twice": (b"a.jpg#1\t", b"a.jpg#0\t", "occur twice (1 in all) … line 8: a.jpg#0"),
-    "not UTF-8": (b"a.jpg caption 1", b"a.jpg caf\xe9 1", "not UTF-8 (1 in all) … line 8, byte 18: 0xe9"),
+    "not UTF-8": (b"a.jpg caption 1", b"a.jpg caf\xe9 1", "not UTF-8: line 8, byte 18: 0xe9 after"),
 }
 
 
