@@ -5,7 +5,6 @@ override makes the slice. Takes about half an hour on two cores, 20 GB of disk a
 """
 
 import csv
-import hashlib
 import json
 import os
 import shutil
@@ -16,6 +15,8 @@ from dag import copy_of_the_project
 from file_server import serve
 from fullsize import Sizes, write_raw
 from made_weights import write_weights
+
+from vsepp.provenance.digests import file_digest
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(4 * 3600)]
 
@@ -36,8 +37,7 @@ SLICE = {
 
 
 def known(path):
-    with path.open("rb") as stream:
-        return {"size": path.stat().st_size, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+    return {"size": path.stat().st_size, "sha256": file_digest(path)}
 
 
 @pytest.fixture(scope="module")
