@@ -1,4 +1,4 @@
-"""Write files as Python 2 with PyTorch 0.2 to 0.4 did: pickles of protocol 2 and 0, and sequential torch files."""
+"""Write files as Python 2 with PyTorch 0.2 to 0.4 did: pickles of protocol 2, and sequential torch files."""
 
 import io
 import pickle
@@ -157,18 +157,4 @@ def write_torch(path, content, **options):
 
 def write_pickle(path, value):
     path.write_bytes(Pickler().dump(value))
-    return path
-
-
-def write_text_vocabulary(path, words, old_style=False):
-    """A Vocabulary in protocol 0, of a new-style class or an old-style one."""
-    head = (
-        "(ivocab\nVocabulary\np0\n"
-        if old_style
-        else ("ccopy_reg\n_reconstructor\np0\n(cvocab\nVocabulary\np1\nc__builtin__\nobject\np2\nNtp3\nRp4\n")
-    )
-    lines = [head, "(dp5\nS'idx'\nI", f"{len(words)}\nsS'word2idx'\n(dp6\n"]
-    lines += [f"V{word}\nI{i}\ns" for i, word in enumerate(words)]
-    lines += ["sS'idx2word'\n(dp7\n", *(f"I{i}\nV{word}\ns" for i, word in enumerate(words)), "sb."]
-    path.write_bytes("".join(lines).encode("raw-unicode-escape"))
     return path
