@@ -36,17 +36,12 @@ def test_the_tokenizer_is_pinned(text):
     assert tokenize(text) == TRICKY[text]
 
 
-@given(st.text())
+PARTS = ["a", "dog", "10", "cannot", "wanna", "gimmes", ",", ", ", ".", " .", "\n", "  ", " ", "'s", "t"]
+
+
+@given(st.text() | st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
 def test_it_is_nltks_word_tokenizer_without_a_sentence_splitter(text):
     assert tokenize(text) == nltk.word_tokenize(text.lower(), preserve_line=True)
-
-
-WORDS = ["a", "dog", "10", "cannot", "wanna", "gimmes", ",", ", ", ".", " .", "\n", "  ", " ", "'s", "t"]
-
-
-@given(st.lists(st.sampled_from(WORDS), max_size=12).map("".join))
-def test_plain_captions_are_cut_as_nltk_cuts_them(text):
-    assert tokenize(text) == nltk.word_tokenize(text, preserve_line=True)
 
 
 @given(st.text(alphabet=st.sampled_from("<>/padstrenunk \t.'\"")))
@@ -73,13 +68,6 @@ CAPTIONS = frame(
     ("test", "zebra zebra zebra"),
     ("train", "b b"),
 )
-
-
-def test_words_are_ordered_by_count_and_then_alphabetically():
-    vocabulary = build_vocabulary(CAPTIONS, VocabularySpec(("train",), 1))
-    assert vocabulary.words == (*SPECIAL, "a", "b", "dog", "and", "cat", "runs")
-    assert vocabulary.counts == {"a": 3, "b": 2, "dog": 2, "and": 1, "cat": 1, "runs": 1}
-    assert vocabulary.captions == 3
 
 
 def test_only_the_given_splits_are_counted_and_words_seen_exactly_so_often_kept():

@@ -55,12 +55,6 @@ def test_of_two_members_with_one_name_the_one_with_the_path_is_meant(tmp_path):
         Container(tmp_path).locate("a.jpg")
 
 
-def test_a_missing_member_is_named_with_its_container(folder, archive):
-    for path in (folder, archive):
-        with pytest.raises(VseppError, match=rf"{path}.*99\.jpg"):
-            Container(path).read("99.jpg")
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -131,10 +125,8 @@ LEAVING = [
     "a/../../outside.jpg",
     "a/..",
     "/etc/outside.jpg",
-    "C:/outside.jpg",
     "c:outside.jpg",
     "..\\outside.jpg",
-    "a\\outside.jpg",
     "\\\\host\\outside.jpg",
 ]
 
@@ -206,5 +198,5 @@ def test_a_member_may_be_read_as_a_stream(folder, archive):
             assert size == 10_000
             stream.seek(9_990)
             assert stream.read() == b"\x03" * 10
-        with pytest.raises(VseppError, match=r"holds no 99\.jpg"), container.open("99.jpg"):
-            pass
+        with pytest.raises(VseppError, match=rf"{container.path}: holds no 99\.jpg"):
+            container.read("99.jpg")

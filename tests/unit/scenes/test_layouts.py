@@ -10,16 +10,21 @@ from vsepp.provenance.digests import path_digest
 from vsepp.scenes.layouts import generate
 from vsepp.spec import ScenesSpec
 
+IMAGES = {
+    "coco": {"train": 70, "restval": 8, "val": 6, "test": 9},
+    "flickr": {"train": 11, "val": 4, "test": 5},
+}
+
 
 @pytest.fixture(scope="module")
-def generated(tmp_path_factory, values):
-    images = {
-        "coco": {"train": 70, "restval": 8, "val": 6, "test": 9},
-        "flickr": {"train": 11, "val": 4, "test": 5},
-    }
+def scenes_spec(values):
+    return ScenesSpec(seed=3, side=48, images=IMAGES, settings=values)
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory, scenes_spec):
     out = tmp_path_factory.mktemp("scenes")
-    facts = generate(ScenesSpec(seed=3, side=48, images=images, settings=values), out)
-    return out, images, facts
+    return out, generate(scenes_spec, out)
 
 
 def read(path):
@@ -28,11 +33,11 @@ def read(path):
 
 @pytest.mark.parametrize("layout", ["coco", "flickr"])
 def test_splits_have_the_sizes_asked_for_and_are_mixed_in_file_order(generated, layout):
-    out, images, facts = generated
+    out, facts = generated
     name = {"coco": "dataset_coco.json", "flickr": "dataset_flickr30k.json"}[layout]
     entries = read(out / layout / name)["images"]
     splits = [entry["split"] for entry in entries]
-    assert {split: splits.count(split) for split in set(splits)} == images[layout]
+    assert {split: splits.count(split) for split in set(splits)} == IMAGES[layout]
     assert splits != sorted(splits)
     assert facts[layout]["images"] == len(entries)
     assert [entry["imgid"] for entry in entries] == list(range(len(entries)))
@@ -46,7 +51,7 @@ def test_splits_have_the_sizes_asked_for_and_are_mixed_in_file_order(generated, 
 
 
 def test_folders_hold_the_splits_that_they_hold_in_the_real_data(generated):
-    out, _, _ = generated
+    out, _ = generated
     listed = set()
     for entry in read(out / "coco" / "dataset_coco.json")["images"]:
         assert entry["filepath"] == ("train2014" if entry["split"] == "train" else "val2014")
@@ -60,7 +65,7 @@ def test_folders_hold_the_splits_that_they_hold_in_the_real_data(generated):
 
 @pytest.mark.parametrize("folder", ["train2014", "val2014"])
 def test_annotations_are_read_by_pycocotools_and_agree_with_the_split_file(generated, folder):
-    out, _, _ = generated
+    out, _ = generated
     coco = COCO(str(out / "coco" / "annotations" / f"captions_{folder}.json"))
     entries = [e for e in read(out / "coco" / "dataset_coco.json")["images"] if e["filepath"] == folder]
     assert set(coco.getImgIds()) == {entry["cocoid"] for entry in entries}
