@@ -29,7 +29,7 @@ _CODAS = ["", "", "n", "r", "s", "t", "l", "ck", "nd", "st", "ng"]
 
 _ENDINGS = (".", "", ". ", " .", ".\n", "\n", "!", " ")
 _ENDING_SHARES = (0.69, 0.15, 0.07, 0.05, 0.02, 0.01, 0.005, 0.005)
-_NO_PUNCTUATION = str.maketrans("", "", string.punctuation + "“”")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class Style(NamedTuple):
@@ -89,8 +89,8 @@ def draw_captions(rng: np.random.Generator, count: int, style: Style, words: np.
     """Captions as people type them.
 
     Nine in ten begin with a capital and one in 500 is all capitals; four in five end with a full stop, some with a
-    space or a line break behind it; one in ten has a comma, one in fifty a possessive, one in a hundred a second
-    sentence, one in 500 curly quotation marks and one in 200 a double space.
+    space or a line break behind it; one in ten has a comma, one in fifty a possessive and one in a hundred a second
+    sentence.
     """
     lengths = _draw_lengths(rng, count, style)
     said = words[_draw_words(rng, int(lengths.sum()))].tolist()
@@ -104,7 +104,7 @@ def draw_captions(rng: np.random.Generator, count: int, style: Style, words: np.
         pairwise(bounds), endings, capitals, marks, places, strict=True
     ):
         spoken = said[start:stop]
-        if mark < 0.137:
+        if mark < 0.13:
             _punctuate(spoken, mark, place)
         text = " ".join(spoken)
         if capital < 0.002:
@@ -116,18 +116,14 @@ def draw_captions(rng: np.random.Generator, count: int, style: Style, words: np.
 
 
 def _punctuate(spoken: list[str], mark: float, place: int) -> None:
-    """Change one word of a caption; `mark` below 0.137 says how."""
+    """Change one word of a caption; `mark` below 0.13 says how."""
     word = spoken[place]
     if mark < 0.1:
         spoken[place] = word + ","
     elif mark < 0.12:
         spoken[place] = word + "'s"
-    elif mark < 0.13:
-        spoken[place : place + 2] = [word + ".", spoken[place + 1].capitalize()]
-    elif mark < 0.132:
-        spoken[place] = f"“{word}”"
     else:
-        spoken[place] = word + " "
+        spoken[place : place + 2] = [word + ".", spoken[place + 1].capitalize()]
 
 
 def karpathy_tokens(caption: str) -> list[str]:

@@ -66,7 +66,9 @@ def coco_listing(
         names = np.repeat(of_part, [splits[split] for split in of_part])
         mixed += rng.permutation(names).tolist()
         folders += [folder] * len(names)
-        captions.append(_caption_counts(rng, len(names), surplus[folder]))
+        counts = np.full(len(names), 5)
+        np.add.at(counts, rng.choice(len(names), surplus[folder]), 1)  # few images are drawn twice
+        captions.append(counts)
     named = zip(folders, ids.tolist(), strict=True)
     return Listing(
         folders=folders,
@@ -76,16 +78,6 @@ def coco_listing(
         photographs=rng.integers(0, photographs, total),
         captions=np.concatenate(captions),
     )
-
-
-def _caption_counts(rng: np.random.Generator, images: int, surplus: int) -> np.ndarray:
-    """Five captions an image and `surplus` more: six for most images that have more, seven for a few."""
-    sevens = min(surplus // 2, max(1, surplus // 50)) if surplus > 2 else 0
-    more = rng.choice(images, surplus - sevens, replace=False)
-    counts = np.full(images, 5)
-    counts[more] += 1
-    counts[more[:sevens]] += 1
-    return counts
 
 
 def flickr_listing(
@@ -145,6 +137,11 @@ def annotations(
 ) -> dict[str, Any]:
     """Content of `captions_<folder>.json`; its images and annotations are in no order."""
     rows = [row for row in range(len(listing)) if listing.folders[row] == folder]
+    images = []
+    for row in rows:
+        width, height = size_of(int(listing.photographs[row]))
+        photograph = {"height": height, "width": width, "id": listing.ids[row]}
+        images.append({"license": 1, "file_name": listing.names[row], **photograph})
     of_image = listing.captions_of()
     said = [
         {"image_id": listing.ids[row], "id": sentids[i], "caption": captions[i]}
@@ -153,20 +150,7 @@ def annotations(
     ]
     return {
         "info": {"description": "Made-up captions in COCO's format", "version": "1.0", "year": 2014},
-        "images": [_coco_image(listing, row) for row in rng.permutation(rows).tolist()],
-        "licenses": [{"url": "", "id": n, "name": f"Licence {n}"} for n in range(1, 9)],
+        "images": [images[i] for i in rng.permutation(len(images)).tolist()],
+        "licenses": [{"url": "", "id": 1, "name": "Made up"}],
         "annotations": [said[i] for i in rng.permutation(len(said)).tolist()],
-    }
-
-
-def _coco_image(listing: Listing, row: int) -> dict[str, Any]:
-    width, height = size_of(int(listing.photographs[row]))
-    number = listing.ids[row]
-    return {
-        "license": 1 + number % 8,
-        "file_name": listing.names[row],
-        "coco_url": f"http://images.cocodataset.org/{listing.folders[row]}/{listing.names[row]}",
-        "height": height,
-        "width": width,
-        "id": number,
     }
