@@ -60,12 +60,13 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     members = _members(raw.images, containers)
     _check_expected(spec, raw, containers, members)
     surplus = sum(len(image.captions[len(_used(spec, image)) :]) for image in raw.images)
+    unlisted = {} if raw.unlisted is None else {"captioned images in no split": len(raw.unlisted)}
     kept, cut = _first_images(spec, raw.images)
     images, captions = _tables(spec, [raw.images[row] for row in kept], [members[row] for row in kept])
     facts = {
         "images": images["split"].value_counts(sort=False).to_dict(),
         "captions": captions["split"].value_counts(sort=False).to_dict(),
-        "ignored": raw.ignored | {"surplus captions": surplus},
+        "ignored": {**unlisted, "surplus captions": surplus},
         **({"reported_sha256": reported} if reported else {}),
         **({"first_images": cut} if cut else {}),
     }
@@ -183,7 +184,7 @@ def _in_no_split(raw: RawCorpus, containers: dict[str, Container], members: Sequ
     ]
     return "".join(
         f" {what} that no split lists: {len(items)}" + (f" ({first_of(items)})." if items else ".")
-        for what, items in (("Captioned images", raw.unlisted), ("Photographs", photographs))
+        for what, items in (("Captioned images", raw.unlisted or []), ("Photographs", photographs))
     )
 
 

@@ -43,10 +43,8 @@ class RawCorpus:
     """Captioned images in the order of their file."""
 
     images: list[CaptionedImage]
-    ignored: dict[str, int] = field(default_factory=dict)
-    """What the raw files hold and no split uses → how many."""
-    unlisted: list[str] = field(default_factory=list)
-    """Ids of images that the raw files caption and no split lists."""
+    unlisted: list[str] | None = None
+    """Ids of images that the raw files caption and no split lists; `None` where one file does both."""
     sums: dict[str, str] = field(default_factory=dict)
     """SHA-256 found of the files in `spec.reported_sha256` that were read."""
 

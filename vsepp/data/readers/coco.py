@@ -66,7 +66,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
     refuse(foreign, f"{where}: annotations of another image", "Fetch both releases again.")
     annotated = {str(annotation["image_id"]) for part in annotations.values() for annotation in part.values()}
     unlisted = sorted(annotated - {image.image_id for image in images})
-    return RawCorpus(images, {"captioned images in no split": len(unlisted)}, unlisted, raw.sums)
+    return RawCorpus(images, unlisted, raw.sums)
 
 
 def _annotations(raw: RawFiles, part: str) -> tuple[dict[int, dict[str, Any]], str]:
