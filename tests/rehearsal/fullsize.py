@@ -1,7 +1,7 @@
 """Made-up raw files of the size, layout and statistics of the real sources, equal for equal seeds.
 
     write_raw(folder)                                   # everything, full size: 3.6 GB
-    write_raw(folder, images=200, empty_rest=True)      # full metadata, photographs of a slice
+    write_raw(folder, images=200)                       # full metadata, photographs of a slice
     write_raw(folder, Sizes(coco={"train": 80, ...}))   # a small corpus
 
 Files: `annotations_trainval2014.zip` (captions only), `caption_datasets.zip`, `train2014.zip`, `val2014.zip`,
@@ -10,6 +10,7 @@ Files: `annotations_trainval2014.zip` (captions only), `caption_datasets.zip`, `
 
 from __future__ import annotations
 
+import json
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,12 +21,10 @@ import numpy as np
 from made_listings import (
     Listing,
     annotation_ids,
+    annotations,
     coco_listing,
     flickr_listing,
-    members,
-    write_annotations,
-    write_karpathy,
-    write_photographs,
+    karpathy_entries,
 )
 from made_photographs import draw_all
 
@@ -33,12 +32,7 @@ from vsepp.spec import Component, CorpusSpec
 
 ANNOTATIONS = "annotations_trainval2014.zip"
 SPLITS = "caption_datasets.zip"
-_FLICKR_FOLDERS = {"flickr30k": "flickr30k-images", "flickr8k": "Flicker8k_Dataset"}
-_STYLES = {
-    "coco": made_captions.COCO,
-    "flickr30k": made_captions.FLICKR30K,
-    "flickr8k": made_captions.FLICKR8K,
-}
+_PARTS = {"coco": ("train2014", "val2014"), "flickr30k": ("flickr30k-images",)}
 
 
 @dataclass(frozen=True)
@@ -54,25 +48,14 @@ class Sizes:
     flickr30k: Mapping[str, int] = field(
         default_factory=lambda: {"train": 29_000, "val": 1_014, "test": 1_000}
     )
-    flickr30k_unlisted: int = 769
-    """Photographs of the archive that are in no split."""
-    flickr8k: Mapping[str, int] = field(default_factory=lambda: {"train": 6_000, "val": 1_000, "test": 1_000})
     photographs: int = 2_000
     """Different photographs, which the images share."""
-    jpeg_bytes: int = 24_000
-    """Mean size of a photograph; 160,000 is COCO's, 6,000 to 170,000 can be had."""
 
 
 FULL = Sizes()
 
 
-def write_raw(
-    folder: Path,
-    scale: Sizes = FULL,
-    seed: int = 0,
-    images: int | None = None,
-    empty_rest: bool = False,
-) -> dict[str, Path]:
+def write_raw(folder: Path, scale: Sizes = FULL, seed: int = 0, images: int | None = None) -> dict[str, Path]:
     """Write all files into a folder.
 
     Parameters
@@ -82,95 +65,82 @@ def write_raw(
     scale
         How much of everything.
     seed
-        Equal seeds and scales give equal bytes.
+        Equal seeds and scales give equal contents.
     images
-        Photographs of the first so many images of every split only, in the order of the Karpathy files; the
-        metadata stays whole. `None` writes all.
-    empty_rest
-        With `images`: the other images are empty members and not missing ones. A corpus that keeps the first
-        images of every split still wants every image of every split in the archives.
+        Photographs of the first so many images of every split, in the order of the Karpathy files; the others are
+        empty members, and the metadata stays whole. `None` writes all.
 
     Returns
     -------
     dict
         Name of each file → its path.
     """
-    jpegs = draw_all(seed, scale.photographs, scale.jpeg_bytes)
-    metadata = write_metadata(folder, scale, seed)
-    return metadata | write_archives(folder, scale, seed, images, jpegs, empty_rest)
-
-
-def write_metadata(folder: Path, scale: Sizes = FULL, seed: int = 0) -> dict[str, Path]:
-    """Write the two archives of splits and captions; see `write_raw`."""
     folder.mkdir(parents=True, exist_ok=True)
-    words = made_captions.lexicon(np.random.default_rng([seed, 0]))
-    files = {name: folder / name for name in (ANNOTATIONS, SPLITS)}
-    # Deflated fast: the level changes no content.
-    with (
-        zipfile.ZipFile(files[ANNOTATIONS], "w", zipfile.ZIP_DEFLATED, compresslevel=1) as annotations,
-        zipfile.ZipFile(files[SPLITS], "w", zipfile.ZIP_DEFLATED, compresslevel=1) as splits,
-    ):
-        for number, (dataset, style) in enumerate(_STYLES.items()):
-            rng = np.random.default_rng([seed, 1, number])
-            images = listing(dataset, scale, seed)
-            count = int(images.captions.sum())
-            captions = made_captions.draw_captions(rng, count, style, words)
-            coco = dataset == "coco"
-            ids = annotation_ids(rng, images) if coco else np.arange(count)
-            write_karpathy(splits, dataset, images, captions, ids)
-            if coco:
-                for part in ("train2014", "val2014"):
-                    write_annotations(annotations, part, images, captions, ids, rng)
-    return files
-
-
-def write_archives(
-    folder: Path,
-    scale: Sizes,
-    seed: int,
-    images: int | None,
-    jpegs: Sequence[bytes],
-    empty_rest: bool = False,
-) -> dict[str, Path]:
-    """Write the three archives of photographs, image by image from `jpegs`; see `write_raw`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    files = {}
-    for dataset, parts in (("coco", ("train2014", "val2014")), ("flickr30k", ("flickr30k-images",))):
-        listed = listing(dataset, scale, seed)
-        numbers: dict[int, int | None] = dict.fromkeys(range(len(listed))) if empty_rest else {}
-        numbers |= {row: int(listed.photographs[row]) for row in listed.first_of_each_split(images)}
-        unlisted = scale.flickr30k_unlisted if dataset == "flickr30k" and images is None else 0
-        for part in parts:
-            path = files[f"{part}.zip"] = folder / f"{part}.zip"
-            write_photographs(path, part, members(listed, part, numbers, unlisted), jpegs)
-    return files
+    listings = {dataset: listing(dataset, scale, seed) for dataset in _PARTS}
+    _write_metadata(folder, listings, seed)
+    jpegs = draw_all(seed, scale.photographs)
+    for dataset, listed in listings.items():
+        for part in _PARTS[dataset]:
+            _write_photographs(folder / f"{part}.zip", part, listed, images, jpegs)
+    return {path.name: path for path in sorted(folder.iterdir())}
 
 
 def listing(dataset: str, scale: Sizes, seed: int) -> Listing:
-    """Images of `coco`, `flickr30k` or `flickr8k`."""
-    rng = np.random.default_rng([seed, 2, list(_STYLES).index(dataset)])
+    """Images of `coco` or `flickr30k`."""
+    rng = np.random.default_rng([seed, 2, list(_PARTS).index(dataset)])
     if dataset == "coco":
         return coco_listing(rng, scale.coco, scale.coco_surplus, scale.photographs)
-    return flickr_listing(rng, _FLICKR_FOLDERS[dataset], getattr(scale, dataset), scale.photographs)
+    return flickr_listing(rng, *_PARTS[dataset], scale.flickr30k, scale.photographs)
+
+
+def _write_metadata(folder: Path, listings: Mapping[str, Listing], seed: int) -> None:
+    """Write the two archives of splits and captions."""
+    words = made_captions.lexicon(np.random.default_rng([seed, 0]))
+    for number, (dataset, listed) in enumerate(listings.items()):
+        rng = np.random.default_rng([seed, 1, number])
+        count, coco = int(listed.captions.sum()), dataset == "coco"
+        style = made_captions.COCO if coco else made_captions.FLICKR30K
+        captions = made_captions.draw_captions(rng, count, style, words)
+        ids = annotation_ids(rng, count) if coco else list(range(count))
+        entries = karpathy_entries(listed, captions, ids, coco)
+        _add(folder / SPLITS, f"dataset_{dataset}.json", {"images": entries, "dataset": dataset})
+        for part in _PARTS["coco"] if coco else ():
+            document = annotations(rng, part, listed, captions, ids)
+            _add(folder / ANNOTATIONS, f"annotations/captions_{part}.json", document)
+
+
+def _add(archive: Path, member: str, document: Mapping[str, object]) -> None:
+    # Deflated fast: the level changes no content.
+    with zipfile.ZipFile(archive, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as opened:
+        opened.writestr(member, json.dumps(document))
+
+
+def _write_photographs(
+    path: Path, folder: str, listed: Listing, images: int | None, jpegs: Sequence[bytes]
+) -> None:
+    """Write an archive of photographs, stored and not deflated, sorted by name."""
+    shown = set(listed.first_of_each_split(images))
+    rows = [row for row in range(len(listed)) if listed.folders[row] == folder]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(f"{folder}/", b"")
+        for row in sorted(rows, key=lambda row: listed.names[row]):
+            data = jpegs[listed.photographs[row]] if row in shown else b""
+            archive.writestr(f"{folder}/{listed.names[row]}", data)
 
 
 def corpus_spec(dataset: str, folder: Path, scale: Sizes = FULL) -> CorpusSpec:
     """What the step that reads `coco` or `flickr30k` from `folder` is handed, with the sizes of all splits."""
-    if dataset == "coco":
-        files = {
-            "train_images": "train2014.zip",
-            "val_images": "val2014.zip",
-            "train_captions": ANNOTATIONS,
-            "val_captions": ANNOTATIONS,
-            "splits": SPLITS,
-        }
-    else:
-        files = {"images": f"{_FLICKR_FOLDERS[dataset]}.zip", "splits": SPLITS}
+    coco = dataset == "coco"
+    files = {"images": "flickr30k-images.zip"}
+    if coco:
+        files = {"train_images": "train2014.zip", "val_images": "val2014.zip"}
+        files |= dict.fromkeys(("train_captions", "val_captions"), ANNOTATIONS)
+    files["splits"] = SPLITS
     return CorpusSpec(
-        name="coco2014" if dataset == "coco" else dataset,
-        reader=Component("coco" if dataset == "coco" else "karpathy"),
+        name="coco2014" if coco else dataset,
+        reader=Component("coco" if coco else "karpathy"),
         files={role: str(folder / name) for role, name in files.items()},
         captions_per_image=5,
-        surplus_captions="drop" if dataset == "coco" else "error",
+        surplus_captions="drop" if coco else "error",
         expected_images=dict(getattr(scale, dataset)),
     )

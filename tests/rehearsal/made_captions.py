@@ -8,7 +8,6 @@ from there on. Aimed at, over COCO's 616,767 captions: 10.5 words a caption with
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -30,7 +29,7 @@ _CODAS = ["", "", "n", "r", "s", "t", "l", "ck", "nd", "st", "ng"]
 
 _ENDINGS = (".", "", ". ", " .", ".\n", "\n", "!", " ")
 _ENDING_SHARES = (0.69, 0.15, 0.07, 0.05, 0.02, 0.01, 0.005, 0.005)
-_NO_PUNCTUATION = str.maketrans("", "", string.punctuation + "“”")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class Style(NamedTuple):
@@ -44,7 +43,6 @@ class Style(NamedTuple):
 
 COCO = Style(10.5, 2.4, 6, 50)
 FLICKR30K = Style(12.3, 5.2, 3, 78)
-FLICKR8K = Style(10.8, 3.8, 2, 36)
 
 
 def lexicon(rng: np.random.Generator) -> np.ndarray:
@@ -69,20 +67,15 @@ def _odd(word: str, spelling: float) -> str:
     return word.replace("e", "é", 1).replace("n", "ñ", 1)
 
 
-def frequencies() -> np.ndarray:
-    """Probability of each word of the lexicon, `(LEXICON,)`."""
+def _draw_words(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Ranks of `count` words, from 0."""
     rank = np.arange(1, LEXICON + 1)
     weights = np.where(rank <= KNEE, (rank + 0.5) ** -1.2, KNEE**0.8 * (rank + 0.5) ** -2.0)
-    return weights / weights.sum()
-
-
-def draw_words(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Ranks of `count` words, from 0."""
-    cumulated = np.cumsum(frequencies())
+    cumulated = np.cumsum(weights / weights.sum())
     return np.minimum(np.searchsorted(cumulated, rng.random(count)), LEXICON - 1)
 
 
-def draw_lengths(rng: np.random.Generator, count: int, style: Style) -> np.ndarray:
+def _draw_lengths(rng: np.random.Generator, count: int, style: Style) -> np.ndarray:
     """Words of each of `count` captions, `(count,)`: a shifted gamma distribution, and a few very long ones."""
     excess = style.mean - style.shortest
     drawn = rng.gamma((excess / style.deviation) ** 2, style.deviation**2 / excess, count)
@@ -96,11 +89,11 @@ def draw_captions(rng: np.random.Generator, count: int, style: Style, words: np.
     """Captions as people type them.
 
     Nine in ten begin with a capital and one in 500 is all capitals; four in five end with a full stop, some with a
-    space or a line break behind it; one in ten has a comma, one in fifty a possessive, one in a hundred a second
-    sentence, one in 500 curly quotation marks and one in 200 a double space.
+    space or a line break behind it; one in ten has a comma, one in fifty a possessive and one in a hundred a second
+    sentence.
     """
-    lengths = draw_lengths(rng, count, style)
-    said = words[draw_words(rng, int(lengths.sum()))].tolist()
+    lengths = _draw_lengths(rng, count, style)
+    said = words[_draw_words(rng, int(lengths.sum()))].tolist()
     bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
     endings = rng.choice(len(_ENDINGS), count, p=_ENDING_SHARES).tolist()
     capitals = rng.random(count).tolist()
@@ -111,7 +104,7 @@ def draw_captions(rng: np.random.Generator, count: int, style: Style, words: np.
         pairwise(bounds), endings, capitals, marks, places, strict=True
     ):
         spoken = said[start:stop]
-        if mark < 0.137:
+        if mark < 0.13:
             _punctuate(spoken, mark, place)
         text = " ".join(spoken)
         if capital < 0.002:
@@ -123,26 +116,16 @@ def draw_captions(rng: np.random.Generator, count: int, style: Style, words: np.
 
 
 def _punctuate(spoken: list[str], mark: float, place: int) -> None:
-    """Change one word of a caption; `mark` below 0.137 says how."""
+    """Change one word of a caption; `mark` below 0.13 says how."""
     word = spoken[place]
     if mark < 0.1:
         spoken[place] = word + ","
     elif mark < 0.12:
         spoken[place] = word + "'s"
-    elif mark < 0.13:
-        spoken[place : place + 2] = [word + ".", spoken[place + 1].capitalize()]
-    elif mark < 0.132:
-        spoken[place] = f"“{word}”"
     else:
-        spoken[place] = word + " "
+        spoken[place : place + 2] = [word + ".", spoken[place + 1].capitalize()]
 
 
 def karpathy_tokens(caption: str) -> list[str]:
     """Words of a caption as Karpathy's files list them: lower case, without punctuation."""
     return caption.lower().translate(_NO_PUNCTUATION).split()
-
-
-def length_statistics(captions: Sequence[str]) -> tuple[float, float, int]:
-    """Mean, deviation and largest number of words of captions, punctuation left out."""
-    lengths = np.array([len(karpathy_tokens(caption)) for caption in captions])
-    return float(lengths.mean()), float(lengths.std()), int(lengths.max())

@@ -10,7 +10,7 @@ from PIL import Image, ImageChops, ImageDraw
 
 _LONG, _SHORT = 640, 480
 _GRAIN = 18
-"""Deviation of the grain, of 255: enough for JPEGs of COCO's mean size, 160 kB, at a quality of 98."""
+"""Deviation of the grain, of 255."""
 
 
 def size_of(number: int) -> tuple[int, int]:
@@ -18,13 +18,8 @@ def size_of(number: int) -> tuple[int, int]:
     return (_SHORT, _LONG) if number % 4 == 3 else (_LONG, _SHORT)
 
 
-def is_grey(number: int) -> bool:
-    """Whether a photograph has one channel only; one in 50 has."""
-    return number % 50 == 7
-
-
-def draw(seed: int, number: int) -> Image.Image:
-    """Photograph of a number, RGB or greyscale."""
+def _draw(seed: int, number: int) -> Image.Image:
+    """Photograph of a number; one in 50 is greyscale."""
     rng = np.random.default_rng([seed, number])
     width, height = size_of(number)
     corners = rng.integers(0, 256, (5, 6, 3), dtype=np.uint8)
@@ -38,7 +33,7 @@ def draw(seed: int, number: int) -> Image.Image:
     left, top = rng.integers(0, 128, 2).tolist()
     grain = _grain(seed).crop((left, top, left + width, top + height))
     image = ImageChops.add(image, grain, scale=1, offset=-128)
-    return image.convert("L") if is_grey(number) else image
+    return image.convert("L") if number % 50 == 7 else image
 
 
 @cache
@@ -50,27 +45,11 @@ def _grain(seed: int) -> Image.Image:
     return Image.fromarray(noise).resize((side, side), Image.Resampling.BILINEAR).convert("RGB")
 
 
-def encoded(image: Image.Image, quality: int) -> bytes:
-    """JPEG of a photograph."""
-    stream = io.BytesIO()
-    image.save(stream, "JPEG", quality=quality)
-    return stream.getvalue()
-
-
-def quality_for(seed: int, jpeg_bytes: int) -> int:
-    """JPEG quality, 5 to 98, at which the mean photograph comes nearest to a size in bytes."""
-    sample = [draw(seed, number) for number in range(12)]
-    low, high = 5, 98
-    while low < high:
-        middle = (low + high) // 2
-        if sum(len(encoded(image, middle)) for image in sample) < jpeg_bytes * len(sample):
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def draw_all(seed: int, count: int, jpeg_bytes: int) -> list[bytes]:
-    """The first `count` photographs as JPEGs of `jpeg_bytes` in the mean."""
-    quality = quality_for(seed, jpeg_bytes)
-    return [encoded(draw(seed, number), quality) for number in range(count)]
+def draw_all(seed: int, count: int) -> list[bytes]:
+    """The first `count` photographs as JPEGs of about 24 kB."""
+    jpegs = []
+    for number in range(count):
+        stream = io.BytesIO()
+        _draw(seed, number).save(stream, "JPEG", quality=23)
+        jpegs.append(stream.getvalue())
+    return jpegs

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
+from vsepp.provenance.digests import file_digest
 
-def write_weights(folder: Path, architecture: str, seed: int = 0) -> Path:
+
+def write_weights(folder: Path, architecture: str) -> Path:
     """Write the state of a whole network, its classifier included.
 
     Parameters
@@ -14,9 +15,7 @@ def write_weights(folder: Path, architecture: str, seed: int = 0) -> Path:
     folder
         Made where it is missing.
     architecture
-        `vgg19` (575 MB), `resnet152` (241 MB), `vit_b_16` (346 MB) or any other of torchvision's.
-    seed
-        Of the initialisation, which is the network's own.
+        `vgg19` (575 MB), `resnet152` (241 MB) or any other of torchvision's.
 
     Returns
     -------
@@ -27,7 +26,7 @@ def write_weights(folder: Path, architecture: str, seed: int = 0) -> Path:
     import torchvision
 
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(0)
         state = torchvision.models.get_model(architecture, weights=None).state_dict()
     for key, value in state.items():
         # As training leaves them: with a scale of 1, fifty residual blocks in evaluation mode overflow 16 bits.
@@ -38,6 +37,4 @@ def write_weights(folder: Path, architecture: str, seed: int = 0) -> Path:
     # Through a stream: given a path, torch writes its name into the file, and the sum would depend on it.
     with partial.open("wb") as stream:
         torch.save(state, stream)
-    with partial.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    return partial.rename(folder / f"{architecture}-{digest[:8]}.pth")
+    return partial.rename(folder / f"{architecture}-{file_digest(partial)[:8]}.pth")

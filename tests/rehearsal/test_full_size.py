@@ -8,7 +8,6 @@ gives back. Where less than 45 GB are free the store has 64 pixels a side instea
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
@@ -24,18 +23,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
-from file_server import serve
+from file_server import Request, serve
 from fullsize import FULL, corpus_spec, listing, write_raw
-from made_weights import write_weights
 from PIL import Image
 
 from vsepp.data.store import CHUNK_IMAGES, open_store
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
+from vsepp.provenance.digests import file_digest
 from vsepp.sources.download import fetch_all
-from vsepp.spec import EncoderSpec, SourceSpec, StoreSpec, VocabularySpec, to_json
+from vsepp.spec import SourceSpec, StoreSpec, VocabularySpec, to_json
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(5400)]
 
@@ -43,14 +41,10 @@ GB = 10**9
 KILLED = "train2014.zip"
 
 
-def command(*arguments):
-    return [sys.executable, "-m", "vsepp.cli", *map(str, arguments)]
-
-
 def start(*arguments):
     """A step in the background, in a process group of its own; both of its outputs come as one text."""
     return subprocess.Popen(
-        command(*arguments),
+        [sys.executable, "-m", "vsepp.cli", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -78,11 +72,6 @@ def kill_when(process, ready, seconds=900):
     return seen
 
 
-def sha256(path):
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def manifest(folder):
     return json.loads((folder / "manifest.json").read_text())
 
@@ -107,9 +96,8 @@ class Downloads:
     """Name → SHA-256."""
     killed_at: int
     """Bytes that had been sent by then."""
-    ranges: list[tuple[str | None, int, int]]
-    """Range, status and bytes of the requests for the file whose download was killed."""
-    recorded: dict[str, dict]
+    requests: list[Request]
+    """For the file whose download was killed."""
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +106,7 @@ def downloads(folder):
     files = write_raw(folder / "served")
     sizes = {name: path.stat().st_size for name, path in files.items()}
     say(f"made {sum(sizes.values()) / GB:.1f} GB in {time.monotonic() - started:.0f} s")
-    sums = {name: sha256(path) for name, path in files.items()}
+    sums = {name: file_digest(path) for name, path in files.items()}
     target, lock = folder / "downloads", folder / "sources.lock.yaml"
     with serve(files) as server:
         # The sum of one file is published, the others' are recorded by their first download.
@@ -148,9 +136,9 @@ def downloads(folder):
         say(
             f"fetched and verified in {time.monotonic() - started:.0f} s, one from byte {killed_at / GB:.2f} GB on"
         )
-        ranges = [(r.range, r.status, r.sent) for r in server.requests if r.name == KILLED]
+        requests = [request for request in server.requests if request.name == KILLED]
     shutil.rmtree(folder / "served")
-    yield Downloads(target, sums, killed_at, ranges, yaml.safe_load(lock.read_text()))
+    yield Downloads(target, sums, killed_at, requests)
     shutil.rmtree(target)
 
 
@@ -170,21 +158,14 @@ def coco(folder, downloads):
 
 
 def test_downloads_are_the_served_files_and_a_killed_one_goes_on(downloads):
-    found = {name: sha256(downloads.folder / name) for name in downloads.served}
+    found = {name: file_digest(downloads.folder / name) for name in downloads.served}
     assert found == downloads.served
-    (first_range, first_status, _), *later = downloads.ranges
-    assert (first_range, first_status) == (None, 200)
-    assert [status for _, status, _ in later] == [206]
-    begin = int(re.fullmatch(r"bytes=(\d+)-", later[0][0])[1])
+    first, later = downloads.requests
+    assert (first.range, first.status, later.status) == (None, 200, 206)
+    begin = int(re.fullmatch(r"bytes=(\d+)-", later.range)[1])
     # What lay in the pipes is lost with a kill, and no more; some more came between the look and the kill.
     assert abs(begin - downloads.killed_at) < 64 * 2**20
-    assert begin + later[0][2] == (downloads.folder / KILLED).stat().st_size
-
-
-def test_sums_of_first_downloads_are_recorded_and_the_published_one_is_not(downloads):
-    assert {name: entry["sha256"] for name, entry in downloads.recorded.items()} == {
-        name: digest for name, digest in downloads.served.items() if name != KILLED
-    }
+    assert begin + later.sent == (downloads.folder / KILLED).stat().st_size
 
 
 def test_cocos_splits_have_the_papers_sizes(coco):
@@ -272,37 +253,7 @@ def _compare(store, images, folder, side):
     with zipfile.ZipFile(folder / "train2014.zip") as train, zipfile.ZipFile(folder / "val2014.zip") as val:
         archives = {"train_images": train, "val_images": val}
         for row in rows.tolist():
-            image = images.iloc[row]
-            photograph = Image.open(io.BytesIO(archives[image["container"]].read(image["member"])))
+            archive = archives[images["container"][row]]
+            photograph = Image.open(io.BytesIO(archive.read(images["member"][row])))
             expected = photograph.convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
             np.testing.assert_array_equal(store[row], np.asarray(expected), err_msg=f"row {row}")
-
-
-@pytest.mark.parametrize(
-    ("name", "architecture", "dim"),
-    [("vgg", "vgg19", 4096), ("resnet", "resnet152", 2048), ("vit", "vit_b_16", 768)],
-)
-def test_weights_of_full_size_are_verified_by_their_name_and_imported(folder, name, architecture, dim):
-    weights = write_weights(folder / "weights", architecture)
-    assert weights.name == f"{architecture}-{sha256(weights)[:8]}.pth"
-    say(f"{weights.name}: {weights.stat().st_size / 1e6:.0f} MB")
-    spec = EncoderSpec(
-        name=name,
-        architecture=f"torchvision/{architecture}",
-        weights=f"file/{weights.name}",
-        input_size=224,
-        store_side=256,
-        mean=(0.485, 0.456, 0.406),
-        std=(0.229, 0.224, 0.225),
-    )
-    out = folder / f"encoder-{name}"
-    finish(start("encoder", "--spec", to_json(spec), "--weights", weights, "--output", out))
-    assert manifest(out)["facts"]["dim"] == dim
-
-    other = weights.rename(weights.with_name(f"{architecture}-00000000.pth"))
-    process = start("encoder", "--spec", to_json(spec), "--weights", other, "--output", folder / "refused")
-    said, _ = process.communicate()
-    assert process.returncode == 1, said
-    assert "00000000" in said
-    other.unlink()
-    shutil.rmtree(out)

@@ -5,17 +5,18 @@ override makes the slice. Takes about half an hour on two cores, 20 GB of disk a
 """
 
 import csv
-import hashlib
 import json
 import os
 import shutil
 
 import pytest
 import yaml
-from dag import Project, copy_of_the_project
+from dag import copy_of_the_project
 from file_server import serve
 from fullsize import Sizes, write_raw
 from made_weights import write_weights
+
+from vsepp.provenance.digests import file_digest
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(4 * 3600)]
 
@@ -36,8 +37,7 @@ SLICE = {
 
 
 def known(path):
-    with path.open("rb") as stream:
-        return {"size": path.stat().st_size, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+    return {"size": path.stat().st_size, "sha256": file_digest(path)}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def finished(tmp_path_factory):
     """The finished slice; its files came from a server, but for those that no mirror serves."""
     folder = tmp_path_factory.mktemp("paper")
     # Splits and captions of all images; of the photographs, all are listed and the first ones are there.
-    raw = write_raw(folder / "raw", Sizes(photographs=60), images=32, empty_rest=True)
+    raw = write_raw(folder / "raw", Sizes(photographs=60), images=32)
     archives = folder / "archives"
     archives.mkdir()
     (archives / "flickr30k-images.zip").symlink_to(raw["flickr30k-images.zip"])
@@ -73,7 +73,7 @@ def finished(tmp_path_factory):
             "sources": sources,
             "encoders": encoders,
         }
-        project = Project(copy_of_the_project(folder / "work").folder, config)
+        project = copy_of_the_project(folder / "work", config)
         done = project.call(*project.snakemake(), check=False)
         (folder / "snakemake.log").write_text(done.stdout)
         assert done.returncode == 0, f"{folder}: {done.stdout[-8000:]}"

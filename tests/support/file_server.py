@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import mmap
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -21,15 +21,14 @@ PIECE = 1 << 22
 class Served:
     """A file and how it is served; all may be changed while the server runs."""
 
-    content: bytes | Path
+    content: bytes | memoryview
     statuses: list[int] = field(default_factory=list)
     """Answer the next requests with these, one each, before any file; see `always`."""
     always: int | None = None
     """Answer every request with this status."""
     headers: dict[str, str] = field(default_factory=dict)
     """Further headers of every answer, such as `Retry-After`; they win over the usual ones."""
-    etag: str | None = "by content"
-    """`by content` (quoted digest, or size and time of a path), any other text, or `None` for no ETag."""
+    etag: bool = True
     last_modified: bool = False
     ignore_ranges: bool = False
     refuse_ranges: bool = False
@@ -45,15 +44,13 @@ class Served:
     bytes_per_second: float | None = None
 
     def identity(self) -> str | None:
-        if self.etag != "by content":
-            return self.etag
-        if isinstance(self.content, Path):
-            status = self.content.stat()
-            return f'"{status.st_size}-{status.st_mtime_ns}"'
-        return f'"{hashlib.sha256(self.content).hexdigest()[:16]}"'
+        """Its ETag."""
+        start = hashlib.sha256(self.content[: 1 << 20]).hexdigest()[:16]
+        return f'"{start}"' if self.etag else None
 
-    def size(self) -> int:
-        return self.content.stat().st_size if isinstance(self.content, Path) else len(self.content)
+    def modified(self) -> str | None:
+        """When it was changed last."""
+        return formatdate(1_400_000_000, usegmt=True) if self.last_modified else None
 
 
 @dataclass
@@ -68,6 +65,13 @@ class Request:
     headers: dict[str, str] = field(default_factory=dict)
 
 
+def _served(file: bytes | Path | Served) -> Served:
+    if isinstance(file, Path):
+        with file.open("rb") as stream:
+            return Served(memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)))
+    return file if isinstance(file, Served) else Served(file)
+
+
 class FileServer(ThreadingHTTPServer):
     """Serves `files` by name on a free port of this machine."""
 
@@ -76,9 +80,7 @@ class FileServer(ThreadingHTTPServer):
 
     def __init__(self, files: Mapping[str, bytes | Path | Served]):
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.files = {
-            name: file if isinstance(file, Served) else Served(file) for name, file in files.items()
-        }
+        self.files = {name: _served(file) for name, file in files.items()}
         self.requests: list[Request] = []
         self.stopping = threading.Event()
 
@@ -118,20 +120,28 @@ class _Handler(BaseHTTPRequestHandler):
         file = self.server.files.get(name)
         status = 404 if file is None else file.statuses.pop(0) if file.statuses else file.always
         if status:
-            self._head(request, status, 0, file)
+            self._head(request, status, {"Content-Length": "0"} | (file.headers if file else {}))
         else:
             self._give(request, file)
 
     def _give(self, request: Request, file: Served) -> None:
-        size, start, status = file.size(), 0, 200
+        size, start, status, place = len(file.content), 0, 200, {}
         match = re.fullmatch(r"bytes=(\d+)-", request.range or "")
-        if match and not file.ignore_ranges and self._same(file):
+        same = self.headers.get("If-Range") in (None, file.identity(), file.modified())
+        if match and same and not file.ignore_ranges:
             start, status = int(match[1]), 206
+            place = {"Content-Range": f"bytes {start}-{size - 1}/{size}"}
             if start >= size or file.refuse_ranges:
-                self._head(request, 416, 0, file, {"Content-Range": f"bytes */{size}"})
+                self._head(request, 416, {"Content-Length": "0", "Content-Range": f"bytes */{size}"})
                 return
-        more = {"Content-Range": f"bytes {start}-{size - 1}/{size}"} if status == 206 else {}
-        self._head(request, status, size - start if file.announce_length else None, file, more)
+        usual = {
+            "Content-Type": "application/octet-stream",
+            "ETag": file.identity(),
+            "Last-Modified": file.modified(),
+            "Content-Length": str(size - start) if file.announce_length else None,
+            "Transfer-Encoding": None if file.announce_length else "chunked",
+        }
+        self._head(request, status, usual | place | file.headers)
         end = size
         limit = file.stall_after if file.cut_after is None else file.cut_after
         if limit is not None and file.cuts != 0:
@@ -145,33 +155,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif not file.announce_length:
             self.wfile.write(b"0\r\n\r\n")
 
-    def _same(self, file: Served) -> bool:
-        known = self.headers.get("If-Range")
-        return known is None or known in (file.identity(), self._modified(file))
-
-    def _modified(self, file: Served) -> str | None:
-        if not file.last_modified:
-            return None
-        stamp = file.content.stat().st_mtime if isinstance(file.content, Path) else 1_400_000_000
-        return formatdate(stamp, usegmt=True)
-
-    def _head(
-        self,
-        request: Request,
-        status: int,
-        length: int | None,
-        file: Served | None,
-        more: dict[str, str] | None = None,
-    ) -> None:
+    def _head(self, request: Request, status: int, headers: Mapping[str, str | None]) -> None:
         request.status = status
-        headers = {"Content-Type": "application/octet-stream"}
-        if length is None:
-            headers["Transfer-Encoding"] = "chunked"
-        else:
-            headers["Content-Length"] = str(length)
-        if file and status < 400:
-            headers |= {"ETag": file.identity() or "", "Last-Modified": self._modified(file) or ""}
-        headers |= (more or {}) | (file.headers if file else {})
         self.send_response(status)
         for name, value in headers.items():
             if value:
@@ -180,33 +165,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self, request: Request, file: Served, start: int, end: int) -> None:
         piece = PIECE if file.bytes_per_second is None else max(int(file.bytes_per_second / 50), 1)
-        stream = file.content.open("rb") if isinstance(file.content, Path) else None
-        try:
-            while start < end and not self.server.stopping.is_set():
-                count = min(piece, end - start)
-                if stream and file.announce_length:
-                    self.wfile.flush()
-                    sent = os.sendfile(self.connection.fileno(), stream.fileno(), start, count)
-                else:
-                    sent = self._write(file, start, count)
-                start += sent
-                request.sent += sent
-                if file.bytes_per_second is not None:
-                    self.server.stopping.wait(sent / file.bytes_per_second)
-        finally:
-            if stream:
-                stream.close()
-
-    def _write(self, file: Served, start: int, count: int) -> int:
-        if isinstance(file.content, Path):
-            with file.content.open("rb") as stream:
-                stream.seek(start)
-                block = stream.read(count)
-        else:
-            block = file.content[start : start + count]
-        if not file.announce_length:
-            self.wfile.write(b"%x\r\n" % len(block))
-        self.wfile.write(block)
-        if not file.announce_length:
-            self.wfile.write(b"\r\n")
-        return len(block)
+        while start < end and not self.server.stopping.is_set():
+            block = file.content[start : min(start + piece, end)]
+            if not file.announce_length:
+                self.wfile.write(b"%x\r\n" % len(block))
+            self.wfile.write(block)
+            if not file.announce_length:
+                self.wfile.write(b"\r\n")
+            start += len(block)
+            request.sent += len(block)
+            if file.bytes_per_second is not None:
+                self.server.stopping.wait(len(block) / file.bytes_per_second)

@@ -164,7 +164,7 @@ def zipped(spec: CorpusSpec, prefix: str = "") -> CorpusSpec:
 
 def write_json(path: Path, document) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+    path.write_text(json.dumps(document), encoding="utf-8")
 
 
 def edit_json(path: str | Path, edit) -> None:

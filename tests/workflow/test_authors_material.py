@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from legacy_files import StateDict, namespace, vocabulary, write_pickle, write_torch
+from legacy_files import namespace, state_dict, vocabulary, write_pickle, write_torch
 
 pytestmark = pytest.mark.workflow
 
@@ -48,7 +48,7 @@ def archives(tmp_path):
     checkpoint = tmp_path / "archives/runs/f30k_vse++/model_best.pth.tar"
     checkpoint.parent.mkdir(parents=True)
     content = {"epoch": 3, "best_rsum": 100.0, "Eiters": 9, "opt": namespace(**flags)}
-    write_torch(checkpoint, {**content, "model": [StateDict(state) for state in states]})
+    write_torch(checkpoint, {**content, "model": [state_dict(state) for state in states]})
     (tmp_path / "archives/vocab").mkdir()
     write_pickle(tmp_path / "archives/vocab/f30k_precomp_vocab.pkl", vocabulary(WORDS))
     return tmp_path / "archives"

@@ -22,6 +22,13 @@ class NpyRows:
     container, member
         Where it lies.
 
+    Attributes
+    ----------
+    dim
+        Numbers in a row.
+    where
+        What messages call the file.
+
     Raises
     ------
     VseppError
@@ -33,25 +40,17 @@ class NpyRows:
         self._container = container
         self._member = member
         with container.open(member) as (stream, size):
-            self.shape, self._offset = self._header(stream)
-        expected = self._offset + self.shape[0] * self._row_bytes
+            (self._rows, self.dim), self._offset = self._header(stream)
+        self._row_bytes = 4 * self.dim
+        expected = self._offset + len(self) * self._row_bytes
         if size != expected:
             raise VseppError(
-                f"{self.where}: expected {expected:,} bytes for {self.shape[0]} rows of {self.dim}, found {size:,}; "
+                f"{self.where}: expected {expected:,} bytes for {len(self)} rows of {self.dim}, found {size:,}; "
                 "the copy is truncated or damaged: fetch it again"
             )
 
     def __len__(self) -> int:
-        return self.shape[0]
-
-    @property
-    def dim(self) -> int:
-        """Numbers in a row."""
-        return self.shape[1]
-
-    @property
-    def _row_bytes(self) -> int:
-        return 4 * self.dim
+        return self._rows
 
     def _header(self, stream: IO[bytes]) -> tuple[tuple[int, int], int]:
         """Shape, and the byte at which the first row begins."""

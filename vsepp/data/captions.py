@@ -73,10 +73,9 @@ def build_vocabulary(
             f"its splits are {', '.join(sorted(set(captions['split'])))}"
         )
     if tokenized is None:
-        tokenized = [tokenize(text) for text in np.asarray(captions["text"])[counted]]
-    else:
-        tokenized = [tokens for tokens, wanted in zip(tokenized, counted, strict=True) if wanted]
-    return Vocabulary.of(tokenized, spec, TOKENIZER)
+        tokenized = tokenize_captions(captions)
+    chosen = [tokens for tokens, wanted in zip(tokenized, counted, strict=True) if wanted]
+    return Vocabulary.of(chosen, spec, TOKENIZER)
 
 
 def encode_captions(

@@ -7,7 +7,6 @@ import lzma
 import os
 import re
 import struct
-import threading
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -35,16 +34,12 @@ _UNREADABLE = (
     struct.error,
     EOFError,
     ValueError,
-    NotImplementedError,
     RuntimeError,
 )
 
 
 class Container:
-    """Files of a folder or of a zip archive, which is not unpacked.
-
-    Processes and threads may share one: each opens the archive for itself, because a file position that is
-    shared after a fork gives one process the bytes that another asked for. It can be pickled.
+    """Files of a folder or of a zip archive, which is not unpacked; each process opens one for itself.
 
     Parameters
     ----------
@@ -65,12 +60,7 @@ class Container:
                 f"{self.path}: no such folder or zip archive; check the path in the corpus's files"
             )
         self.is_folder = self.path.is_dir()
-        self._handles = threading.local()
-        if not self.is_folder:
-            self._archive()
-
-    def __reduce__(self) -> tuple[type[Container], tuple[Path]]:
-        return Container, (self.path,)
+        self._archive = None if self.is_folder else _opened(self.path)
 
     def locate(self, path: str) -> str | None:
         """Member that `path` means, or `None`.
@@ -125,16 +115,17 @@ class Container:
         Errors are those of `read`; one of reading that the body raises is put down to the member.
         """
         try:
-            if self.is_folder:
-                path = self.path / member
-                with path.open("rb") as stream:
+            if self._archive is None:
+                with (self.path / member).open("rb") as stream:
                     yield stream, os.fstat(stream.fileno()).st_size
+            elif member not in self._archive.NameToInfo:
+                raise FileNotFoundError(member)
             else:
-                info = copy.copy(self._info(member))
+                info = copy.copy(self._archive.getinfo(member))
                 declared = info.file_size
                 # The stream would end, content with its sum, where it is told to: what lies beyond is to be seen.
                 info.file_size += 1 << 16
-                with self._archive().open(info) as stream:
+                with self._archive.open(info) as stream:
                     yield stream, declared
         except FileNotFoundError as error:
             raise VseppError(f"{self.path}: holds no {member}; fetch a complete copy") from error
@@ -143,33 +134,11 @@ class Container:
                 f"{self.path}: {member} cannot be read ({error}); the copy is damaged, fetch it again"
             ) from error
 
-    def _info(self, member: str) -> zipfile.ZipInfo:
-        try:
-            return self._archive().getinfo(member)
-        except KeyError as error:
-            raise FileNotFoundError(member) from error
-
-    def _archive(self) -> zipfile.ZipFile:
-        handles = self._handles
-        if getattr(handles, "pid", None) != os.getpid():
-            try:
-                archive = zipfile.ZipFile(self.path)
-            except _UNREADABLE as error:
-                raise VseppError(
-                    f"{self.path}: expected a folder or a whole zip archive, found "
-                    f"{self.path.stat().st_size} bytes that are not one ({error}); "
-                    "it may be truncated: fetch it again"
-                ) from error
-            _refuse_hostile(self.path, archive)
-            handles.archive = archive
-            handles.pid = os.getpid()
-        return handles.archive
-
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Paths of all files inside, relative and with forward slashes, sorted."""
-        if not self.is_folder:
-            members = self._archive().namelist()
+        if self._archive is not None:
+            members = self._archive.namelist()
             return tuple(sorted(n for n in members if not n.endswith("/") and not n.startswith(_SHADOWS)))
         found = []
         # Links are followed: large image folders are often linked to another disk.
@@ -186,8 +155,15 @@ class Container:
         return index
 
 
-def _refuse_hostile(path: Path, archive: zipfile.ZipFile) -> None:
-    """Refuse an archive that is made to do harm: paths that leave its folder, members that fill memory."""
+def _opened(path: Path) -> zipfile.ZipFile:
+    """Open an archive, but none that is made to do harm: paths that leave its folder, members that fill memory."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except _UNREADABLE as error:
+        raise VseppError(
+            f"{path}: expected a folder or a whole zip archive, found {path.stat().st_size} bytes that are not one "
+            f"({error}); it may be truncated: fetch it again"
+        ) from error
     leaving, bombs = [], []
     for info in archive.infolist():
         if _OUTSIDE.match(info.orig_filename):
@@ -200,6 +176,7 @@ def _refuse_hostile(path: Path, archive: zipfile.ZipFile) -> None:
         "Paths must be relative, with forward slashes; check where the copy comes from.",
     )
     refuse(bombs, f"{path}: members that unpack to more than is sane", "Check where the copy comes from.")
+    return archive
 
 
 def role_path(spec: CorpusSpec, role: str) -> Path:

@@ -37,6 +37,7 @@ class ChunkResult(NamedTuple):
 
     number: int
     upscaled: int
+    """Photographs with a side shorter than the store's."""
     converted: int
     problems: tuple[str, ...]
 
@@ -59,14 +60,18 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
     containers = {path: _container(path, Path(path).stat().st_mtime_ns) for path, _ in chunk.photographs}
     for row, (path, member) in enumerate(chunk.photographs):
         try:
-            image = _decoded(containers[path].read(member))
+            # No `draft`: it decodes a large JPEG at a fraction of its size, with other pixels than a full decode and
+            # a bilinear reduction give, and only for JPEGs. Nor is EXIF's orientation applied: like the field's
+            # loaders, the store takes the pixels as they are stored.
+            image = Image.open(io.BytesIO(containers[path].read(member)))
+            image.load()
         except VseppError as error:
             problems.append(str(error))
             continue
         except _DECODING_ERRORS as error:
             problems.append(f"{member} in {path}: {error}")
             continue
-        upscaled += is_upscaled(image.size, chunk.store)
+        upscaled += min(image.size) < side
         converted += image.mode != "RGB"
         rgb = image if image.mode == "RGB" else image.convert("RGB")
         pixels[row] = np.asarray(resized(rgb, chunk.store))
@@ -95,20 +100,6 @@ def resized(image: Image.Image, store: StoreSpec) -> Image.Image:
     image = image.resize((side * width // short, side * height // short), Image.Resampling.BILINEAR)
     left, top = (round((length - side) / 2.0) for length in image.size)
     return image.crop((left, top, left + side, top + side))
-
-
-def is_upscaled(size: tuple[int, int], store: StoreSpec) -> bool:
-    """Whether an image of (width, height) has fewer pixels than the store gives it, either way."""
-    return min(size) < store.side
-
-
-def _decoded(data: bytes) -> Image.Image:
-    # No `draft`: it decodes a large JPEG at a fraction of its size, with other pixels than a full decode and
-    # a bilinear reduction give, and only for JPEGs. Nor is EXIF's orientation applied: like the field's
-    # loaders, the store takes the pixels as they are stored.
-    image = Image.open(io.BytesIO(data))
-    image.load()
-    return image
 
 
 @cache

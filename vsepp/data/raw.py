@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from vsepp.data.containers import Container, role_path
-from vsepp.errors import VseppError, refuse
+from vsepp.errors import VseppError
 from vsepp.spec import CorpusSpec
 
 
@@ -43,10 +43,8 @@ class RawCorpus:
     """Captioned images in the order of their file."""
 
     images: list[CaptionedImage]
-    ignored: dict[str, int] = field(default_factory=dict)
-    """What the raw files hold and no split uses → how many."""
-    unlisted: list[str] = field(default_factory=list)
-    """Ids of images that the raw files caption and no split lists."""
+    unlisted: list[str] | None = None
+    """Ids of images that the raw files caption and no split lists; `None` where one file does both."""
     sums: dict[str, str] = field(default_factory=dict)
     """SHA-256 found of the files in `spec.reported_sha256` that were read."""
 
@@ -84,8 +82,6 @@ class RawFiles:
 def _read_file(path: Path, member: str) -> RawFile:
     if path.is_file() and path.suffix.lower() != ".zip":
         return RawFile(path.read_bytes(), str(path))
-    if not path.exists():
-        raise VseppError(f"{path}: no such file; expected {member}, or a folder or zip archive that holds it")
     container = Container(path)
     found = container.locate(member)
     if found is None:
@@ -99,23 +95,19 @@ def decoded(file: RawFile) -> str:
     Raises
     ------
     VseppError
-        Where it is not UTF-8, naming the lines.
+        Where it is not UTF-8, naming line and byte.
     """
     try:
         return file.data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        refuse(list(_undecodable(file.data)), f"{file.where}: not UTF-8", "Save the file as UTF-8.")
-        raise
-
-
-def _undecodable(data: bytes) -> Iterator[str]:
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        try:
-            line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            # JSON is one long line: the text before the byte is what finds it.
-            before = line[max(0, error.start - 40) : error.start].decode("ascii", "replace")
-            yield f"line {number}, byte {error.start + 1}: 0x{line[error.start]:02x} after {before!r}"
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start]
+        line, start = before.count(b"\n") + 1, before.rfind(b"\n") + 1
+        # JSON is one long line: the text before the byte is what finds it.
+        after = before[start:][-40:].decode("ascii", "replace")
+        raise VseppError(
+            f"{file.where}: not UTF-8: line {line}, byte {error.start - start + 1}: 0x{error.object[error.start]:02x} "
+            f"after {after!r}; save the file as UTF-8"
+        ) from error
 
 
 def lines_of(text: str) -> list[str]:

@@ -7,6 +7,7 @@ import logging
 import math
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,6 @@ import numpy as np
 from vsepp.data.containers import role_path
 from vsepp.data.decode import Chunk, ChunkResult, decode_chunk
 from vsepp.errors import VseppError, refuse
-from vsepp.provenance.digests import value_digest
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space, full_disk_explained
 from vsepp.runtime.files import write_text
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("vsepp")
 
 FILE = "images.npy"
+DONE = "done.jsonl"
 CHUNK_IMAGES = 512
 
 
@@ -58,7 +59,7 @@ def build_store(
     out
         Folder of the store.
     state
-        Folder to work in, on the file system of `out`.
+        Folder to work in, on the file system of `out`, which outlives a kill; for these photographs and this store alone.
     workers
         Processes that decode; 1 decodes in this one.
     chunk_images
@@ -79,15 +80,13 @@ def build_store(
         raise VseppError(f"corpus {spec.name}: no images to store; check its splits")
     shape = (len(images), store.side, store.side, 3)
     photographs = _photographs(images, spec)
-    plan = {
-        "shape": shape,
-        "resize": store.resize,
-        "chunk": chunk_images,
-        "photographs": value_digest(photographs),
-    }
     with full_disk_explained(state, "for the image store", math.prod(shape)):
-        offset = _prepare(state, shape, plan)
-        chunks = _chunks(photographs, store, state / FILE, offset, chunk_images)
+        offset = _prepare(state, shape)
+        chunks = []
+        for first in range(0, len(images), chunk_images):
+            some = tuple(photographs[first : first + chunk_images])
+            start = offset + first * math.prod(shape[1:])
+            chunks.append(Chunk(len(chunks), some, state / FILE, start, store))
         done = _decode_missing(chunks, state, workers)
     publish({state / FILE: out / FILE})
     facts = {
@@ -133,21 +132,9 @@ def _photographs(images: Table, spec: CorpusSpec) -> list[tuple[str, str]]:
     return [(paths[role], member) for role, member in zip(images["container"], images["member"], strict=True)]
 
 
-def _chunks(
-    photographs: Sequence[tuple[str, str]], store: StoreSpec, file: Path, offset: int, size: int
-) -> list[Chunk]:
-    image_bytes = store.side * store.side * 3
-    return [
-        Chunk(
-            start // size, tuple(photographs[start : start + size]), file, offset + start * image_bytes, store
-        )
-        for start in range(0, len(photographs), size)
-    ]
-
-
 def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[ChunkResult]:
     """Decode the chunks that the record in `state` does not have, and note each there; give all results."""
-    path = state / "done.jsonl"
+    path = state / DONE
     done = _read_done(path)
     missing = [chunk for chunk in chunks if chunk.number not in done]
     if done:
@@ -159,7 +146,7 @@ def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[
             problems += result.problems
             if not result.problems:
                 done[result.number] = result
-                record.write(json.dumps(result._asdict()) + "\n")
+                record.write(_line(result))
                 record.flush()
     refuse(
         problems,
@@ -169,44 +156,39 @@ def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[
     return list(done.values())
 
 
-def _prepare(state: Path, shape: tuple[int, ...], plan: dict[str, Any]) -> int:
-    """Make the file that chunks are written into, or take up one of the same plan; give its data's offset."""
-    state.mkdir(parents=True, exist_ok=True)
-    # The plan is written last: where it stands, the file has its full size.
-    note, file, text = state / "plan.json", state / FILE, json.dumps(plan)
-    if not (note.is_file() and file.is_file() and note.read_text(encoding="utf-8") == text):
-        for stale in (note, file, state / "done.jsonl"):
-            stale.unlink(missing_ok=True)
-        _allocate(file, shape)
-        write_text(note, text)
+def _prepare(state: Path, shape: tuple[int, ...]) -> int:
+    """Make the file that chunks are written into, or take up the one that is there; give its data's offset."""
+    file, begun = state / FILE, state / "begun.npy"
+    if not file.is_file():
+        state.mkdir(parents=True, exist_ok=True)
+        (state / DONE).unlink(missing_ok=True)
+        check_space(state, math.prod(shape), "the image store")
+        try:
+            _allocate(begun, shape)
+            begun.rename(file)
+        finally:
+            begun.unlink(missing_ok=True)
     return np.load(file, mmap_mode="r").offset
 
 
 def _allocate(file: Path, shape: tuple[int, ...]) -> None:
     """Make a `.npy` file of zeros and reserve its space, so that no disk fills up hours later."""
-    check_space(file.parent, math.prod(shape), "the image store")
-    try:
-        offset = np.lib.format.open_memmap(file, mode="w+", dtype=np.uint8, shape=shape).offset
-        if hasattr(os, "posix_fallocate"):
-            with file.open("r+b") as stream:
-                os.posix_fallocate(stream.fileno(), 0, offset + math.prod(shape))
-    except OSError:
-        file.unlink(missing_ok=True)
-        raise
+    offset = np.lib.format.open_memmap(file, mode="w+", dtype=np.uint8, shape=shape).offset
+    if hasattr(os, "posix_fallocate"):
+        with file.open("r+b") as stream:
+            os.posix_fallocate(stream.fileno(), 0, offset + math.prod(shape))
 
 
 def _read_done(path: Path) -> dict[int, ChunkResult]:
     """Results of the finished chunks; lines that a kill cut short are dropped from the file."""
     done: dict[int, ChunkResult] = {}
-    if not path.is_file():
-        return done
-    kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        with suppress(ValueError, TypeError):
             result = ChunkResult(**json.loads(line))
-        except (ValueError, TypeError):
-            continue
-        done[result.number] = result
-        kept.append(line + "\n")
-    write_text(path, "".join(kept))
+            done[result.number] = result
+    write_text(path, "".join(map(_line, done.values())))
     return done
+
+
+def _line(result: ChunkResult) -> str:
+    return json.dumps(result._asdict()) + "\n"

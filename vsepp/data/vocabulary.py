@@ -50,15 +50,11 @@ class Vocabulary:
             captions += 1
         kept = sorted((word for word, n in seen.items() if n >= spec.threshold), key=lambda w: (-seen[w], w))
         if not kept:
-            most = (
-                f"the most frequent of {len(seen)} words is seen {max(seen.values())} times"
-                if seen
-                else "no words"
-            )
+            most = max(seen.values(), default=0)
             raise VseppError(
-                f"empty vocabulary: no word is seen {spec.threshold} times or more in the {captions} "
-                f"captions of {' + '.join(spec.splits)} ({most}); lower the vocabulary's threshold or count "
-                "more splits"
+                f"empty vocabulary: no word is seen {spec.threshold} times or more in the {captions} captions of "
+                f"{' + '.join(spec.splits)}, the most frequent of {len(seen)} is seen {most} times; lower the "
+                "vocabulary's threshold or count more splits"
             )
         counts = {word: seen[word] for word in kept}
         return cls((*SPECIAL, *kept), counts, spec.threshold, spec.splits, captions, tokenizer)
@@ -74,10 +70,6 @@ class Vocabulary:
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Indices of a caption's words between `<start>` and `<end>`; other words become `<unk>`."""
         return [START, *(self.index.get(token, UNKNOWN) for token in tokens), END]
-
-    def decode(self, ids: Iterable[int]) -> list[str]:
-        """Words of indices, special ones included."""
-        return [self.words[i] for i in ids]
 
     def write(self, folder: Path) -> None:
         """Write `vocabulary.json` into a folder."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 
 from vsepp.components import options
 from vsepp.data.tokens import SPECIAL
@@ -143,9 +144,6 @@ def read_words(path: Path) -> tuple[str, ...]:
         raise VseppError(f"{path}: {len(repeated)} words are repeated, the first is {repeated[0]!r}")
     if indices != {word: i for i, word in enumerate(words)}:
         raise VseppError(f"{path}: word2idx is not the inverse of idx2word")
-    if (count := values.get("idx", len(words))) != len(words):
-        said = count if isinstance(count, int) else f"a {type(count).__name__}"
-        raise VseppError(f"{path}: idx is {said}, but there are {len(words)} words")
     if words[: len(SPECIAL)] != SPECIAL:
         raise VseppError(
             f"{path}: expected the first words {', '.join(SPECIAL)}, found {', '.join(words[: len(SPECIAL)])}"
@@ -164,7 +162,9 @@ def disagreements(content: Checkpoint, run: RunSpec, words: int) -> list[str]:
     for key, wanted in _expected_flags(content, run):
         if key in opt and opt[key] != wanted:
             found.append(f"{key} is {opt[key]!r}, of the run {wanted!r}")
-    found += _data_disagreements(str(opt.get("data_name", "")), run)
+    name, fixed = str(opt.get("data_name", "")), run.trainset != "RC"
+    if name and (name.endswith("_precomp") != fixed or (name.startswith("10crop") and run.trainset != "10C")):
+        found.append(f"data_name is {name!r}, the run's training set {run.trainset!r}")
     if content.full != run.live_encoder:
         holds = "holds an image encoder" if content.full else "holds no image encoder"
         keeps = "in the model" if run.live_encoder else "apart, as it is frozen and in evaluation mode"
@@ -172,7 +172,9 @@ def disagreements(content: Checkpoint, run: RunSpec, words: int) -> list[str]:
     for key, wanted in {"caption_projection": False, "image_bias": True, "normalise_features": True}.items():
         if getattr(run.model, key) != wanted:
             found.append(f"{key} is always {wanted} there, of the run {not wanted}")
-    for key, value in (("vocab_size", opt.get("vocab_size")), ("embed.weight", _rows(content))):
+    embedding = content.text.get("embed.weight")
+    rows = len(embedding) if embedding is not None and embedding.dim() else None
+    for key, value in (("vocab_size", opt.get("vocab_size")), ("embed.weight", rows)):
         if value is not None and value != words:
             found.append(f"{key} counts {value} words, the vocabulary {words}")
     return found
@@ -200,14 +202,6 @@ def _expected_flags(content: Checkpoint, run: RunSpec) -> Iterator[tuple[str, An
     yield "finetune", run.finetuned
     if content.opt.get("data_name") == "coco":
         yield "use_restval", run.restval
-
-
-def _data_disagreements(name: str, run: RunSpec) -> list[str]:
-    found = []
-    fixed = run.trainset != "RC"
-    if name and (name.endswith("_precomp") != fixed or (name.startswith("10crop") and run.trainset != "10C")):
-        found.append(f"data_name is {name!r}, the run's training set {run.trainset!r}")
-    return found
 
 
 def our_state(content: Checkpoint, source: object) -> dict[str, torch.Tensor]:
@@ -268,12 +262,13 @@ def fit_state(
     weight = state.get("image_map.weight")
     dim = None if run.image_features == "computed" or weight is None else weight.shape[1]
     model = _outline(run, words, dim)
-    counters = {
-        key: value for key, value in model.state_dict().items() if key.endswith("num_batches_tracked")
+    uncounted = {
+        key: torch.zeros((), dtype=value.dtype)
+        for key, value in model.state_dict().items()
+        if key.endswith("num_batches_tracked")
     }
-    state = {key: torch.zeros((), dtype=value.dtype) for key, value in counters.items()} | state
     model = model.to_empty(device="cpu")
-    model.load_weights(state, source)
+    model.load_weights(uncounted | state, source)
     return model.state_dict()
 
 
@@ -298,11 +293,6 @@ def _tensors(state: dict[Any, Any], path: Path) -> dict[str, torch.Tensor]:
         if not on_cpu or not value.nbytes <= value.untyped_storage().nbytes() <= size:
             raise VseppError(f"{path}: {key} is no plain tensor of numbers that the file holds")
     return {key: value.detach().clone(memory_format=torch.contiguous_format) for key, value in state.items()}
-
-
-def _rows(content: Checkpoint) -> int | None:
-    embedding = content.text.get("embed.weight")
-    return None if embedding is None or not embedding.dim() else len(embedding)
 
 
 def _is_plain(value: Any) -> bool:
@@ -334,8 +324,6 @@ def _differences(opt: dict[str, Any], run: RunSpec) -> dict[str, list[Any]]:
 
 
 def _write(out: Path, state: dict[str, torch.Tensor], run: RunSpec, words: tuple[str, ...]) -> None:
-    from safetensors.torch import save_file
-
     out.mkdir(parents=True, exist_ok=True)
     Vocabulary(words, {}, 0, (), 0, TOKENIZER).write(out)
     write_text(out / "config.json", to_json(run) + "\n")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 import io
 import pickle
+import re
 import tarfile
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -23,7 +23,8 @@ from vsepp.errors import VseppError
 ZIP = b"PK\x03\x04"
 SEQUENTIAL = pickle.dumps(MAGIC_NUMBER, 2) + pickle.dumps(PROTOCOL_VERSION, 2)
 """How files of PyTorch before 1.6 begin; a description of the machine that wrote them comes next."""
-_DESCRIPTION = 4096
+# Of that description; the memo's number of the text is between them.
+_LITTLE_ENDIAN = re.compile(rb"little_endian(q.)?\x88", re.DOTALL)
 # In bytes: not a number in floating point, and -1 as an integer.
 _UNREAD = 0xFF
 
@@ -42,7 +43,7 @@ def read_torch(path: Path) -> Any:
         When the file is missing, damaged, too short or names anything but these.
     """
     with _opened(path) as stream:
-        start = stream.read(len(SEQUENTIAL) + _DESCRIPTION)
+        start = stream.read(4096)
         stream.seek(0)
         if start.startswith(ZIP):
             return _loaded(stream, path)
@@ -52,10 +53,8 @@ def read_torch(path: Path) -> Any:
             _refuse(
                 path, "no file of torch.save: its magic number and protocol version are not the known ones"
             )
-        # torch does not look at it.
-        system = _unpickled(path, start[len(SEQUENTIAL) :], {})
-        if not (isinstance(system, dict) and system.get("little_endian") is True):
-            _refuse(path, "it was written by a machine with another byte order")
+        if not _LITTLE_ENDIAN.search(start):  # torch does not look at it
+            _refuse(path, "its header does not say that its numbers are in the usual byte order")
         return _loaded(stream, path, sequential=True)
 
 
@@ -99,19 +98,11 @@ def read_vocabulary(path: Path) -> dict[str, Any]:
     """
     # Made anew: a pickle can set attributes of what it names.
     kind = type("Vocabulary", (), {})
-
-    def reconstructed(*arguments: Any) -> Any:
-        return kind()
-
-    names = {
-        # vocab.py is the program that writes the vocabularies, so to its pickles the class is one of __main__.
-        **dict.fromkeys(("vocab.Vocabulary", "__main__.Vocabulary"), kind),
-        # New-style classes in the text protocols, as Python 2 and 3 spell them.
-        **dict.fromkeys(("copy_reg._reconstructor", "copyreg._reconstructor"), reconstructed),
-        **dict.fromkeys(("__builtin__.object", "builtins.object"), object),
-    }
     with _opened(path) as stream:
-        found = _unpickled(path, stream.read(), names)
+        try:
+            found = _Unpickler(stream.read(), kind).load()
+        except Exception as error:  # whatever the bytes make of themselves
+            _refuse(path, f"a damaged or hostile pickle: {type(error).__name__}: {error!s:.300}")
     if not isinstance(found, kind):
         _refuse(path, f"it holds a {type(found).__name__}, expected a pickled Vocabulary")
     return vars(found)
@@ -120,24 +111,16 @@ def read_vocabulary(path: Path) -> dict[str, Any]:
 class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined]
     """The unpickler in Python: in the one in C a number in a file of ten bytes can take gigabytes."""
 
-    def __init__(self, pickled: bytes, names: Mapping[str, Any]) -> None:
+    def __init__(self, pickled: bytes, vocabulary: type) -> None:
         super().__init__(io.BytesIO(pickled), encoding="utf-8")
-        self._names = names
+        self._vocabulary = vocabulary
 
-    def find_class(self, module: str, name: str) -> Any:
-        """What is on the list under this name, and nothing else."""
-        if (full := f"{module}.{name}") in self._names:
-            return self._names[full]
-        raise pickle.UnpicklingError(
-            f"it names {full}, which is not on the list of what such a file may hold"
-        )
-
-
-def _unpickled(path: Path, pickled: bytes, names: Mapping[str, Any]) -> Any:
-    try:
-        return _Unpickler(pickled, names).load()
-    except Exception as error:  # whatever the bytes make of themselves
-        _refuse(path, f"a damaged or hostile pickle: {type(error).__name__}: {error!s:.300}")
+    def find_class(self, module: str, name: str) -> type:
+        """The class of vocabularies, and nothing else."""
+        # vocab.py is the program that writes them, so to its pickles the class is one of __main__.
+        if module in ("vocab", "__main__") and name == "Vocabulary":
+            return self._vocabulary
+        raise pickle.UnpicklingError(f"it names {module}.{name}, which such a file may not hold")
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -5,30 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 Colour = tuple[int, int, int]
-
-# At the top and at the horizon; the light that falls on the ground.
-_SKIES: dict[str, tuple[Colour, Colour, tuple[float, float, float]]] = {
-    "clear": ((84, 156, 232), (186, 220, 246), (1.0, 1.0, 1.0)),
-    "cloudy": ((150, 158, 168), (206, 210, 214), (0.85, 0.86, 0.88)),
-    "sunset": ((120, 62, 128), (252, 152, 76), (1.0, 0.76, 0.66)),
-    "night": ((8, 10, 40), (38, 42, 94), (0.36, 0.4, 0.56)),
-    "storm": ((52, 56, 70), (104, 110, 122), (0.62, 0.64, 0.68)),
-}
-# At the horizon and at the bottom, by daylight.
-_GROUNDS: dict[str, tuple[Colour, Colour]] = {
-    "grass": ((128, 190, 88), (66, 138, 52)),
-    "sand": ((244, 224, 170), (222, 188, 124)),
-    "snow": ((248, 250, 253), (218, 228, 242)),
-    "water": ((40, 136, 168), (14, 80, 126)),
-    "wheat": ((232, 192, 78), (196, 146, 44)),
-    "stone": ((158, 156, 154), (112, 110, 112)),
-    "planks": ((176, 122, 76), (140, 92, 54)),
-}
 
 
 def backdrop(ground: str, sky: str, size: tuple[int, int], rng: np.random.Generator) -> Image.Image:
@@ -44,14 +26,15 @@ def backdrop(ground: str, sky: str, size: tuple[int, int], rng: np.random.Genera
         Source of the tint, the horizon and the details.
     """
     width, height = size
-    top, low, light = _SKIES[sky]
+    top, low, light, draw_sky = _SKIES[sky]
+    *colours, draw_ground = _GROUNDS[ground]
     tint = rng.normal(0.0, 6.0, size=3)
     horizon = int(height * rng.uniform(0.34, 0.52))
-    near, far = (np.multiply(colour, light) + tint for colour in reversed(_GROUNDS[ground]))
+    far, near = (np.multiply(colour, light) + tint for colour in colours)
     image = gradient(size, [(0, top + tint), (horizon, low + tint), (horizon, far), (height, near)])
     frame = _Frame(ImageDraw.Draw(image), width, height, horizon, np.array(light), rng)
-    _SKY_DETAILS[sky](frame)
-    _GROUND_DETAILS[ground](frame)
+    draw_sky(frame)
+    draw_ground(frame)
     return image
 
 
@@ -131,14 +114,6 @@ def _blades(frame: _Frame, colour: Colour, tall: float) -> None:
         frame.draw.line((x, y, x + 0.01 * frame.width, y - tall * frame.height), fill=fill, width=2)
 
 
-def _grass(frame: _Frame) -> None:
-    _blades(frame, (54, 116, 44), tall=0.035)
-
-
-def _wheat(frame: _Frame) -> None:
-    _blades(frame, (160, 108, 28), tall=0.09)
-
-
 def _sand(frame: _Frame) -> None:
     for level in (0.2, 0.6):
         left, top = frame.rng.uniform(-0.8, 0.2) * frame.width, frame.down(level) - 0.08 * frame.height
@@ -178,19 +153,23 @@ def _planks(frame: _Frame) -> None:
         frame.draw.line((far, frame.horizon, near, frame.height), fill=fill, width=2)
 
 
-_SKY_DETAILS: dict[str, Callable[[_Frame], None]] = {
-    "clear": _clear,
-    "cloudy": _cloudy,
-    "sunset": _sunset,
-    "night": _night,
-    "storm": _storm,
+_Draw = Callable[[_Frame], None]
+
+# Colour at the top and at the horizon; the light that falls on the ground; what is drawn into the sky.
+_SKIES: dict[str, tuple[Colour, Colour, tuple[float, float, float], _Draw]] = {
+    "clear": ((84, 156, 232), (186, 220, 246), (1.0, 1.0, 1.0), _clear),
+    "cloudy": ((150, 158, 168), (206, 210, 214), (0.85, 0.86, 0.88), _cloudy),
+    "sunset": ((120, 62, 128), (252, 152, 76), (1.0, 0.76, 0.66), _sunset),
+    "night": ((8, 10, 40), (38, 42, 94), (0.36, 0.4, 0.56), _night),
+    "storm": ((52, 56, 70), (104, 110, 122), (0.62, 0.64, 0.68), _storm),
 }
-_GROUND_DETAILS: dict[str, Callable[[_Frame], None]] = {
-    "grass": _grass,
-    "sand": _sand,
-    "snow": _snow,
-    "water": _water,
-    "wheat": _wheat,
-    "stone": _stone,
-    "planks": _planks,
+# Colour at the horizon and at the bottom, by daylight; what is drawn onto the ground.
+_GROUNDS: dict[str, tuple[Colour, Colour, _Draw]] = {
+    "grass": ((128, 190, 88), (66, 138, 52), partial(_blades, colour=(54, 116, 44), tall=0.035)),
+    "sand": ((244, 224, 170), (222, 188, 124), _sand),
+    "snow": ((248, 250, 253), (218, 228, 242), _snow),
+    "water": ((40, 136, 168), (14, 80, 126), _water),
+    "wheat": ((232, 192, 78), (196, 146, 44), partial(_blades, colour=(160, 108, 28), tall=0.09)),
+    "stone": ((158, 156, 154), (112, 110, 112), _stone),
+    "planks": ((176, 122, 76), (140, 92, 54), _planks),
 }

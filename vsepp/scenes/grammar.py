@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vsepp.scenes import words
-from vsepp.scenes.settings import Settings
+from vsepp.scenes.difficulty import Difficulty
 from vsepp.scenes.world import Scene, Thing
 
 _OPENINGS = (
@@ -28,7 +28,7 @@ _COLOUR_LAST = 0.7
 _COUNTING = 0.12
 
 
-def write_captions(scene: Scene, count: int, rng: np.random.Generator, settings: Settings) -> list[str]:
+def write_captions(scene: Scene, count: int, rng: np.random.Generator, settings: Difficulty) -> list[str]:
     """Write `count` captions of a scene, different where the grammar can make them so."""
     captions: list[str] = []
     for _ in range(count):
@@ -41,7 +41,7 @@ def write_captions(scene: Scene, count: int, rng: np.random.Generator, settings:
     return captions
 
 
-def write_caption(scene: Scene, rng: np.random.Generator, settings: Settings) -> str:
+def write_caption(scene: Scene, rng: np.random.Generator, settings: Difficulty) -> str:
     """Write one caption: choose what to mention, in which order and words."""
     talk = _Speaker(rng, settings)
     things = talk.choose_things(scene)
@@ -73,7 +73,7 @@ def tokenise(caption: str) -> list[str]:
 class _Speaker:
     """One person's choices of words."""
 
-    def __init__(self, rng: np.random.Generator, settings: Settings) -> None:
+    def __init__(self, rng: np.random.Generator, settings: Difficulty) -> None:
         self.rng = rng
         self.settings = settings
         self.nouns: set[str] = set()

@@ -5,9 +5,10 @@ Readers of the real files read these; nothing after this module knows that the d
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ import numpy as np
 from vsepp.errors import VseppError
 from vsepp.runtime.progress import track
 from vsepp.runtime.workers import in_processes
+from vsepp.scenes.difficulty import Difficulty
 from vsepp.scenes.grammar import tokenise, write_captions
 from vsepp.scenes.render import jpeg, render_scene
-from vsepp.scenes.settings import Settings
 from vsepp.scenes.world import Scene, sample_split
 from vsepp.spec import SPLITS, ScenesSpec
 
@@ -64,7 +65,7 @@ def generate(spec: ScenesSpec, out: Path, workers: int = 1) -> dict[str, Any]:
     VseppError
         On unknown layouts, splits or settings, and when a layout's folder already holds something.
     """
-    settings = Settings.from_mapping(spec.settings)
+    settings = Difficulty.from_mapping(spec.settings)
     _check(spec, out)
     facts: dict[str, Any] = {}
     for number, layout in enumerate(LAYOUTS):
@@ -74,11 +75,15 @@ def generate(spec: ScenesSpec, out: Path, workers: int = 1) -> dict[str, Any]:
         photographs = _photographs(spec, settings, layout, number)
         for folder in {photograph.folder for photograph in photographs}:
             (root / folder).mkdir(parents=True, exist_ok=True)
-        captions = _drawn(photographs, root, settings, workers, f"scenes of {layout}")
-        rng = np.random.default_rng([spec.seed, number, 1])
-        writer = {"coco": _write_coco, "flickr": _write_flickr}[layout]
-        writer(root, photographs, captions, rng)
-        facts[layout] = {"images": len(photographs), "captions": sum(len(texts) for texts in captions)}
+        # Flickr30K has five captions an image.
+        drawn = settings if layout == "coco" else replace(settings, extra_captions=0.0)
+        captions = _drawn(photographs, root, drawn, workers, f"scenes of {layout}")
+        if layout == "coco":
+            _write_coco(root, photographs, captions, np.random.default_rng([spec.seed, number, 1]))
+        else:
+            entries = _entries(photographs, captions, itertools.count())
+            _write_json(root / "dataset_flickr30k.json", {"images": entries, "dataset": "flickr30k"})
+        facts[layout] = {"images": len(photographs), "captions": sum(map(len, captions))}
     return facts
 
 
@@ -90,8 +95,6 @@ def _check(spec: ScenesSpec, out: Path) -> None:
             raise VseppError(
                 f"scenes.images.{layout}: expected splits {LAYOUTS[layout]}, got {tuple(splits)}"
             )
-        if small := [split for split, count in splits.items() if count < 1]:
-            raise VseppError(f"scenes.images.{layout}: splits {small} have no images; give each at least one")
         root = out / layout
         if root.exists() and any(root.iterdir()):
             raise VseppError(f"{root}: not empty; remove it or give another output folder")
@@ -99,7 +102,7 @@ def _check(spec: ScenesSpec, out: Path) -> None:
         raise VseppError(f"scenes.side: expected at least 32 pixels, got {spec.side}")
 
 
-def _photographs(spec: ScenesSpec, settings: Settings, layout: str, number: int) -> list[Photograph]:
+def _photographs(spec: ScenesSpec, settings: Difficulty, layout: str, number: int) -> list[Photograph]:
     """All scenes of a layout in the order of its Karpathy file: val2014 first, splits mixed within a folder."""
     places = []
     for index, split in enumerate(LAYOUTS[layout]):
@@ -123,19 +126,16 @@ def _photographs(spec: ScenesSpec, settings: Settings, layout: str, number: int)
 
 
 def _drawn(
-    photographs: list[Photograph], root: Path, settings: Settings, workers: int, what: str
+    photographs: list[Photograph], root: Path, settings: Difficulty, workers: int, what: str
 ) -> list[list[str]]:
     """Write every JPEG and give the captions of each, in order."""
-    extra = settings.extra_captions if root.name == "coco" else 0.0
     chunks = [photographs[start : start + _CHUNK] for start in range(0, len(photographs), _CHUNK)]
-    results = in_processes(_draw_chunk, [(chunk, root, settings, extra) for chunk in chunks], workers)
+    results = in_processes(_draw_chunk, [(chunk, root, settings) for chunk in chunks], workers)
     drawn = dict(track(results, len(chunks), what, f"chunk of {_CHUNK} image"))
     return [texts for number in range(len(chunks)) for texts in drawn[number]]
 
 
-def _draw_chunk(
-    photographs: list[Photograph], root: Path, settings: Settings, extra_captions: float
-) -> list[list[str]]:
+def _draw_chunk(photographs: list[Photograph], root: Path, settings: Difficulty) -> list[list[str]]:
     captions = []
     for photograph in photographs:
         rng = np.random.default_rng(photograph.seeds)
@@ -145,7 +145,7 @@ def _draw_chunk(
         encoded = jpeg(pixels, int(settings.jpeg_quality))
         (root / photograph.folder / photograph.file_name).write_bytes(encoded)
         # As in COCO, a few images have six or seven captions.
-        surplus = int(rng.integers(1, 3)) if rng.random() < extra_captions else 0
+        surplus = int(rng.integers(1, 3)) if rng.random() < settings.extra_captions else 0
         captions.append(write_captions(photograph.scene, 5 + surplus, rng, settings))
     return captions
 
@@ -161,7 +161,17 @@ def _write_coco(
         for photograph, entry in zip(photographs, _entries(photographs, captions, ids), strict=True)
     ]
     for folder in ("train2014", "val2014"):
-        images = [_coco_image(photograph) for photograph in photographs if photograph.folder == folder]
+        images = [
+            {
+                "id": photograph.image_id,
+                "file_name": photograph.file_name,
+                "width": photograph.scene.width,
+                "height": photograph.scene.height,
+                "license": 1,
+            }
+            for photograph in photographs
+            if photograph.folder == folder
+        ]
         annotations = [
             {"id": sentence["sentid"], "image_id": entry["cocoid"], "caption": sentence["raw"]}
             for entry in entries
@@ -177,25 +187,6 @@ def _write_coco(
         }
         _write_json(root / "annotations" / f"captions_{folder}.json", content)
     _write_json(root / "dataset_coco.json", {"images": entries, "dataset": "coco"})
-
-
-def _coco_image(photograph: Photograph) -> dict[str, Any]:
-    scene = photograph.scene
-    return {
-        "id": photograph.image_id,
-        "file_name": photograph.file_name,
-        "width": scene.width,
-        "height": scene.height,
-        "license": 1,
-    }
-
-
-def _write_flickr(
-    root: Path, photographs: list[Photograph], captions: list[list[str]], rng: np.random.Generator
-) -> None:
-    """Write `dataset_flickr30k.json`."""
-    entries = _entries(photographs, captions, range(sum(map(len, captions))))
-    _write_json(root / "dataset_flickr30k.json", {"images": entries, "dataset": "flickr30k"})
 
 
 def _entries(

@@ -89,7 +89,19 @@ def pretrain(encoder_spec: EncoderSpec, spec: PretrainingSpec, out: Path) -> dic
             f"least that, got {spec.side}"
         )
     images, labels = labelled_scenes(spec)
-    facts = _train(encoder_spec, spec, images, labels, out)
+    targets = torch.from_numpy(labels)
+    held_out = max(1, int(_HELD_OUT * len(images)))
+    # Dropout and initial weights come from torch's generator; the caller's is left as it was.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(spec.seed)
+        # How its frozen pass runs is nothing to its weights.
+        encoder = build_encoder(replace(encoder_spec, compile="off"))
+        head = nn.Linear(encoder.dim, sum(len(values) for values in LABELS.values()))
+        right = _fit(encoder, head, images[held_out:], targets[held_out:], spec)
+    encoder.eval()
+    save_encoder(encoder, out)
+    held_out_right = _accuracy(encoder, head, images[:held_out], targets[:held_out])
+    facts = {"images": len(images), "train_accuracy": right, "held_out_accuracy": held_out_right}
     log.info("pretraining of %s: %s", encoder_spec.name, facts)
     return facts
 
@@ -135,24 +147,6 @@ def _labelled_scene(label: list[int], side: int, rng: np.random.Generator) -> np
     partner = rng.choice(TONES[rng.choice(tuple(TONES))]) + rng.normal(0.0, 8.0, size=3)
     draw_thing(canvas, thing, radius * side, colour, partner, rng)
     return finish(canvas, rng, 0.02)
-
-
-def _train(
-    encoder_spec: EncoderSpec, spec: PretrainingSpec, images: np.ndarray, labels: np.ndarray, folder: Path
-) -> dict[str, Any]:
-    targets = torch.from_numpy(labels)
-    held_out = max(1, int(_HELD_OUT * len(images)))
-    # Dropout and initial weights come from torch's generator; the caller's is left as it was.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(spec.seed)
-        # How its frozen pass runs is nothing to its weights.
-        encoder = build_encoder(replace(encoder_spec, compile="off"))
-        head = nn.Linear(encoder.dim, sum(len(values) for values in LABELS.values()))
-        right = _fit(encoder, head, images[held_out:], targets[held_out:], spec)
-    encoder.eval()
-    save_encoder(encoder, folder)
-    facts = {"images": len(images), "train_accuracy": right}
-    return {**facts, "held_out_accuracy": _accuracy(encoder, head, images[:held_out], targets[:held_out])}
 
 
 def _fit(

@@ -98,7 +98,8 @@ def draw_thing(
 
     shadow = whole.point([int(0.35 * level) for level in range(256)])
     canvas.paste((12, 12, 20), (left + SUPERSAMPLING, top + 2 * SUPERSAMPLING), shadow)
-    canvas.paste(_bytes(0.45 * colour), (left, top), whole)
+    outline = np.clip(0.45 * colour, 0, 255).astype(int)
+    canvas.paste(tuple(outline.tolist()), (left, top), whole)
     pixels = _surface(thing.texture, colour, partner, 2 * half, thing.angle, rng)
     canvas.paste(Image.fromarray(pixels), (left, top), inside)
 
@@ -163,11 +164,6 @@ def _pattern(texture: str, side: int, angle: float, rng: np.random.Generator) ->
     if texture == "checked":
         return (u % 1.0 < 0.5) ^ (v % 1.0 < 0.5)
     return (u % 1.0 - 0.5) ** 2 + (v % 1.0 - 0.5) ** 2 < 0.09
-
-
-def _bytes(colour: np.ndarray) -> tuple[int, int, int]:
-    red, green, blue = np.clip(colour, 0, 255).astype(int).tolist()
-    return red, green, blue
 
 
 # Outlines of objects, around the origin with a radius of about one.

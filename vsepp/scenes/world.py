@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vsepp.scenes import words
-from vsepp.scenes.settings import Settings
+from vsepp.scenes.difficulty import Difficulty
 
 SHAPES, COLOURS, TEXTURES = tuple(words.SHAPES), tuple(words.COLOURS), tuple(words.TEXTURES)
 GROUNDS, SKIES = tuple(words.GROUNDS), tuple(words.SKIES)
@@ -57,7 +57,7 @@ class Scene:
         return float(distance / (self.radius(one) + self.radius(other)))
 
 
-def sample_split(rng: np.random.Generator, count: int, side: int, settings: Settings) -> list[Scene]:
+def sample_split(rng: np.random.Generator, count: int, side: int, settings: Difficulty) -> list[Scene]:
     """Draw the scenes of one split.
 
     Some are near-duplicates: an earlier scene of the same split with one attribute changed. They are the hard
@@ -83,7 +83,7 @@ def sample_split(rng: np.random.Generator, count: int, side: int, settings: Sett
     return scenes
 
 
-def sample_scene(rng: np.random.Generator, side: int, settings: Settings) -> Scene:
+def sample_scene(rng: np.random.Generator, side: int, settings: Difficulty) -> Scene:
     """Draw one scene, its longer side `side` pixels."""
     short = round(side * rng.uniform(settings.shortest_side, 1.0))
     # Most photographs are wider than high.
@@ -104,7 +104,7 @@ def sample_scene(rng: np.random.Generator, side: int, settings: Settings) -> Sce
     return scene
 
 
-def place(rng: np.random.Generator, scene: Scene, thing: Thing, settings: Settings) -> Thing:
+def place(rng: np.random.Generator, scene: Scene, thing: Thing, settings: Difficulty) -> Thing:
     """Move an object to a spot inside the image where it covers the scene's other objects little enough.
 
     In a crowded scene the best of the spots tried is taken.
@@ -123,7 +123,7 @@ def place(rng: np.random.Generator, scene: Scene, thing: Thing, settings: Settin
     return best
 
 
-def alter(rng: np.random.Generator, scene: Scene, settings: Settings) -> Scene:
+def alter(rng: np.random.Generator, scene: Scene, settings: Difficulty) -> Scene:
     """Copy a scene with exactly one attribute changed: of one object, the ground or the sky."""
     attribute = str(rng.choice(ATTRIBUTES))
     if attribute in _BACKGROUND:

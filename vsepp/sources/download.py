@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import zipfile
 from collections import deque
 from collections.abc import Sequence
@@ -82,7 +81,6 @@ def fetch_all(sources: Sequence[tuple[SourceSpec, Path]], lock: Path, workers: i
     VseppError
         With all failures.
     """
-    _warn_of_full_disk(sources)
     manner = Manner()
     failures = []
     with ThreadPoolExecutor(max_workers=max(workers, 1)) as pool:
@@ -201,34 +199,22 @@ def _settle(
 
 def _by_hand(source: SourceSpec, target: Path) -> str:
     others = f" (or, unpacked or renamed, as {', '.join(source.accepts)})" if source.accepts else ""
-    lines = [
-        f"{target}: missing, and no mirror serves it.",
-        source.instructions,
+    licence = f"\nLicence: {source.licence}." if source.licence else ""
+    return (
+        f"{target}: missing, and no mirror serves it.\n{source.instructions}\n"
         f"Put it there, or into a folder of your own as {source.file}{others}, and name that folder as `archives` in "
-        "params/config.yaml.",
-        f"Licence: {source.licence}." if source.licence else "",
-    ]
-    return "\n".join(line for line in lines if line)
+        f"params/config.yaml.{licence}"
+    )
 
 
 def _no_mirror(target: Path, told: Sequence[str], demand: Demand | None) -> str:
-    expected = f" with sha256 {demand.sha256} ({demand.basis})" if demand else ""
-    lines = [
-        f"{target}: none of its mirrors gave the file{expected}:",
-        *(f"  {what}" for what in told),
+    expected = replaced = ""
+    if demand:
+        expected = f" with sha256 {demand.sha256} ({demand.basis})"
+        replaced = "\nIf all of them send one other file, it was replaced: see that this is meant, and change the expected sum."
+    listed = "".join(f"\n  {what}" for what in told)
+    return (
+        f"{target}: none of its mirrors gave the file{expected}:{listed}\n"
         "Run the step again later; it goes on from what was received. Or get the file elsewhere and put it there, or "
-        "into a folder of your own that `archives` in params/config.yaml names.",
-        "If all of them send one other file, it was replaced: see that this is meant, and change the expected sum."
-        if demand
-        else "",
-    ]
-    return "\n".join(line for line in lines if line)
-
-
-def _warn_of_full_disk(sources: Sequence[tuple[SourceSpec, Path]]) -> None:
-    """Each file is held against the disk when it begins; together they may still be too many."""
-    needed = sum(source.size or 0 for source, target in sources if source.mirrors and not target.exists())
-    folder = next((folder for _, target in sources for folder in target.parents if folder.is_dir()), Path())
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        log.warning("%s: the files take up to %s bytes, %s are free", folder, f"{needed:,}", f"{free:,}")
+        f"into a folder of your own that `archives` in params/config.yaml names.{replaced}"
+    )

@@ -53,8 +53,12 @@ class Partial:
         self.pieced = False
         self._sha = hashlib.sha256()
         self.origin = _read_origin(self._note)
-        if self.origin and self.file.is_file():
-            self._restore(what, stopped)
+        if self.origin and self.file.is_file() and self.file.stat().st_size:
+            self.pieced = True
+            for block in blocks_of(self.file, f"{what}: reading what is there"):
+                stopped()
+                self._sha.update(block)
+                self.length += len(block)
 
     @property
     def sha256(self) -> str:
@@ -93,15 +97,6 @@ class Partial:
             self._note.unlink(missing_ok=True)
         else:
             write_text(self._note, json.dumps(asdict(origin), sort_keys=True) + "\n")
-
-    def _restore(self, what: str, stopped: Callable[[], None]) -> None:
-        if not self.file.stat().st_size:
-            return
-        self.pieced = True
-        for block in blocks_of(self.file, f"{what}: reading what is there"):
-            stopped()
-            self._sha.update(block)
-            self.length += len(block)
 
 
 def _read_origin(note: Path) -> Origin | None:

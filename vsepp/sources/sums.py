@@ -156,12 +156,7 @@ def check_present(source: SourceSpec, target: Path, lock: Path) -> dict[str, Any
     if not demand:
         record(source, facts, lock)
     if not noted:
-        try:
-            write_sidecar(target, facts)
-        except OSError as error:
-            log.warning(
-                "%s: no manifest beside it (%s), so it is read again every time", target, error.strerror
-            )
+        write_sidecar(target, facts)
     return facts
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 import threading
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from pathlib import Path
 
 import requests
 
@@ -19,13 +16,8 @@ from vsepp.spec import SourceSpec
 
 _BLOCK = 1 << 18  # bytes; as many may be lost to a resume when a connection breaks
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
-_FIRST_BYTES = {
-    ".zip": (b"PK\x03\x04",),
-    ".npy": (b"\x93NUMPY",),
-    ".gz": (b"\x1f\x8b",),
-    ".tgz": (b"\x1f\x8b",),
-}
-_PAGES = (".html", ".htm")
+_ZIP = b"PK\x03\x04"
+_PAGE = "it answers with an HTML page, not with the file"
 
 
 class Refused(Exception):
@@ -93,33 +85,27 @@ def transfer(
     VseppError
         Where the disk has no room for it.
     """
-    resuming = partial.length > 0 and _may_go_on(partial, url, sum_known)
-    headers = _headers(partial, url, resuming)
+    headers = _headers(partial, url, sum_known)
     try:
         with session.get(url, headers=headers, stream=True, timeout=manner.timeouts) as response:
-            _prepare(response, url, source, partial, resuming)
+            _prepare(response, url, source, partial, resuming="Range" in headers)
             _receive(response, source, partial, manner)
     except requests.RequestException as error:
         raise _refusal(error, partial, manner) from error
 
 
-def _may_go_on(partial: Partial, url: str, sum_known: bool) -> bool:
-    """Whether a further piece can be told to be of the same file."""
-    origin = partial.origin
-    if origin is None:
-        return False
-    if origin.url == url and origin.validator:
-        return True
-    return sum_known and origin.total is not None and partial.length < origin.total
-
-
-def _headers(partial: Partial, url: str, resuming: bool) -> dict[str, str]:
+def _headers(partial: Partial, url: str, sum_known: bool) -> dict[str, str]:
+    """Headers of a request: for what is missing, where it can be told to be of the same file, or for the whole."""
     # A compressed transfer would have a length, ranges and a sum of its own.
     headers = {"User-Agent": f"vsepp/{__version__}", "Accept-Encoding": "identity"}
-    if resuming:
+    origin = partial.origin
+    if origin is None or not partial.length:
+        return headers
+    validator = origin.validator if origin.url == url else None
+    if validator:
+        headers["If-Range"] = validator
+    if validator or (sum_known and origin.total is not None and partial.length < origin.total):
         headers["Range"] = f"bytes={partial.length}-"
-        if partial.origin and partial.origin.url == url and partial.origin.validator:
-            headers["If-Range"] = partial.origin.validator
     return headers
 
 
@@ -133,10 +119,12 @@ def _prepare(
         raise Refused("status 416: it has no such range; starting over", again=True)
     if status not in (200, 206) or (status == 206 and not resuming):
         again = status >= 500 or status in (408, 429)
-        raise Refused(f"status {status} {response.reason}", again=again, wait=_retry_after(response))
+        wait = response.headers.get("Retry-After", "")
+        seconds = float(wait) if wait.isdecimal() else 0.0
+        raise Refused(f"status {status} {response.reason}", again=again, wait=seconds)
     kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if kind == "text/html" and not source.file.endswith(_PAGES):
-        raise Refused("it answers with an HTML page, not with the file")
+    if kind == "text/html":
+        raise Refused(_PAGE)
     encoding = response.headers.get("Content-Encoding", "identity")
     if encoding != "identity":
         raise Refused(f"it compresses the file ({encoding}) although it was asked not to")
@@ -188,24 +176,11 @@ def _receive(response: requests.Response, source: SourceSpec, partial: Partial, 
 
 
 def _require_first_bytes(block: bytes, source: SourceSpec) -> None:
-    suffix = Path(source.file).suffix.lower()
     start = block[:512].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
-    if start.startswith((b"<!doctype html", b"<html")) and suffix not in _PAGES:
-        raise Refused("it answers with an HTML page, not with the file")
-    expected = _FIRST_BYTES.get(suffix)
-    if expected and not block.startswith(expected):
-        raise Refused(f"what it sends is no {suffix} file: it begins with {block[:8]!r}")
-
-
-def _retry_after(response: requests.Response) -> float:
-    """Seconds that a server asks to wait, 0 where it does not."""
-    text = response.headers.get("Retry-After", "").strip()
-    if text.isdecimal():
-        return float(text)
-    try:
-        return max((parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds(), 0.0)
-    except (ValueError, TypeError):
-        return 0.0
+    if start.startswith((b"<!doctype html", b"<html")):
+        raise Refused(_PAGE)
+    if source.file.lower().endswith(".zip") and not block.startswith(_ZIP):
+        raise Refused(f"what it sends is no zip file: it begins with {block[:8]!r}")
 
 
 def _refusal(error: requests.RequestException, partial: Partial, manner: Manner) -> Refused:

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from collections import Counter
 
 import nltk
@@ -8,13 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vsepp.data.captions import (
-    build_vocabulary,
-    encode_captions,
-    multi_sentence_share,
-    tokenize,
-    tokenize_captions,
-)
+from vsepp.data.captions import build_vocabulary, encode_captions, multi_sentence_share, tokenize
 from vsepp.data.tokens import END, SPECIAL, START, UNKNOWN
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
@@ -44,27 +36,17 @@ def test_the_tokenizer_is_pinned(text):
     assert tokenize(text) == TRICKY[text]
 
 
-@given(st.text())
+PARTS = ["a", "dog", "10", "cannot", "wanna", "gimmes", ",", ", ", ".", " .", "\n", "  ", " ", "'s", "t"]
+
+
+@given(st.text() | st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
 def test_it_is_nltks_word_tokenizer_without_a_sentence_splitter(text):
     assert tokenize(text) == nltk.word_tokenize(text.lower(), preserve_line=True)
-
-
-WORDS = ["a", "dog", "10", "cannot", "wanna", "gimmes", ",", ", ", ".", " .", "\n", "  ", " ", "'s", "t"]
-
-
-@given(st.lists(st.sampled_from(WORDS), max_size=12).map("".join))
-def test_plain_captions_are_cut_as_nltk_cuts_them(text):
-    assert tokenize(text) == nltk.word_tokenize(text, preserve_line=True)
 
 
 @given(st.text(alphabet=st.sampled_from("<>/padstrenunk \t.'\"")))
 def test_no_caption_spells_a_special_word(text):
     assert not set(SPECIAL) & set(tokenize(text))
-
-
-@given(st.text().filter(str.strip))
-def test_a_caption_that_is_not_empty_has_words(text):
-    assert tokenize(text)
 
 
 def frame(*rows):
@@ -88,27 +70,11 @@ CAPTIONS = frame(
 )
 
 
-def test_words_are_ordered_by_count_and_then_alphabetically():
-    vocabulary = build_vocabulary(CAPTIONS, VocabularySpec(("train",), 1))
-    assert vocabulary.words == (*SPECIAL, "a", "b", "dog", "and", "cat", "runs")
-    assert vocabulary.counts == {"a": 3, "b": 2, "dog": 2, "and": 1, "cat": 1, "runs": 1}
-    assert vocabulary.captions == 3
-
-
 def test_only_the_given_splits_are_counted_and_words_seen_exactly_so_often_kept():
     both = build_vocabulary(CAPTIONS, VocabularySpec(("train", "restval"), 2))
     assert both.words == (*SPECIAL, "a", "runs", "and", "b", "cat", "dog")
     assert "zebra" in build_vocabulary(CAPTIONS, VocabularySpec(SPLITS, 3)).index
     assert build_vocabulary(CAPTIONS, VocabularySpec(("train",), 3)).words[4:] == ("a",)
-
-
-def test_tokens_that_are_at_hand_give_the_same():
-    tokenized = tokenize_captions(CAPTIONS)
-    spec = VocabularySpec(("restval", "train"), 2)
-    vocabulary = build_vocabulary(CAPTIONS, spec)
-    assert build_vocabulary(CAPTIONS, spec, tokenized) == vocabulary
-    one, other = encode_captions(CAPTIONS, vocabulary), encode_captions(CAPTIONS, vocabulary, tokenized)
-    assert one.ids.tolist() == other.ids.tolist()
 
 
 def test_unknown_words_become_unk_between_start_and_end():
@@ -122,7 +88,7 @@ def test_unknown_words_become_unk_between_start_and_end():
 @pytest.mark.parametrize(
     ("splits", "threshold", "said"),
     [
-        (("train",), 4, r"empty vocabulary.*4 times.*3 captions of train .*seen 3 times.*threshold"),
+        (("train",), 4, r"empty vocabulary.*4 times.*3 captions of train,.*seen 3 times.*threshold"),
         (("val",), 1, r"no captions in val.*restval, test, train"),
         ((), 1, r"no captions in no splits.*restval, test, train"),
     ],
@@ -133,10 +99,9 @@ def test_a_vocabulary_that_ends_up_empty_names_threshold_and_splits(splits, thre
 
 
 words = st.text(alphabet="abcdé'.", min_size=1, max_size=4)
-corpora = st.lists(st.lists(words, min_size=1, max_size=8), min_size=1, max_size=15)
 
 
-@given(corpora, st.integers(1, 4))
+@given(st.lists(st.lists(words, min_size=1, max_size=8), min_size=1, max_size=15), st.integers(1, 4))
 def test_a_vocabulary_holds_exactly_the_frequent_words(captions, threshold):
     seen = Counter(word for caption in captions for word in caption)
     frequent = {word for word, n in seen.items() if n >= threshold}
@@ -152,16 +117,8 @@ def test_a_vocabulary_holds_exactly_the_frequent_words(captions, threshold):
     assert order == sorted(order)
     for caption in captions:
         ids = vocabulary.encode(caption)
-        assert ids[0] == START and ids[-1] == END
-        assert all(0 <= i < len(vocabulary) for i in ids)
         expected = [word if word in frequent else "<unk>" for word in caption]
-        assert vocabulary.decode(ids) == ["<start>", *expected, "<end>"]
-
-
-@given(corpora)
-def test_the_order_of_captions_does_not_change_a_vocabulary(captions):
-    spec = VocabularySpec(("train",), 1)
-    assert Vocabulary.of(captions, spec, "t").words == Vocabulary.of(captions[::-1], spec, "t").words
+        assert [vocabulary.words[i] for i in ids] == ["<start>", *expected, "<end>"]
 
 
 def test_a_written_vocabulary_comes_back(tmp_path):
@@ -200,14 +157,3 @@ def test_captions_of_several_sentences_are_counted_when_their_words_change():
     )
     assert share == {"captions": 4, "differ": 1, "share": 0.25}
     assert multi_sentence_share([])["share"] == 0.0
-
-
-def test_tokens_and_vocabulary_are_read_without_nltk_and_pandas():
-    code = (
-        "import sys; import vsepp.data.tokens, vsepp.data.vocabulary, vsepp.data.store;"
-        "print([m for m in ('nltk', 'pandas', 'pycocotools', 'torch') if m in sys.modules])"
-    )
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == "[]\n"
-    )

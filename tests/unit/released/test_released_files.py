@@ -5,25 +5,25 @@ import sys
 import tarfile
 import time
 from collections import OrderedDict
+from pathlib import Path
 
 import pytest
 import torch
 from legacy_files import (
+    HEAD,
     MAGIC,
     PROTOCOL,
     SYSTEM,
-    Call,
-    Global,
-    New,
-    Persistent,
     Pickler,
     Raw,
-    StateDict,
     Unicode,
+    call,
+    made,
+    named,
     namespace,
+    state_dict,
     vocabulary,
     write_pickle,
-    write_text_vocabulary,
     write_torch,
 )
 
@@ -70,7 +70,7 @@ def weights():
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 def test_tensors_of_old_files_are_read_wherever_they_lay(tmp_path, version, device):
     state, flags = weights(), {"margin": 0.2, "data_name": "coco", "n": [1, 2]}
-    model = StateDict(state) if version == "0.4" else OrderedDict(state)
+    model = state_dict(state) if version == "0.4" else OrderedDict(state)
     content = {"model": [model, OrderedDict()], "opt": namespace(**flags), "epoch": 3}
     found = read_checkpoint(write_torch(tmp_path / "a.pth.tar", content, version=version, device=device))
     assert (found.progress["epoch"], found.opt) == (3, flags)
@@ -91,10 +91,8 @@ def test_files_of_the_present_torch_are_read(tmp_path, zipped):
 def test_views_of_storages_are_windows_into_them(tmp_path):
     numbers = torch.arange(10.0)
     pickler = Pickler()
-    window = Call(
-        Global("torch._utils._rebuild_tensor"),
-        (pickler.storage(numbers, view=("v", 4, 5)), 1, (2, 2), (2, 1)),
-    )
+    storage = pickler.storage(numbers, view=("v", 4, 5))
+    window = call(named("torch._utils._rebuild_tensor"), storage, 1, (2, 2), (2, 1))
     path = tmp_path / "a.pth.tar"
     body = pickler.dump(window)
     pickler.tensors[str(numbers.untyped_storage().data_ptr())] = numbers
@@ -109,17 +107,9 @@ def test_byte_strings_are_utf8(tmp_path):
         read_torch(write_torch(tmp_path / "a", {"texts": b"caf\xe9"}))
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda path: write_pickle(path, vocabulary(WORDS, "__main__.Vocabulary")),
-        lambda path: write_pickle(path, vocabulary(WORDS, "vocab.Vocabulary")),
-        lambda path: write_text_vocabulary(path, WORDS),
-        lambda path: write_text_vocabulary(path, WORDS, old_style=True),
-    ],
-)
-def test_a_vocabulary_is_read_as_its_attributes(tmp_path, write):
-    found = read_vocabulary(write(tmp_path / "v.pkl"))
+@pytest.mark.parametrize("name", ["__main__.Vocabulary", "vocab.Vocabulary"])
+def test_a_vocabulary_is_read_as_its_attributes(tmp_path, name):
+    found = read_vocabulary(write_pickle(tmp_path / "v.pkl", vocabulary(WORDS, name)))
     by_index = dict(enumerate(WORDS))
     by_word = {word: index for index, word in by_index.items()}
     assert found == {"idx": 7, "word2idx": by_word, "idx2word": by_index}
@@ -133,46 +123,25 @@ def hostile_programs(canary):
     """By name: a program, and what is said of a file that has it in the place of the flags."""
     shell = f"touch {canary}"
     text = b"U" + bytes([len(shell)]) + shell.encode()
-    python = (f"open({str(canary)!r}, 'w')",)
-    imported = Call(Global("__builtin__.__import__"), ("os",))
-    getattr_ = Call(Call(Global("__builtin__.getattr"), (imported, "system")), (shell,))
-    source = Persistent(("module", Global("argparse.Namespace"), "a.py", "source"))
+    python = f"open({str(canary)!r}, 'w')"
+    system = call(named("__builtin__.getattr"), call(named("__builtin__.__import__"), "os"), "system")
     return {
         "os.system": (Raw(b"cos\nsystem\n" + text + b"\x85R"), "GLOBAL os.system whose module os is blocked"),
         "posix.system": (Raw(b"cposix\nsystem\n(" + text + b"tR"), "unsupported GLOBAL posix.system"),
-        "eval": (Call(Global("builtins.eval"), python), "GLOBAL eval was not an allowed"),
-        "eval of Python 2": (Call(Global("__builtin__.eval"), python), "GLOBAL eval was not an allowed"),
-        "getattr": (getattr_, "GLOBAL getattr was not an allowed"),
-        "torch.load": (Call(Global("torch.load"), (str(canary),)), "GLOBAL torch.load was not an allowed"),
-        "serialization": (Global("torch.serialization.load"), "GLOBAL torch.serialization.load was not"),
-        "a function of torch": (Global("torch._utils._rebuild_parameter"), OTHER),
-        "a method": (
-            Global("collections.OrderedDict.fromkeys"),
-            "GLOBAL collections.OrderedDict.fromkeys was",
-        ),
+        "eval": (call(named("builtins.eval"), python), "GLOBAL eval was not an allowed"),
+        "eval of Python 2": (call(named("__builtin__.eval"), python), "GLOBAL eval was not an allowed"),
+        "getattr": (call(system, shell), "GLOBAL getattr was not an allowed"),
+        "torch.load": (call(named("torch.load"), str(canary)), "GLOBAL torch.load was not an allowed"),
+        "a function of torch": (named("torch._utils._rebuild_parameter"), OTHER),
         "STACK_GLOBAL": (Raw(b"U\x02osU\x05popen\x93" + text + b"\x85R"), "Unsupported operand 147"),
         "INST": (Raw(b"(" + text + b"isubprocess\ncall\n"), "Unsupported operand 105"),
-        "OBJ": (Raw(b"(csubprocess\ncheck_call\n" + text + b"o"), "GLOBAL subprocess.check_call was not"),
-        "a call of text": (Raw(b"U\x09os.system" + text + b"\x85R"), "unrecognized function os.system"),
-        "a call of the namespace": (Call(Global("argparse.Namespace"), ()), OTHER),
-        "an OrderedDict": (Raw(b"ccollections\nOrderedDict\n)\x81"), OTHER),
+        "a call of the namespace": (call(named("argparse.Namespace")), OTHER),
         "a namespace made with text": (Raw(NAMESPACE + text + b"\x85\x81"), OTHER),
         "a tuple as the state": (Raw(NAMESPACE + b")\x81N}\x86b"), OTHER),
-        "a state of the class": (Raw(NAMESPACE + b"}b"), "Can only build Tensor, Parameter"),
-        "EXT1": (Raw(b"\x82\x01"), "Unsupported operand 130"),
-        "PERSID": (Raw(b"Pstorage\n"), "Unsupported operand 80"),
-        "BYTEARRAY8": (Raw(b"\x96" + struct.pack("<Q", 0)), "Unsupported operand 150"),
-        "NEWOBJ_EX": (Raw(NAMESPACE + b")}\x92"), "Unsupported operand 146"),
-        "source code": (source, "Only persistent_load of storage is allowed"),
-        "a key that comes twice": (Raw(b"}(U\x01aNU\x01aNu"), OTHER),
-        "a tuple as the key": (Raw(b"}(K\x01\x85Nu"), OTHER),
-        "items set in a list": (Raw(b"](NNu"), "Can only SETITEMS for dict"),
-        "items appended to a dictionary": (Raw(b"}(Ne"), "Can only extend lists"),
         "a missing value": (Raw(b"(NR"), "IndexError"),
-        "a missing memo": (Raw(b"h\xf0"), "KeyError: 240"),
         "half a letter": (namespace(margin=Raw(b"X\x03\x00\x00\x00\xed\xa0\x80")), "'margin' is a str"),
         "a flag without a name": (
-            New(Global("argparse.Namespace"), {(1,): 2}),
+            made(named("argparse.Namespace"), {(1,): 2}),
             "a key that is a tuple is a int",
         ),
     }
@@ -192,11 +161,11 @@ def test_a_program_in_the_place_of_a_vocabulary_or_of_the_header_is_refused(tmp_
     program, _ = hostile_programs(tmp_path / "canary")["os.system"]
     for read, path, said in (
         (read_vocabulary, write_pickle(tmp_path / "v", program), r"it names os\.system"),
-        (read_torch, in_parts(tmp_path / "a", MAGIC, PROTOCOL, program), r"it names os\.system"),
+        (read_torch, in_parts(tmp_path / "a", MAGIC, PROTOCOL, program), "the usual byte order"),
         (read_torch, in_parts(tmp_path / "b", MAGIC, program, SYSTEM), r"no file of torch\.save"),
         (read_torch, in_parts(tmp_path / "c", program, PROTOCOL, SYSTEM), r"no file of torch\.save"),
         (read_torch, write_torch(tmp_path / "d", vocabulary(WORDS)), r"GLOBAL __main__\.Vocabulary was"),
-        (read_vocabulary, write_pickle(tmp_path / "e", Global("torch.Size")), r"it names torch\.Size"),
+        (read_vocabulary, write_pickle(tmp_path / "e", named("torch.Size")), r"it names torch\.Size"),
     ):
         with pytest.raises(VseppError, match=f"{path.name}: refused: .*{said}"):
             read(path)
@@ -207,10 +176,7 @@ def test_a_program_in_the_place_of_a_vocabulary_or_of_the_header_is_refused(tmp_
     "program",
     [
         b"cvocab\nVocabulary\n}U\x04textK\x01sb",  # attributes of the class
-        b"ccopy_reg\n_reconstructor\n}U\x04textK\x01sb",
-        b"c__builtin__\nobject\n)\x81",
         b"cvocab\nVocabulary\nK\x01\x85R",  # called with what it does not take
-        b"cvocab\nVocabulary.__init__\n",
         b"cvocab\n__builtins__\n",
     ],
 )
@@ -218,26 +184,24 @@ def test_a_vocabulary_may_name_its_class_and_do_nothing_else_with_it(tmp_path, p
     path = write_pickle(tmp_path / "v.pkl", Raw(program))
     with pytest.raises(VseppError, match=r"v\.pkl: refused: "):
         read_vocabulary(path)
-    assert not hasattr(object, "text")
     good = read_vocabulary(write_pickle(tmp_path / "w.pkl", vocabulary(WORDS)))
     assert set(good) == {"idx", "word2idx", "idx2word"}
 
 
 def test_a_newer_file_that_names_a_function_is_refused_by_torch(tmp_path):
-    canary = tmp_path / "canary"
-
     class Evil:
         def __reduce__(self):
-            return eval, (f"open({str(canary)!r}, 'w')",)
+            return Path.touch, (tmp_path / "canary",)
 
     torch.save({"opt": Evil()}, tmp_path / "a.pt")
-    with pytest.raises(VseppError, match=r"a\.pt: refused: torch\.load\(weights_only=True\) says: .*eval"):
+    with pytest.raises(
+        VseppError, match=r"a\.pt: refused: torch\.load\(weights_only=True\) says: .*GLOBAL getattr"
+    ):
         read_torch(tmp_path / "a.pt")
-    assert not canary.exists()
+    assert not (tmp_path / "canary").exists()
 
 
 NUMBERS = torch.arange(6.0)
-HEAD = b"".join(Pickler().dump(value) for value in (MAGIC, PROTOCOL, SYSTEM))
 WRONG_SIZE = "RuntimeError: storage has wrong byte size: expected 24 got {}"
 RESIZED = "Trying to resize storage"
 
@@ -248,27 +212,19 @@ RESIZED = "Trying to resize storage"
         ({"numel": 1 << 60}, (0, (1,), (1,)), "can't allocate memory"),
         ({"numel": 1 << 27}, (0, (1,), (1,)), "more numbers are announced than the file has bytes for"),
         ({"numel": -1}, (0, (1,), (1,)), "negative number"),
-        ({"numel": 5}, (0, (5,), (1,)), WRONG_SIZE.format(20)),
         ({"numel": 7}, (0, (7,), (1,)), WRONG_SIZE.format(28)),
         ({"view": ("v", 4, 3)}, (0, (3,), (1,)), RESIZED),
-        ({"view": ("v", -1, 3)}, (0, (3,), (1,)), RESIZED),
-        ({"view": ("v", 5, -3)}, (0, (3,), (1,)), RESIZED),
-        ({"view": ("v", 2, 2)}, (0, (3,), (1,)), RESIZED),
         ({}, (0, (7,), (1,)), WRONG_SIZE.format(28)),
-        ({}, (1, (2, 3), (3, 1)), WRONG_SIZE.format(28)),
         ({}, (0, (2, 2), (5, 1)), WRONG_SIZE.format(28)),
         ({}, (0, (1 << 40,), (0,)), "a is no plain tensor of numbers that the file holds"),
-        ({}, (0, (-1,), (1,)), "RuntimeError: numel"),
         ({}, (0, (2,), (-1,)), "RuntimeError: Storage size calculation overflowed"),
         ({}, (-1, (2,), (1,)), "invalid storage offset -1"),
-        ({}, (0, (2, 3), (1,)), "unequal size length (2) and stride length (1)"),
         ({}, (0, 6, 1), "TypeError"),
-        ({}, (0, ("6",), (1,)), "TypeError"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(tmp_path, storage, place, said):
     pickler = Pickler()
-    tensor = Call(Global("torch._utils._rebuild_tensor"), (pickler.storage(NUMBERS, **storage), *place))
+    tensor = call(named("torch._utils._rebuild_tensor"), pickler.storage(NUMBERS, **storage), *place)
     body = pickler.dump({"model": [{"a": tensor}, {}], "opt": namespace(margin=0.2)})
     pickler.tensors[str(NUMBERS.untyped_storage().data_ptr())] = NUMBERS
     (tmp_path / "a").write_bytes(HEAD + body + pickler.numbers())
@@ -289,11 +245,10 @@ def test_storages_that_are_not_in_the_list_are_not_taken_for_read(tmp_path, keys
 @pytest.mark.parametrize(
     "made",
     [
-        Call(
-            Global("torch._utils._rebuild_meta_tensor_no_storage"),
-            (Global("torch.float32"), (2,), (1,), False),
+        call(
+            named("torch._utils._rebuild_meta_tensor_no_storage"), named("torch.float32"), (2,), (1,), False
         ),
-        Call(Global("torch.FloatTensor"), (1 << 20,)),  # of memory that nobody wrote
+        call(named("torch.FloatTensor"), 1 << 20),  # of memory that nobody wrote
     ],
 )
 def test_tensors_that_are_not_of_the_file_are_refused(tmp_path, made):
@@ -357,5 +312,5 @@ def test_an_archive_is_told_apart(tmp_path):
 
 def test_numbers_of_another_byte_order_are_refused(tmp_path):
     path = in_parts(tmp_path / "a", MAGIC, PROTOCOL, {**SYSTEM, "little_endian": False}, {}, [])
-    with pytest.raises(VseppError, match="another byte order"):
+    with pytest.raises(VseppError, match="the usual byte order"):
         read_torch(path)

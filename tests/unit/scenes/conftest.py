@@ -1,7 +1,6 @@
 import pytest
 
-from vsepp.scenes.settings import Settings
-from vsepp.spec import ScenesSpec
+from vsepp.scenes.difficulty import Difficulty
 
 VALUES = {
     "objects_min": 1,
@@ -29,13 +28,4 @@ def values():
 
 @pytest.fixture
 def settings():
-    return Settings.from_mapping(VALUES)
-
-
-@pytest.fixture
-def scenes_spec():
-    images = {
-        "coco": {"train": 20, "restval": 8, "val": 6, "test": 9},
-        "flickr": {"train": 11, "val": 4, "test": 5},
-    }
-    return ScenesSpec(seed=3, side=48, images=images, settings=dict(VALUES))
+    return Difficulty.from_mapping(VALUES)

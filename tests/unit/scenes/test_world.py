@@ -38,13 +38,6 @@ def test_the_share_of_near_duplicates_is_the_setting(settings):
     assert copies / len(scenes) == pytest.approx(settings.near_duplicate, abs=0.06)
 
 
-def test_without_near_duplicates_no_scene_repeats(settings):
-    apart = dataclasses.replace(settings, near_duplicate=0.0)
-    first, *others = sample_split(np.random.default_rng(2), 200, 56, apart)
-    assert len({first, *others}) == 200
-    assert all(len(differences(first, s)) > 1 for s in others if len(s.things) == len(first.things))
-
-
 def test_scenes_keep_to_the_settings(settings):
     rng = np.random.default_rng(3)
     scenes = [sample_scene(rng, 64, settings) for _ in range(300)]

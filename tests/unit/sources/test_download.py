@@ -80,60 +80,30 @@ def test_a_file_arrives_whole_with_its_manifest(tmp_path, content):
     assert not left_over(tmp_path)
 
 
-def test_a_file_that_is_there_asks_no_server(tmp_path, content):
-    with serve({"a": content}) as server:
-        spec = source(server, sha256=sha(content))
-        first = get(spec, tmp_path)
-        assert get(spec, tmp_path) == first
-    assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize("content", [b"", b"x"])
-def test_tiny_files(tmp_path, content):
-    with serve({"a": content}) as server:
-        get(source(server, sha256=sha(content)), tmp_path)
-    assert (tmp_path / "photographs.bin").read_bytes() == content
-
-
-def test_a_broken_connection_is_gone_on_with(tmp_path, content):
-    with serve({"a": Served(content, cut_after=1_000_000, cuts=2)}) as server:
-        get(source(server, sha256=sha(content)), tmp_path)
-    assert (tmp_path / "photographs.bin").read_bytes() == content
-    assert ranges(server)[0] is None
-    starts = [int(text.removeprefix("bytes=").rstrip("-")) for text in ranges(server)[1:]]
-    assert starts == sorted(set(starts))
-    assert 0 < starts[0] <= 1_000_000
-    assert sum(request.sent for request in server.requests) <= len(content) + 2 * SLICE
-
-
-def test_attempts_that_bring_something_new_are_not_counted(tmp_path, content):
-    with serve({"a": Served(content, cut_after=2 * SLICE)}) as server:
-        get(source(server, sha256=sha(content)), tmp_path, attempts=2)
-    assert len(server.requests) > 5
-
-
-def test_a_stall_is_ended_and_gone_on_with(tmp_path, content):
-    with serve({"a": Served(content, stall_after=1_000_000, cuts=1)}) as server:
-        get(source(server, sha256=sha(content)), tmp_path)
-    assert (tmp_path / "photographs.bin").read_bytes() == content
-    assert len(server.requests) == 2
+def test_an_empty_file_arrives(tmp_path):
+    with serve({"a": b""}) as server:
+        get(source(server, sha256=sha(b"")), tmp_path)
+    assert (tmp_path / "photographs.bin").read_bytes() == b""
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    "bad",
     [
-        ({"stall_after": 0}, r"/a: stalled: no byte for 0\.1 s"),
-        (
-            {"cut_after": 1_000_000, "ignore_ranges": True},
-            r"connection ended after [\d,]+ of 3,000,000 bytes",
-        ),
+        {"cut_after": 1_000_000, "cuts": 2},
+        {"stall_after": 1_000_000, "cuts": 1},
+        {"cut_after": 1_000_000, "cuts": 1, "announce_length": False},
+        {"cut_after": 2 * SLICE},  # attempts that bring something new are not counted
     ],
 )
-def test_a_server_that_always_stalls_or_cuts_is_given_up(tmp_path, content, bad, said):
-    with serve({"a": Served(content, **bad)}) as server, pytest.raises(VseppError, match=said):
-        get(source(server), tmp_path, timeouts=(1, 0.1))
-    assert len(server.requests) == 3
-    assert not (tmp_path / "photographs.bin").exists()
+def test_a_broken_or_stalled_connection_is_gone_on_with(tmp_path, content, bad):
+    with serve({"a": Served(content, **bad)}) as server:
+        get(source(server, sha256=sha(content)), tmp_path, attempts=2)
+    assert (tmp_path / "photographs.bin").read_bytes() == content
+    first, *later = server.requests
+    assert (first.status, {request.status for request in later}) == (200, {206})
+    starts = [int(request.range.removeprefix("bytes=").rstrip("-")) for request in later]
+    assert starts == sorted(set(starts))
+    assert sum(request.sent for request in server.requests) <= len(content) + len(later) * SLICE
 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 408])
@@ -247,7 +217,8 @@ class TestResume:
     def begun(self, tmp_path, content):
         """A server whose mirrors both have the file, and a third of it on disk."""
         with serve({"a": Served(content, cut_after=1_000_000), "b": content}) as server:
-            with pytest.raises(VseppError):
+            said = r"connection ended after [\d,]+ of 3,000,000 bytes"
+            with pytest.raises(VseppError, match=said):
                 get(source(server), tmp_path, attempts=1)
             server.files["a"].cut_after = None
             server.requests.clear()
@@ -305,7 +276,7 @@ class TestResume:
 
     def test_without_etag_or_sum_it_starts_over_and_with_a_date_it_goes_on(self, tmp_path, content):
         for dated, status in ((False, 200), (True, 206)):
-            served = Served(content, cut_after=1_000_000, etag=None, last_modified=dated)
+            served = Served(content, cut_after=1_000_000, etag=False, last_modified=dated)
             with serve({"a": served}) as server:
                 with pytest.raises(VseppError):
                     get(source(server), tmp_path / str(dated), attempts=1)
@@ -356,52 +327,16 @@ def test_a_limit_met_in_the_middle_keeps_what_came(tmp_path, content):
     assert (tmp_path / "photographs.bin").read_bytes() == content
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of two megabytes."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip("mounting a small disk is not permitted here")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a small disk")
-class TestSmallDisk:
-    def test_a_file_too_large_is_refused_before_its_first_byte(self, small_disk, content):
-        with (
-            serve({"a": content, "b": content}) as server,
-            pytest.raises(
-                VseppError, match=r"the rest of photographs\.bin needs 3\.00 MB and 2\.\d+ MB are free"
-            ),
-        ):
-            get(source(server, "a", "b", sha256=sha(content)), small_disk)
-        assert len(server.requests) == 1  # no other mirror makes room
-
-    def test_a_disk_that_fills_up_in_the_middle_is_named_and_the_bytes_kept(self, small_disk, content):
-        with serve({"a": Served(content, announce_length=False)}) as server:
-            spec = source(server, sha256=sha(content))
-            with pytest.raises(
-                VseppError, match=r"no space for the file \(No space left on device\): 0 B are free"
-            ):
-                get(spec, small_disk)
-            kept = [path for path in left_over(small_disk) if path.name == "content"]
-            assert kept[0].stat().st_size > 1_900_000
-            subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
-            get(spec, small_disk)
-            assert server.requests[-1].status == 206
-        assert (small_disk / "photographs.bin").read_bytes() == content
-
-
-def test_a_file_of_unknown_length_arrives_and_a_cut_one_is_noticed(tmp_path, content):
-    with serve({"a": Served(content, announce_length=False, cut_after=1_000_000, cuts=1)}) as server:
-        get(source(server), tmp_path)
-    assert (tmp_path / "photographs.bin").read_bytes() == content
-    assert [request.status for request in server.requests] == [200, 206]
+def test_a_file_too_large_for_the_disk_is_refused_before_its_first_byte(tmp_path, content):
+    large = Served(content, announce_length=False)
+    with (
+        serve({"a": large, "b": large}) as server,
+        pytest.raises(
+            VseppError, match=r"the rest of photographs\.bin needs 1,000,000,000\.00 GB and .* free"
+        ),
+    ):
+        get(source(server, "a", "b", size=10**18), tmp_path)
+    assert len(server.requests) == 1  # no other mirror makes room
 
 
 def test_without_mirrors_the_way_by_hand_is_told(tmp_path):
@@ -448,15 +383,6 @@ class TestRecordedSums:
             ):
                 get(spec, tmp_path)
 
-    def test_several_at_once_are_all_recorded(self, tmp_path, content):
-        names = [f"{number}.bin" for number in range(6)]
-        with serve({name: content[number:50_000] for number, name in enumerate(names)}) as server:
-            sources = [(source(server, name, file=name), tmp_path / name) for name in names]
-            fetch_all(sources, tmp_path / "lock.yaml", workers=6)
-        text = (tmp_path / "lock.yaml").read_text()
-        assert list(yaml.safe_load(text)) == names
-        assert text.index("0.bin") < text.index("5.bin")
-
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
@@ -492,12 +418,6 @@ class TestFilesPutThere:
             get(SourceSpec("photographs.bin", size=7), tmp_path)
         assert target.read_bytes() == content
 
-    def test_one_of_unknown_sum_is_recorded(self, tmp_path, content):
-        (tmp_path / "photographs.bin").write_bytes(content)
-        assert get(SourceSpec("photographs.bin"), tmp_path)["verified"] == "recorded first time"
-        entry = yaml.safe_load((tmp_path / "sources.lock.yaml").read_text())["photographs.bin"]
-        assert (entry["sha256"], entry["url"]) == (sha(content), None)
-
     def test_one_that_was_written_to_since_is_read_again(self, tmp_path, content):
         target = tmp_path / "photographs.bin"
         target.write_bytes(content)
@@ -514,7 +434,7 @@ class TestFilesPutThere:
 
 
 class TestSeveral:
-    def test_they_come_at_once(self, tmp_path, content):
+    def test_they_come_at_once_and_are_all_recorded(self, tmp_path, content):
         slow = {name: Served(content[:200_000], bytes_per_second=2e5) for name in "abcd"}
         with serve(slow) as server:
             sources = [(source(server, name, file=name), tmp_path / name) for name in "abcd"]
@@ -522,6 +442,7 @@ class TestSeveral:
             fetch_all(sources, tmp_path / "lock.yaml", workers=4)
             assert time.monotonic() - started < 3.5  # one after the other they take 4 s
         assert all((tmp_path / name).read_bytes() == content[:200_000] for name in "abcd")
+        assert list(yaml.safe_load((tmp_path / "lock.yaml").read_text())) == [*"abcd"]
 
     def test_one_failure_stops_no_other_and_all_are_told(self, tmp_path, content):
         with serve({"a": content, "c": content}) as server:
@@ -551,12 +472,6 @@ class TestSeveral:
             assert time.monotonic() - started < 8  # the rest of the files takes 14 s
         assert "KeyboardInterrupt" in error
         assert len([path for path in left_over(tmp_path) if path.name == "content"]) == 2
-
-
-def test_downloading_imports_no_torch():
-    probe = "import sys, vsepp.sources.download; print(sorted({'torch', 'pydantic', 'pandas'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
 
 
 def test_a_folder_that_cannot_be_is_told_with_where_the_file_belongs(tmp_path):

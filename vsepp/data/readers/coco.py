@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from dataclasses import replace
 from typing import Any
 
 from pycocotools.coco import COCO
@@ -42,46 +43,30 @@ def read(spec: CorpusSpec) -> RawCorpus:
         annotations[part], files[part] = _annotations(raw, part)
     images: list[CaptionedImage] = []
     misplaced, unknown, foreign = [], [], []
-    for entry in entries:
+    for entry, cocoid in entries:
         found = _PART.search(entry.path)
-        if found is None or type(entry.cocoid) is not int:
-            misplaced.append(f"{entry.listed_in}: {entry.path}, cocoid {entry.cocoid!r}")
+        if found is None or type(cocoid) is not int:
+            misplaced.append(f"{entry.listed_in}: {entry.path}, cocoid {cocoid!r}")
             continue
-        part = found[1]
+        part, file = found[1], files[found[1]]
         captions = []
-        for sentid in entry.sentids:
+        for sentid, _ in entry.captions:
             annotation = annotations[part].get(sentid)
             if annotation is None:
-                unknown.append(f"sentid {sentid} of {entry.path} (not in {files[part]})")
-            elif annotation["image_id"] != entry.cocoid:
-                foreign.append(
-                    f"sentid {sentid}: image {annotation['image_id']} in {files[part]}, "
-                    f"{entry.cocoid} in the split file"
-                )
+                unknown.append(f"sentid {sentid} of {entry.path} (not in {file})")
+            elif annotation["image_id"] != cocoid:
+                of_image = annotation["image_id"]
+                foreign.append(f"sentid {sentid}: image {of_image} in {file}, {cocoid} in the split file")
             else:
                 captions.append(Caption(sentid, annotation["caption"]))
-        images.append(
-            CaptionedImage(
-                image_id=str(entry.cocoid),
-                path=entry.path,
-                container=f"{part}_images",
-                split=entry.split,
-                captions=tuple(captions),
-                listed_in=entry.listed_in,
-                captions_in=f"{files[part]}: annotation",
-            )
-        )
+        ours = {"image_id": str(cocoid), "container": f"{part}_images", "captions": tuple(captions)}
+        images.append(replace(entry, **ours, captions_in=f"{file}: annotation"))
     refuse(misplaced, f"{where}: images that belong to neither train2014 nor val2014", "Expected COCO 2014.")
     refuse(unknown, f"{where}: sentences that COCO does not annotate", "Fetch both releases again.")
     refuse(foreign, f"{where}: annotations of another image", "Fetch both releases again.")
-    unlisted = _unlisted(annotations, images)
-    return RawCorpus(images, {"captioned images in no split": len(unlisted)}, unlisted, raw.sums)
-
-
-def _unlisted(annotations: dict[str, dict[int, dict[str, Any]]], images: list[CaptionedImage]) -> list[str]:
-    """Ids of the images that COCO annotates and the split file does not list."""
     annotated = {str(annotation["image_id"]) for part in annotations.values() for annotation in part.values()}
-    return sorted(annotated - {image.image_id for image in images})
+    unlisted = sorted(annotated - {image.image_id for image in images})
+    return RawCorpus(images, unlisted, raw.sums)
 
 
 def _annotations(raw: RawFiles, part: str) -> tuple[dict[int, dict[str, Any]], str]:

@@ -6,15 +6,12 @@ holds `Flickr8k.token.txt` (`NAME.jpg#k`, a tab, the caption) and one list of ph
 
 from __future__ import annotations
 
-import logging
 import re
 from pathlib import PurePosixPath
 
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, decoded, lines_of
 from vsepp.errors import refuse
 from vsepp.spec import CorpusSpec
-
-log = logging.getLogger("vsepp")
 
 CITATION = "Hodosh, Young and Hockenmaier, 2013: Framing image description as a ranking task"
 
@@ -44,25 +41,25 @@ def read(spec: CorpusSpec) -> RawCorpus:
     unknown = []
     for split, list_name in LISTS.items():
         file = files.read("text", list_name)
-        for line, name in _lines(decoded(file)):
-            if name.strip() not in captions:
-                unknown.append(f"{file.where}: line {line}: {name.strip()}")
+        for line, content in _lines(decoded(file)):
+            name = content.strip()
+            if name not in captions:
+                unknown.append(f"{file.where}: line {line}: {name}")
                 continue
             images.append(
                 CaptionedImage(
-                    image_id=PurePosixPath(name.strip()).stem,
-                    path=name.strip(),
+                    image_id=PurePosixPath(name).stem,
+                    path=name,
                     container="images",
                     split=split,
-                    captions=tuple(captions[name.strip()]),
+                    captions=tuple(captions[name]),
                     listed_in=f"{file.where}: line {line}",
                     captions_in=f"{where}: line",
                 )
             )
     refuse(unknown, f"Photographs of a split list that {where} does not caption", "Mend the list.")
     unlisted = sorted(captions.keys() - {image.path for image in images})
-    log.info("%s: %d captioned photographs are in no split and are left out", where, len(unlisted))
-    return RawCorpus(images, {"captioned images in no split": len(unlisted)}, unlisted, files.sums)
+    return RawCorpus(images, unlisted, files.sums)
 
 
 def _captions(files: RawFiles) -> tuple[dict[str, list[Caption]], str]:

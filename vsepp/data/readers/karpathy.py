@@ -7,25 +7,13 @@ ids of its captions (`sentids`) and the captions themselves (`sentences`: `raw`,
 from __future__ import annotations
 
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, list_of, parsed_json
 from vsepp.errors import refuse
 from vsepp.spec import SPLITS, CorpusSpec
 
 CITATION = "Karpathy and Fei-Fei, 2015: Deep visual-semantic alignments for generating image descriptions"
-
-
-class Entry(NamedTuple):
-    """An image of a Karpathy file."""
-
-    listed_in: str
-    path: str
-    split: str
-    cocoid: int | None
-    sentids: tuple[int, ...]
-    raw: dict[int, Any]
-    """sentid → text."""
 
 
 def read(spec: CorpusSpec) -> RawCorpus:
@@ -40,24 +28,12 @@ def read(spec: CorpusSpec) -> RawCorpus:
         Where the file is not what the module's description says.
     """
     files = RawFiles(spec)
-    entries, where = load(files, f"dataset_{spec.name}.json")
-    images = [
-        CaptionedImage(
-            image_id=PurePosixPath(entry.path).stem,
-            path=entry.path,
-            container="images",
-            split=entry.split,
-            captions=tuple(Caption(sentid, entry.raw[sentid]) for sentid in entry.sentids),
-            listed_in=entry.listed_in,
-            captions_in=f"{where}: sentid",
-        )
-        for entry in entries
-    ]
-    return RawCorpus(images, sums=files.sums)
+    entries, _ = load(files, f"dataset_{spec.name}.json")
+    return RawCorpus([image for image, _ in entries], sums=files.sums)
 
 
-def load(files: RawFiles, member: str) -> tuple[list[Entry], str]:
-    """Entries of the file that plays the role `splits`, in file order, and what messages call the file.
+def load(files: RawFiles, member: str) -> tuple[list[tuple[CaptionedImage, Any]], str]:
+    """Images of the file that plays the role `splits` with their `cocoid`, in file order, and what messages call the file.
 
     Parameters
     ----------
@@ -79,13 +55,13 @@ def load(files: RawFiles, member: str) -> tuple[list[Entry], str]:
         if fault:
             malformed.append(f"images[{row}]: {fault}")
             continue
-        entry = _entry(image, f"{file.where}: images[{row}]")
+        entry = _captioned(image, f"{file.where}: images[{row}]", f"{file.where}: sentid")
         if entry.split not in SPLITS:
             unknown.append(f"images[{row}] ({entry.path}): {entry.split!r}")
-        entries.append(entry)
+        entries.append((entry, image.get("cocoid")))
     refuse(malformed, f"{file.where}: malformed entries", "Fetch the file again, or mend these entries.")
     refuse(unknown, f"{file.where}: unknown splits", f"Expected one of {', '.join(SPLITS)}.")
-    _refuse_repeated_sentences(entries, file.where)
+    _refuse_repeated_sentences([entry for entry, _ in entries], file.where)
     return entries, file.where
 
 
@@ -114,24 +90,27 @@ def _fault(image: Any) -> str | None:
     return None
 
 
-def _entry(image: dict[str, Any], listed_in: str) -> Entry:
+def _captioned(image: dict[str, Any], listed_in: str, captions_in: str) -> CaptionedImage:
     sentences = image.get("sentences", [])
-    return Entry(
-        listed_in=listed_in,
+    raw = {sentence["sentid"]: sentence.get("raw") for sentence in sentences}
+    sentids = image.get("sentids", [sentence["sentid"] for sentence in sentences])
+    return CaptionedImage(
+        image_id=PurePosixPath(image["filename"]).stem,
         path=(PurePosixPath(image.get("filepath") or "") / image["filename"]).as_posix(),
+        container="images",
         split=image["split"],
-        cocoid=image.get("cocoid"),
-        sentids=tuple(image.get("sentids", [sentence["sentid"] for sentence in sentences])),
-        raw={sentence["sentid"]: sentence.get("raw") for sentence in sentences},
+        captions=tuple(Caption(sentid, raw[sentid]) for sentid in sentids),
+        listed_in=listed_in,
+        captions_in=captions_in,
     )
 
 
-def _refuse_repeated_sentences(entries: list[Entry], where: str) -> None:
+def _refuse_repeated_sentences(images: list[CaptionedImage], where: str) -> None:
     first: dict[int, str] = {}
     repeated = []
-    for entry in entries:
-        for sentid in entry.sentids:
+    for image in images:
+        for sentid, _ in image.captions:
             if sentid in first:
-                repeated.append(f"sentid {sentid} ({first[sentid]} and {entry.path})")
-            first[sentid] = entry.path
+                repeated.append(f"sentid {sentid} ({first[sentid]} and {image.path})")
+            first[sentid] = image.path
     refuse(repeated, f"{where}: sentence ids that occur twice", "Each caption must have an id of its own.")

@@ -15,7 +15,7 @@ def _between(low: float, high: float, unit: str = "probability", *, whole: bool 
 
 
 @dataclass(frozen=True)
-class Settings:
+class Difficulty:
     """Difficulty of a generated corpus, one number each; all are required."""
 
     objects_min: float = _between(1, 6, "objects", whole=True)
@@ -50,7 +50,7 @@ class Settings:
     """A COCO image has six or seven captions, not five."""
 
     @classmethod
-    def from_mapping(cls, values: Mapping[str, float]) -> Settings:
+    def from_mapping(cls, values: Mapping[str, float]) -> Difficulty:
         """Check names and ranges and build the settings.
 
         Raises
@@ -61,15 +61,14 @@ class Settings:
         known = {each.name: each.metadata for each in fields(cls)}
         mistakes = [f"{name}: unknown; known are {sorted(known)}" for name in sorted(values.keys() - known)]
         for name, limits in known.items():
-            number = "a whole number" if limits["whole"] else "a number"
-            expected = f"expected {number} from {limits['low']} to {limits['high']} ({limits['unit']})"
-            if name not in values:
-                mistakes.append(f"{name}: missing; {expected}")
-            elif not _allowed(values[name], limits):
-                mistakes.append(f"{name}: {expected}, got {values[name]!r}")
+            if not _allowed(found := values.get(name, "nothing"), limits):
+                number = "a whole number" if limits["whole"] else "a number"
+                span = f"from {limits['low']} to {limits['high']} ({limits['unit']})"
+                mistakes.append(f"{name}: expected {number} {span}, got {found!r}")
         if not mistakes and values["objects_min"] > values["objects_max"]:
+            most = values["objects_max"]
             mistakes.append(
-                f"objects_min: expected at most objects_max = {values['objects_max']}, got {values['objects_min']}"
+                f"objects_min: expected at most objects_max = {most}, got {values['objects_min']}"
             )
         if mistakes:
             raise VseppError("scenes.settings: correct these in the preset:\n  " + "\n  ".join(mistakes))
