@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,6 +77,18 @@ def add_machine(parser: argparse.ArgumentParser, *, data_on: bool = False) -> No
 def add_threads(parser: argparse.ArgumentParser) -> None:
     """Add the option of a step that takes no device but the CPU."""
     parser.add_argument("--threads", type=int, default=None, help="CPU threads of tensor operations")
+
+
+def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[str]:
+    """Lines of a table; `align` says `l` or `r` of each column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = zip(row, align, widths, strict=True)
+        lines.append(
+            "  ".join(cell.rjust(width) if side == "r" else cell.ljust(width) for cell, side, width in cells)
+        )
+    return [f"{indent}{line}".rstrip() for line in lines]
 
 
 def given_inputs(given: argparse.Namespace, *roles: str) -> dict[str, Path]:
