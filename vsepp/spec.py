@@ -24,6 +24,9 @@ S = TypeVar("S")
 
 Split = Literal["train", "restval", "val", "test"]
 SPLITS: tuple[str, ...] = typing.get_args(Split)
+Protocol = Literal["1K", "5x1K", "5K"]
+FOLDS = {"1K": 1, "5x1K": 5}
+"""Protocol → folds of the test set; any other takes all images."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.components import describe
-from vsepp.config.checks import splits_of
 from vsepp.config.files import Value
 from vsepp.config.plan import DOWNLOADS, KINDS, Model, Plan, SourceFile, seeded
 from vsepp.config.reports import report_spec
@@ -201,16 +200,14 @@ class _Planner:
             inputs["scenes"] = self._scenes().folder
             layout = inputs["scenes"] / entry.generator
             raw = {part: layout / file for part, file in entry.files.items()}
-            expected = self.scenes.images[entry.generator]  # type: ignore[union-attr]
         else:
             raw = {part: self._file(file) for part, file in entry.files.items()}
-            expected = dict(entry.expected_images)  # type: ignore[arg-type]
         spec = CorpusSpec(
             name=name,
             reader=self.parameters.readers[name],
             captions_per_image=entry.captions_per_image,
             surplus_captions=entry.surplus_captions,
-            expected_images=expected,
+            expected_images=self.parameters.images(name),
             reported_sha256={file: tuple(sums) for file, sums in entry.reported_sha256.items()},
             first_images=dict(keys.first_images or {}),
         )
@@ -298,7 +295,7 @@ class _Planner:
     def _tape(self, corpus: Artefact, encoder: Artefact, run: RunSpec) -> Artefact:
         store, epochs = self._store(corpus, run.train_store), run.schedule.epochs
         # All captions that anybody may train on: which runs there are, of which papers, changes no tape.
-        there = self._splits(run.dataset)
+        there = self.parameters.splits(self.parameters.corpora[run.dataset].dataset)
         splits = tuple(split for split in ("train", "restval") if split in there)
         name = f"{store.name}-{encoder.name}-{_key(run.crop)}-draw{run.draw}-{epochs}epochs"
         return self._add(
@@ -313,10 +310,6 @@ class _Planner:
         )  # fmt: skip
 
     # --- Specs -----------------------------------------------------------------------------------------------
-
-    def _splits(self, role: str) -> tuple[str, ...]:
-        keys = self.parameters.corpora[role]
-        return splits_of(keys, self.preset, self.parameters.datasets)
 
     def _published(self, values: Mapping[str, Value]) -> str | None:
         """Data set of published features that a run takes: its data is one, or it prefers one that is given."""
@@ -341,7 +334,8 @@ class _Planner:
         drawn = {"random": values["random_crop"], "flip": values["flip"]} if random_crops else {}
         splits = ("train", "restval") if restval else ("train",)
         # The released code counts the words of all splits of raw data, and those of train and val of features.
-        every_split = ("train", "val") if published else self._splits(values["dataset"])
+        there = self.parameters.splits(self.parameters.corpora[values["dataset"]].dataset)
+        every_split = ("train", "val") if published else there
         counted = every_split if values["vocabulary"] == "all_splits" else splits
         finetuned = values["finetune_from"] is not None
         return RunSpec(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ from pydantic import BaseModel
 
 from vsepp.components import known as known_components
 from vsepp.config.checks import (
-    check_corpora,
+    check_datasets,
+    check_only,
+    check_preset,
     check_released,
     check_roles,
     check_runs,
     check_tables,
-    protocols_of,
 )
 from vsepp.config.components import check_component, resolve_component
 from vsepp.config.files import Mistakes, Value, read_yaml, validate
@@ -34,7 +36,9 @@ from vsepp.config.schema import (
     DatasetKeys,
     DatasetsFile,
     FidelityFile,
+    PaperFidelity,
     PresetFile,
+    RowKeys,
     RunKeys,
     Settings,
     SourceKeys,
@@ -53,6 +57,7 @@ _OPTIONAL = {"base": None, "abstract": False, "feeds": {}, "protocols": []}
 class Parameters:
     """All parameters of one invocation, resolved and checked."""
 
+    folder: Path
     settings: Settings
     preset: PresetFile
     papers: dict[str, Paper]
@@ -63,31 +68,94 @@ class Parameters:
     """Data set → its reader."""
     corpora: dict[str, CorpusKeys]
     """Role → what plays it; without roles that the preset leaves empty."""
-    runs: dict[str, dict[str, Value]]
-    """Selected runs: id → key → value. Options of a component stand beside it, as `loss.margin`."""
     all_runs: dict[str, dict[str, Value]]
-    """Every run of the papers that are reproduced."""
-    possible_runs: tuple[str, ...]
-    """Ids of the runs whose corpus and encoder the preset has, selected or not."""
-    protocols: dict[str, tuple[str, ...]]
-    """Run → protocols that it is evaluated under."""
+    """Every run of the papers that are reproduced: id → key → value. Options of a component stand beside it, as
+    `loss.margin`."""
     as_code: dict[str, dict[str, Value]]
-    """The runs of the released checkpoints under the overlay `code`, which is how the authors trained them."""
-    variant: str
+    """The same under the overlay `code`, which is how the authors trained what they released."""
     overrides: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def variant(self) -> str:
+        """Name of the variant: the fidelity, or the user's label."""
+        return self.settings.label or self.settings.fidelity
+
+    @property
+    def preset_file(self) -> Path:
+        """Where the preset stands."""
+        return self.folder / "presets" / f"{self.settings.preset}.yaml"
+
+    def place(self, section: str) -> str:
+        """Where a section of the preset or of datasets.yaml got what is wrong in it, as far as that is known."""
+        if section in self.overrides:
+            return "--config"
+        return str(
+            self.folder / "datasets.yaml" if section in DatasetsFile.model_fields else self.preset_file
+        )
+
+    @cached_property
+    def possible_runs(self) -> tuple[str, ...]:
+        """Ids of the runs whose corpus and encoder the preset has; published features come without images."""
+        return tuple(run for run in self.all_runs if self._possible(run))
+
+    def _possible(self, run: str) -> bool:
+        keys = self.corpora.get(self.get(run, "dataset"))
+        if keys is None or self.preset.encoders.get(self.get(run, "encoder")) is None:
+            return False
+        crops = self.datasets[keys.dataset].crops
+        return crops is None or self.get(run, "trainset").partition("+")[0] == crops
+
+    @cached_property
+    def runs(self) -> dict[str, dict[str, Value]]:
+        """Possible runs that `only` names, with those that they start from."""
+        patterns = ["*"] if self.settings.only is None else self.settings.only
+        wanted = {run for run in self.possible_runs if any(fnmatch(run, pattern) for pattern in patterns)}
+        wanted |= {self.get(run, "finetune_from") for run in wanted}
+        return {run: self.all_runs[run] for run in self.possible_runs if run in wanted}
+
+    @cached_property
+    def protocols(self) -> dict[str, tuple[str, ...]]:
+        """Run → protocols that it is evaluated under: its own, and those of the rows and figures that it is in."""
+        found = {
+            run: {*self.get(run, "feeds").values(), *self.get(run, "protocols")} for run in self.all_runs
+        }
+        for paper in self.papers.values():
+            assert paper.tables is not None
+            rows = [row for table in paper.tables.tables.values() for row in table.rows]
+            named = [(row.run, row.protocol) for row in rows if isinstance(row, RowKeys)]
+            for figure in paper.tables.figures.values():
+                named += [(run, figure.protocol) for run in figure.named if figure.protocol]
+            for run, protocol in named:
+                if run in found:
+                    found[run].add(protocol)
+        return {run: tuple(sorted(protocols)) for run, protocols in found.items()}
 
     def get(self, run: str, key: str) -> Any:
         """Value of one key of one run."""
         return self.all_runs[run][key].value
 
+    def of(self, paper: Paper) -> dict[str, dict[str, Value]]:
+        """A paper's own runs."""
+        return {run: values for run, values in self.all_runs.items() if run in paper.entries}
+
     def feeders(self, paper: Paper) -> dict[str, tuple[str, str]]:
         """Row of a paper's published tables → the run that fills it, and the protocol."""
         return {
             row: (run, protocol)
-            for run in self.all_runs
-            if run in paper.entries
-            for row, protocol in self.get(run, "feeds").items()
+            for run, values in self.of(paper).items()
+            for row, protocol in values["feeds"].value.items()
         }
+
+    def images(self, dataset: str) -> dict[str, int]:
+        """Split → images that a data set must have, as far as that is known."""
+        entry = self.datasets[dataset]
+        generated = entry.generator and self.preset.scenes
+        return dict(self.preset.scenes.images[entry.generator] if generated else entry.expected_images)  # type: ignore[union-attr, index]
+
+    def splits(self, dataset: str) -> tuple[str, ...]:
+        """Splits that a data set has."""
+        entry = self.datasets[dataset]
+        return tuple(self.images(dataset)) if entry.generator and self.preset.scenes else entry.splits
 
 
 @dataclass(frozen=True)
@@ -143,54 +211,45 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     assert preset and datasets and override  # else there were mistakes
 
     def layers(fidelity: str) -> _Layers:
+        own = [paper for paper in papers.values() if paper.fidelity]
         return [
             [_File(str(paper.runs_file), paper.entries) for paper in papers.values()],
-            [_File(str(folder / "fidelity" / f"{fidelity}.yaml"), *_of(fidelities[fidelity]))],
-            [
-                _File(str(paper.folder / "fidelity.yaml"), *_of(paper.fidelity[fidelity]), paper.name)
-                for paper in papers.values()
-                if paper.fidelity
-            ],
-            [_File(str(preset_path), *_of(preset))],
-            [_File("--config", *_of(override))],
+            [_file(folder / "fidelity" / f"{fidelity}.yaml", fidelities[fidelity])],
+            [_file(paper.folder / "fidelity.yaml", paper.fidelity[fidelity], paper.name) for paper in own],
+            [_file(preset_path, preset)],
+            [_file("--config", override)],
         ]
 
     reproduced = {name: papers[name] for name in settings.papers}
     all_runs = _resolve_runs(layers(settings.fidelity), papers, reproduced, mistakes)
-    readers = _readers(datasets, str(folder / "datasets.yaml"), mistakes)
+    readers = _readers(
+        datasets, "--config" if "datasets" in sections else str(folder / "datasets.yaml"), mistakes
+    )
     mistakes.raise_if_any()
-    corpora = _resolve_corpora(fidelities[settings.fidelity], preset)
-    check_corpora(corpora, preset, datasets, mistakes)
-    check_roles(all_runs, reproduced, preset, preset_path, mistakes)
-    mistakes.raise_if_any()
-    possible = {
-        run: values for run, values in all_runs.items() if _possible(values, corpora, preset, datasets)
-    }
-    protocols = protocols_of(all_runs, reproduced)
-    for paper in reproduced.values():
-        own = {run: values for run, values in all_runs.items() if run in paper.entries}
-        check_runs(own, all_runs, protocols, corpora, preset, datasets, str(paper.runs_file), mistakes)
-        check_tables(paper, own, all_runs, papers, preset, mistakes)
-        check_released(paper, all_runs, mistakes)
-    mistakes.raise_if_any()
-    released = {keys.run for paper in reproduced.values() for keys in paper.released.values()}
-    as_code = _resolve_runs(layers("code"), papers, reproduced, mistakes) if released else {}
-    return Parameters(
+    released = any(paper.released for paper in reproduced.values())
+    parameters = Parameters(
+        folder=folder,
         settings=settings,
         preset=preset,
         papers=reproduced,
         sources=datasets.sources,
         datasets=datasets.datasets,
         readers=readers,
-        corpora=corpora,
-        runs=_select(possible, settings),
+        corpora=_resolve_corpora(fidelities[settings.fidelity], preset),
         all_runs=all_runs,
-        possible_runs=tuple(possible),
-        protocols=protocols,
-        as_code={run: as_code[run] for run in released},
-        variant=settings.label or settings.fidelity,
+        as_code=_resolve_runs(layers("code"), papers, reproduced, mistakes) if released else {},
         overrides=sections,
     )
+    for check in (check_preset, check_datasets, check_roles):
+        check(parameters, mistakes)
+    mistakes.raise_if_any()
+    check_only(parameters, mistakes)
+    for paper in reproduced.values():
+        check_runs(paper, parameters, mistakes)
+        check_tables(paper, parameters, papers, mistakes)
+        check_released(paper, all_runs, mistakes)
+    mistakes.raise_if_any()
+    return parameters
 
 
 def _settings(folder: Path, overrides: dict[str, Any], mistakes: Mistakes) -> Settings:
@@ -274,8 +333,10 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _of(keys: FidelityFile | PresetFile) -> tuple[Mapping[str, RunKeys], Mapping[str, Any]]:
-    return keys.runs, keys.components
+def _file(
+    label: str | Path, keys: FidelityFile | PaperFidelity | PresetFile, paper: str | None = None
+) -> _File:
+    return _File(str(label), keys.runs, keys.components, paper)
 
 
 def _given(keys: BaseModel) -> dict[str, Any]:
@@ -394,28 +455,3 @@ def _resolve_corpora(fidelity: FidelityFile, preset: PresetFile) -> dict[str, Co
                 {key: value for layer in layers for key, value in _given(layer).items()}
             )
     return corpora
-
-
-def _possible(
-    values: Mapping[str, Value], corpora: Mapping[str, CorpusKeys], preset: PresetFile, datasets: DatasetsFile
-) -> bool:
-    """Whether the preset has a run's data and encoder; published features come without images."""
-    keys = corpora.get(values["dataset"].value)
-    if keys is None or preset.encoders.get(values["encoder"].value) is None:
-        return False
-    crops = datasets.datasets[keys.dataset].crops
-    return crops is None or values["trainset"].value.partition("+")[0] == crops
-
-
-def _select(possible: dict[str, dict[str, Value]], settings: Settings) -> dict[str, dict[str, Value]]:
-    """Runs that `only` names, with the runs they start from."""
-    if settings.only is None:
-        return possible
-    wanted = {run for run in possible if any(fnmatch(run, pattern) for pattern in settings.only)}
-    for pattern in settings.only:
-        if not any(fnmatch(run, pattern) for run in possible):
-            raise VseppError(
-                f"only: {pattern!r} matches no run of preset {settings.preset}; there are {', '.join(possible)}"
-            )
-    wanted |= {start for run in wanted if (start := possible[run]["finetune_from"].value)}
-    return {run: values for run, values in possible.items() if run in wanted}
