@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from vsepp.errors import VseppError
 from vsepp.provenance.code import step_code
 from vsepp.provenance.manifest import artefact_digest, recorded
 from vsepp.provenance.publish import state_folder
-from vsepp.spec import to_dict
+from vsepp.spec import from_json, to_dict
 
 
 def add_step(
@@ -25,7 +26,13 @@ def add_step(
     return parser
 
 
-def add_making(parser: argparse.ArgumentParser, kind: str, **roles: str) -> None:
+def add_spec(parser: argparse.ArgumentParser, kind: type, more: str = "", *, required: bool = False) -> None:
+    """Add the option that takes a spec of a class of `vsepp.spec`."""
+    text = f"JSON of a {kind.__name__}, or a file that holds it{more}"
+    parser.add_argument("--spec", type=partial(from_json, kind), required=required, help=text)
+
+
+def add_making(parser: argparse.ArgumentParser, kind: type, **roles: str) -> None:
     """Add what every step takes that makes an artefact: its spec, its inputs by role, its folder.
 
     Parameters
@@ -37,7 +44,7 @@ def add_making(parser: argparse.ArgumentParser, kind: str, **roles: str) -> None
     roles
         Role → what is read in it; what is described as optional may be left out.
     """
-    parser.add_argument("--spec", required=True, help=f"JSON of a {kind}, or a file that holds it")
+    add_spec(parser, kind, required=True)
     for role, description in roles.items():
         required = not description.startswith("optional")
         parser.add_argument(f"--{role.replace('_', '-')}", type=Path, required=required, help=description)
@@ -126,7 +133,6 @@ def making(
     inputs: Mapping[str, Path],
     *,
     seed: int | None = None,
-    code: str | None = None,
     resumes: bool = False,
     known_by: Mapping[str, Any] | None = None,
 ) -> Iterator[Making]:
@@ -142,14 +148,12 @@ def making(
         Role → what is read.
     seed
         The seed, where there is one.
-    code
-        Digest of the code, where it is not the step's own.
     resumes
         Whether the step goes on after a kill, and so needs a folder for its state.
     known_by
         Role → what tells an input from another one, where its digest would take long.
     """
-    code = code or step_code(given.step, spec)
+    code = step_code(given.step, spec)
     given.output.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
         identity, state = {}, None

@@ -27,7 +27,6 @@ from vsepp.spec import (
     TapeSpec,
     VocabularySpec,
     from_dict,
-    from_json,
 )
 
 if TYPE_CHECKING:
@@ -43,51 +42,51 @@ def add_steps(steps: Any) -> None:
     parser = add_step(
         steps, "scenes", scenes, "draw scenes and write them in the layouts of COCO and Flickr30K"
     )
-    add_making(parser, "ScenesSpec")
+    add_making(parser, ScenesSpec)
     parser.add_argument("--workers", type=int, default=1, help="processes that draw")
 
     parser = add_step(steps, "corpus", corpus, "read splits and captions from the raw files")
-    add_making(parser, "CorpusSpec", scenes=_SCENES)
+    add_making(parser, CorpusSpec, scenes=_SCENES)
     add_raw(parser)
 
     parser = add_step(steps, "tokens", tokens, "build a vocabulary and turn captions into word ids")
     add_making(
         parser,
-        "VocabularySpec",
+        VocabularySpec,
         captions=_CAPTIONS,
         vocabulary="optional: a vocabulary.json that is taken instead of counting one",
     )
 
     parser = add_step(steps, "store", store, "decode and resize every image once")
-    add_making(parser, "StoreSpec", images=_IMAGES, scenes=_SCENES)
+    add_making(parser, StoreSpec, images=_IMAGES, scenes=_SCENES)
     add_raw(parser)
     parser.add_argument("--workers", type=int, default=1, help="processes that decode")
 
     parser = add_step(steps, "pretrain", pretrain, "train a mini encoder on labelled single-object scenes")
-    add_making(parser, "PretrainedSpec")
+    add_making(parser, PretrainedSpec)
     add_threads(parser)
 
     parser = add_step(
         steps, "encoder", encoder, "take an encoder's weights and cut it at its penultimate layer"
     )
-    add_making(parser, "EncoderSpec")
+    add_making(parser, EncoderSpec)
     add_raw(parser)
 
     parser = add_step(steps, "features", features, "extract 1C or 10C features of every image of a store")
     roles = {"store": "folder of the image store", "encoder": "folder of the encoder"}
-    add_making(parser, "FeaturesSpec", **roles)
+    add_making(parser, FeaturesSpec, **roles)
     add_machine(parser, data_on=True)
 
     parser = add_step(
         steps, "precomputed", precomputed, "take over the features that were published with the captions"
     )
-    add_making(parser, "CorpusSpec", images=_IMAGES)
+    add_making(parser, CorpusSpec, images=_IMAGES)
     add_raw(parser)
 
     parser = add_step(
         steps, "tape", tape, "write the random-crop features of every training caption and epoch"
     )
-    add_making(parser, "TapeSpec", **roles, captions=_CAPTIONS)
+    add_making(parser, TapeSpec, **roles, captions=_CAPTIONS)
     parser.add_argument(
         "--writers",
         type=int,
@@ -102,7 +101,7 @@ def scenes(given: argparse.Namespace) -> None:
     """Generate the embedded corpus."""
     from vsepp.scenes.layouts import generate
 
-    spec = from_json(ScenesSpec, given.spec)
+    spec = given.spec
     with making(given, spec, {}, seed=spec.seed) as made:
         made.facts.update(generate(spec, given.output, given.workers))
 
@@ -112,7 +111,7 @@ def corpus(given: argparse.Namespace) -> None:
     from vsepp.data.corpora import read_corpus
     from vsepp.data.tables import write_tables
 
-    spec, raw = from_json(CorpusSpec, given.spec), raw_files(given)
+    spec, raw = given.spec, raw_files(given)
     # Folders of photographs are known by their store.
     inputs = given_inputs(given, "scenes") | {role: path for role, path in raw.items() if path.is_file()}
     with making(given, spec, inputs) as made:
@@ -132,7 +131,7 @@ def tokens(given: argparse.Namespace) -> None:
     from vsepp.data.tables import read_tables
     from vsepp.data.vocabulary import Vocabulary
 
-    spec = from_json(VocabularySpec, given.spec)
+    spec = given.spec
     with making(given, spec, given_inputs(given, "captions", "vocabulary")) as made:
         _, captions = read_tables(given.captions.parent)
         tokenized = tokenize_captions(captions)
@@ -154,7 +153,7 @@ def store(given: argparse.Namespace) -> None:
     from vsepp.data.store import build_store
     from vsepp.data.tables import read_tables
 
-    spec = from_json(StoreSpec, given.spec)
+    spec = given.spec
     images, _ = read_tables(given.images.parent)
     of = _with_files(_corpus_of(given.images), raw_files(given))
     with making(given, spec, given_inputs(given, "images", "scenes"), resumes=True) as made:
@@ -166,7 +165,7 @@ def pretrain(given: argparse.Namespace) -> None:
     from vsepp.runtime.machine import use_cpu
     from vsepp.scenes.pretrain import pretrain as pretrain_encoder
 
-    spec = from_json(PretrainedSpec, given.spec)
+    spec = given.spec
     with making(given, spec, {}, seed=spec.pretraining.seed) as made:
         made.facts.update(use_cpu(given.threads))
         made.facts.update(pretrain_encoder(spec.encoder, spec.pretraining, given.output))
@@ -177,7 +176,7 @@ def encoder(given: argparse.Namespace) -> None:
     from vsepp.models.encoder import save_encoder
     from vsepp.models.pretrained import import_weights
 
-    spec, raw = from_json(EncoderSpec, given.spec), raw_files(given)
+    spec, raw = given.spec, raw_files(given)
     with making(given, spec, raw) as made:
         imported = import_weights(spec, raw.get("weights"))
         save_encoder(imported, given.output)
@@ -188,7 +187,7 @@ def features(given: argparse.Namespace) -> None:
     """Extract 1C or 10C features."""
     from vsepp.features.passes import make_features
 
-    spec = from_json(FeaturesSpec, given.spec)
+    spec = given.spec
     with making(given, spec, given_inputs(given, "store", "encoder"), resumes=True) as made:
         made.facts.update(make_features(_pass(given, spec), given.output, made.state))
 
@@ -197,7 +196,7 @@ def tape(given: argparse.Namespace) -> None:
     """Write a tape, with several processes where they were asked for."""
     from vsepp.features.passes import make_tape
 
-    spec = from_json(TapeSpec, given.spec)
+    spec = given.spec
     with making(given, spec, given_inputs(given, "store", "encoder", "captions"), resumes=True) as made:
         made.facts.update(
             make_tape(_pass(given, spec), given.captions.parent, given.output, made.state, given.writers)
@@ -225,7 +224,7 @@ def precomputed(given: argparse.Namespace) -> None:
     from vsepp.data.tables import read_tables
     from vsepp.features.precomputed import import_precomputed, raw_features
 
-    spec = from_json(CorpusSpec, given.spec)
+    spec = given.spec
     of = _with_files(spec, raw_files(given))
     images, _ = read_tables(given.images.parent)
     raw = raw_features(of)

@@ -44,8 +44,7 @@ def make_plan(folder: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
 
 
 def _key(*parts: Any) -> str:
-    plain = [to_dict(part) if hasattr(part, "__dataclass_fields__") else part for part in parts]
-    return value_digest(plain)[:8]
+    return value_digest(to_dict(parts))[:8]
 
 
 class _Planner:
