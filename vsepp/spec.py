@@ -24,6 +24,9 @@ S = TypeVar("S")
 
 Split = Literal["train", "restval", "val", "test"]
 SPLITS: tuple[str, ...] = typing.get_args(Split)
+Protocol = Literal["1K", "5x1K", "5K"]
+FOLDS = {"1K": 1, "5x1K": 5}
+"""Protocol → folds of the test set; any other takes all images."""
 
 
 @dataclass(frozen=True)
@@ -325,28 +328,24 @@ class EvaluationSpec:
     split: str = "test"
 
 
-def to_dict(spec: Any) -> dict[str, Any]:
+def to_dict(spec: Any) -> Any:
     """Plain dictionary of a spec, nested specs included, without the fields that have their default.
 
     Of plain JSON values alone, so that it equals what a manifest holds.
     """
-    return _plain(spec)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Component):
-        return {"name": value.name, **_plain(value.options)}
-    if dataclasses.is_dataclass(value):
+    if isinstance(spec, Component):
+        return {"name": spec.name, **to_dict(spec.options)}
+    if dataclasses.is_dataclass(spec):
         return {
-            f.name: _plain(getattr(value, f.name))
-            for f in dataclasses.fields(value)
-            if not _has_default(f, getattr(value, f.name))
+            f.name: to_dict(getattr(spec, f.name))
+            for f in dataclasses.fields(spec)
+            if not _has_default(f, getattr(spec, f.name))
         }
-    if isinstance(value, typing.Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
+    if isinstance(spec, typing.Mapping):
+        return {key: to_dict(item) for key, item in spec.items()}
+    if isinstance(spec, (list, tuple)):
+        return [to_dict(item) for item in spec]
+    return spec
 
 
 def _has_default(f: dataclasses.Field[Any], value: Any) -> bool:

@@ -21,9 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     steps = parser.add_subparsers(title="steps, in data-flow order", metavar="STEP", required=True)
     for group in (parameters, plan, fetch, prepare, train, versions):
         group.add_steps(steps)
-    given = parser.parse_args(arguments)
     configure_logging()
     try:
+        given = parser.parse_args(arguments)
         given.call(given)
     except VseppError as error:
         print(f"vsepp: error: {error}", file=sys.stderr)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from vsepp.errors import VseppError
 from vsepp.provenance.code import step_code
 from vsepp.provenance.manifest import artefact_digest, recorded
 from vsepp.provenance.publish import state_folder
-from vsepp.spec import to_dict
+from vsepp.spec import from_json, to_dict
 
 
 def add_step(
@@ -25,7 +26,13 @@ def add_step(
     return parser
 
 
-def add_making(parser: argparse.ArgumentParser, kind: str, **roles: str) -> None:
+def add_spec(parser: argparse.ArgumentParser, kind: type, more: str = "", *, required: bool = False) -> None:
+    """Add the option that takes a spec of a class of `vsepp.spec`."""
+    text = f"JSON of a {kind.__name__}, or a file that holds it{more}"
+    parser.add_argument("--spec", type=partial(from_json, kind), required=required, help=text)
+
+
+def add_making(parser: argparse.ArgumentParser, kind: type, **roles: str) -> None:
     """Add what every step takes that makes an artefact: its spec, its inputs by role, its folder.
 
     Parameters
@@ -37,7 +44,8 @@ def add_making(parser: argparse.ArgumentParser, kind: str, **roles: str) -> None
     roles
         Role → what is read in it; what is described as optional may be left out.
     """
-    parser.add_argument("--spec", required=True, help=f"JSON of a {kind}, or a file that holds it")
+    add_spec(parser, kind, required=True)
+    parser.set_defaults(roles=tuple(roles))
     for role, description in roles.items():
         required = not description.startswith("optional")
         parser.add_argument(f"--{role.replace('_', '-')}", type=Path, required=required, help=description)
@@ -79,9 +87,21 @@ def add_threads(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=None, help="CPU threads of tensor operations")
 
 
-def given_inputs(given: argparse.Namespace, *roles: str) -> dict[str, Path]:
+def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[str]:
+    """Lines of a table; `align` says `l` or `r` of each column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = zip(row, align, widths, strict=True)
+        lines.append(
+            "  ".join(cell.rjust(width) if side == "r" else cell.ljust(width) for cell, side, width in cells)
+        )
+    return [f"{indent}{line}".rstrip() for line in lines]
+
+
+def given_inputs(given: argparse.Namespace) -> dict[str, Path]:
     """Role → folder or file, of those that were given."""
-    return {role: path for role in roles if (path := getattr(given, role)) is not None}
+    return {role: path for role in given.roles if (path := getattr(given, role)) is not None}
 
 
 def raw_files(given: argparse.Namespace) -> dict[str, Path]:
@@ -110,11 +130,9 @@ class Making:
 @contextmanager
 def making(
     given: argparse.Namespace,
-    spec: Any,
-    inputs: Mapping[str, Path],
+    inputs: Mapping[str, Path] | None = None,
     *,
     seed: int | None = None,
-    code: str | None = None,
     resumes: bool = False,
     known_by: Mapping[str, Any] | None = None,
 ) -> Iterator[Making]:
@@ -123,21 +141,18 @@ def making(
     Parameters
     ----------
     given
-        The step's command line: its name and `--output`.
-    spec
-        What is computed.
+        The step's command line: its name, its spec and `--output`.
     inputs
-        Role → what is read.
+        Role → what is read, where it is not simply what was given.
     seed
         The seed, where there is one.
-    code
-        Digest of the code, where it is not the step's own.
     resumes
         Whether the step goes on after a kill, and so needs a folder for its state.
     known_by
         Role → what tells an input from another one, where its digest would take long.
     """
-    code = code or step_code(given.step, spec)
+    code, spec = step_code(given.step, given.spec), to_dict(given.spec)
+    inputs = given_inputs(given) if inputs is None else inputs
     given.output.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
         identity, state = {}, None
@@ -146,8 +161,8 @@ def making(
                 role: artefact_digest(path) for role, path in inputs.items() if role not in (known_by or {})
             }
             identity = {"code": code, "inputs": {**digests, **(known_by or {})}}
-            state = held.enter_context(state_folder(given.output, spec=to_dict(spec), **identity))
+            state = held.enter_context(state_folder(given.output, spec=spec, **identity))
         facts = held.enter_context(
-            recorded(given.output, given.step, spec=to_dict(spec), inputs=inputs, code=code, seed=seed)
+            recorded(given.output, given.step, spec=spec, inputs=inputs, code=code, seed=seed)
         )
         yield Making(facts, identity, state)

@@ -6,10 +6,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from vsepp.cli.common import add_step
+from vsepp.cli.common import add_spec, add_step
 from vsepp.cli.parameters import add_plan_options, plan_of
 from vsepp.errors import VseppError
-from vsepp.spec import SourceSpec, from_json
+from vsepp.spec import SourceSpec
 
 LOCK = "sources.lock.yaml"
 
@@ -29,7 +29,7 @@ def add_steps(steps: Any) -> None:
     parser.add_argument("--folder", type=Path, help="fetch into this folder instead of the plan's")
     parser.add_argument("--workers", type=int, default=4, help="files at once")
     parser.add_argument("--lock", type=Path, help=f"recorded sums; {LOCK} in the folder of the parameters")
-    parser.add_argument("--spec", help="JSON of a SourceSpec, or a file that holds it: fetch this file alone")
+    add_spec(parser, SourceSpec, ": fetch this file alone")
     parser.add_argument("--output", type=Path, help="with --spec: where the file belongs")
 
 
@@ -41,7 +41,7 @@ def fetch(given: argparse.Namespace) -> None:
     if (given.spec is None) != (given.output is None) or (given.spec and given.names):
         raise VseppError("fetch: expected --spec and --output together and no names, or neither of the two")
     if given.spec:
-        download.fetch(from_json(SourceSpec, given.spec), given.output, lock)
+        download.fetch(given.spec, given.output, lock)
         return
     plan = plan_of(given)
     files = plan.files

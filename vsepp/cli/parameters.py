@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.cli.common import add_step
+from vsepp.cli.common import add_step, table
 from vsepp.errors import VseppError
 
 if TYPE_CHECKING:
@@ -133,9 +133,7 @@ def models(given: argparse.Namespace) -> None:
         "rsum": "rsum", "best_epoch": "best epoch", "megabytes": "MB", "digest": "digest", "commit": "commit",
     }  # fmt: skip
     rows = [list(columns.values()), *([_cell(entry[key]) for key in columns] for entry in found)]
-    widths = [max(len(row[k]) for row in rows) for k in range(len(columns))]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print(*table(rows, "l" * len(columns)), sep="\n")
     if any(entry["commit"].endswith("+") for entry in found):
         print("\n+ made with uncommitted changes of code or parameters, or from something that was")
 

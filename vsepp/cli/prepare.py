@@ -28,7 +28,6 @@ from vsepp.spec import (
     TapeSpec,
     VocabularySpec,
     from_dict,
-    from_json,
 )
 
 if TYPE_CHECKING:
@@ -44,51 +43,51 @@ def add_steps(steps: Any) -> None:
     parser = add_step(
         steps, "scenes", scenes, "draw scenes and write them in the layouts of COCO and Flickr30K"
     )
-    add_making(parser, "ScenesSpec")
+    add_making(parser, ScenesSpec)
     parser.add_argument("--workers", type=int, default=1, help="processes that draw")
 
     parser = add_step(steps, "corpus", corpus, "read splits and captions from the raw files")
-    add_making(parser, "CorpusSpec", scenes=_SCENES)
+    add_making(parser, CorpusSpec, scenes=_SCENES)
     add_raw(parser)
 
     parser = add_step(steps, "tokens", tokens, "build a vocabulary and turn captions into word ids")
     add_making(
         parser,
-        "VocabularySpec",
+        VocabularySpec,
         captions=_CAPTIONS,
         vocabulary="optional: a vocabulary.json that is taken instead of counting one",
     )
 
     parser = add_step(steps, "store", store, "decode and resize every image once")
-    add_making(parser, "StoreSpec", images=_IMAGES, scenes=_SCENES)
+    add_making(parser, StoreSpec, images=_IMAGES, scenes=_SCENES)
     add_raw(parser)
     parser.add_argument("--workers", type=int, default=1, help="processes that decode")
 
     parser = add_step(steps, "pretrain", pretrain, "train a mini encoder on labelled single-object scenes")
-    add_making(parser, "PretrainedSpec")
+    add_making(parser, PretrainedSpec)
     add_threads(parser)
 
     parser = add_step(
         steps, "encoder", encoder, "take an encoder's weights and cut it at its penultimate layer"
     )
-    add_making(parser, "EncoderSpec")
+    add_making(parser, EncoderSpec)
     add_raw(parser)
 
     parser = add_step(steps, "features", features, "extract 1C or 10C features of every image of a store")
     roles = {"store": "folder of the image store", "encoder": "folder of the encoder"}
-    add_making(parser, "FeaturesSpec", **roles)
+    add_making(parser, FeaturesSpec, **roles)
     add_machine(parser, data_on=True)
 
     parser = add_step(
         steps, "precomputed", precomputed, "take over the features that were published with the captions"
     )
-    add_making(parser, "CorpusSpec", images=_IMAGES)
+    add_making(parser, CorpusSpec, images=_IMAGES)
     add_raw(parser)
 
     parser = add_step(
         steps, "tape", tape, "write the random-crop features of every training caption and epoch"
     )
-    add_making(parser, "TapeSpec", **roles, captions=_CAPTIONS)
+    add_making(parser, TapeSpec, **roles, captions=_CAPTIONS)
     add_machine(parser, data_on=True)
 
 
@@ -96,9 +95,8 @@ def scenes(given: argparse.Namespace) -> None:
     """Generate the embedded corpus."""
     from vsepp.scenes.layouts import generate
 
-    spec = from_json(ScenesSpec, given.spec)
-    with making(given, spec, {}, seed=spec.seed) as made:
-        made.facts.update(generate(spec, given.output, given.workers))
+    with making(given, seed=given.spec.seed) as made:
+        made.facts.update(generate(given.spec, given.output, given.workers))
 
 
 def corpus(given: argparse.Namespace) -> None:
@@ -106,11 +104,11 @@ def corpus(given: argparse.Namespace) -> None:
     from vsepp.data.corpora import read_corpus
     from vsepp.data.tables import write_tables
 
-    spec, raw = from_json(CorpusSpec, given.spec), raw_files(given)
+    raw = raw_files(given)
     # Folders of photographs are known by their store.
-    inputs = given_inputs(given, "scenes") | {role: path for role, path in raw.items() if path.is_file()}
-    with making(given, spec, inputs) as made:
-        images, captions = read_corpus(_with_files(spec, raw))
+    inputs = given_inputs(given) | {role: path for role, path in raw.items() if path.is_file()}
+    with making(given, inputs) as made:
+        images, captions = read_corpus(_with_files(given.spec, raw))
         write_tables(given.output, images, captions)
         made.facts.update(images.attrs["facts"])
 
@@ -126,12 +124,11 @@ def tokens(given: argparse.Namespace) -> None:
     from vsepp.data.tables import read_tables
     from vsepp.data.vocabulary import Vocabulary
 
-    spec = from_json(VocabularySpec, given.spec)
-    with making(given, spec, given_inputs(given, "captions", "vocabulary")) as made:
+    with making(given) as made:
         _, captions = read_tables(given.captions.parent)
         tokenized = tokenize_captions(captions)
         if given.vocabulary is None:
-            vocabulary = build_vocabulary(captions, spec, tokenized)
+            vocabulary = build_vocabulary(captions, given.spec, tokenized)
         else:
             vocabulary = Vocabulary.read(given.vocabulary.parent)
         encoded = encode_captions(captions, vocabulary, tokenized)
@@ -148,11 +145,10 @@ def store(given: argparse.Namespace) -> None:
     from vsepp.data.store import build_store
     from vsepp.data.tables import read_tables
 
-    spec = from_json(StoreSpec, given.spec)
     images, _ = read_tables(given.images.parent)
     of = _with_files(_corpus_of(given.images), raw_files(given))
-    with making(given, spec, given_inputs(given, "images", "scenes"), resumes=True) as made:
-        made.facts.update(build_store(images, of, spec, given.output, made.state, given.workers))
+    with making(given, resumes=True) as made:
+        made.facts.update(build_store(images, of, given.spec, given.output, made.state, given.workers))
 
 
 def pretrain(given: argparse.Namespace) -> None:
@@ -160,8 +156,8 @@ def pretrain(given: argparse.Namespace) -> None:
     from vsepp.runtime.machine import use_cpu
     from vsepp.scenes.pretrain import pretrain as pretrain_encoder
 
-    spec = from_json(PretrainedSpec, given.spec)
-    with making(given, spec, {}, seed=spec.pretraining.seed) as made:
+    spec = given.spec
+    with making(given, seed=spec.pretraining.seed) as made:
         made.facts.update(use_cpu(given.threads))
         made.facts.update(pretrain_encoder(spec.encoder, spec.pretraining, given.output))
 
@@ -171,9 +167,9 @@ def encoder(given: argparse.Namespace) -> None:
     from vsepp.models.encoder import save_encoder
     from vsepp.models.pretrained import import_weights
 
-    spec, raw = from_json(EncoderSpec, given.spec), raw_files(given)
-    with making(given, spec, raw) as made:
-        imported = import_weights(spec, raw.get("weights"))
+    raw = raw_files(given)
+    with making(given, raw) as made:
+        imported = import_weights(given.spec, raw.get("weights"))
         save_encoder(imported, given.output)
         made.facts["dim"] = imported.dim
 
@@ -182,11 +178,10 @@ def features(given: argparse.Namespace) -> None:
     """Extract 1C or 10C features."""
     from vsepp.features.passes import make_features
 
-    spec = from_json(FeaturesSpec, given.spec)
-    with making(given, spec, given_inputs(given, "store", "encoder"), resumes=True) as made:
+    with making(given, resumes=True) as made:
         placing = _machine(given, made)
         made.facts["data_on"] = make_features(
-            spec, given.store, given.encoder, given.output, made.state, placing
+            given.spec, given.store, given.encoder, given.output, made.state, placing
         )
 
 
@@ -194,11 +189,10 @@ def tape(given: argparse.Namespace) -> None:
     """Write a tape."""
     from vsepp.features.passes import make_tape
 
-    spec = from_json(TapeSpec, given.spec)
-    with making(given, spec, given_inputs(given, "store", "encoder", "captions"), resumes=True) as made:
+    with making(given, resumes=True) as made:
         placing, corpus = _machine(given, made), given.captions.parent
         made.facts["data_on"] = make_tape(
-            spec, given.store, given.encoder, corpus, given.output, made.state, placing
+            given.spec, given.store, given.encoder, corpus, given.output, made.state, placing
         )
 
 
@@ -219,14 +213,12 @@ def precomputed(given: argparse.Namespace) -> None:
     from vsepp.data.tables import read_tables
     from vsepp.features.precomputed import import_precomputed, raw_features
 
-    spec = from_json(CorpusSpec, given.spec)
-    of = _with_files(spec, raw_files(given))
+    of = _with_files(given.spec, raw_files(given))
     images, _ = read_tables(given.images.parent)
     raw = raw_features(of)
     # Sizes and times say that the raw files are those of a killed step without reading them an extra time.
     known_by = {role: [str(path), path.stat().st_size, path.stat().st_mtime_ns] for role, path in raw.items()}
-    inputs = {"images": given.images, **raw}
-    with making(given, spec, inputs, resumes=True, known_by=known_by) as made:
+    with making(given, {"images": given.images, **raw}, resumes=True, known_by=known_by) as made:
         made.facts.update(import_precomputed(of, images, given.output, made.state))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from vsepp.cli.common import (
     add_machine,
     add_making,
     add_raw,
+    add_spec,
     add_step,
     given_inputs,
     making,
@@ -19,16 +21,16 @@ from vsepp.cli.common import (
 )
 from vsepp.errors import VseppError
 from vsepp.provenance.code import step_code
-from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import artefact_digest
+from vsepp.reporting.specs import ReportSpec
 from vsepp.runtime import devices
-from vsepp.spec import EvaluationSpec, RunSpec, from_json
+from vsepp.spec import EvaluationSpec, RunSpec
 
 log = logging.getLogger("vsepp")
 
 _DATA = {
     "corpus": "folder of the corpus",
-    "tokens": "folder of the word ids",
+    "tokens": "folder of the word ids; an evaluation makes them with the run's own vocabulary where it is not given",
     "features": "optional: folder of the features under the test crop, for a frozen encoder",
     "eval_store": "optional: folder of the image store, for an encoder that is part of the model",
     "encoder": "optional: folder of the encoder's weights before training",
@@ -46,7 +48,7 @@ def add_steps(steps: Any) -> None:
     parser = add_step(
         steps, "train", train, "train one run for one seed; goes on where a killed training stopped"
     )
-    add_making(parser, "RunSpec", **_TRAINING)
+    add_making(parser, RunSpec, **_TRAINING)
     parser.add_argument(
         "--checkpoint-seconds",
         type=float,
@@ -61,7 +63,7 @@ def add_steps(steps: Any) -> None:
         released,
         "turn a released checkpoint and its vocabulary (roles checkpoint, vocabulary) into a run",
     )
-    add_making(parser, "RunSpec")
+    add_making(parser, RunSpec)
     add_raw(parser)
 
     parser = add_step(
@@ -79,38 +81,33 @@ def add_steps(steps: Any) -> None:
     parser.add_argument(
         "--run", type=Path, help="folder of the trained run, which may be all there is of its repository"
     )
-    optional = {
-        "corpus": "folder of the corpus",
-        "tokens": "folder of the word ids; made with the run's own vocabulary",
-    }
-    for role, description in {**_DATA, **optional}.items():
-        parser.add_argument(
-            f"--{role.replace('_', '-')}", type=Path, help=description.removeprefix("optional: ")
-        )
+    for role, description in _DATA.items():
+        text = description.removeprefix("optional: ")
+        parser.add_argument(f"--{role.replace('_', '-')}", type=Path, help=text)
+    parser.set_defaults(roles=tuple(_DATA))
+    add_spec(parser, EvaluationSpec, "; made from the run and the next three where it is left out")
+    parser.add_argument("--split", help="train, restval, val or test, which is the default")
     parser.add_argument(
-        "--spec",
-        help="JSON of an EvaluationSpec, or a file that holds it; made from the run where it is left out",
+        "--protocol", nargs="+", help="1K, 5x1K, 5K (all images, the default); several are fine"
     )
-    parser.add_argument("--split", default="test", help="train, restval, val or test")
     parser.add_argument(
-        "--protocol", nargs="+", default=["5K"], help="1K, 5x1K, 5K (all images); several are fine"
+        "--fold-size", type=int, help="images of a fold, the 1K of 1K and 5x1K; 1000 by default"
     )
-    parser.add_argument("--fold-size", type=int, default=1000, help="images of a fold, the 1K of 1K and 5x1K")
     parser.add_argument(
         "--output", type=Path, help="folder for embeddings.npz, metrics.json and ranks.npz; none prints only"
     )
     add_machine(parser)
 
     parser = add_step(steps, "report", report, "write all tables and figures and the page that holds them")
-    add_making(parser, "ReportSpec")
+    add_making(parser, ReportSpec)
 
 
 def train(given: argparse.Namespace) -> None:
     """Train a run; of several processes that `torchrun` started, the first one locks, writes and records."""
     from vsepp.data.vocabulary import Vocabulary
 
-    run = from_json(RunSpec, given.spec)
-    inputs = given_inputs(given, *_TRAINING)
+    run = given.spec
+    inputs = given_inputs(given)
     if devices.process_rank() > 0:
         identity = {
             "code": step_code("train", run),
@@ -119,7 +116,7 @@ def train(given: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory() as nothing:
             _train(given, run, inputs, Path(nothing), identity)
         return
-    with making(given, run, inputs, seed=run.init_seed, resumes=True) as made:
+    with making(given, inputs, seed=run.init_seed, resumes=True) as made:
         made.facts.update(_train(given, run, inputs, made.state, made.identity))
         # With it the folder can be used by itself, on captions of one's own.
         Vocabulary.read(given.tokens).write(given.output)
@@ -157,12 +154,12 @@ def released(given: argparse.Namespace) -> None:
     """Import a released model as the run that it stands for."""
     from vsepp.released.convert import import_released
 
-    run, raw = from_json(RunSpec, given.spec), raw_files(given)
+    raw = raw_files(given)
     for role in ("checkpoint", "vocabulary"):
         if role not in raw:
             raise VseppError(f"released: no {role} was given; expected --raw checkpoint=FILE vocabulary=FILE")
-    with making(given, run, raw) as made:
-        made.facts.update(import_released(raw["checkpoint"], raw["vocabulary"], run, given.output))
+    with making(given, raw) as made:
+        made.facts.update(import_released(raw["checkpoint"], raw["vocabulary"], given.spec, given.output))
 
 
 def evaluate(given: argparse.Namespace) -> None:
@@ -170,9 +167,24 @@ def evaluate(given: argparse.Namespace) -> None:
     if (given.embeddings is None) == (given.run is None):
         raise VseppError("evaluate: expected either a file of embeddings, or --run with what it reads")
     if given.embeddings is not None:
+        _refuse(
+            given,
+            ("spec", "split", *given.roles),
+            "what a run is embedded with; embeddings are scored as they are",
+        )
+    elif given.spec:
+        _refuse(given, ("split", "protocol", "fold_size"), "in the spec already; leave it or the spec out")
+    given.protocol, given.fold_size = given.protocol or ["5K"], given.fold_size or 1000
+    if given.embeddings is not None:
         _score(given)
     else:
         _embed_and_score(given)
+
+
+def _refuse(given: argparse.Namespace, options: Iterable[str], why: str) -> None:
+    """Refuse options that would be ignored."""
+    if said := [f"--{name.replace('_', '-')}" for name in options if getattr(given, name) is not None]:
+        raise VseppError(f"evaluate: {', '.join(said)}: {why}")
 
 
 def _score(given: argparse.Namespace) -> None:
@@ -210,19 +222,15 @@ def _embed_and_score(given: argparse.Namespace) -> None:
         raise VseppError(
             "evaluate: a run was given, but no corpus; expected --corpus with the folder of its tables"
         )
-    if given.spec:
-        spec = from_json(EvaluationSpec, given.spec)
-    else:
-        spec = EvaluationSpec(spec_of(given.run), tuple(given.protocol), given.fold_size, given.split)
-    inputs = given_inputs(given, *_DATA)
+    spec = given.spec = given.spec or EvaluationSpec(
+        spec_of(given.run), tuple(given.protocol), given.fold_size, given.split or "test"
+    )
+    inputs = given_inputs(given)
     require_fitting(spec.run, given.run, inputs)
-    code = step_code("evaluate", spec)
-    if given.tokens is None:
-        code = value_digest([code, step_code("tokens")])
     with tempfile.TemporaryDirectory() as nowhere:
         printed_only = given.output is None
         given.output = given.output or Path(nowhere)
-        with making(given, spec, {"run": given.run, **inputs}, seed=spec.run.init_seed, code=code) as made:
+        with making(given, {"run": given.run, **inputs}, seed=spec.run.init_seed) as made:
             device, facts = use_machine(
                 given.device, share=given.device_share, threads=given.threads, job=f"evaluate {given.output}"
             )
@@ -237,10 +245,8 @@ def _embed_and_score(given: argparse.Namespace) -> None:
 def report(given: argparse.Namespace) -> None:
     """Write the report and the preset's entry page; print the headline."""
     from vsepp.reporting.pages import write_entry, write_report
-    from vsepp.reporting.specs import ReportSpec
 
-    spec = from_json(ReportSpec, given.spec)
-    with making(given, spec, spec.inputs):
-        headline = write_report(spec, given.output)
+    with making(given, given.spec.inputs):
+        headline = write_report(given.spec, given.output)
     write_entry(given.output.absolute().parent.parent)
     print(headline)

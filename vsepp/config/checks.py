@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from fnmatch import fnmatch
 
 from vsepp.config.components import check_component
 from vsepp.config.files import Mistakes, Value
 from vsepp.config.papers import Paper
-from vsepp.config.schema import CorpusKeys, DatasetKeys, DatasetsFile, PresetFile, RowKeys, Split, TableKeys
+from vsepp.config.parameters import Parameters
+from vsepp.config.schema import RowKeys
+from vsepp.spec import FOLDS
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
 _SHARED_WITH_START = (
@@ -23,97 +25,93 @@ _SHARED_WITH_START = (
     "joint_dim",
     "vocabulary",
 )
-FOLDS = {"1K": 1, "5x1K": 5}
-"""Protocol → folds of the test set; any other protocol takes all images."""
 
 
-def splits_of(keys: CorpusKeys, preset: PresetFile, datasets: Mapping[str, DatasetKeys]) -> tuple[Split, ...]:
-    """Splits that a role's data have."""
-    entry = datasets[keys.dataset]
-    return tuple(preset.scenes.images[entry.generator]) if entry.generator and preset.scenes else entry.splits
+def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistakes) -> None:
+    """Hold parameters against each other: first that all that is named is there, and then that it fits.
+
+    Parameters
+    ----------
+    parameters
+        Resolved, not yet selected from.
+    papers
+        All there are, reproduced or not.
+    mistakes
+        Takes what is wrong, and raises it.
+    """
+    _check_preset(parameters, mistakes)
+    _check_datasets(parameters, mistakes)
+    _check_roles(parameters, mistakes)
+    mistakes.raise_if_any()
+    _check_only(parameters, mistakes)
+    for paper in parameters.papers.values():
+        _check_runs(paper, parameters, mistakes)
+        _check_tables(paper, parameters, papers, mistakes)
+        _check_released(paper, parameters.all_runs, mistakes)
+    mistakes.raise_if_any()
 
 
-def protocols_of(
-    runs: Mapping[str, Mapping[str, Value]], papers: Mapping[str, Paper]
-) -> dict[str, tuple[str, ...]]:
-    """Run → protocols that it is evaluated under: its own, and those of the rows and figures that it is in."""
-    found = {
-        run: {*values["feeds"].value.values(), *values["protocols"].value} for run, values in runs.items()
-    }
-    for paper in papers.values():
-        assert paper.tables is not None
-        rows = [row for table in paper.tables.tables.values() for row in rows_of(table)]
-        named = [(row.run, row.protocol) for row in rows if isinstance(row, RowKeys)]
-        for figure in paper.tables.figures.values():
-            if isinstance(figure.runs, dict):
-                named += [(run, figure.protocol) for run in (*figure.runs.values(), figure.baseline)]
-        for run, protocol in named:
-            if run in found and protocol:
-                found[run].add(protocol)
-    return {run: tuple(sorted(protocols)) for run, protocols in found.items()}
-
-
-def check_corpora(
-    corpora: Mapping[str, CorpusKeys], preset: PresetFile, datasets: DatasetsFile, mistakes: Mistakes
-) -> None:
-    """Note data sets, files, generators and encoders that a preset names and nobody has."""
-    for role, keys in corpora.items():
-        entry = datasets.datasets.get(keys.dataset or "")
+def _check_preset(parameters: Parameters, mistakes: Mistakes) -> None:
+    """Note data sets, generators, encoders and options of them that a preset names and nobody has."""
+    preset, datasets = parameters.preset, parameters.datasets
+    for role, keys in parameters.corpora.items():
+        place = f"{parameters.place('corpora')}: corpora.{role}"
+        entry = datasets.get(keys.dataset or "")
         if entry is None:
-            known = ", ".join(sorted(datasets.datasets))
-            mistakes.add(
-                f"preset: corpora.{role}.dataset", f"got {keys.dataset!r}; datasets.yaml has {known}"
-            )
+            known = ", ".join(sorted(datasets))
+            mistakes.add(f"{place}.dataset", f"got {keys.dataset!r}; datasets.yaml has {known}")
         elif entry.generator and (preset.scenes is None or entry.generator not in preset.scenes.images):
             mistakes.add(
-                f"preset: corpora.{role}",
+                place,
                 f"{keys.dataset} is generated in the layout {entry.generator}, but the preset's section `scenes` has no "
                 "such layout",
             )
+    where = parameters.place("encoders")
     for name, encoder in preset.encoders.items():
         if encoder is None:
             continue
-        options = {option: Value(value, "preset") for option, value in encoder.options.items()}
-        family = Value(encoder.architecture.partition("/")[0], "preset")
+        options = {option: Value(value, where) for option, value in encoder.options.items()}
+        family = Value(encoder.architecture.partition("/")[0], where)
         check_component("image encoder", family, options, f"encoders.{name}", mistakes)
         if encoder.weights == "scenes" and preset.pretraining is None:
             mistakes.add(
-                f"preset: encoders.{name}.weights",
+                f"{where}: encoders.{name}.weights",
                 "got 'scenes', but the preset has no section `pretraining`",
             )
-    for name, entry in datasets.datasets.items():
+
+
+def _check_datasets(parameters: Parameters, mistakes: Mistakes) -> None:
+    """Note files, crops and published features that an entry of datasets.yaml names and nobody has."""
+    datasets, sources = parameters.datasets, parameters.sources
+    for name, entry in datasets.items():
+        place = f"{parameters.place('datasets')}: datasets.{name}"
         for role, file in entry.files.items():
-            if not entry.generator and file not in datasets.sources:
+            if not entry.generator and file not in sources:
                 mistakes.add(
-                    f"datasets.yaml: datasets.{name}.files.{role}",
-                    f"got {file!r}; expected an entry of `sources`: {', '.join(datasets.sources)}",
+                    f"{place}.files.{role}",
+                    f"got {file!r}; expected an entry of `sources`: {', '.join(sources)}",
                 )
         if (entry.reader.name == "precomp") != (entry.crops is not None):
             mistakes.add(
-                f"datasets.yaml: datasets.{name}.crops",
+                f"{place}.crops",
                 "the crops of published features: needed with reader precomp, and with no other",
             )
         for crops, other in entry.precomputed.items():
-            if other not in datasets.datasets or datasets.datasets[other].crops != crops:
+            if other not in datasets or datasets[other].crops != crops:
                 mistakes.add(
-                    f"datasets.yaml: datasets.{name}.precomputed.{crops}",
+                    f"{place}.precomputed.{crops}",
                     f"got {other!r}; expected an entry of published features with crops {crops}",
                 )
 
 
-def check_roles(
-    runs: Mapping[str, Mapping[str, Value]],
-    papers: Mapping[str, Paper],
-    preset: PresetFile,
-    preset_path: Path,
-    mistakes: Mistakes,
-) -> None:
+def _check_roles(parameters: Parameters, mistakes: Mistakes) -> None:
     """Note roles that runs name and a preset neither fills nor leaves empty on purpose."""
+    runs, preset = parameters.all_runs, parameters.preset
     for key, section, filled in (
         ("dataset", "corpora", preset.corpora),
         ("encoder", "encoders", preset.encoders),
     ):
-        for paper in papers.values():
+        for paper in parameters.papers.values():
             by_role: dict[str, list[str]] = {}
             for run in paper.entries:
                 if run in runs and (role := runs[run][key].value) not in filled:
@@ -121,27 +119,29 @@ def check_roles(
             for role, named in by_role.items():
                 mistakes.add(
                     f"{paper.runs_file}: {key} {role}",
-                    f"of {', '.join(named)}: {preset_path} says nothing of it; give {section}.{role} there, or "
+                    f"of {', '.join(named)}: {parameters.preset_file} says nothing of it; give {section}.{role} there, or "
                     f"`{role}: null` to leave these runs out",
                 )
 
 
-def check_runs(
-    own: Mapping[str, Mapping[str, Value]],
-    runs: Mapping[str, Mapping[str, Value]],
-    protocols: Mapping[str, tuple[str, ...]],
-    corpora: Mapping[str, CorpusKeys],
-    preset: PresetFile,
-    datasets: DatasetsFile,
-    where: str,
-    mistakes: Mistakes,
-) -> None:
+def _check_only(parameters: Parameters, mistakes: Mistakes) -> None:
+    """Note patterns that choose no run."""
+    possible = parameters.possible_runs
+    for pattern in parameters.settings.only or ():
+        if not any(fnmatch(run, pattern) for run in possible):
+            mistakes.add(
+                "only",
+                f"{pattern!r} matches no run of preset {parameters.settings.preset}; there are {', '.join(possible)}",
+            )
+
+
+def _check_runs(paper: Paper, parameters: Parameters, mistakes: Mistakes) -> None:
     """Note what no single key can tell of a paper's runs: starting points, dimensions, splits, rows fed twice."""
     feeders: dict[str, str] = {}
-    for run, values in own.items():
-        place = f"{where}: runs.{run}"
+    for run, values in parameters.of(paper).items():
+        place = f"{paper.runs_file}: runs.{run}"
         if values["finetune_from"].value is not None:
-            _check_start(run, values, runs, place, mistakes)
+            _check_start(run, values, parameters.all_runs, place, mistakes)
         if "text.dim" not in values:
             name = values["text"].value.name
             mistakes.add(
@@ -154,12 +154,12 @@ def check_runs(
                 f"got {values['joint_dim'].value} with a text encoder of dim {values['text.dim'].value}; they must be equal "
                 "without caption_projection",
             )
-        if not protocols[run]:
+        if not parameters.protocols[run]:
             mistakes.add(
                 f"{place}.protocols", "got none and feeds no row; name the protocols to evaluate it under"
             )
-        if keys := corpora.get(values["dataset"].value):
-            _check_data(values, protocols[run], keys, preset, datasets, place, mistakes)
+        if values["dataset"].value in parameters.corpora:
+            _check_data(values, parameters.protocols[run], parameters, place, mistakes)
         for row in values["feeds"].value:
             if row in feeders:
                 mistakes.add(f"{place}.feeds", f"row {row} is fed by {feeders[row]} already")
@@ -199,51 +199,44 @@ def _check_start(
 def _check_data(
     values: Mapping[str, Value],
     protocols: tuple[str, ...],
-    keys: CorpusKeys,
-    preset: PresetFile,
-    datasets: DatasetsFile,
+    parameters: Parameters,
     place: str,
     mistakes: Mistakes,
 ) -> None:
     """Note a training set and protocols that a role's data cannot serve: found here, and not after the last training."""
-    entry = datasets.datasets[keys.dataset]
-    if "+rV" in values["trainset"].value and "restval" not in splits_of(keys, preset, datasets.datasets):
+    role, fold_size = values["dataset"].value, parameters.preset.evaluation.fold_size
+    keys = parameters.corpora[role]
+    images = parameters.images(keys.dataset)
+    if "+rV" in values["trainset"].value and "restval" not in parameters.splits(keys.dataset):
         mistakes.add(
             f"{place}.trainset",
             f"got {values['trainset'].value!r}; {keys.dataset} has no restval images (rV)",
         )
-    images = dict(entry.expected_images)
-    if entry.generator and preset.scenes:
-        images = dict(preset.scenes.images[entry.generator])
     for split, first in (keys.first_images or {}).items():
         images[split] = min(first, images.get(split, first))
     for protocol in protocols:
         folds = FOLDS.get(protocol, 0)
-        if "test" in images and images["test"] < folds * preset.evaluation.fold_size:
+        if "test" in images and images["test"] < folds * fold_size:
             mistakes.add(
-                "evaluation.fold_size",
-                f"got {preset.evaluation.fold_size}; protocol {protocol} needs {folds} such folds, more than the "
-                f"{images['test']} test images of {keys.dataset} ({place})",
+                f"{parameters.place('evaluation')}: evaluation.fold_size",
+                f"got {fold_size}; protocol {protocol} needs {folds} such folds, more than the {images['test']} test images "
+                f"of {keys.dataset} ({place})",
             )
 
 
-def check_tables(
-    paper: Paper,
-    own: Mapping[str, Mapping[str, Value]],
-    runs: Mapping[str, Mapping[str, Value]],
-    papers: Mapping[str, Paper],
-    preset: PresetFile,
-    mistakes: Mistakes,
+def _check_tables(
+    paper: Paper, parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistakes
 ) -> None:
     """Note rows and runs that a paper's tables name and nobody has, and trained rows that no run feeds."""
     assert paper.tables is not None
+    own, runs = parameters.of(paper), parameters.all_runs
     fed = {row for values in own.values() for row in values["feeds"].value}
     for run, values in own.items():
         for row in sorted(set(values["feeds"].value) - set(paper.rows)):
             mistakes.add(f"{paper.runs_file}: runs.{run}.feeds", f"row {row} is not in {paper.published}")
     for name, table in paper.tables.tables.items():
         place = f"{paper.tables_file}: tables.{name}"
-        for row in rows_of(table):
+        for row in table.rows:
             if isinstance(row, RowKeys):
                 _check_named(row.run, place, runs, papers, mistakes)
             number = row.row if isinstance(row, RowKeys) else row
@@ -252,18 +245,13 @@ def check_tables(
             elif isinstance(row, str) and paper.rows[row] == "trained" and row not in fed:
                 mistakes.add(place, f"row {row} is trained here, but no run feeds it")
     for name, figure in paper.tables.figures.items():
-        named = list(figure.runs.values() if isinstance(figure.runs, dict) else figure.runs)
-        for run in [*named, *([figure.baseline] if figure.baseline else [])]:
+        for run in figure.named:
             _check_named(run, f"{paper.tables_file}: figures.{name}", runs, papers, mistakes)
-    for name in preset.tables.get(paper.name, []):
+    for name in parameters.preset.tables.get(paper.name, []):
         if name not in paper.tables.tables and name not in paper.tables.figures:
             known = ", ".join([*paper.tables.tables, *paper.tables.figures])
-            mistakes.add(f"preset: tables.{paper.name}", f"got {name!r}; {paper.tables_file} has {known}")
-
-
-def rows_of(table: TableKeys) -> list[str | RowKeys]:
-    """Rows of a table, group after group."""
-    return [row for group in table.groups for row in group.rows]
+            place = f"{parameters.place('tables')}: tables.{paper.name}"
+            mistakes.add(place, f"got {name!r}; {paper.tables_file} has {known}")
 
 
 def _check_named(
@@ -288,7 +276,7 @@ def _check_named(
         )
 
 
-def check_released(paper: Paper, runs: Mapping[str, object], mistakes: Mistakes) -> None:
+def _check_released(paper: Paper, runs: Mapping[str, object], mistakes: Mistakes) -> None:
     """Note checkpoints that name no run, or whose name a run has."""
     where = paper.folder / "released.yaml"
     for name, keys in paper.released.items():

@@ -1,6 +1,6 @@
-"""What a plan costs: images and pairs, bytes of all that is read and written, and hours at measured rates.
+"""What a plan costs: files, bytes, pairs and steps, and hours at measured rates.
 
-Pure functions of specs and counts. A number that nobody knows is `None`, and never a guess.
+A number that nobody knows is `None`, and never a guess.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from vsepp.components import describe
-from vsepp.config.plan import Plan, SourceFile
+from vsepp.config.plan import Plan, SourceFile, seeded
 from vsepp.errors import VseppError
-from vsepp.evaluation.protocols import protocol_folds
 from vsepp.provenance.artefacts import Artefact
-from vsepp.spec import CorpusSpec, EncoderSpec, EvaluationSpec, ModelSpec, RunSpec
+from vsepp.spec import CorpusSpec, EncoderSpec, ModelSpec, RunSpec
 
 # Words of a vocabulary where a word must be seen four times: COCO and Flickr30K have about 10,000.
 ASSUMED_WORDS = 12_000
@@ -25,26 +25,171 @@ TABLE_BYTES_PER_CAPTION, TOKEN_BYTES_PER_CAPTION = 40, 20
 # A generated picture of the mini preset in blocks of 4 kB.
 PICTURE_BYTES = 6_000
 
-
-class Network(NamedTuple):
-    """An image encoder cut at its penultimate layer."""
-
-    dim: int
-    """D_φ."""
-    parameters: int
-    """Numbers in its weights, the statistics of batch normalisation included."""
+Rates = Mapping[tuple[str, str, str], float]
+"""Items a second by what, variant and precision, as `benchmarks/measure.py` names them."""
 
 
-NETWORKS = {
-    "mini/vgg_mini": Network(128, 137_040),
-    "mini/resnet_mini": Network(128, 309_756),
-    "lite/efficientnet_lite0": Network(1280, 3_413_073),
-    "lite/efficientnet_lite2": Network(1280, 4_869_232),
-    "torchvision/resnet152": Network(2048, 58_295_387),
-    "torchvision/vgg19": Network(4096, 139_570_240),
-    "torchvision/vit_b_16": Network(768, 85_798_656),
-}
-"""Sizes of the architectures that the presets name."""
+class Work(NamedTuple):
+    """So many items of what `benchmarks/measure.py` measures under this name."""
+
+    what: str
+    variant: str
+    precision: str
+    amount: int | None
+
+
+class Cost(NamedTuple):
+    """What an artefact takes."""
+
+    artefact: Artefact
+    label: str
+    """Of what runs share, its name without digests: `coco vgg RC`; else empty."""
+    size: int | None
+    """Bytes."""
+    work: Sequence[Work]
+    """What making it takes, small steps left out: validations, evaluations, tables."""
+
+
+def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> dict[str, Any]:
+    """All that is said of a plan's costs, unrounded.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    rates
+        Of the device whose hours are given.
+    recorded
+        Files whose sums were recorded at their first download.
+    free
+        Bytes free in the working folder.
+    """
+    costs = costs_of(plan)
+    read = {path for cost in costs for path in cost.artefact.raw.values()}
+    files = [file for file in plan.files.values() if file.path in read]
+    weights = {cost.artefact.spec.weights for cost in costs if cost.artefact.kind == "encoder"}
+    groups: dict[tuple[str, str], list[Cost]] = {}
+    for cost in costs:
+        groups.setdefault((cost.artefact.kind, cost.label), []).append(cost)
+    return {
+        "preset": plan.preset,
+        "variant": plan.variant,
+        "seeds": plan.parameters.settings.seeds,
+        "files": [_file(file, recorded) for file in files],
+        "from_torchvision": sorted(name for name in weights if name.startswith("torchvision/")),
+        "artefacts": [_made(kind, label, alike, rates) for (kind, label), alike in groups.items()],
+        "hours": hours_of(costs, rates),
+        "disk": _disk(plan, costs, files, free),
+        "runs": [_run(plan, name, costs, rates) for name, model in plan.models.items() if not model.released],
+    }
+
+
+def costs_of(plan: Plan) -> list[Cost]:
+    """Of all that the chosen models of a plan need, each once, in the order in which it is made."""
+    costs = []
+    for artefact in needed_artefacts(plan):
+        corpus = _corpus_of(plan, artefact)
+        size, work = _cost(artefact, corpus.spec if corpus else None)
+        costs.append(Cost(artefact, _label(artefact, corpus), size, work))
+    return costs
+
+
+def needed_artefacts(plan: Plan) -> list[Artefact]:
+    """Artefacts of the chosen models and all that these are made from."""
+    needed: set[Artefact] = set()
+    waiting = list(plan.of_kind("evaluation").values())
+    while waiting:
+        artefact = waiting.pop()
+        if artefact not in needed:
+            needed.add(artefact)
+            owners = (plan.owner(path) for path in artefact.inputs.values())
+            waiting += [owner for owner in owners if owner]
+    return [artefact for artefact in plan.table.values() if artefact in needed]
+
+
+def _corpus_of(plan: Plan, artefact: Artefact) -> Artefact | None:
+    """The corpus that an artefact belongs to."""
+    if artefact.kind == "corpus":
+        return artefact
+    owners = (plan.owner(path) for path in artefact.inputs.values())
+    return next((corpus for owner in owners if owner and (corpus := _corpus_of(plan, owner))), None)
+
+
+def _label(artefact: Artefact, corpus: Artefact | None) -> str:
+    role = corpus.name.rpartition("-")[0] if corpus else ""
+    match artefact.kind:
+        case "store":
+            return f"{role} {artefact.spec.side} pixels"
+        case "features" | "tape":
+            return f"{role} {artefact.spec.encoder.name} {artefact.spec.crop.kind}"
+        case "published":
+            return role
+    return ""
+
+
+def _cost(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int | None, list[Work]]:
+    """Bytes of an artefact, and the work of making it as far as that is measured."""
+    spec = artefact.spec
+    images, captions = (images_of(corpus), captions_of(corpus)) if corpus else (None, None)
+    match artefact.kind:
+        case "scenes":
+            return PICTURE_BYTES * sum(sum(splits.values()) for splits in spec.images.values()), []
+        case "corpus":
+            return product(captions, TABLE_BYTES_PER_CAPTION), []
+        case "tokens" | "tokens_of":
+            return product(captions, TOKEN_BYTES_PER_CAPTION), []
+        case "store":
+            return product(images, spec.side**2, 3), [Work("store", str(spec.side), "fp32", images)]
+        case "encoder":
+            return product(encoder_size(spec)[1], 4), []
+        case "pretrained":
+            return product(encoder_size(spec.encoder)[1], 4), []
+        case "features":
+            crops = 10 if spec.crop.kind == "10C" else 1
+            passed = _pass(spec.encoder, product(images, crops), spec.encoder.precision)
+            return product(images, encoder_size(spec.encoder)[0], 4), [passed]
+        case "tape":
+            seen = product(captions_of(corpus, spec.splits) if corpus else None, spec.epochs)
+            passed = _pass(spec.encoder, seen, spec.encoder.precision)
+            return product(seen, encoder_size(spec.encoder)[0], 2), [passed]
+        case "run":
+            return product(model_numbers(spec), 4), _training(artefact, corpus) if corpus else []
+        case "released":
+            return product(model_numbers(spec), 4), []
+        case "evaluation" if corpus:
+            split = [spec.split]
+            items = images_of(corpus, split), captions_of(corpus, split)
+            return product(None if None in items else sum(items), spec.run.model.joint_dim, 4), []  # type: ignore[arg-type]
+    return None, []  # of published features nobody says how many there are before they are read
+
+
+def _training(run: Artefact, corpus: CorpusSpec) -> list[Work]:
+    """All steps of a training; where it reads images, with its own passes of the encoder."""
+    spec: RunSpec = run.spec
+    amount = product(pairs_embedded(spec, captions_of(corpus, spec.train_splits)), spec.schedule.epochs)
+    if spec.finetuned:
+        # Measured as whole steps, text encoder, loss and optimiser included.
+        return [Work("step-finetuned", _encoder_variant(spec.encoder), spec.precision, amount)]
+    # Of the steps on features those of 1C: they do all that those of 10C and RC do, in the same time.
+    similarity, dims = spec.model.similarity.name, text_dims(spec.model)
+    variant = f"{encoder_size(spec.encoder)[0] or '?'}/{dims[1] if dims else '?'}"
+    step = Work("step-1c" if similarity == "dot" else f"step-{similarity}", variant, spec.precision, amount)
+    if "train_store" not in run.inputs:
+        return [step]
+    precision = spec.precision if spec.live_encoder else spec.encoder.precision
+    return [_pass(spec.encoder, amount, precision), step]
+
+
+def _pass(encoder: EncoderSpec, images: int | None, precision: str) -> Work:
+    """Images through a frozen encoder."""
+    return Work("tape", _encoder_variant(encoder), precision, images)
+
+
+def _encoder_variant(encoder: EncoderSpec) -> str:
+    """Name of an encoder among the benchmarks: `torchvision/vgg19@224`, and how it is run if not by default."""
+    ways = [] if encoder.memory_format == "channels_last" else [encoder.memory_format]
+    ways += [] if encoder.compile == "off" else [f"compile-{encoder.compile}"]
+    return " ".join([f"{encoder.architecture}@{encoder.input_size}", *ways])
 
 
 def product(*factors: int | None) -> int | None:
@@ -80,10 +225,10 @@ def pairs_embedded(spec: RunSpec, pairs: int | None) -> int | None:
     return product(steps_of(spec, pairs), min(size, pairs))
 
 
-def feature_dim(encoder: EncoderSpec) -> int | None:
-    """D_φ."""
-    network = NETWORKS.get(encoder.architecture)
-    return network.dim if network else None
+def encoder_size(encoder: EncoderSpec) -> tuple[int | None, int | None]:
+    """D_φ and the numbers in its weights, as its family says of the network; unknown where it does not."""
+    family, _, network = encoder.architecture.partition("/")
+    return describe("image encoder", family).constants.get("SIZES", {}).get(network, (None, None))
 
 
 def text_dims(model: ModelSpec) -> tuple[int, int] | None:
@@ -93,97 +238,52 @@ def text_dims(model: ModelSpec) -> tuple[int, int] | None:
     return None if None in dims else dims  # type: ignore[return-value]
 
 
-def model_numbers(spec: RunSpec) -> tuple[int, int] | None:
-    """Numbers in a run's model, a GRU assumed, and those that are trained; the vocabulary's size is assumed."""
-    network, model, dims = NETWORKS.get(spec.encoder.architecture), spec.model, text_dims(spec.model)
-    if network is None or dims is None:
+def model_numbers(spec: RunSpec) -> int | None:
+    """Numbers in a run's model, a GRU assumed; the vocabulary's size is assumed too."""
+    (features, encoder), model, dims = encoder_size(spec.encoder), spec.model, text_dims(spec.model)
+    if features is None or encoder is None or dims is None:
         return None
     word_dim, dim = dims
     gru = 3 * dim * (word_dim + dim + 2)
-    image_map = model.joint_dim * (network.dim + model.image_bias)
+    image_map = model.joint_dim * (features + model.image_bias)
     caption_map = model.joint_dim * dim if model.caption_projection else 0
     head = ASSUMED_WORDS * word_dim + gru + image_map + caption_map
-    whole = head + (network.parameters if spec.live_encoder else 0)
-    return whole, whole if spec.finetuned else head
+    return head + (encoder if spec.live_encoder else 0)
 
 
-def checkpoint_bytes(spec: RunSpec) -> int | None:
-    """States of a training, each the model, its best snapshot and Adam's two moments: two are kept, one is written."""
-    numbers = model_numbers(spec)
-    return None if numbers is None else 3 * 4 * (2 * numbers[0] + 2 * numbers[1])
+def _file(file: SourceFile, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """A raw file, where it is or comes from, and whether its sum is known."""
+    spec, state = file.spec, "by hand"
+    if file.own or file.path.exists():
+        state = f"yours, {file.path}" if file.own else "already there"
+    elif spec.mirrors:
+        state = f"to fetch from {urlsplit(spec.mirrors[0]).hostname}"
+    return {
+        "name": spec.file,
+        "size": file.path.stat().st_size if file.path.is_file() else spec.size,
+        "state": state,
+        "sha256": "known" if spec.sha256 else "recorded before" if spec.file in recorded else None,
+        "instructions": spec.instructions if state == "by hand" else "",
+    }
 
 
-class Work(NamedTuple):
-    """So many items of what `benchmarks/measure.py` measures under this name."""
-
-    what: str
-    variant: str
-    precision: str
-    amount: int | None
-
-
-def pass_work(encoder: EncoderSpec, images: int | None, precision: str | None = None) -> Work:
-    """Images through a frozen encoder, in its own precision or in that of the model which holds it."""
-    return Work("tape", encoder_variant(encoder), precision or encoder.precision, images)
-
-
-def encoder_variant(encoder: EncoderSpec) -> str:
-    """Name of an encoder among the benchmarks: `torchvision/vgg19@224`, and how it is run if not by default."""
-    ways = [] if encoder.memory_format == "channels_last" else [encoder.memory_format]
-    ways += [] if encoder.compile == "off" else [f"compile-{encoder.compile}"]
-    return " ".join([f"{encoder.architecture}@{encoder.input_size}", *ways])
+def _made(kind: str, label: str, alike: Sequence[Cost], rates: Rates) -> dict[str, Any]:
+    """What is made: what runs share one by one, and of other kinds how many."""
+    return {
+        "kind": kind,
+        "name": label,
+        "items": len(alike),
+        "images": alike[0].work[0].amount if label and alike[0].work else None,
+        "bytes": sum(cost.size or 0 for cost in alike),
+        "unknown": any(cost.size is None for cost in alike),
+        "hours": hours_of(alike, rates),
+    }
 
 
-def training_work(spec: RunSpec, corpus: CorpusSpec) -> list[Work]:
-    """A whole training with its validations."""
-    epochs = spec.schedule.epochs
-    embedded = product(pairs_embedded(spec, captions_of(corpus, spec.train_splits)), epochs)
-    work = []
-    if spec.finetuned:
-        # Measured as whole steps, text encoder, loss and optimiser included.
-        work.append(Work("step-finetuned", encoder_variant(spec.encoder), spec.precision, embedded))
-    else:
-        if spec.reads in ("inline", "live"):
-            work.append(pass_work(spec.encoder, embedded, spec.precision if spec.live_encoder else None))
-        # Of the steps on features those of 1C: they do all that those of 10C and RC do, in the same time.
-        work.append(Work(_named("step-1c", spec), _head_variant(spec), spec.precision, embedded))
-    images = images_of(corpus, ["val"])
-    if images is not None and spec.validation_images is not None:
-        images = min(images, spec.validation_images)
-    captions = product(images, corpus.captions_per_image)
-    work += embedding_work(spec, product(images, epochs), product(captions, epochs))
-    return [*work, rank_work(spec, product(images, captions, epochs))]
-
-
-def embedding_work(spec: RunSpec, images: int | None, captions: int | None) -> list[Work]:
-    """Images and captions embedded, in fp32."""
-    live = [pass_work(spec.encoder, images, "fp32")] if spec.live_encoder else []
-    return [*live, Work(_named("encode", spec), _head_variant(spec), "fp32", captions)]
-
-
-def rank_work(spec: RunSpec, scores: int | None) -> Work:
-    """Scores made and ranked, both ways."""
-    return Work(f"rank-{spec.model.similarity.name}", str(spec.model.joint_dim), "fp32", scores)
-
-
-def _named(what: str, spec: RunSpec) -> str:
-    similarity = spec.model.similarity.name
-    return what if similarity == "dot" else f"{what.removesuffix('-1c')}-{similarity}"
-
-
-def _head_variant(spec: RunSpec) -> str:
-    dims = text_dims(spec.model)
-    return f"{feature_dim(spec.encoder) or '?'}/{dims[1] if dims else '?'}"
-
-
-Rates = Mapping[tuple[str, str, str], float]
-"""Items a second by what, variant and precision."""
-
-
-def hours_of(work: Iterable[Work], rates: Rates) -> tuple[float, list[str]]:
+def hours_of(costs: Iterable[Cost], rates: Rates) -> dict[str, Any]:
     """Hours of some work at measured rates, and what is missing in them: rates, or a count of images."""
     seconds, missing = 0.0, []
-    for what, variant, precision, amount in work:
+    for what, variant, precision, amount in (work for cost in costs for work in cost.work):
         rate = rates.get((what, variant, precision))
         if amount is None:
             missing.append("the number of images")
@@ -191,7 +291,53 @@ def hours_of(work: Iterable[Work], rates: Rates) -> tuple[float, list[str]]:
             missing.append(f"{what} {variant} {precision}")
         else:
             seconds += amount / rate
-    return seconds / 3600, list(dict.fromkeys(missing))
+    return {"hours": seconds / 3600, "missing": list(dict.fromkeys(missing))}
+
+
+def _disk(plan: Plan, costs: Sequence[Cost], files: Sequence[SourceFile], free: int) -> dict[str, Any]:
+    """Bytes that stay, that are there at most at a time, and that are still to be written."""
+    tapes = [cost.size or 0 for cost in costs if cost.artefact.kind == "tape"]
+    keep = plan.parameters.preset.resources.keep_tapes
+    takes = [(cost.artefact.folder, cost.size) for cost in costs]
+    takes += [(file.path, file.spec.size) for file in files if not file.own]
+    lasting = sum(size or 0 for _, size in takes) - sum(tapes)
+    peak = lasting + (sum(tapes) if keep else max(tapes, default=0))
+    return {
+        "lasting": lasting,
+        "tapes": sum(tapes),
+        "keep_tapes": keep,
+        "peak": peak,
+        "to_write": max(peak - sum(_bytes_there(path, size) for path, size in takes), 0),
+        "free": free,
+    }
+
+
+def _bytes_there(path: Path, size: int | None) -> int:
+    """Bytes of a file or folder that are there already, at most what it is said to take."""
+    files = [path] if path.is_file() else path.rglob("*")
+    there = sum(file.stat().st_size for file in files if file.is_file())
+    return there if size is None else min(there, size)
+
+
+def _run(plan: Plan, name: str, costs: Iterable[Cost], rates: Rates) -> dict[str, Any]:
+    """A run's first seed."""
+    spec = plan.models[name].spec
+    by_folder = {cost.artefact.folder: cost for cost in costs}
+    run = by_folder[plan.table["run", seeded(name, spec.init_seed)].folder]
+    inputs = run.artefact.inputs
+    pairs = captions_of(by_folder[inputs["corpus"]].artefact.spec, spec.train_splits)
+    steps = steps_of(spec, pairs)
+    reads = next(inputs[role] for role in ("tape", "train_store", "features") if role in inputs)
+    return {
+        "id": name,
+        "pairs": pairs,
+        "steps_per_epoch": steps,
+        "epochs": spec.schedule.epochs,
+        "steps": product(steps, spec.schedule.epochs),
+        "hours": hours_of([run], rates),
+        "reads": by_folder[reads].label,
+        "from": spec.finetune_from,
+    }
 
 
 def read_rates(path: Path) -> dict[str, dict[tuple[str, str, str], float]]:
@@ -214,127 +360,3 @@ def read_rates(path: Path) -> dict[str, dict[tuple[str, str, str], float]]:
                 f"{path}, line {number}: not a row of the benchmarks ({error}); expected what benchmarks/measure.py writes"
             ) from error
     return found
-
-
-class Item(NamedTuple):
-    """An artefact that is made, or a file that is fetched."""
-
-    kind: str
-    """As in the plan's table; `download` for a file."""
-    name: str
-    label: str
-    """Its name where it is shown: without digests."""
-    size: int | None
-    """Bytes."""
-    path: Path
-    """Relative to the working folder."""
-    work: Sequence[Work]
-    """What making it takes, small steps left out."""
-
-
-def items_of(plan: Plan) -> list[Item]:
-    """All that the chosen models of a plan need, each once, in the order in which it is made."""
-    needed = needed_artefacts(plan)
-    items = [
-        Item("download", name, name, file.spec.size, file.path, ())
-        for name, file in files_read(plan, needed).items()
-        if not file.own
-    ]
-    for artefact in needed:
-        corpus = _corpus_of(plan, artefact)
-        size, work = cost_of(artefact, corpus.spec if corpus else None)
-        label = _label(artefact, corpus)
-        items.append(Item(artefact.kind, artefact.name, label, size, artefact.folder, work))
-    return items
-
-
-def needed_artefacts(plan: Plan) -> list[Artefact]:
-    """Artefacts of the chosen models and all that these are made from."""
-    needed: set[Artefact] = set()
-    waiting = [artefact for artefact in plan.table.values() if artefact.kind == "evaluation"]
-    while waiting:
-        artefact = waiting.pop()
-        if artefact not in needed:
-            needed.add(artefact)
-            owners = (plan.owner(path) for path in artefact.inputs.values())
-            waiting += [owner for owner in owners if owner]
-    return [artefact for artefact in plan.table.values() if artefact in needed]
-
-
-def files_read(plan: Plan, needed: Iterable[Artefact]) -> dict[str, SourceFile]:
-    """Raw files that some artefacts are made from, by name."""
-    paths = {path for artefact in needed for path in artefact.raw.values()}
-    return {name: file for name, file in plan.files.items() if file.path in paths}
-
-
-def _corpus_of(plan: Plan, artefact: Artefact) -> Artefact | None:
-    """The corpus that an artefact belongs to."""
-    if artefact.kind == "corpus":
-        return artefact
-    owners = (plan.owner(path) for path in artefact.inputs.values())
-    return next((corpus for owner in owners if owner and (corpus := _corpus_of(plan, owner))), None)
-
-
-def _label(artefact: Artefact, corpus: Artefact | None) -> str:
-    role = corpus.name.rpartition("-")[0] if corpus else ""
-    match artefact.kind:
-        case "store":
-            return f"{role} {artefact.spec.side} pixels"
-        case "features" | "tape":
-            return f"{role} {artefact.spec.encoder.name} {artefact.spec.crop.kind}"
-        case "corpus" | "published":
-            return role
-    return artefact.name
-
-
-def cost_of(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int | None, list[Work]]:
-    """Bytes of an artefact, and the work of making it as far as that is measured.
-
-    Parameters
-    ----------
-    artefact
-        One of the plan's table.
-    corpus
-        That it belongs to.
-    """
-    spec = artefact.spec
-    images, captions = (images_of(corpus), captions_of(corpus)) if corpus else (None, None)
-    match artefact.kind:
-        case "scenes":
-            return PICTURE_BYTES * sum(sum(splits.values()) for splits in spec.images.values()), []
-        case "corpus":
-            return product(captions, TABLE_BYTES_PER_CAPTION), []
-        case "tokens" | "tokens_of":
-            return product(captions, TOKEN_BYTES_PER_CAPTION), []
-        case "store":
-            return product(images, spec.side**2, 3), [Work("store", str(spec.side), "fp32", images)]
-        case "encoder" | "pretrained":
-            network = NETWORKS.get((spec.encoder if artefact.kind == "pretrained" else spec).architecture)
-            return 4 * network.parameters if network else None, []
-        case "features":
-            crops = 10 if spec.crop.kind == "10C" else 1
-            size = product(images, feature_dim(spec.encoder), 4)
-            return size, [pass_work(spec.encoder, product(images, crops))]
-        case "published":  # nobody says how many there are before they are read
-            return None, []
-        case "tape":
-            seen = product(captions_of(corpus, spec.splits) if corpus else None, spec.epochs)
-            return product(seen, feature_dim(spec.encoder), 2), [pass_work(spec.encoder, seen)]
-        case "run" | "released":
-            numbers = model_numbers(spec)
-            work = training_work(spec, corpus) if artefact.kind == "run" and corpus else []
-            return 4 * numbers[0] if numbers else None, work
-        case "evaluation":
-            return _evaluation(spec, corpus) if corpus else (None, [])
-    return 0, []
-
-
-def _evaluation(spec: EvaluationSpec, corpus: CorpusSpec) -> tuple[int | None, list[Work]]:
-    """The test set's embeddings, and their ranks under each protocol."""
-    images, captions = images_of(corpus, [spec.split]), captions_of(corpus, [spec.split])
-    size = scores = None
-    if images and captions:
-        folds = [fold for name in spec.protocols for fold in protocol_folds(name, images, spec.fold_size)]
-        scores = sum((fold.stop - fold.start) ** 2 for fold in folds) * captions // images
-        size = (images + captions) * spec.run.model.joint_dim * 4
-    return size, [*embedding_work(spec.run, images, captions), rank_work(spec.run, scores)]

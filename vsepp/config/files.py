@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -99,6 +98,12 @@ def validate(model: type[M], content: Mapping[str, Any], where: str, mistakes: M
         return None
 
 
+def read_model(model: type[M], path: Path, mistakes: Mistakes, inside: str | None = None) -> M | None:
+    """A YAML file, or what a model has below the key `inside`; `None` after a mistake."""
+    content = read_yaml(path, mistakes)
+    return validate(model, {inside: content} if inside else content, str(path), mistakes)
+
+
 def _dotted(location: tuple[Any, ...]) -> str:
     parts = [str(part) for part in location if not str(part).startswith(("constrained-", "function-"))]
     return ".".join(parts) or "(the whole)"
@@ -131,19 +136,3 @@ def _known_keys(model: Any, location: tuple[Any, ...]) -> list[str]:
         return None
 
     return fields_of(model, location) or []
-
-
-def published_rows(path: Path, mistakes: Mistakes) -> dict[str, str]:
-    """Rows of the paper's tables: number → `trained` or `quoted`."""
-    if not path.is_file():
-        mistakes.add(
-            str(path),
-            "no such file; it holds the paper's numbers, or its heading alone where a paper has none",
-        )
-        return {}
-    with path.open(encoding="utf-8", newline="") as stream:
-        table = csv.DictReader(stream)
-        if missing := {"row", "kind"} - set(table.fieldnames or ()):
-            mistakes.add(str(path), f"has no column {', '.join(sorted(missing))} in its heading")
-            return {}
-        return {row["row"]: row["kind"] for row in table}

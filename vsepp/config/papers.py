@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vsepp.config.files import Mistakes, published_rows, read_yaml, validate
+from vsepp.config.files import Mistakes, read_model
 from vsepp.config.schema import (
     PaperFidelity,
     PaperFidelityFile,
@@ -16,6 +16,8 @@ from vsepp.config.schema import (
     RunsFile,
     TablesFile,
 )
+from vsepp.errors import VseppError
+from vsepp.reporting.records import read_published
 
 
 @dataclass(frozen=True)
@@ -91,23 +93,25 @@ def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict
 
 
 def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
-    path = folder / "runs.yaml"
-    runs = validate(RunsFile, {"runs": read_yaml(path, mistakes)}, str(path), mistakes)
-    fidelity = {}
-    path = folder / "fidelity.yaml"
-    if path.is_file() and (
-        own := validate(PaperFidelityFile, read_yaml(path, mistakes), str(path), mistakes)
-    ):
-        fidelity = {"paper": own.paper, "code": own.code}
-    paper = Paper(folder.name, folder, runs.runs if runs else {}, fidelity)
+    runs = read_model(RunsFile, folder / "runs.yaml", mistakes, "runs")
+    own = None
+    if (folder / "fidelity.yaml").is_file():
+        own = read_model(PaperFidelityFile, folder / "fidelity.yaml", mistakes)
+    paper = Paper(
+        folder.name,
+        folder,
+        runs.runs if runs else {},
+        {"paper": own.paper, "code": own.code} if own else {},
+    )
     if not whole:
         return paper
-    tables = validate(TablesFile, read_yaml(paper.tables_file, mistakes), str(paper.tables_file), mistakes)
-    rows = published_rows(paper.published, mistakes)
-    path = folder / "released.yaml"
+    rows = {}
+    try:
+        rows = {row["row"]: row["kind"] for row in read_published(paper.published).values()}
+    except VseppError as error:
+        mistakes.found.append(str(error))
     released = None
-    if path.is_file():
-        released = validate(ReleasedFile, {"released": read_yaml(path, mistakes)}, str(path), mistakes)
-    return Paper(
-        paper.name, folder, paper.entries, fidelity, tables, rows, dict(released.released) if released else {}
-    )
+    if (folder / "released.yaml").is_file():
+        released = read_model(ReleasedFile, folder / "released.yaml", mistakes, "released")
+    tables = read_model(TablesFile, paper.tables_file, mistakes)
+    return replace(paper, tables=tables, rows=rows, released=released.released if released else {})

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 
 from vsepp import components
-from vsepp.config.checks import rows_of
 from vsepp.config.papers import Paper
 from vsepp.config.plan import Plan, seeded
 from vsepp.config.resolve import HARMLESS
@@ -48,9 +47,9 @@ def _models_of(plan: Plan, paper: Paper) -> list[str]:
     assert paper.tables
     named = {*paper.entries, *paper.released}
     for table in paper.tables.tables.values():
-        named |= {row.run for row in rows_of(table) if isinstance(row, RowKeys)}
+        named |= {row.run for row in table.rows if isinstance(row, RowKeys)}
     for figure in paper.tables.figures.values():
-        named |= {*_runs_of(figure), *([figure.baseline] if figure.baseline else [])}
+        named |= set(figure.named)
     return [model for model in plan.models if model in named]
 
 
@@ -106,15 +105,10 @@ def _row(plan: Plan, paper: Paper, row: str | RowKeys) -> RowSpec:
     return RowSpec(row.run, row.run, row.protocol, own=own | ({"label": row.label} if row.label else {}))
 
 
-def _runs_of(keys: FigureKeys) -> list[str]:
-    """Runs of a figure, in the order of its labels or of its sizes."""
-    return [keys.runs[size] for size in sorted(keys.runs)] if isinstance(keys.runs, Mapping) else keys.runs
-
-
 def _figure(name: str, keys: FigureKeys) -> FigureSpec:
     sizes = sorted(keys.runs) if isinstance(keys.runs, Mapping) else []
     values = keys.model_dump(exclude={"runs"}, exclude_none=True)
-    return from_dict(FigureSpec, {"id": name, "runs": _runs_of(keys), "sizes": sizes, **values})
+    return from_dict(FigureSpec, {"id": name, "runs": keys.drawn, "sizes": sizes, **values})
 
 
 def _model(plan: Plan, model: str, seed: int) -> TrainedSpec:

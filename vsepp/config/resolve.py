@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatch
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,28 +15,21 @@ from typing import Any
 from pydantic import BaseModel
 
 from vsepp.components import known as known_components
-from vsepp.config.checks import (
-    check_corpora,
-    check_released,
-    check_roles,
-    check_runs,
-    check_tables,
-    protocols_of,
-)
+from vsepp.config.checks import check
 from vsepp.config.components import check_component, resolve_component
-from vsepp.config.files import Mistakes, Value, read_yaml, validate
+from vsepp.config.files import Mistakes, Value, read_model, read_yaml, validate
 from vsepp.config.papers import Paper, read_papers
+from vsepp.config.parameters import Parameters
 from vsepp.config.schema import (
     COMPONENTS,
     ComponentKeys,
     CorpusKeys,
-    DatasetKeys,
     DatasetsFile,
     FidelityFile,
+    PaperFidelity,
     PresetFile,
     RunKeys,
     Settings,
-    SourceKeys,
 )
 from vsepp.errors import VseppError
 from vsepp.spec import Component
@@ -47,47 +39,6 @@ _NOT_INHERITED = ("base", "abstract", "feeds")
 HARMLESS = ("preset", "papers", "fidelity", "seeds", "label", "only", "archives", "resources", "sources")
 """Overriding these changes no result, so they need no label."""
 _OPTIONAL = {"base": None, "abstract": False, "feeds": {}, "protocols": []}
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """All parameters of one invocation, resolved and checked."""
-
-    settings: Settings
-    preset: PresetFile
-    papers: dict[str, Paper]
-    """Those that are reproduced."""
-    sources: dict[str, SourceKeys]
-    datasets: dict[str, DatasetKeys]
-    readers: dict[str, Component]
-    """Data set → its reader."""
-    corpora: dict[str, CorpusKeys]
-    """Role → what plays it; without roles that the preset leaves empty."""
-    runs: dict[str, dict[str, Value]]
-    """Selected runs: id → key → value. Options of a component stand beside it, as `loss.margin`."""
-    all_runs: dict[str, dict[str, Value]]
-    """Every run of the papers that are reproduced."""
-    possible_runs: tuple[str, ...]
-    """Ids of the runs whose corpus and encoder the preset has, selected or not."""
-    protocols: dict[str, tuple[str, ...]]
-    """Run → protocols that it is evaluated under."""
-    as_code: dict[str, dict[str, Value]]
-    """The runs of the released checkpoints under the overlay `code`, which is how the authors trained them."""
-    variant: str
-    overrides: dict[str, Any] = field(default_factory=dict)
-
-    def get(self, run: str, key: str) -> Any:
-        """Value of one key of one run."""
-        return self.all_runs[run][key].value
-
-    def feeders(self, paper: Paper) -> dict[str, tuple[str, str]]:
-        """Row of a paper's published tables → the run that fills it, and the protocol."""
-        return {
-            row: (run, protocol)
-            for run in self.all_runs
-            if run in paper.entries
-            for row, protocol in self.get(run, "feeds").items()
-        }
 
 
 @dataclass(frozen=True)
@@ -131,7 +82,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     papers = read_papers(folder / "papers", settings.papers, mistakes)
     # That of the run, and that of the released code, which released models follow.
     fidelities = {
-        name: _fidelity(folder / "fidelity" / f"{name}.yaml", mistakes)
+        name: read_model(FidelityFile, folder / "fidelity" / f"{name}.yaml", mistakes)
         for name in dict.fromkeys((settings.fidelity, "code"))
     }
     preset_path = folder / "presets" / f"{settings.preset}.yaml"
@@ -143,68 +94,47 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     assert preset and datasets and override  # else there were mistakes
 
     def layers(fidelity: str) -> _Layers:
+        own = [paper for paper in papers.values() if paper.fidelity]
         return [
             [_File(str(paper.runs_file), paper.entries) for paper in papers.values()],
-            [_File(str(folder / "fidelity" / f"{fidelity}.yaml"), *_of(fidelities[fidelity]))],
-            [
-                _File(str(paper.folder / "fidelity.yaml"), *_of(paper.fidelity[fidelity]), paper.name)
-                for paper in papers.values()
-                if paper.fidelity
-            ],
-            [_File(str(preset_path), *_of(preset))],
-            [_File("--config", *_of(override))],
+            [_file(folder / "fidelity" / f"{fidelity}.yaml", fidelities[fidelity])],
+            [_file(paper.folder / "fidelity.yaml", paper.fidelity[fidelity], paper.name) for paper in own],
+            [_file(preset_path, preset)],
+            [_file("--config", override)],
         ]
 
     reproduced = {name: papers[name] for name in settings.papers}
     all_runs = _resolve_runs(layers(settings.fidelity), papers, reproduced, mistakes)
-    readers = _readers(datasets, str(folder / "datasets.yaml"), mistakes)
+    readers = _readers(
+        datasets, "--config" if "datasets" in sections else str(folder / "datasets.yaml"), mistakes
+    )
     mistakes.raise_if_any()
-    corpora = _resolve_corpora(fidelities[settings.fidelity], preset)
-    check_corpora(corpora, preset, datasets, mistakes)
-    check_roles(all_runs, reproduced, preset, preset_path, mistakes)
-    mistakes.raise_if_any()
-    possible = {
-        run: values for run, values in all_runs.items() if _possible(values, corpora, preset, datasets)
-    }
-    protocols = protocols_of(all_runs, reproduced)
-    for paper in reproduced.values():
-        own = {run: values for run, values in all_runs.items() if run in paper.entries}
-        check_runs(own, all_runs, protocols, corpora, preset, datasets, str(paper.runs_file), mistakes)
-        check_tables(paper, own, all_runs, papers, preset, mistakes)
-        check_released(paper, all_runs, mistakes)
-    mistakes.raise_if_any()
-    released = {keys.run for paper in reproduced.values() for keys in paper.released.values()}
-    as_code = _resolve_runs(layers("code"), papers, reproduced, mistakes) if released else {}
-    return Parameters(
+    released = any(paper.released for paper in reproduced.values())
+    parameters = Parameters(
+        folder=folder,
         settings=settings,
         preset=preset,
         papers=reproduced,
         sources=datasets.sources,
         datasets=datasets.datasets,
         readers=readers,
-        corpora=corpora,
-        runs=_select(possible, settings),
+        corpora=_resolve_corpora(fidelities[settings.fidelity], preset),
         all_runs=all_runs,
-        possible_runs=tuple(possible),
-        protocols=protocols,
-        as_code={run: as_code[run] for run in released},
-        variant=settings.label or settings.fidelity,
+        as_code=_resolve_runs(layers("code"), papers, reproduced, mistakes) if released else {},
         overrides=sections,
     )
+    check(parameters, papers, mistakes)
+    return parameters
 
 
 def _settings(folder: Path, overrides: dict[str, Any], mistakes: Mistakes) -> Settings:
-    path = folder / "config.yaml"
-    values = read_yaml(path, mistakes)
-    validate(Settings, values, str(path), mistakes)
-    given = {key: value for key, value in overrides.items() if key in Settings.model_fields}
+    given = dict(overrides)
     # `only=*-1c`, `seeds=3` and `papers=goal` on a command line are one-element lists.
     for key in ("only", "seeds", "papers"):
         if key in given and given[key] is not None and not isinstance(given[key], list):
             given[key] = [given[key]]
-    settings = validate(Settings, {**values, **given}, "--config", mistakes)
+    settings = _merged(Settings, folder / "config.yaml", given, mistakes)
     mistakes.raise_if_any()
-    assert settings is not None
     if settings.archives is not None and not Path(settings.archives).is_dir():
         mistakes.add("archives", f"got {settings.archives!r}, which is no folder")
     changed = sorted(set(overrides) - set(HARMLESS))
@@ -243,10 +173,6 @@ def _check_sections(sections: Mapping[str, Any], mistakes: Mistakes) -> None:
             )
 
 
-def _fidelity(path: Path, mistakes: Mistakes) -> FidelityFile:
-    return validate(FidelityFile, read_yaml(path, mistakes), str(path), mistakes) or FidelityFile()
-
-
 def _merged(
     model: type[BaseModel],
     path: Path,
@@ -274,8 +200,10 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _of(keys: FidelityFile | PresetFile) -> tuple[Mapping[str, RunKeys], Mapping[str, Any]]:
-    return keys.runs, keys.components
+def _file(
+    label: str | Path, keys: FidelityFile | PaperFidelity | PresetFile, paper: str | None = None
+) -> _File:
+    return _File(str(label), keys.runs, keys.components, paper)
 
 
 def _given(keys: BaseModel) -> dict[str, Any]:
@@ -394,28 +322,3 @@ def _resolve_corpora(fidelity: FidelityFile, preset: PresetFile) -> dict[str, Co
                 {key: value for layer in layers for key, value in _given(layer).items()}
             )
     return corpora
-
-
-def _possible(
-    values: Mapping[str, Value], corpora: Mapping[str, CorpusKeys], preset: PresetFile, datasets: DatasetsFile
-) -> bool:
-    """Whether the preset has a run's data and encoder; published features come without images."""
-    keys = corpora.get(values["dataset"].value)
-    if keys is None or preset.encoders.get(values["encoder"].value) is None:
-        return False
-    crops = datasets.datasets[keys.dataset].crops
-    return crops is None or values["trainset"].value.partition("+")[0] == crops
-
-
-def _select(possible: dict[str, dict[str, Value]], settings: Settings) -> dict[str, dict[str, Value]]:
-    """Runs that `only` names, with the runs they start from."""
-    if settings.only is None:
-        return possible
-    wanted = {run for run in possible if any(fnmatch(run, pattern) for pattern in settings.only)}
-    for pattern in settings.only:
-        if not any(fnmatch(run, pattern) for run in possible):
-            raise VseppError(
-                f"only: {pattern!r} matches no run of preset {settings.preset}; there are {', '.join(possible)}"
-            )
-    wanted |= {start for run in wanted if (start := possible[run]["finetune_from"].value)}
-    return {run: values for run, values in possible.items() if run in wanted}

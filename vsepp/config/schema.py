@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Protocol = Literal["1K", "5x1K", "5K"]
+from vsepp.spec import Protocol, Split
+
 Trainset = Literal["1C", "10C", "RC", "1C+rV", "10C+rV", "RC+rV"]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[int, Field(ge=1)]
@@ -15,7 +16,6 @@ Seed = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$")]
 Role = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Channels = tuple[float, float, float]
-Split = Literal["train", "restval", "val", "test"]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -426,6 +426,11 @@ class TableKeys(_Model):
     trainset: bool = Field(description="a column that names each row's training set")
     groups: Annotated[list[TableGroup], Field(min_length=1)]
 
+    @property
+    def rows(self) -> list[str | RowKeys]:
+        """Rows, group after group."""
+        return [row for group in self.groups for row in group.rows]
+
 
 class FigureKeys(_Model):
     """One figure of a `tables.yaml`."""
@@ -439,6 +444,16 @@ class FigureKeys(_Model):
     labels: list[str] = Field(description="of the runs; for negative_set of the line and of the baseline")
     baseline: str | None = Field(default=None, description="run drawn as a horizontal line")
     protocol: Protocol | None = Field(default=None, description="of the metrics, for negative_set")
+
+    @property
+    def drawn(self) -> list[str]:
+        """Run ids in the order of the labels, or of the sizes."""
+        return [self.runs[size] for size in sorted(self.runs)] if isinstance(self.runs, dict) else self.runs
+
+    @property
+    def named(self) -> list[str]:
+        """All run ids, the baseline's too."""
+        return [*self.drawn, *([self.baseline] if self.baseline else [])]
 
 
 class TablesFile(_Model):

@@ -16,7 +16,7 @@ import yaml
 from vsepp.config.plan import Plan, seeded
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import PHASES
-from vsepp.provenance.known import KNOWN, KnownDigests
+from vsepp.provenance.known import KnownDigests
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, dirty_parts, read_manifest
 from vsepp.provenance.verify import verify_all
 
@@ -61,9 +61,7 @@ def sync(plan: Plan, *, remote: str | None = None, force: bool = False, jobs: in
     _require_version(str(plan.reports))
     with _alone() as repo:
         _fetch(repo, remote, force, jobs)
-        known = KnownDigests(KNOWN)
-        verified, mismatches = verify_all(plan.table.values(), known)
-        known.save()
+        verified, mismatches = verify_all(plan.table.values(), KnownDigests())
         if mismatches:
             print(*mismatches, sep="\n")
             raise VseppError(
@@ -187,13 +185,16 @@ def _fetch(repo: Repo, wished: str | None, force: bool, jobs: int | None) -> Non
     remote = wished or repo.config["core"].get("remote")
     # By name: without names, DVC also deletes what it once checked out for another preset.
     stages = list(PHASES)
+    # DVC's own log speaks for itself: through ours, all of it would come twice, and with tracebacks.
+    for name in _DVC_LOGS:
+        logging.getLogger(name).propagate = False
+    logging.getLogger("asyncssh").setLevel(logging.WARNING)  # each connection otherwise
     try:
-        with _short_log():
-            if remote:
-                repo.pull(stages, jobs=jobs, remote=wished, force=force)
-            else:
-                log.info("no default remote (dvc remote add --default): taking what the local cache has")
-                repo.checkout(stages, force=force)
+        if remote:
+            repo.pull(stages, jobs=jobs, remote=wished, force=force)
+        else:
+            log.info("no default remote (dvc remote add --default): taking what the local cache has")
+            repo.checkout(stages, force=force)
     except Exception as error:  # of DVC, of the plugin for this kind of remote, or of the network
         raise VseppError(f"{_explanation(error, remote)}\nNothing was declared done") from error
 
@@ -227,22 +228,6 @@ def _explanation(error: Exception, remote: str | None) -> str:
             f"remote {remote}: {text}; install the plugin: pip install dvc-s3 or dvc-ssh, see docs/remotes.md"
         )
     return f"{f'remote {remote}' if remote else 'local cache'}: {text or type(error).__name__}"
-
-
-@contextmanager
-def _short_log() -> Iterator[None]:
-    """Let DVC's own log speak for itself: through ours, all of it would come twice, and with tracebacks."""
-    before = {name: logging.getLogger(name).propagate for name in _DVC_LOGS}
-    level = logging.getLogger("asyncssh").level
-    logging.getLogger("asyncssh").setLevel(logging.WARNING)  # each connection otherwise
-    for name in before:
-        logging.getLogger(name).propagate = False
-    try:
-        yield
-    finally:
-        for name, propagated in before.items():
-            logging.getLogger(name).propagate = propagated
-        logging.getLogger("asyncssh").setLevel(level)
 
 
 def _touch() -> None:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
@@ -24,11 +25,11 @@ from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings, write_arrays
 from vsepp.evaluation.metrics import RetrievalMetrics, mean_metrics, retrieval_metrics
 from vsepp.evaluation.ranks import Ranks, retrieval_ranks
-from vsepp.provenance.manifest import write_text
+from vsepp.runtime.files import write_text
+from vsepp.spec import FOLDS, Protocol
 
-PROTOCOLS = ("1K", "5x1K", "5K")
+PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 DEFAULT_FOLD_SIZE = 1000
-_FOLDS = {"1K": 1, "5x1K": 5}
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +132,7 @@ def protocol_folds(protocol: str, n_images: int, fold_size: int = DEFAULT_FOLD_S
         return [slice(0, n_images)]
     if fold_size < 1:
         raise VseppError(f"fold size: expected at least 1 image, got {fold_size}")
-    folds = _FOLDS[protocol]
+    folds = FOLDS[protocol]
     if n_images < folds * fold_size:
         raise VseppError(
             f"protocol {protocol} needs {folds} × {fold_size} = {folds * fold_size} test images, "

@@ -1,4 +1,4 @@
-"""SHA-256 digests of files, folders, specs and code."""
+"""SHA-256 digests of files, folders, specs and code, and in what two specs differ."""
 
 from __future__ import annotations
 
@@ -64,6 +64,23 @@ def value_digest(value: Any) -> str:
     """Digest of anything that JSON can write; the order of keys does not matter."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def differing(one: Any, other: Any, key: str = "") -> list[tuple[str, Any, Any]]:
+    """Innermost parts in which two values of JSON differ: dotted key and both values, `None` where there is none."""
+    if one == other:
+        return []
+    if isinstance(one, dict) and isinstance(other, dict):
+        parts = [(name, one.get(name), other.get(name)) for name in sorted(one.keys() | other.keys())]
+    elif _are_objects(one) and _are_objects(other) and len(one) == len(other):
+        parts = [(str(k), *pair) for k, pair in enumerate(zip(one, other, strict=True))]
+    else:
+        return [(key, one, other)]
+    return [found for name, *values in parts for found in differing(*values, f"{key}.{name}".lstrip("."))]
+
+
+def _are_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
 def code_digest(*modules: str) -> str:

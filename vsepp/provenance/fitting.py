@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.errors import VseppError
-from vsepp.provenance.digests import value_digest
+from vsepp.provenance.digests import differing, value_digest
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_input, require_intact
 from vsepp.provenance.verify import shown
 from vsepp.spec import RunSpec, from_json, to_dict
@@ -40,11 +40,9 @@ def require_trained(run: RunSpec, folder: Path) -> dict[str, Any]:
     if not (folder / MANIFEST).is_file():
         raise VseppError(f"{folder}: no {MANIFEST}; expected the folder of a trained run")
     manifest = require_intact(folder)
-    wanted, found = to_dict(run), manifest["spec"]
-    differing = sorted(key for key in wanted.keys() | found.keys() if found.get(key) != wanted.get(key))
-    if differing:
+    if keys := [key for key, *_ in differing(to_dict(run), manifest["spec"])]:
         raise VseppError(
-            f"{folder}: trained with other values of {', '.join(differing)} than the spec asks for; train {run.id} again"
+            f"{folder}: trained with other values of {', '.join(keys)} than the spec asks for; train {run.id} again"
         )
     return manifest
 
@@ -150,5 +148,6 @@ def _require_corpus(manifest: Mapping[str, Any], role: str, artefact: Path, corp
 
 
 def _difference(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    keys = sorted(key for key in wanted.keys() | found.keys() if found.get(key) != wanted.get(key))
-    return "; ".join(f"expected {key} {shown(wanted.get(key))}, got {shown(found.get(key))}" for key in keys)
+    return "; ".join(
+        f"expected {key} {shown(here)}, got {shown(there)}" for key, here, there in differing(wanted, found)
+    )

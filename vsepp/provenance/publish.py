@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from vsepp.provenance.digests import value_digest
+from vsepp.provenance.digests import differing, value_digest
 
 log = logging.getLogger("vsepp")
 
@@ -59,34 +59,18 @@ def _unfinished(output: Path, identity: Mapping[str, Any], present: Path) -> Ite
             continue
         try:
             theirs = json.loads(name.read_text(encoding="utf-8"))
-        except (
-            ValueError,
-            FileNotFoundError,
-        ):  # killed while it was written, or done meanwhile beside this one
-            continue
+        except (ValueError, FileNotFoundError):
+            continue  # killed while it was written, or done meanwhile beside this one
         if theirs["output"] == output.name:
             yield name.with_suffix(""), differences(theirs, identity, "there")
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any], where: str) -> list[str]:
     """All that differs between two nested mappings, by dotted key, with both values; theirs are those `where`."""
-    there, here = _flat(theirs), _flat(ours)
     return [
-        f"{key}: {there.get(key, 'nothing')} {where}, {here.get(key, 'nothing')} now"
-        for key in sorted(there.keys() | here.keys())
-        if key not in there or key not in here or there[key] != here[key]
+        f"{key}: {'nothing' if there is None else there} {where}, {'nothing' if here is None else here} now"
+        for key, there, here in differing(theirs, ours)
     ]
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as one, with dotted keys."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            found |= _flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
 
 
 def publish(files: dict[Path, Path]) -> None:

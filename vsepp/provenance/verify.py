@@ -9,7 +9,7 @@ from typing import Any
 
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact
-from vsepp.provenance.digests import value_digest
+from vsepp.provenance.digests import differing, value_digest
 from vsepp.provenance.known import KnownDigests
 from vsepp.provenance.manifest import read_manifest
 from vsepp.spec import to_dict
@@ -38,7 +38,7 @@ def verify_all(
     artefacts
         The whole table.
     known
-        Digests that need not be computed again; the caller saves them.
+        Digests that need not be computed again; what had to be is added and kept.
     phase
         Only what this phase makes; `None` is all.
 
@@ -51,6 +51,7 @@ def verify_all(
     wanted = [artefact for artefact in table.values() if phase in (None, artefact.phase)]
     absent = sum(not artefact.versioned and not artefact.folder.is_dir() for artefact in wanted)
     mismatches = [found for artefact in wanted if (found := verify(artefact, known, table))]
+    known.save()
     return len(wanted) - absent - len(mismatches), mismatches
 
 
@@ -100,30 +101,17 @@ def _there(path: Path) -> bool:
 
 
 def _spec_differences(expected: Artefact, manifest: Mapping[str, Any]) -> list[str]:
-    wanted, recorded = to_dict(expected.spec), manifest["spec"]
-    differing = sorted(key for key in wanted.keys() | recorded.keys() if wanted.get(key) != recorded.get(key))
-    if not differing:
+    found = differing(to_dict(expected.spec), manifest["spec"])
+    if not found:
         return []
-    key, want, got = _innermost(differing[0], wanted.get(differing[0]), recorded.get(differing[0]))
-    more = f" ({len(differing)} keys differ: {', '.join(differing)})" if len(differing) > 1 else ""
-    return [f"its {key} is {shown(got)}, expected {shown(want)} by params/{more}"]
+    key, wanted, got = found[0]
+    more = f" ({len(found)} keys differ: {', '.join(key for key, *_ in found)})" if len(found) > 1 else ""
+    return [f"its {key} is {shown(got)}, expected {shown(wanted)} by params/{more}"]
 
 
 def shown(value: Any) -> str:
     """A value of a spec, which leaves out what has its default."""
     return "its default" if value is None else repr(value)
-
-
-def _innermost(key: str, wanted: Any, got: Any) -> tuple[str, Any, Any]:
-    """The first part of two values that differs: a page's spec is too long to be read."""
-    if isinstance(wanted, dict) and isinstance(got, dict):
-        parts = [(name, wanted.get(name), got.get(name)) for name in sorted(wanted.keys() | got.keys())]
-    elif isinstance(wanted, list) and isinstance(got, list) and len(wanted) == len(got):
-        parts = [(str(k), *pair) for k, pair in enumerate(zip(wanted, got, strict=True))]
-    else:
-        return key, wanted, got
-    name, want, have = next(part for part in parts if part[1] != part[2])
-    return _innermost(f"{key}.{name}", want, have)
 
 
 def _code_differences(expected: Artefact, manifest: Mapping[str, Any]) -> list[str]:

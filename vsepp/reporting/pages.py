@@ -14,12 +14,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 from markupsafe import Markup
 
 from vsepp.errors import VseppError
-from vsepp.provenance.manifest import MANIFEST, git_state, read_manifest, write_text
+from vsepp.provenance.manifest import MANIFEST, git_state, read_manifest
 from vsepp.reporting import filters, summary
 from vsepp.reporting.figures import inline_svg, write_figure
 from vsepp.reporting.records import Record, Records, read_published, read_records
 from vsepp.reporting.specs import DIRECTIONS, ReportSpec
 from vsepp.reporting.tables import Table, build_table, flat_rows
+from vsepp.runtime.files import write_text
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "reports" / "templates"
 DEFAULT_VARIANT = "paper"

@@ -167,13 +167,18 @@ def read_published(path: Path) -> Published:
     Raises
     ------
     VseppError
-        When the file is missing or a table has a row twice.
+        When the file or a column is missing, or a table has a row twice.
     """
     if not path.is_file():
-        raise VseppError(f"{path}: no such file; it holds the paper's numbers and belongs to the repository")
+        raise VseppError(
+            f"{path}: no such file; it holds the paper's numbers, or its heading alone where a paper has none"
+        )
     published: dict[tuple[str, str], dict[str, str]] = {}
     with path.open(newline="", encoding="utf-8") as stream:
-        for row in csv.DictReader(stream):
+        table = csv.DictReader(stream)
+        if missing := {"table", "row", "kind"} - set(table.fieldnames or ()):
+            raise VseppError(f"{path}: has no column {', '.join(sorted(missing))} in its heading")
+        for row in table:
             key = f"table{row['table']}", row["row"]
             if key in published:
                 raise VseppError(f"{path}: row {row['row']} is there twice in one table; keep one")

@@ -18,7 +18,6 @@ from vsepp.config.versions import (
     _require_version,
     list_models,
     require_copies,
-    require_versionable,
 )
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import PHASES
@@ -34,12 +33,6 @@ def own_settings(tmp_path, monkeypatch):
 
 
 # --- What can be versioned -------------------------------------------------------------------------------------
-
-
-def test_a_labelled_variant_is_no_phase_of_dvc_yaml():
-    require_versionable(plan())
-    with pytest.raises(VseppError, match=r"label is 'mine'.*set label to null"):
-        require_versionable(plan(label="mine"))
 
 
 COPIES = "[cache]\n    type = reflink,copy\n"
@@ -251,18 +244,6 @@ def test_a_model_is_listed_for_each_protocol_and_without_scores_of_an_earlier_tr
     scored = found["coco-vse0-1c", "1K"]
     assert (scored["i2t_r1"], scored["t2i_r1"], scored["best_epoch"]) == (40.0, 30.0, 3)
     assert (scored["seed"], scored["folder"]) == (0, str(RUNS / "coco-vse0-1c/seed-0"))
-
-
-def test_uncommitted_code_is_marked_wherever_in_the_making_it_was():
-    store = {"features.store": {"step": "store", "commit": "abc", "dirty": True}}
-    train("coco-vse0-1c", "a")
-    train("coco-vsepp-1c", "b", ancestors=store)
-    train("coco-vsepp-rc", "c", dirty=True)
-    assert {entry["run"]: (entry["commit"], entry["uncommitted"]) for entry in list_models(plan())} == {
-        "coco-vse0-1c": ("0123456789", []),
-        "coco-vsepp-1c": ("0123456789+", ["features.store"]),
-        "coco-vsepp-rc": ("0123456789+", ["itself"]),
-    }
 
 
 def test_a_training_that_did_not_end_is_not_listed():

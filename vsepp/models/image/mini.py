@@ -13,6 +13,7 @@ from torch import nn
 
 from vsepp.models.encoder import CutNetwork
 
+SIZES = {"vgg_mini": (128, 137_040), "resnet_mini": (128, 309_756)}
 DIM = 128
 # VGG19 drops half of 4,096 units; of 128 units that leaves too little to learn surfaces and tones from.
 DROPOUT = 0.1
