@@ -44,7 +44,7 @@ class Embeddings:
                 f"image_embeddings have {images.shape[1]} dimensions, caption_embeddings {captions.shape[1]}: "
                 "expected one joint space; take both from one model"
             )
-        owner = checked_captions(self.caption_to_image, len(captions), len(images))
+        owner = _checked_captions(self.caption_to_image, len(captions), len(images))
         made = (images, captions, owner, _checked_similarity(self.similarity))
         for name, value in zip((*_REQUIRED, "similarity"), made, strict=True):
             object.__setattr__(self, name, value)
@@ -147,7 +147,7 @@ def _checked_rows(embeddings: np.ndarray, what: str) -> np.ndarray:
     return embeddings
 
 
-def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: int) -> np.ndarray:
+def _checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: int) -> np.ndarray:
     """The image row of each caption as int64, every row in range and every image with a caption."""
     owner = np.asarray(caption_to_image)
     if owner.shape != (n_captions,) or owner.dtype.kind not in "iu":

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from vsepp import components
-from vsepp.errors import VseppError
-from vsepp.evaluation.blocks import BlockCounter, tally
-from vsepp.evaluation.embeddings import Embeddings, checked_captions
+from vsepp.evaluation.blocks import BlockCounter
+from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.products import ProductCounter
 
 
@@ -62,34 +61,6 @@ def ranks_by(counter: ProductCounter | BlockCounter) -> Ranks:
     """Ranks of all queries of a counter."""
     own = counter.own()
     i2t, t2i = counter.count(_best(own, counter.owner), own)
-    return Ranks(i2t / 2, t2i / 2)
-
-
-def ranks_from_scores(scores: np.ndarray, caption_to_image: np.ndarray) -> Ranks:
-    """Ranks from a whole matrix of scores, by the definition of `retrieval_ranks`.
-
-    Parameters
-    ----------
-    scores
-        `(n_images, n_captions)`: `scores[image, caption]`, higher is more similar.
-    caption_to_image
-        `(n_captions,)` integers: the row of each caption's image, in any order.
-
-    Raises
-    ------
-    VseppError
-        On a matrix that is not two-dimensional or holds NaN, a caption of no image, and an image without
-        captions.
-    """
-    scores = np.asarray(scores)
-    if scores.ndim != 2 or 0 in scores.shape:
-        raise VseppError(f"scores: expected (n_images, n_captions) with neither 0, got shape {scores.shape}")
-    if np.isnan(scores).any():
-        image, caption = np.argwhere(np.isnan(scores))[0]
-        raise VseppError(f"scores[{image}, {caption}] is NaN: a score that is no number has no rank")
-    owner = checked_captions(caption_to_image, scores.shape[1], scores.shape[0])
-    own = scores[owner, np.arange(len(owner))]
-    i2t, t2i = tally(scores, np.arange(len(scores)), owner, _best(own, owner), own)
     return Ranks(i2t / 2, t2i / 2)
 
 

@@ -7,6 +7,8 @@ imported when they are asked for, so that torchvision is loaded only where one o
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -16,7 +18,7 @@ from torch import nn
 
 from vsepp import components
 from vsepp.errors import VseppError
-from vsepp.models.compiled import compile_network, explained
+from vsepp.runtime.memory import is_out_of_memory
 from vsepp.spec import EncoderSpec
 
 WEIGHTS = "encoder.safetensors"
@@ -52,7 +54,10 @@ class ImageEncoder(nn.Module):
         self._memory_format = _MEMORY_FORMATS[spec.memory_format]
         self.network = cut.network.to(memory_format=self._memory_format)
         if spec.compile != "off":
-            compile_network(self.network, spec)
+            # Each shape of batch is translated for itself. A shape that stands for all would come to be with the second
+            # one that is seen, so that the last bits of a training would depend on where it was taken up again.
+            mode = "reduce-overhead" if spec.compile == "cuda_graphs" else "default"
+            self.network.compile(mode=mode, dynamic=False)
         self.dim = cut.dim
         self.removed = cut.removed
         # Constants of the spec, so not part of the weights.
@@ -76,7 +81,7 @@ class ImageEncoder(nn.Module):
         """
         if self.spec.compile == "off":
             return self.network(pixels)
-        with explained(self.spec, pixels.device):
+        with compiling_explained(self.spec, pixels.device):
             features = self.network(pixels)
         # What a CUDA graph returns is overwritten by its next replay.
         return features.clone() if self.spec.compile == "cuda_graphs" else features
@@ -111,6 +116,45 @@ class ImageEncoder(nn.Module):
         by_channel = crops.permute(0, 3, 1, 2) if crops.shape[3] == 3 else crops
         pixels = by_channel.to(torch.float32, memory_format=torch.contiguous_format)
         return pixels.sub_(offset).div_(scale)
+
+
+@contextmanager
+def compiling_explained(spec: EncoderSpec, device: torch.device) -> Iterator[None]:
+    """Call a compiled network within: a failure to compile says what to do.
+
+    Parameters
+    ----------
+    spec
+        Its `compile` is not `off`.
+    device
+        Where the network computes.
+
+    Raises
+    ------
+    VseppError
+        For CUDA graphs on another device than a GPU, and where compiling fails, as without a compiler. A lack of memory
+        passes as it is.
+    """
+    from torch._dynamo.exc import TorchDynamoException
+
+    if spec.compile == "cuda_graphs":
+        if device.type != "cuda":
+            raise VseppError(
+                f"encoder {spec.name!r}: compile is 'cuda_graphs', but it computes on {device.type}, expected a GPU; "
+                "set compile: default or compile: off in the preset's encoders"
+            )
+        torch.compiler.cudagraph_mark_step_begin()
+    try:
+        yield
+    except TorchDynamoException as error:
+        if is_out_of_memory(error):  # told as any other lack of memory, by who knows what else takes it
+            raise
+        said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise VseppError(
+            f"encoder {spec.name!r}: compile is {spec.compile!r}, but {spec.architecture} could not be compiled on "
+            f"{device.type}: {said}. It needs a C++ compiler (g++, or the one that the variable CXX names); install "
+            "one, or set compile: off in the preset's encoders"
+        ) from error
 
 
 def build_encoder(spec: EncoderSpec) -> ImageEncoder:
@@ -208,15 +252,31 @@ def load_state(encoder: ImageEncoder, state: dict[str, torch.Tensor], source: ob
     state = {key: value for key, value in state.items() if not key.startswith(encoder.removed or ("\0",))}
     own = encoder.network.state_dict()
     state = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")} | state
+    put_weights(encoder.network, state, f"{source}: not the weights of {encoder.spec.architecture!r}")
+
+
+def put_weights(module: nn.Module, state: Mapping[str, torch.Tensor], refusal: str) -> None:
+    """Put weights into a module.
+
+    Raises
+    ------
+    VseppError
+        The refusal, and the parameters that are missing, unknown or of another shape; nothing is changed then.
+    """
+    own = module.state_dict()
     problems = {
-        "missing": sorted(set(own) - set(state)),
-        "unknown": sorted(set(state) - set(own)),
-        "of another shape": sorted(k for k in own.keys() & state.keys() if own[k].shape != state[k].shape),
+        "missing": sorted(own.keys() - state.keys()),
+        "unknown": sorted(state.keys() - own.keys()),
+        "of another shape": [
+            f"{key} {tuple(state[key].shape)}, expected {tuple(own[key].shape)}"
+            for key in sorted(own.keys() & state.keys())
+            if own[key].shape != state[key].shape
+        ],
     }
     if any(problems.values()):
         said = "; ".join(f"{what}: {_some(keys)}" for what, keys in problems.items() if keys)
-        raise VseppError(f"{source}: not the weights of {encoder.spec.architecture!r}: {said}")
-    encoder.network.load_state_dict(state)
+        raise VseppError(f"{refusal}: {said}")
+    module.load_state_dict(state)
 
 
 def _some(keys: list[str]) -> str:

@@ -9,7 +9,7 @@ from torch import nn
 
 from vsepp import components
 from vsepp.errors import VseppError
-from vsepp.models.encoder import ImageEncoder
+from vsepp.models.encoder import ImageEncoder, put_weights
 from vsepp.similarity import scorer
 from vsepp.spec import ModelSpec
 
@@ -125,22 +125,11 @@ class JointEmbedding(nn.Module):
         VseppError
             Naming what is missing, unknown or of another shape; nothing is changed then.
         """
-        own = self.state_dict()
         if not any(key.startswith(ENCODER_PREFIX) for key in state):
-            own = {key: value for key, value in own.items() if not key.startswith(ENCODER_PREFIX)}
-        problems = [f"{key} is missing" for key in own.keys() - state.keys()]
-        problems += [f"{key} is unknown" for key in state.keys() - own.keys()]
-        problems += [
-            f"{key} has shape {tuple(state[key].shape)}, expected {tuple(own[key].shape)}"
-            for key in own.keys() & state.keys()
-            if own[key].shape != state[key].shape
-        ]
-        if problems:
-            raise VseppError(
-                f"{source}: not the weights of this model: {'; '.join(sorted(problems)[:8])}. "
-                "Train the run that it comes from again, or start from another"
-            )
-        self.load_state_dict(state, strict=False)
+            own = self.state_dict()
+            state = {key: value for key, value in own.items() if key.startswith(ENCODER_PREFIX)} | state
+        advice = "train the run that they come from again, or start from another"
+        put_weights(self, state, f"{source}: not the weights of this model ({advice})")
 
 
 def load_joint(

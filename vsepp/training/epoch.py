@@ -63,7 +63,6 @@ def _record(training: Training, epoch: int, rate: float, started: float) -> Epoc
         training.best = {key: value.detach().cpu().clone() for key, value in kept.items()}
         training.best_epoch = epoch + 1
     ended = time.monotonic()
-    training.validation_shares.append((ended - trained) / (ended - started))
     loss, if_collapsed = (
         total / len(data.pairs) for total in (training.so_far.loss, training.so_far.if_collapsed)
     )

@@ -76,7 +76,7 @@ def train(
     -------
     dict
         Facts for the manifest: best epoch and its rsum, epochs, parameters, pairs, collapsed epochs, speed, and the
-        shares of the time that validation (median epoch) and writing checkpoints (in this process) took.
+        share of this process's time that writing checkpoints took.
 
     Raises
     ------
@@ -180,7 +180,6 @@ def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
         "collapsed_epochs": [record.epoch for record in history if record.collapsed],
         "collapsed": bool(history[-1].collapsed),
         "pairs_per_second": float(np.median([record.pairs_per_second for record in history])),
-        "validation_share": float(np.median(training.validation_shares)),
         "checkpoint_share": checkpoint_share,
         "device": str(training.device),
         "processes": training.group.size,

@@ -57,8 +57,6 @@ class Training:
     """Of the epoch after those in `history`."""
     epoch_began: float = 0.0
     """When that epoch would have begun by this process's clock, had it not been killed."""
-    validation_shares: list[float] = field(default_factory=list)
-    """Share of each epoch's time that validation took."""
     best: dict[str, torch.Tensor] = field(default_factory=dict)
     """Weights of the best epoch so far, on the CPU; those of the loss's own state begin with `LOSS_PREFIX`."""
     best_epoch: int = 0
@@ -75,7 +73,6 @@ def go_on(training: Training) -> None:
     training.optimiser.load_state_dict(saved["optimiser"])
     training.history = [EpochRecord(**record) for record in saved["history"]]
     training.so_far = EpochSoFar(**saved["so_far"])
-    training.validation_shares = saved["validation_shares"]
     training.best, training.best_epoch = saved["best"], saved["best_epoch"]
     restore_random_states(saved["random"], training.device)
     log.info("%s: goes on after %s", training.run.id, saved["where"])
@@ -92,7 +89,6 @@ def save(training: Training) -> None:
         "optimiser": training.optimiser.state_dict(),
         "history": [asdict(record) for record in training.history],
         "so_far": {**asdict(so_far), "seconds": seconds},
-        "validation_shares": training.validation_shares,
         "random": random_states(training.device),
     }
     if training.loss.state is not None:

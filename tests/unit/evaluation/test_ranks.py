@@ -14,7 +14,7 @@ from vsepp.errors import VseppError
 from vsepp.evaluation import blocks, products
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import direction_metrics
-from vsepp.evaluation.ranks import Ranks, ranks_from_scores, retrieval_ranks
+from vsepp.evaluation.ranks import Ranks, retrieval_ranks
 from vsepp.spec import Component
 
 DOT, ORDER, ROOT = Component("dot"), Component("order"), Component("order", {"form": "root"})
@@ -82,6 +82,11 @@ def ranked(images, captions, owner, similarity, device=None):
     return retrieval_ranks(Embeddings(images, captions, owner, similarity), device)
 
 
+def ranked_scores(scores, owner):
+    """Ranks by a matrix of scores: those of its rows with the captions' unit vectors."""
+    return ranked(scores, np.eye(scores.shape[1]), np.array(owner), DOT)
+
+
 def owners(rng, n_images, n_captions):
     """Every image has a caption, in no order."""
     more = rng.integers(0, n_images, n_captions - n_images)
@@ -90,14 +95,14 @@ def owners(rng, n_images, n_captions):
 
 def test_by_hand():
     scores = np.array([[0.9, 0.1, 0.5], [0.8, 0.2, 0.3], [0.1, 0.7, 0.6]])
-    ranks = ranks_from_scores(scores, np.array([0, 1, 2]))
+    ranks = ranked_scores(scores, [0, 1, 2])
     # Row 1: captions 0 (.8) and 2 (.3) lie above its own .2. Column 1: images 2 (.7) above .2, image 0 below.
     assert_same(ranks, Ranks(np.array([0.0, 2, 1]), np.array([0.0, 1, 0])))
 
 
 def test_best_of_several_shuffled_captions_counts_and_siblings_are_not_wrong():
     scores = np.array([[0.5, 0.9, 0.4, 0.95, 0.3], [0.6, 0.7, 0.8, 0.1, 0.65]])
-    ranks = ranks_from_scores(scores, np.array([1, 0, 0, 1, 0]))
+    ranks = ranked_scores(scores, [1, 0, 0, 1, 0])
     # Image 0: best own caption 1 (.9); of image 1's captions only .95 is above it.
     # Image 1: best own caption 0 (.6); captions .7, .8 and .65 of image 0 are above it.
     # Captions in the given order: .6 > .5; .9 > .7; .4 < .8; .1 < .95; .3 < .65.
@@ -106,15 +111,8 @@ def test_best_of_several_shuffled_captions_counts_and_siblings_are_not_wrong():
 
 def test_a_tie_counts_half_and_a_tie_between_own_captions_counts_nothing():
     scores = np.array([[0.5, 0.5, 0.5, 0.7], [0.5, 0.1, 0.4, 0.4], [0.2, 0.5, 0.4, 0.9]])
-    ranks = ranks_from_scores(scores, np.array([0, 0, 1, 2]))
+    ranks = ranked_scores(scores, [0, 0, 1, 2])
     assert_same(ranks, Ranks(np.array([1.5, 1.5, 0]), np.array([0.5, 0.5, 1.5, 0])))
-
-
-def test_infinite_and_whole_scores_rank_like_any_other():
-    scores = np.array([[np.inf, -np.inf], [np.inf, -np.inf]])
-    expected = Ranks(np.array([0.0, 1]), np.array([0.5, 0.5]))
-    assert_same(ranks_from_scores(scores, np.array([0, 1])), expected)
-    assert_same(ranks_from_scores(np.array([[3, 1], [3, 1]]), np.array([0, 1])), expected)
 
 
 @st.composite
@@ -137,7 +135,6 @@ def test_ranks_equal_the_double_loop_wherever_they_are_counted(problem, similari
     images, captions, owner = problem
     scores = score_matrix(images, captions, similarity)
     expected = naive_ranks(scores, owner)
-    assert_same(ranks_from_scores(scores, owner), expected)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "_ON_CPU", elements)
         patch.setattr(blocks, "_ON_DEVICE", elements)
@@ -147,12 +144,12 @@ def test_ranks_equal_the_double_loop_wherever_they_are_counted(problem, similari
 
 @pytest.mark.parametrize("n_images", [63, 1024, 1025])
 @pytest.mark.parametrize("n_captions", [1025, 2049])
-def test_sizes_around_a_tile_agree_with_whole_matrix_counting(n_images, n_captions):
+def test_sizes_around_a_tile_agree_with_counting_in_blocks(n_images, n_captions):
     assert products.TILE == (1024, 1024)
     rng = np.random.default_rng(n_images * 10_000 + n_captions)
     images, captions = (np.float32(rng.integers(-2, 3, (rows, 6))) for rows in (n_images, n_captions))
     owner = owners(rng, n_images, n_captions)
-    assert_same(ranked(images, captions, owner, DOT), ranks_from_scores(images @ captions.T, owner))
+    assert_same(ranked(images, captions, owner, DOT), ranked(images, captions, owner, DOT, DEVICES[1]))
 
 
 @EVERYWHERE
@@ -185,7 +182,7 @@ def test_repeated_random_vectors_tie_exactly_across_tiles(similarity, device, mo
     ranks = ranked(kinds[kind_of_image], kinds[kind_of_caption], owner, similarity, device)
     table = score_matrix(kinds, kinds, similarity)
     assert len(np.unique(table.round(4))) > 28, "the vectors must differ"
-    assert_same(ranks, ranks_from_scores(table[np.ix_(kind_of_image, kind_of_caption)], owner))
+    assert_same(ranks, ranked(table[kind_of_image], np.eye(8)[kind_of_caption], owner, DOT))
 
 
 @settings(max_examples=60, deadline=None)
@@ -251,19 +248,6 @@ def test_float64_and_strided_embeddings_are_taken_without_a_warning(similarity):
     images, captions, owner = wide[:, ::2], 1e-30 * wide[:, 1::2], np.arange(40)
     expected = ranked(images.astype(np.float32), captions.astype(np.float32), owner, similarity)
     assert_same(ranked(images, captions, owner, similarity), expected)
-
-
-@pytest.mark.parametrize(
-    ("scores", "owner", "message"),
-    [
-        ([[1.0, np.nan], [0.0, 1.0]], [0, 1], r"scores\[0, 1\] is NaN"),
-        ([1.0, 2.0], [0, 1], r"expected \(n_images, n_captions\)"),
-        ([[1.0, 2.0], [1.0, 2.0]], [0, 0], "image row 1 has no caption"),
-    ],
-)
-def test_bad_scores_are_named(scores, owner, message):
-    with pytest.raises(VseppError, match=message):
-        ranks_from_scores(np.array(scores), np.array(owner))
 
 
 @pytest.mark.gpu

@@ -10,8 +10,7 @@ from closeness import assert_near
 from torch import nn
 
 from vsepp.errors import VseppError
-from vsepp.models.compiled import explained
-from vsepp.models.encoder import CutNetwork, ImageEncoder
+from vsepp.models.encoder import CutNetwork, ImageEncoder, compiling_explained
 from vsepp.runtime.memory import out_of_memory_explained
 
 
@@ -71,7 +70,7 @@ def test_a_lack_of_memory_while_compiling_is_told_as_one(refusal):
             VseppError, match=r"features: out of memory on cpu \(.*Memory.*\); .*\. Lower it; or"
         ) as caught,
         out_of_memory_explained("features", torch.device("cpu"), ["lower it"]),
-        explained(spec, torch.device("cpu")),
+        compiling_explained(spec, torch.device("cpu")),
     ):
         raise BackendCompilerFailed("inductor", refusal, None)
     assert "could not be compiled" not in str(caught.value)
