@@ -28,6 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except VseppError as error:
         print(f"vsepp: error: {error}", file=sys.stderr)
         return 1
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "vsepp":
+            raise
+        print(
+            f"vsepp: error: {error.name} is not installed, which this step needs; pip install 'vsepp[workflow]' brings it",
+            file=sys.stderr,
+        )
+        return 1
     except BrokenPipeError:
         return 1
     return 0

@@ -66,9 +66,36 @@ def extract_features(
         for start in track(starts, len(starts), what, "chunk")
     )
     for features, rows in one_later(chunks):
-        of_crops = finite(features.wait(), rows, encoder).reshape(-1, len(boxes), encoder.dim)
-        written.append(of_crops.mean(axis=1, keepdims=True))
+        written.append(_means(features, rows, encoder, len(boxes)))
     publish({written.path: out / FILE})
+
+
+def features_of(
+    images: np.ndarray, encoder: ImageEncoder, crop: CropSpec, device: torch.device, *, fill: bool = True
+) -> np.ndarray:
+    """Features of a few images, which no file keeps: as `extract_features` computes them.
+
+    Parameters
+    ----------
+    images
+        uint8 `(n, side, side, 3)`.
+    encoder
+        In evaluation mode and on `device`.
+    crop
+        Kind `1C` or `10C`.
+    device
+        Where to compute.
+    fill
+        See `encode_crops`.
+
+    Returns
+    -------
+    np.ndarray
+        float32 `(n, dim)`.
+    """
+    boxes, flips = fixed_boxes(crop, images.shape[1])
+    encoded = _encoded(images, encoder, np.arange(len(images)), boxes, flips, device, fill=fill)
+    return _means(*encoded, encoder, len(boxes))[:, 0]
 
 
 def _encoded(
@@ -78,11 +105,19 @@ def _encoded(
     boxes: np.ndarray,
     flips: np.ndarray,
     device: torch.device,
+    *,
+    fill: bool = True,
 ) -> tuple[OnTheWay, np.ndarray]:
     """Features of all crops of some images, one image after another, and the image of each."""
     rows = np.repeat(images, len(boxes))
     all_boxes, all_flips = np.tile(boxes, (len(images), 1)), np.tile(flips, len(images))
-    return OnTheWay.of(encode_crops(store, encoder, rows, all_boxes, all_flips, device)), rows
+    return OnTheWay.of(encode_crops(store, encoder, rows, all_boxes, all_flips, device, fill=fill)), rows
+
+
+def _means(features: OnTheWay, rows: np.ndarray, encoder: ImageEncoder, crops: int) -> np.ndarray:
+    """Mean over the crops of each image, `(n_images, 1, dim)`, once the features are there and finite."""
+    of_crops = finite(features.wait(), rows, encoder).reshape(-1, crops, encoder.dim)
+    return of_crops.mean(axis=1, keepdims=True)
 
 
 class CachedFeatures:
