@@ -1,3 +1,36 @@
-"""Reproduction of VSE++: visual-semantic embeddings with hard negatives (Faghri et al., 2018)."""
+"""Reproduction of VSE++: visual-semantic embeddings with hard negatives (Faghri et al., 2018).
+
+    import vsepp
+
+    model = vsepp.load("results/mini/paper/runs/coco-vsepp-1c/seed-0")
+    images = model.embed_images(["a.jpg", "b.jpg"])
+    captions = model.embed_captions(["two dogs on grass"])
+    model.scores(images, captions)                     # scores[image, caption]
+    vsepp.rank(model.scores(images, captions).T, k=1)  # the image nearest to each caption
+
+`import vsepp` alone takes no time: torch is imported by what needs it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vsepp.errors import VseppError
+
+if TYPE_CHECKING:
+    from vsepp.retrieval import Model, evaluate, load, rank
 
 __version__ = "0.1.0"
+__all__ = ["Model", "VseppError", "__version__", "evaluate", "load", "rank"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'vsepp' has no attribute {name!r}")
+    from vsepp import retrieval
+
+    return getattr(retrieval, name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from nltk.tokenize.destructive import NLTKWordTokenizer
 
-from vsepp.data.tables import Table
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.spec import VocabularySpec
+
+if TYPE_CHECKING:
+    from vsepp.data.tables import Table
 
 TOKENIZER = "lower case, nltk NLTKWordTokenizer, the caption as one line"
 

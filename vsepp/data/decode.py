@@ -16,7 +16,7 @@ from vsepp.data.containers import Container
 from vsepp.errors import VseppError
 from vsepp.spec import StoreSpec
 
-_DECODING_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
+DECODING_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 
 
 class Chunk(NamedTuple):
@@ -60,21 +60,16 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
     containers = {path: _container(path, Path(path).stat().st_mtime_ns) for path, _ in chunk.photographs}
     for row, (path, member) in enumerate(chunk.photographs):
         try:
-            # No `draft`: it decodes a large JPEG at a fraction of its size, with other pixels than a full decode and
-            # a bilinear reduction give, and only for JPEGs. Nor is EXIF's orientation applied: like the field's
-            # loaders, the store takes the pixels as they are stored.
-            image = Image.open(io.BytesIO(containers[path].read(member)))
-            image.load()
+            image = decoded(containers[path].read(member))
         except VseppError as error:
             problems.append(str(error))
             continue
-        except _DECODING_ERRORS as error:
+        except DECODING_ERRORS as error:
             problems.append(f"{member} in {path}: {error}")
             continue
         upscaled += min(image.size) < side
         converted += image.mode != "RGB"
-        rgb = image if image.mode == "RGB" else image.convert("RGB")
-        pixels[row] = np.asarray(resized(rgb, chunk.store))
+        pixels[row] = stored(image, chunk.store)
     if not problems:
         # Written, not mapped: on a full disk a mapped page ends the process with a bus error.
         with chunk.file.open("r+b") as stream:
@@ -83,6 +78,11 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
             stream.flush()
             os.fsync(stream.fileno())
     return ChunkResult(chunk.number, upscaled, converted, tuple(problems))
+
+
+def stored(image: Image.Image, store: StoreSpec) -> np.ndarray:
+    """A photograph of any mode as a store holds it: RGB, resized, uint8 `(side, side, 3)`."""
+    return np.asarray(resized(image if image.mode == "RGB" else image.convert("RGB"), store))
 
 
 def resized(image: Image.Image, store: StoreSpec) -> Image.Image:
@@ -100,6 +100,16 @@ def resized(image: Image.Image, store: StoreSpec) -> Image.Image:
     image = image.resize((side * width // short, side * height // short), Image.Resampling.BILINEAR)
     left, top = (round((length - side) / 2.0) for length in image.size)
     return image.crop((left, top, left + side, top + side))
+
+
+def decoded(data: bytes) -> Image.Image:
+    """A photograph as its file's pixels, in the mode of the file; raises one of `DECODING_ERRORS`."""
+    # No `draft`: it decodes a large JPEG at a fraction of its size, with other pixels than a full decode and
+    # a bilinear reduction give, and only for JPEGs. Nor is EXIF's orientation applied: like the field's
+    # loaders, the store takes the pixels as they are stored.
+    image = Image.open(io.BytesIO(data))
+    image.load()
+    return image
 
 
 @cache

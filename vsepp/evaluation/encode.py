@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from vsepp.data.store import open_store
-from vsepp.data.tables import Table
 from vsepp.data.tokens import Tokens
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
@@ -20,6 +21,9 @@ from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import products_in
 from vsepp.runtime.placing import Placed
 from vsepp.spec import CropSpec, RunSpec
+
+if TYPE_CHECKING:
+    from vsepp.data.tables import Table
 
 ImageInputs = Callable[[np.ndarray], torch.Tensor]
 """Rows of the images table `(n,)` to what the model embeds: features `(n, dim)`, or crops for its encoder."""
@@ -88,21 +92,29 @@ def encode_split(
     Embeddings
         In file order: `image_embeddings` `(n_images, d)` and `caption_embeddings` `(n_captions, d)`, float32.
     """
+    with evaluation_mode(model, device):
+        image_embeddings = embed_images(model, images, rows.images, device)
+        caption_embeddings = embed_captions(model, tokens, rows.captions, device)
+    return Embeddings(image_embeddings, caption_embeddings, rows.caption_to_image, model.spec.similarity)
+
+
+@contextmanager
+def evaluation_mode(model: JointEmbedding, device: torch.device) -> Iterator[None]:
+    """Embed within: without gradients, batch statistics and lower precision. The model's mode is put back."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
         with torch.inference_mode(), products_in("fp32", device):
-            image_embeddings = _embed_images(model, images, rows.images, device)
-            caption_embeddings = _embed_captions(model, tokens, rows.captions, device)
+            yield
     finally:
         for module, training in modes:
             module.training = training
-    return Embeddings(image_embeddings, caption_embeddings, rows.caption_to_image, model.spec.similarity)
 
 
-def _embed_images(
+def embed_images(
     model: JointEmbedding, images: ImageInputs, rows: np.ndarray, device: torch.device
 ) -> np.ndarray:
+    """Embed what `images` gives for rows `(n,)`, within `evaluation_mode`: float32 `(n, d)`."""
     out = np.empty((len(rows), model.spec.joint_dim), np.float32)
     for start in range(0, len(rows), BATCH):
         part = slice(start, start + BATCH)
@@ -110,9 +122,10 @@ def _embed_images(
     return out
 
 
-def _embed_captions(
+def embed_captions(
     model: JointEmbedding, tokens: Tokens, rows: np.ndarray, device: torch.device
 ) -> np.ndarray:
+    """Embed the captions of rows `(n,)`, within `evaluation_mode`: float32 `(n, d)`."""
     out = np.empty((len(rows), model.spec.joint_dim), np.float32)
     # Captions of one length together: the text encoder then meets few different lengths in a batch.
     by_length = np.argsort(tokens.lengths[rows], kind="stable")

@@ -61,12 +61,41 @@ def extract_features(
     starts = range(written.done, len(store), CHUNK_IMAGES)
     for start in track(starts, len(starts), what, "chunk"):
         images = np.arange(start, min(start + CHUNK_IMAGES, len(store)))
-        rows = np.repeat(images, len(boxes))
-        crops = np.tile(boxes, (len(images), 1)), np.tile(flips, len(images))
-        features = encode_crops(store, encoder, rows, *crops, device).cpu().numpy()
-        of_crops = finite(features, rows, encoder).reshape(-1, len(boxes), encoder.dim)
-        written.append(of_crops.mean(axis=1, keepdims=True))
+        written.append(features_of(store, encoder, images, crop, device)[:, None])
     publish({written.path: out / FILE})
+
+
+def features_of(
+    store: Placed,
+    encoder: ImageEncoder,
+    images: np.ndarray,
+    crop: CropSpec,
+    device: torch.device,
+    *,
+    fill: bool = True,
+) -> np.ndarray:
+    """Features of some images: float32 `(n, dim)`.
+
+    Parameters
+    ----------
+    store
+        uint8 `(n_images, side, side, 3)`.
+    encoder
+        In evaluation mode and on `device`.
+    images
+        int64 `(n,)`, rows of the store.
+    crop
+        Kind `1C` or `10C`.
+    device
+        Where to compute.
+    fill
+        See `encode_crops`.
+    """
+    boxes, flips = fixed_boxes(crop, store.shape[1])
+    rows = np.repeat(images, len(boxes))
+    crops = np.tile(boxes, (len(images), 1)), np.tile(flips, len(images))
+    features = encode_crops(store, encoder, rows, *crops, device, fill=fill).cpu().numpy()
+    return finite(features, rows, encoder).reshape(-1, len(boxes), encoder.dim).mean(axis=1)
 
 
 class CachedFeatures:

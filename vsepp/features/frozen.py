@@ -48,6 +48,8 @@ def encode_crops(
     boxes: np.ndarray,
     flips: np.ndarray,
     device: torch.device,
+    *,
+    fill: bool = True,
 ) -> torch.Tensor:
     """Features of crops under a frozen encoder, in its spec's precision whatever the caller's.
 
@@ -61,6 +63,9 @@ def encode_crops(
         Image `(n,)`, box `(n, 4)` and mirroring `(n,)` of every crop.
     device
         Where to compute.
+    fill
+        Fill fewer crops than a batch up to one, as everything must whose features are kept. Without it a single image
+        is encoded alone, much faster, and its feature may differ in its last digits.
 
     Returns
     -------
@@ -70,6 +75,8 @@ def encode_crops(
     features = torch.empty((len(rows), encoder.dim), device=device)
     # Repeating the first crop fills up the last batch.
     batch = encode_batch(encoder.spec.input_size, device)
+    if not fill:
+        batch = min(batch, len(rows))
     padded = np.zeros(-(-len(rows) // batch) * batch, np.int64)
     padded[: len(rows)] = np.arange(len(rows))
     with torch.inference_mode(), products_in(encoder.spec.precision, device):

@@ -100,10 +100,11 @@ class JointEmbedding(nn.Module):
         torch.Tensor
             `(n, joint_dim)`.
         """
-        embeddings = self.text(ids, lengths)
-        if self.caption_map is not None:
-            embeddings = self.caption_map(embeddings)
-        embeddings = l2_normalise(embeddings)
+        return self.map_captions(self.text(ids, lengths))
+
+    def map_captions(self, states: torch.Tensor) -> torch.Tensor:
+        """g(c) from the text encoder's states `(n, D_ψ)`: mapped where there is a W_g, and of unit length."""
+        embeddings = l2_normalise(states if self.caption_map is None else self.caption_map(states))
         return embeddings.abs() if self.spec.absolute else embeddings
 
     def scores(self, image_embeddings: torch.Tensor, caption_embeddings: torch.Tensor) -> torch.Tensor:

@@ -1,1 +1,10 @@
 """From metrics and histories to tables, figures and the page that holds them."""
+
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent
+TEMPLATES = next(
+    (place for place in (_HERE / "templates", _HERE.parents[1] / "reports" / "templates") if place.is_dir()),
+    _HERE,
+)
+"""Of pages, tables and figures: inside an installed package, or in `reports/templates` of a clone."""

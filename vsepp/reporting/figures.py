@@ -15,11 +15,11 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
-from vsepp.reporting import filters
+from vsepp.reporting import TEMPLATES, filters
 from vsepp.reporting.records import Record, Records, dirty_steps, read_history, scores
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec, FigureSpec
 
-STYLE = Path(__file__).resolve().parents[2] / "reports" / "templates" / "figure.mplstyle"
+STYLE = TEMPLATES / "figure.mplstyle"
 # Of each format, without dates and versions, so that the same numbers give the same bytes.
 _METADATA = {
     "png": {"Software": None},

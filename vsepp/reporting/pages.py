@@ -15,14 +15,13 @@ from markupsafe import Markup
 
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import MANIFEST, git_state, read_manifest
-from vsepp.reporting import filters, summary
+from vsepp.reporting import TEMPLATES, filters, summary
 from vsepp.reporting.figures import inline_svg, write_figure
 from vsepp.reporting.records import Record, Records, read_published, read_records
 from vsepp.reporting.specs import DIRECTIONS, ReportSpec
 from vsepp.reporting.tables import Table, build_table, flat_rows
 from vsepp.runtime.files import write_text
 
-TEMPLATES = Path(__file__).resolve().parents[2] / "reports" / "templates"
 DEFAULT_VARIANT = "paper"
 """The variant whose pages open a preset's reports."""
 # Of the templates of LaTeX: delimiters that LaTeX does not use.

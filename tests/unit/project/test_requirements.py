@@ -25,7 +25,11 @@ def test_every_requirement_is_pinned_within_its_bounds():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = [
         *project["project"]["dependencies"],
-        *project["project"]["optional-dependencies"]["lite"],
+        *(
+            r
+            for extra in ("workflow", "lite", "onnx")
+            for r in project["project"]["optional-dependencies"][extra]
+        ),
         *(r for r in project["dependency-groups"]["dev"] if not r.startswith("vsepp")),
     ]
     locked = pins()

@@ -1,0 +1,255 @@
+"""What `import vsepp` offers, on models that the workflow trained."""
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+from dag import RUNS
+from PIL import Image
+
+import vsepp
+from vsepp.data.captions import tokenize
+from vsepp.data.tables import read_tables
+
+pytestmark = pytest.mark.workflow
+VSE0, VSEPP, RC, FT = RUNS
+
+# What only the workflow needs; an installed wheel does without it.
+_ABSENT = (
+    "snakemake",
+    "dvc",
+    "pydantic",
+    "yaml",
+    "pandas",
+    "pyarrow",
+    "requests",
+    "jinja2",
+    "matplotlib",
+    "pycocotools",
+    "filelock",
+)
+_WITHOUT = f"""
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {_ABSENT!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+@pytest.fixture(scope="module")
+def test_split(reproduced):
+    """Encoded photographs and captions of the test split, in file order."""
+    images, captions = read_tables(next((reproduced.folder / "results/tiny/corpora").glob("coco-*")))
+    photographs = {path.name: path for path in reproduced.folder.glob("resources/**/*.jpg")}
+    files = [photographs[name].read_bytes() for name in images["file_name"][images["split"] == "test"]]
+    return files, captions["text"][captions["split"] == "test"].tolist()
+
+
+def opened(files):
+    return [Image.open(io.BytesIO(data)) for data in files]
+
+
+def kept(reproduced, run):
+    return np.load(reproduced.evaluation(run) / "embeddings.npz")
+
+
+def furthest(found, expected):
+    """Largest difference of two sets of embeddings, as a part of an embedding's length."""
+    return (np.linalg.norm(found - expected, axis=1) / np.linalg.norm(expected, axis=1)).max()
+
+
+@pytest.fixture(scope="module")
+def exported(reproduced, tmp_path_factory):
+    """A run that was exported by the command and taken elsewhere."""
+    out = tmp_path_factory.mktemp("elsewhere") / "model"
+    reproduced.call("vsepp", "export", reproduced.model(VSEPP), out)
+    return out
+
+
+@pytest.fixture
+def copied(exported, tmp_path):
+    return shutil.copytree(exported, tmp_path / "model")
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_embeddings_and_recalls_are_the_workflows(reproduced, test_split, run):
+    model, expected = vsepp.load(reproduced.model(run), device="cpu"), kept(reproduced, run)
+    images, captions = model.embed_images(opened(test_split[0])), model.embed_captions(test_split[1])
+    assert furthest(images, expected["image_embeddings"]) <= 1e-6
+    assert furthest(captions, expected["caption_embeddings"]) <= 1e-6
+    owner = expected["caption_to_image"]
+    metrics = json.loads((reproduced.evaluation(run) / "metrics.json").read_text())
+    assert metrics
+    for protocol, recalls in metrics.items():
+        found = vsepp.evaluate(
+            expected["image_embeddings"], expected["caption_embeddings"], owner, protocol,
+            fold_size=recalls["fold_size"], similarity=model.similarity,
+        )  # fmt: skip
+        assert found.to_dict() == recalls
+
+
+def test_scores_and_ranks_agree_with_a_loop(reproduced, test_split):
+    model = vsepp.load(reproduced.model(VSE0))
+    images, captions = model.embed_images(opened(test_split[0][:4])), model.embed_captions(test_split[1][:7])
+    scores = model.scores(images, captions)
+    assert scores == pytest.approx(np.array([[i @ c for c in captions] for i in images]), abs=1e-6)
+    assert vsepp.rank(np.array([[0.1, 0.9, 0.9, 0.3]])).tolist() == [[1, 2, 3, 0]]
+    assert vsepp.rank(scores.T, k=1)[:, 0].tolist() == scores.argmax(axis=0).tolist()
+
+
+def test_pictures_may_be_paths_arrays_and_of_any_mode(reproduced, test_split, tmp_path):
+    model, data = vsepp.load(reproduced.model(VSEPP)), test_split[0][0]
+    (tmp_path / "a.jpg").write_bytes(data)
+    (picture,) = opened([data])
+    same = [
+        tmp_path / "a.jpg",
+        str(tmp_path / "a.jpg"),
+        picture,
+        np.asarray(picture),
+        picture.convert("RGBA"),
+    ]
+    assert (model.embed_images(same) == model.embed_images([picture] * 5)).all()
+    grey = picture.convert("L")
+    assert (model.embed_images([np.asarray(grey)]) == model.embed_images([grey.convert("RGB")])).all()
+
+
+def test_an_exported_model_is_the_same_without_data_and_workflow(exported, reproduced, test_split, tmp_path):
+    (tmp_path / "a.jpg").write_bytes(test_split[0][0])
+    script = f"""{_WITHOUT}
+import numpy as np, vsepp
+model = vsepp.load({str(exported)!r}, device="cpu")
+images, captions = model.embed_images([{str(tmp_path / "a.jpg")!r}]), model.embed_captions({test_split[1][:3]!r})
+np.savez({str(tmp_path / "found.npz")!r}, images=images, captions=captions)
+print(vsepp.evaluate(images, captions, [0, 0, 0]).metrics.i2t.r1)
+from vsepp.cli import main
+np.savez("e.npz", image_embeddings=images, caption_embeddings=captions, caption_to_image=np.zeros(3, int))
+assert main(["evaluate", "e.npz"]) == 0
+assert main(["runs"]) == 1
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("100.0\nprotocol 5K")
+    assert "pip install 'vsepp[workflow]'" in done.stderr
+    found, expected = np.load(tmp_path / "found.npz"), kept(reproduced, VSEPP)
+    assert furthest(found["images"], expected["image_embeddings"][:1]) <= 1e-6
+    assert furthest(found["captions"], expected["caption_embeddings"][:3]) <= 1e-6
+
+
+def test_the_model_card_has_metadata_recalls_and_the_datas_licence(exported, reproduced):
+    _, metadata, text = (exported / "README.md").read_text().split("---\n", 2)
+    assert yaml.safe_load(metadata)["datasets"] == ["scenes_coco"]
+    (recalls,) = json.loads((reproduced.evaluation(VSEPP) / "metrics.json").read_text()).values()
+    assert f"| {recalls['rsum']:.1f} |" in text
+    assert f"{recalls['i2t']['r1']:.1f} | {recalls['i2t']['r5']:.1f}" in text
+    assert "generated" in text[text.index("## Licence") :]
+
+
+def test_a_model_with_a_trained_encoder_is_exported_whole(reproduced, test_split, tmp_path):
+    reproduced.call("vsepp", "export", reproduced.model(FT), tmp_path / "model")
+    assert not (tmp_path / "model/encoder").exists()
+    found = vsepp.load(tmp_path / "model").embed_images(opened(test_split[0]))
+    assert furthest(found, kept(reproduced, FT)["image_embeddings"]) <= 1e-6
+
+
+@pytest.mark.parametrize("run", [VSEPP, FT])
+def test_onnx_files_give_the_same_embeddings(reproduced, test_split, tmp_path, run):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    reproduced.call("vsepp", "export", reproduced.model(run), tmp_path / "model", "--onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model/captions.onnx")
+    model = vsepp.load(tmp_path / "model")
+    words = [model.vocabulary.encode(tokenize(text)) for text in test_split[1][:9]]
+    lengths = np.array(list(map(len, words)))
+    ids = np.zeros((len(words), lengths.max()), np.int64)
+    for row, indices in zip(ids, words, strict=True):
+        row[: len(indices)] = indices
+    (found,) = session.run(None, {"ids": ids, "lengths": lengths})
+    assert furthest(found, model.embed_captions(test_split[1][:9])) <= 1e-5
+    assert (tmp_path / "model/images.onnx").is_file()
+
+
+def damaged(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-8] + b"\0" * 8)
+
+
+def newer(folder):
+    (folder / "vsepp.json").write_text('{"layout": 99, "version": "9.1", "run": "x"}')
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (damaged, "model.safetensors: is not what its step wrote"),
+        (newer, "exported by vsepp 9.1"),
+        (lambda folder: (folder / "vsepp.json").write_text("{"), "vsepp.json: damaged"),
+        (lambda folder: (folder / "vocabulary.json").unlink(), "vocabulary.json: is not what its step wrote"),
+        (
+            lambda folder: (folder / "config.json").unlink(),
+            "no config.json; expected the folder of a trained run",
+        ),
+        (lambda folder: (folder / "manifest.json").unlink(), "no manifest.json"),
+        (lambda folder: shutil.rmtree(folder / "encoder"), "encoder=..."),
+    ],
+)
+def test_a_folder_that_is_no_whole_model_is_refused(copied, damage, said):
+    damage(copied)
+    with pytest.raises(vsepp.VseppError, match=said.replace(".", r"\.")):
+        vsepp.load(copied)
+
+
+def test_another_encoder_is_refused(copied, reproduced):
+    other = next((reproduced.folder / "results/tiny/encoders").glob("resnet-*"), None) or copied
+    with pytest.raises(vsepp.VseppError, match=r"not the encoder that .* was trained with"):
+        vsepp.load(copied, encoder=other)
+
+
+def test_a_folder_that_is_there_is_not_written_over(reproduced, exported):
+    assert "is there already" in reproduced.refusal("vsepp", "export", reproduced.model(VSEPP), exported)
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "said"),
+    [
+        ("embed_images", [], "images: there are none"),
+        ("embed_images", "a.jpg", "expected a list"),
+        ("embed_images", [__file__], "test_library.py: not a picture"),
+        ("embed_images", ["nowhere.jpg"], "nowhere.jpg: not a picture"),
+        ("embed_images", [np.zeros((4, 4, 3))], "image 0: .* expected uint8"),
+        ("embed_captions", [], "captions: there are none"),
+        ("embed_captions", "two dogs", "expected a list"),
+        ("embed_captions", ["a dog", " "], "caption 1: expected a sentence"),
+        ("embed_features", np.zeros((2, 3)), r"features: expected shape \(n, \d+\), got \(2, 3\)"),
+    ],
+)
+def test_bad_input_is_named(reproduced, call, given, said):
+    with pytest.raises(vsepp.VseppError, match=said):
+        getattr(vsepp.load(reproduced.model(VSEPP)), call)(given)
+
+
+def test_embeddings_of_another_models_size_are_refused(reproduced):
+    model = vsepp.load(reproduced.model(VSEPP))
+    with pytest.raises(vsepp.VseppError, match=r"captions: expected embeddings \(n, 128\)"):
+        model.scores(np.zeros((2, 128)), np.zeros((2, 64)))
+
+
+def test_captions_of_unknown_words_are_embedded_and_told(reproduced, caplog):
+    found = vsepp.load(reproduced.model(VSEPP)).embed_captions(["a red circle", "xqz zzq"])
+    assert np.linalg.norm(found, axis=1) == pytest.approx(1)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "caption 1, 'xqz zzq': the model knows none of its words"
+    ]
+
+
+def test_importing_takes_no_torch():
+    script = "import sys, vsepp; print('torch' in sys.modules, *dir(vsepp))"
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["False", *sorted(vsepp.__all__)]

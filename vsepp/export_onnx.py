@@ -1,0 +1,149 @@
+"""Both towers of a trained model as ONNX, for runtimes without torch."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from vsepp.errors import VseppError
+from vsepp.evaluation.encode import evaluation_mode
+from vsepp.retrieval import Model
+
+IMAGES, CAPTIONS = "images.onnx", "captions.onnx"
+CLOSE = 1e-5
+"""Largest difference between onnxruntime's embeddings and torch's, as a part of an embedding's length."""
+
+
+class ImageTower(nn.Module):
+    """Crops uint8 `(n·k, size, size, 3)`, the k crops of an image one after another, to embeddings `(n, d)`."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.joint, self.encoder = model.joint, model.encoder
+        self.crops = 10 if model.run.eval_crop.kind == "10C" else 1
+
+    def forward(self, crops: torch.Tensor) -> torch.Tensor:
+        """Encode, average over the crops of each image, and map."""
+        if self.encoder is None:
+            return self.joint.embed_images(crops)
+        features = self.encoder(self.encoder.normalise(crops))
+        return self.joint.embed_images(features.unflatten(0, (-1, self.crops)).mean(dim=1))
+
+
+class CaptionTower(nn.Module):
+    """Word indices int64 `(n, longest)` and their numbers int64 `(n,)` to embeddings `(n, d)`."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.joint = model.joint
+
+    def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Embed captions that are filled up to one length."""
+        return self.joint.map_captions(self.joint.text.padded(ids, lengths))
+
+
+def export_onnx(model: Model, folder: Path) -> dict[str, float]:
+    """Write `images.onnx` and `captions.onnx`, and hold onnxruntime's embeddings against torch's.
+
+    Parameters
+    ----------
+    model
+        On a CPU.
+    folder
+        Is there. Inputs and outputs of the files are those of `ImageTower` and `CaptionTower`, by the names of their
+        arguments and `embeddings`; n and the longest caption are free.
+
+    Returns
+    -------
+    dict
+        File → largest difference found, as a part of an embedding's length.
+
+    Raises
+    ------
+    VseppError
+        Where onnx, onnxscript or onnxruntime is not installed, the text encoder has no form for export, or the embeddings
+        differ by more than `CLOSE`; no file is left then.
+    """
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise VseppError(f"{error}; ONNX files need the extra: pip install 'vsepp[onnx]'") from error
+    if not hasattr(model.joint.text, "padded"):
+        raise VseppError(
+            f"text encoder {model.run.model.text.name!r} has no form for export; expected a method `padded(ids, lengths)`"
+        )
+    if model.encoder is None and model.joint.encoder is None:
+        raise VseppError(
+            f"run {model.run.id} was trained on published features; its encoder is not known here"
+        )
+    found = {}
+    for name, tower, inputs in (
+        (IMAGES, ImageTower(model), _crops(model)),
+        (CAPTIONS, CaptionTower(model), _captions(model)),
+    ):
+        path = folder / name
+        with evaluation_mode(model.joint, model.device):
+            expected = tower(*map(torch.from_numpy, inputs(3).values())).numpy()
+        _write(tower.eval(), inputs(2), path)
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        (embeddings,) = session.run(None, inputs(3))
+        lengths = np.linalg.norm(expected, axis=1)
+        found[name] = float((np.linalg.norm(embeddings - expected, axis=1) / lengths).max())
+        if not found[name] <= CLOSE:
+            for written in folder.glob("*.onnx*"):
+                written.unlink()
+            raise VseppError(
+                f"{path}: onnxruntime's embeddings differ from torch's by {found[name]:.1e} of their length, expected at most "
+                f"{CLOSE:.0e}"
+            )
+    return found
+
+
+def _write(tower: nn.Module, inputs: Mapping[str, np.ndarray], path: Path) -> None:
+    """Write a tower; the inputs are examples, of which every dimension but those of crops is free."""
+    free = {name: {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO} for name in ("ids",)}
+    dynamic = {name: free.get(name, {0: torch.export.Dim.AUTO}) for name in inputs}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch, about its own exporter
+        torch.onnx.export(
+            tower,
+            kwargs={name: torch.from_numpy(value) for name, value in inputs.items()},
+            f=path,
+            input_names=list(inputs),
+            output_names=["embeddings"],
+            dynamic_shapes=dynamic,
+            dynamo=True,
+            verbose=False,
+        )
+
+
+def _crops(model: Model) -> Any:
+    """A function from n to the inputs of the image tower for n images of noise."""
+    crop = model.run.eval_crop
+
+    def inputs(n: int) -> dict[str, np.ndarray]:
+        count = n * (10 if crop.kind == "10C" else 1)
+        noise = np.random.default_rng(n).integers(0, 256, (count, crop.size, crop.size, 3))
+        return {"crops": noise.astype(np.uint8)}
+
+    return inputs
+
+
+def _captions(model: Model) -> Any:
+    """A function from n to the inputs of the caption tower for n captions of drawn words and different lengths."""
+
+    def inputs(n: int) -> dict[str, np.ndarray]:
+        lengths = np.arange(n, dtype=np.int64) + 4
+        ids = np.random.default_rng(n).integers(1, len(model.vocabulary), (n, lengths.max()))
+        ids[np.arange(lengths.max()) >= lengths[:, None]] = 0
+        return {"ids": ids.astype(np.int64), "lengths": lengths}
+
+    return inputs

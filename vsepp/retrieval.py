@@ -1,0 +1,413 @@
+"""Trained models to embed, score and rank with, in a few lines; `import vsepp` offers what stands here.
+
+model = vsepp.load("results/mini/paper/runs/coco-vsepp-1c/seed-0")
+images = model.embed_images(["a.jpg", "b.jpg"])
+captions = model.embed_captions(["two dogs on grass"])
+best = vsepp.rank(model.scores(images, captions).T, k=1)  # the image nearest to each caption
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+
+from vsepp.data.captions import TOKENIZER, tokenize
+from vsepp.data.decode import DECODING_ERRORS, decoded, stored
+from vsepp.data.tokens import UNKNOWN, Tokens
+from vsepp.data.vocabulary import FILE, Vocabulary
+from vsepp.errors import VseppError
+from vsepp.evaluation import protocols
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.encode import BATCH, embed_captions, embed_images, evaluation_mode
+from vsepp.features.crops import fixed_crops
+from vsepp.features.extract import features_of
+from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
+from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, load_joint, read_weights
+from vsepp.provenance.digests import value_digest
+from vsepp.provenance.fitting import spec_of
+from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
+from vsepp.runtime.progress import track
+from vsepp.spec import Component, RunSpec, to_dict
+
+log = logging.getLogger("vsepp")
+
+LAYOUT_FILE = "vsepp.json"
+LAYOUT = 1
+"""Version of the layout of exported folders; raised when an older `load` could no longer read what is written."""
+ENCODER_FOLDER = "encoder"
+WEIGHTS = "model.safetensors"
+# Pictures that are decoded before any of them is encoded: bounds the memory, whatever their number.
+_AT_ONCE = 4 * BATCH
+
+Picture = str | os.PathLike[str] | Image.Image | np.ndarray
+
+
+class Model:
+    """A trained model: image encoder, text encoder, and the joint space of both. Made by `load`.
+
+    Embeddings are those of the workflow's own evaluation. They are equal to the last bit on the same machine where the
+    same images come in the same order and fill at least one of the encoder's batches (128 crops, on a CPU 16 of more
+    than 64 pixels); fewer images are not filled up to a batch, which differs by rounding alone.
+    """
+
+    def __init__(
+        self,
+        run: RunSpec,
+        joint: JointEmbedding,
+        vocabulary: Vocabulary,
+        encoder: ImageEncoder | None,
+        device: torch.device,
+    ) -> None:
+        self.run = run
+        """How it was trained."""
+        self.vocabulary = vocabulary
+        self.device = device
+        self.joint = joint.to(device)
+        """The linear maps and the text encoder; also the image encoder, where that was fine-tuned."""
+        self.encoder = encoder and encoder.to(device).eval()
+        """The frozen image encoder, if it is not in `joint`."""
+
+    @property
+    def dim(self) -> int:
+        """Size of the joint space, d."""
+        return self.run.model.joint_dim
+
+    @property
+    def similarity(self) -> Component:
+        """What `scores` computes, by name and options; `vsepp.evaluate` takes it."""
+        return self.run.model.similarity
+
+    def __repr__(self) -> str:
+        run = self.run
+        return (
+            f"vsepp.Model({run.id!r}: {run.system}, {run.encoder.architecture}, {run.model.text.name} of "
+            f"{len(self.vocabulary)} words, {self.dim} dimensions, {self.device})"
+        )
+
+    def embed_images(self, images: Iterable[Picture]) -> np.ndarray:
+        """Embed pictures as validation and test images are: resized, the centre crop (10C: ten crops) encoded, mapped.
+
+        Parameters
+        ----------
+        images
+            Paths, PIL pictures, or uint8 arrays `(height, width)`, `(height, width, 3)` or `(height, width, 4)`. Grey
+            pictures are taken as RGB, and an alpha channel is dropped.
+
+        Returns
+        -------
+        np.ndarray
+            float32 `(n, d)`. Of unit length but for VSE0, whose images are not normalised.
+
+        Raises
+        ------
+        VseppError
+            Without images, on one that is no picture, and for a model that was trained on published features.
+        """
+        pictures = _listed(images, "images", "[path]")
+        if self.encoder is None and self.joint.encoder is None:
+            raise VseppError(
+                f"run {self.run.id} was trained on published features, whose encoder is not known here; embed features of "
+                "that kind with embed_features"
+            )
+        parts = range(0, len(pictures), _AT_ONCE)
+        shown = track(parts, len(parts), f"{len(pictures)} images", "part") if len(parts) > 1 else parts
+        # Whole batches of the joint space, since a part holds a whole number of them.
+        return np.concatenate(
+            [self._embed_pictures(pictures[start : start + _AT_ONCE], start) for start in shown]
+        )
+
+    def _embed_pictures(self, pictures: Sequence[Picture], first: int) -> np.ndarray:
+        with ThreadPoolExecutor() as pool:
+            pixels = np.stack(list(pool.map(self._pixels, range(first, first + len(pictures)), pictures)))
+        crop = self.run.eval_crop
+        if self.encoder is None:
+            return self._through_joint(len(pixels), lambda rows: fixed_crops(pixels, crop, rows))
+        return self.embed_features(
+            features_of(pixels, self.encoder, np.arange(len(pixels)), crop, self.device, fill=False)
+        )
+
+    def _pixels(self, number: int, picture: Picture) -> np.ndarray:
+        """A picture as a corpus stores it, uint8 `(side, side, 3)`."""
+        name = f"image {number}"
+        try:
+            if isinstance(picture, np.ndarray):
+                if picture.dtype != np.uint8 or picture.ndim not in (2, 3) or 0 in picture.shape:
+                    raise ValueError(
+                        f"expected uint8 (height, width) or (height, width, 3 or 4), got {picture.dtype} {picture.shape}"
+                    )
+                picture = Image.fromarray(picture)
+            elif not isinstance(picture, Image.Image):
+                name = os.fspath(picture)
+                picture = decoded(Path(name).read_bytes())
+            return stored(picture, self.run.eval_store)
+        except (*DECODING_ERRORS, TypeError) as error:
+            reason = "no format that is known" if isinstance(error, UnidentifiedImageError) else error
+            raise VseppError(f"{name}: not a picture that can be read: {reason}") from error
+
+    def embed_features(self, features: np.ndarray) -> np.ndarray:
+        """Map features of the model's frozen image encoder, `(n, D_φ)`, into the joint space: float32 `(n, d)`.
+
+        Raises
+        ------
+        VseppError
+            On another shape, and for a model whose encoder was fine-tuned, which embeds images alone.
+        """
+        if self.joint.encoder is not None:
+            raise VseppError(
+                f"run {self.run.id}: its encoder was fine-tuned, so it embeds images, not features"
+            )
+        wanted = self.joint.image_map.in_features
+        if features.ndim != 2 or features.shape[1] != wanted or not len(features):
+            raise VseppError(f"features: expected shape (n, {wanted}), got {features.shape}")
+        features = np.ascontiguousarray(features, np.float32)
+        return self._through_joint(len(features), lambda rows: torch.from_numpy(features[rows]))
+
+    def _through_joint(self, count: int, inputs: Any) -> np.ndarray:
+        with evaluation_mode(self.joint, self.device):
+            return embed_images(self.joint, inputs, np.arange(count), self.device)
+
+    def embed_captions(self, captions: Iterable[str]) -> np.ndarray:
+        """Embed captions, each cut into words as the captions it was trained on.
+
+        Parameters
+        ----------
+        captions
+            Sentences. Words that the vocabulary does not have count as one unknown word; a warning names captions that
+            have no other.
+
+        Returns
+        -------
+        np.ndarray
+            float32 `(n, d)`, of unit length.
+
+        Raises
+        ------
+        VseppError
+            Without captions, and on one that is empty or no text.
+        """
+        texts = _listed(captions, "captions", '["two dogs on grass"]')
+        words = []
+        for number, text in enumerate(texts):
+            if not isinstance(text, str) or not text.strip():
+                raise VseppError(f"caption {number}: expected a sentence, got {text!r}")
+            words.append(self.vocabulary.encode(tokenize(text)))
+            if set(words[-1][1:-1]) <= {UNKNOWN}:
+                log.warning("caption %d, %r: the model knows none of its words", number, text)
+        with evaluation_mode(self.joint, self.device):
+            return embed_captions(self.joint, Tokens.from_lists(words), np.arange(len(words)), self.device)
+
+    def scores(self, images: np.ndarray, captions: np.ndarray) -> np.ndarray:
+        """Similarity of every image and caption: embeddings `(n, d)` and `(m, d)` to `scores[image, caption]`.
+
+        Raises
+        ------
+        VseppError
+            On embeddings of another size than the model's.
+        """
+        for name, embeddings in (("images", images), ("captions", captions)):
+            if np.ndim(embeddings) != 2 or np.shape(embeddings)[1] != self.dim:
+                raise VseppError(
+                    f"{name}: expected embeddings (n, {self.dim}) of run {self.run.id}, got {np.shape(embeddings)}"
+                )
+        with torch.inference_mode():
+            on_device = (torch.as_tensor(embeddings, device=self.device) for embeddings in (images, captions))
+            return self.joint.scores(*on_device).cpu().numpy()
+
+
+def load(
+    folder: str | os.PathLike[str], *, encoder: str | os.PathLike[str] | None = None, device: str = "auto"
+) -> Model:
+    """Load a trained model: a run's folder as the workflow leaves it, or one that `vsepp export` wrote.
+
+    Parameters
+    ----------
+    folder
+        Such as `results/mini/paper/runs/coco-vsepp-1c/seed-0`.
+    encoder
+        Folder of the frozen image encoder. By default that of an exported folder, else the one below the same
+        `results/<preset>/encoders` that the run was trained with.
+    device
+        `cpu`, `cuda`, `cuda:1`, ...; `auto` is a GPU where there is one.
+
+    Raises
+    ------
+    VseppError
+        Where the folder is no trained run, was changed or damaged, was exported by a newer version, or its encoder is not
+        to be found.
+    """
+    folder = Path(folder)
+    if (folder / LAYOUT_FILE).is_file():
+        require_layout(folder)
+    run = spec_of(folder)
+    require_files(folder)
+    vocabulary = Vocabulary.read(folder)
+    if vocabulary.tokenizer != TOKENIZER:
+        log.warning(
+            "%s: its words were cut by %r, captions are cut by %r",
+            folder / FILE,
+            vocabulary.tokenizer,
+            TOKENIZER,
+        )
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    place = encoder_of(run, folder, None if encoder is None else Path(encoder))
+    network = None
+    if run.image_features == "computed":
+        network = build_encoder(run.encoder) if place is None else load_encoder(run.encoder, place)
+    inside, outside = (network, None) if run.live_encoder else (None, network)
+    joint = load_joint(run.model, folder / WEIGHTS, len(vocabulary), inside)
+    return Model(run, joint, vocabulary, outside, torch.device(device))
+
+
+def rank(scores: np.ndarray, k: int | None = None) -> np.ndarray:
+    """Candidates of each query, best first.
+
+    Parameters
+    ----------
+    scores
+        `(queries, candidates)`: `Model.scores` to find captions for images, its transpose to find images for captions.
+    k
+        How many; all by default. Equal scores stand in the order of the candidates.
+
+    Returns
+    -------
+    np.ndarray
+        int64 `(queries, k)`, columns of `scores`.
+
+    Raises
+    ------
+    VseppError
+        On scores of another shape, and on NaN.
+    """
+    scores = np.asarray(scores)
+    if scores.ndim != 2:
+        raise VseppError(f"scores: expected shape (queries, candidates), got {scores.shape}")
+    if np.isnan(scores).any():
+        raise VseppError("scores: hold NaN, which has no place in a ranking")
+    return np.argsort(-scores, axis=1, kind="stable")[:, :k]
+
+
+def evaluate(
+    images: np.ndarray,
+    captions: np.ndarray,
+    caption_to_image: np.ndarray | Sequence[int],
+    protocol: str = "5K",
+    *,
+    fold_size: int = protocols.DEFAULT_FOLD_SIZE,
+    similarity: str | Component = "dot",
+) -> protocols.Evaluation:
+    """Recalls of both directions, of anyone's embeddings: what the tables hold.
+
+    Parameters
+    ----------
+    images, captions
+        Embeddings `(n, d)` and `(m, d)`, floating-point.
+    caption_to_image
+        `(m,)`, the row of each caption's image.
+    protocol
+        `1K`, `5x1K` or `5K`; see `vsepp.evaluation.protocols`.
+    fold_size
+        Images of a fold; `5K` ranks all of them.
+    similarity
+        `dot`, or a model's own `similarity`.
+
+    Returns
+    -------
+    Evaluation
+        `metrics.i2t.r1` and so on; printed, it is a small table.
+
+    Raises
+    ------
+    VseppError
+        Naming the array and row that is wrong, or the protocol that the images are too few for.
+    """
+    chosen = Component(similarity) if isinstance(similarity, str) else similarity
+    embeddings = Embeddings(np.asarray(images), np.asarray(captions), np.asarray(caption_to_image), chosen)
+    return protocols.evaluate(embeddings, protocol, fold_size)
+
+
+def require_layout(folder: Path) -> dict[str, Any]:
+    """What an exported folder says of itself.
+
+    Raises
+    ------
+    VseppError
+        Where that is damaged, or a newer version wrote it.
+    """
+    path = folder / LAYOUT_FILE
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        layout, version = int(said["layout"]), str(said["version"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise VseppError(f"{path}: damaged ({error!r}); export the run again") from error
+    if layout > LAYOUT:
+        raise VseppError(
+            f"{folder}: exported by vsepp {version} in layout {layout}; this version reads layouts up to {LAYOUT}: install "
+            "a newer vsepp"
+        )
+    return said
+
+
+def require_files(folder: Path) -> None:
+    """Refuse a run's folder that is not as it was written."""
+    if not (folder / MANIFEST).is_file():
+        raise VseppError(f"{folder}: no {MANIFEST}; expected the folder of a trained run, whole")
+    require_intact(folder)
+
+
+def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | None:
+    """Folder of the image encoder that a run was trained with; none where it needs none. Errors as in `load`.
+
+    A model on published features has no encoder; one that was fine-tuned has it among its own weights. A released model
+    knows its encoder by its spec, any other by the digest of its weights.
+    """
+    if run.image_features != "computed":
+        return None
+    if any(key.startswith(ENCODER_PREFIX) for key in read_weights(folder / WEIGHTS)):
+        return None
+    wanted = read_manifest(folder)["inputs"].get("encoder")
+    for place in [given] if given else [folder / ENCODER_FOLDER, *beside(folder, "encoders/*")]:
+        if (place / MANIFEST).is_file() and _is_encoder_of(run, place, wanted):
+            require_intact(place)
+            return place
+    if given:
+        raise VseppError(
+            f"{given}: not the encoder that {folder} was trained with ({run.encoder.architecture})"
+        )
+    raise VseppError(
+        f"{folder}: the image encoder that it was trained with ({run.encoder.architecture}, weights {run.encoder.weights}) is "
+        f"not at hand; expected it in {folder / ENCODER_FOLDER} or below results/<preset>/encoders. Give it: "
+        "load(folder, encoder=...)"
+    )
+
+
+def beside(folder: Path, pattern: str) -> list[Path]:
+    """What matches a pattern in `results/<preset>`, for a run in `results/<preset>/<variant>/runs/<run>/<seed>`."""
+    above = folder.absolute().parents
+    return sorted(above[3].glob(pattern)) if len(above) > 3 else []
+
+
+def _is_encoder_of(run: RunSpec, place: Path, wanted: str | None) -> bool:
+    if wanted is not None:
+        return artefact_digest(place) == wanted
+    spec = read_manifest(place)["spec"]
+    return value_digest(spec.get("encoder", spec)) == value_digest(to_dict(run.encoder))
+
+
+def _listed(items: Iterable[Any], what: str, such_as: str) -> list[Any]:
+    """Items as a list, of which there is at least one."""
+    if isinstance(items, str | os.PathLike | Image.Image):
+        raise VseppError(f"{what}: expected a list, such as {such_as}, got one {type(items).__name__}")
+    listed = list(items)
+    if not listed:
+        raise VseppError(f"{what}: there are none; expected at least one")
+    return listed
