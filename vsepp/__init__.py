@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from vsepp.errors import VseppError
@@ -27,9 +28,7 @@ __all__ = ["Model", "VseppError", "__version__", "evaluate", "load", "rank"]
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'vsepp' has no attribute {name!r}")
-    from vsepp import retrieval
-
-    return getattr(retrieval, name)
+    return getattr(import_module("vsepp.retrieval"), name)
 
 
 def __dir__() -> list[str]:

@@ -51,7 +51,6 @@ def extract_features(
     VseppError
         When the crop does not fit the images or the encoder, a feature is not finite, or the disk is full.
     """
-    boxes, flips = fixed_boxes(crop, store.shape[1])
     check_size(encoder, crop)
     encoder.to(device).eval()
     state.mkdir(parents=True, exist_ok=True)
