@@ -9,6 +9,7 @@ from vsepp.config.components import check_component
 from vsepp.config.files import Mistakes, Value
 from vsepp.config.papers import Paper
 from vsepp.config.schema import CorpusKeys, DatasetKeys, DatasetsFile, PresetFile, RowKeys, Split, TableKeys
+from vsepp.evaluation.folds import FOLDS
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
 _SHARED_WITH_START = (
@@ -23,8 +24,6 @@ _SHARED_WITH_START = (
     "joint_dim",
     "vocabulary",
 )
-FOLDS = {"1K": 1, "5x1K": 5}
-"""Protocol → folds of the test set; any other protocol takes all images."""
 
 
 def splits_of(keys: CorpusKeys, preset: PresetFile, datasets: Mapping[str, DatasetKeys]) -> tuple[Split, ...]:

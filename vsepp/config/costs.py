@@ -14,7 +14,7 @@ from typing import NamedTuple
 from vsepp.components import describe
 from vsepp.config.plan import Plan, SourceFile
 from vsepp.errors import VseppError
-from vsepp.evaluation.protocols import protocol_folds
+from vsepp.evaluation.folds import protocol_folds
 from vsepp.provenance.artefacts import Artefact
 from vsepp.spec import CorpusSpec, EncoderSpec, EvaluationSpec, ModelSpec, RunSpec
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-Protocol = Literal["1K", "5x1K", "5K"]
+from vsepp.evaluation.folds import Protocol
+
 Trainset = Literal["1C", "10C", "RC", "1C+rV", "10C+rV", "RC+rV"]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[int, Field(ge=1)]

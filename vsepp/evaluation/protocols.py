@@ -1,14 +1,4 @@
-"""Protocols: which test images are ranked against which, and whose metrics are averaged.
-
-| name | folds | metrics |
-|---|---|---|
-| `1K` | the first `fold_size` images | of that fold (all of Flickr30K's 1,000) |
-| `5x1K` | five consecutive folds of `fold_size` images | mean of each metric over the folds |
-| `5K` | all images at once | of all images (all of COCO's 5,000) |
-
-Folds follow the order of the test images' file. A single fold's score is higher than that of all
-images and not comparable with it, so a record keeps its protocol.
-"""
+"""Scores of a test set under a protocol: ranks and metrics of each fold, and their mean."""
 
 from __future__ import annotations
 
@@ -20,15 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings, write_arrays
+from vsepp.evaluation.folds import DEFAULT_FOLD_SIZE, protocol_folds
 from vsepp.evaluation.metrics import RetrievalMetrics, mean_metrics, retrieval_metrics
 from vsepp.evaluation.ranks import Ranks, retrieval_ranks
 from vsepp.provenance.manifest import write_text
-
-PROTOCOLS = ("1K", "5x1K", "5K")
-DEFAULT_FOLD_SIZE = 1000
-_FOLDS = {"1K": 1, "5x1K": 5}
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,23 +107,6 @@ def save(evaluations: Sequence[Evaluation], folder: Path) -> None:
         ranks[f"{evaluation.protocol}_t2i"] = evaluation.ranks.t2i
         ranks[f"{evaluation.protocol}_caption_rows"] = evaluation.caption_rows
     write_arrays(folder / "ranks.npz", **ranks)
-
-
-def protocol_folds(protocol: str, n_images: int, fold_size: int = DEFAULT_FOLD_SIZE) -> list[slice]:
-    """Ranges of test images that a protocol ranks among themselves; errors as in `evaluate`."""
-    if protocol not in PROTOCOLS:
-        raise VseppError(f"protocol: expected one of {', '.join(PROTOCOLS)}, got {protocol!r}")
-    if protocol == "5K":
-        return [slice(0, n_images)]
-    if fold_size < 1:
-        raise VseppError(f"fold size: expected at least 1 image, got {fold_size}")
-    folds = _FOLDS[protocol]
-    if n_images < folds * fold_size:
-        raise VseppError(
-            f"protocol {protocol} needs {folds} × {fold_size} = {folds * fold_size} test images, "
-            f"got {n_images}; give a smaller fold size, or take protocol 5K, which ranks all images at once"
-        )
-    return [slice(start, start + fold_size) for start in range(0, folds * fold_size, fold_size)]
 
 
 def format_summary(evaluation: Evaluation) -> str:

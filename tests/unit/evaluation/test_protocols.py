@@ -5,8 +5,9 @@ import pytest
 
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.folds import protocol_folds
 from vsepp.evaluation.metrics import mean_metrics, retrieval_metrics
-from vsepp.evaluation.protocols import evaluate, format_summary, protocol_folds, save
+from vsepp.evaluation.protocols import evaluate, format_summary, save
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.spec import Component
 
