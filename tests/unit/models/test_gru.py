@@ -118,14 +118,6 @@ def test_in_bf16_states_and_gradients_are_fp32_and_as_close_as_that_precision_al
         assert (one - other).norm() < 0.01 * other.norm()
 
 
-def test_a_graph_that_is_kept_gives_the_same_gradient_again():
-    encoder, batch = encoder_of(), captions_of(RAGGED)
-    total = encoder(*batch).sum()
-    parameters = list(encoder.parameters())
-    first, second = (torch.autograd.grad(total, parameters, retain_graph=True) for _ in range(2))
-    assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
-
-
 def test_states_without_a_gradient_are_those_of_a_training_step():
     encoder, batch = encoder_of(), captions_of(RAGGED)
     with torch.inference_mode():
