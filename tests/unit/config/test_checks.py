@@ -5,6 +5,8 @@ import re
 import pytest
 from plans import PARAMS, edit, refused
 
+from vsepp.config import make_plan
+
 RUNS, TABLES, RELEASED = (f"papers/vsepp/{name}.yaml" for name in ("runs", "tables", "released"))
 COCO = {"base": "vsepp", "dataset": "coco", "trainset": "RC", "protocols": ["1K"]}
 
@@ -25,6 +27,18 @@ OF_BASES = {
     "new": (
         {**COCO, "loss": "nca"},
         "runs.new.loss: no loss is named 'nca'; there are max_of_hinges, sum_of_hinges",
+    ),
+    "hot": (
+        {**COCO, "loss": {"name": "max_of_hinges", "temperature": 1}},
+        "runs.hot.loss: unknown option 'temperature' of loss max_of_hinges; it takes margin, ",
+    ),
+    "wide": (
+        {**COCO, "loss": {"name": "max_of_hinges", "margin": "wide"}},
+        "runs.wide.loss: option margin of loss max_of_hinges: got 'wide'; Input should be a valid number",
+    ),
+    "narrow": (
+        {**COCO, "loss": {"name": "sum_of_hinges", "margin": 0}},
+        "runs.narrow.loss: option margin of loss sum_of_hinges: got 0.0; expected a number above 0",
     ),
 }
 OF_RUNS = {
@@ -57,6 +71,35 @@ def test_mistakes_of_several_files_are_told_together(params):
     text = refused(params)
     assert "2 mistakes" in text
     assert f"{params / 'presets/mini.yaml'}: evaluation.fold_size: got 0; input should be greater" in text
+
+
+@pytest.mark.parametrize(("key", "section"), [("dataset", "corpora"), ("encoder", "encoders")])
+def test_a_role_that_the_preset_says_nothing_of_is_named_and_one_left_empty_leaves_its_runs_out(
+    params, key, section
+):
+    edit(params / RUNS, {"odd": {**COCO, key: "third"}})
+    said = f"{params / RUNS}: {key} third: of odd: {params / 'presets/mini.yaml'} says nothing of it; give {section}.third"
+    assert said in refused(params)
+    edit(params / "presets/mini.yaml", {section: {"third": None}})
+    assert "odd" not in make_plan(params).models
+
+
+@pytest.mark.parametrize("name", ["runs.yaml", "tables.yaml", "published.csv"])
+def test_a_paper_without_one_of_its_files_is_refused(params, name):
+    (params / "papers/vsepp" / name).unlink()
+    assert f"{params / 'papers/vsepp' / name}: no such file" in refused(params)
+
+
+def test_what_papers_that_are_not_reproduced_have_is_named(params):
+    mine = params / "papers/mine/runs.yaml"
+    mine.parent.mkdir()
+    mine.write_text("alone: {base: coco-vsepp-1c, protocols: [1K]}")
+    edit(params / TABLES, {"figures": {"figure2a": {"runs": ["alone"], "labels": ["A"]}}})
+    said = f"{params / TABLES}: figures.figure2a: alone is a run of {mine}, which is not reproduced; add mine to `papers`"
+    assert said in refused(params)
+    assert "papers: got 'nobodys', but there is no folder" in refused(params, papers=["nobodys"])
+    edit(mine, {"coco-vse0-1c": {"base": "vse0"}})
+    assert "ids are shared by all papers" in refused(params)
 
 
 def test_dimensions_must_be_equal_where_nothing_maps_one_to_the_other():
