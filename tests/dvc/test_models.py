@@ -1,6 +1,5 @@
 """Trained models: what is listed of them, and one of them used away from its repository."""
 
-import csv
 import json
 
 import numpy as np
@@ -19,21 +18,6 @@ def models(project):
     return {entry["run"]: entry for entry in found}
 
 
-def test_models_are_listed_with_their_own_scores_and_digests(reproduced):
-    found = models(reproduced)
-    assert set(found) == set(RUNS)
-    for run, entry in found.items():
-        manifest = json.loads((reproduced.model(run) / "manifest.json").read_text())
-        assert entry["digest"] == manifest["outputs"]["model.safetensors"][:12]
-        assert entry["commit"] == manifest["git"]["commit"][:10], "of committed code, so without a plus"
-        metrics = json.loads((reproduced.evaluation(run) / "metrics.json").read_text())
-        assert entry["rsum"] == metrics[entry["protocol"]]["rsum"]
-    text = reproduced.said("vsepp", "models")
-    # A line a protocol: the fine-tuned run has two.
-    assert list(dict.fromkeys(line.split()[0] for line in text.splitlines()[1:])) == list(found)
-    assert "uncommitted" not in text
-
-
 def test_what_uncommitted_code_made_is_marked_and_so_is_all_that_is_made_from_it(project):
     before = models(project)
     project.edit("vsepp/losses/sum_of_hinges.py", "captions.sum() + images.sum()", "captions.sum()")
@@ -46,14 +30,7 @@ def test_what_uncommitted_code_made_is_marked_and_so_is_all_that_is_made_from_it
     assert {run for run, entry in found.items() if entry["commit"].endswith("+")} == {VSE0}
     assert found[VSEPP] == before[VSEPP]
     assert "+ made with uncommitted changes of code or parameters" in project.said("vsepp", "models")
-    with (project.folder / REPORT / "tables/table2.csv").open() as stream:
-        rows = {row["row"]: row["ours_uncommitted"].split() for row in csv.DictReader(stream)}
-    assert {row for row, steps in rows.items() if steps} == {"2.1"}
-    assert rows["2.1"] == ["train", "evaluate"]
-    page = (project.folder / REPORT / "index.html").read_text()
-    assert page.count("<sup>†</sup></td>") == 1
-    trained_by = page[page.index("<dt>Trained by</dt>") : page.index("<dt>Evaluated by</dt>")]
-    assert "+ uncommitted changes" in trained_by
+    assert (project.folder / REPORT / "index.html").read_text().count("<sup>†</sup></td>") == 1
     project.call("vsepp", "verify")
 
     project.edit("reports/templates/index.html.j2", new="\n")

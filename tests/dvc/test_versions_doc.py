@@ -100,11 +100,6 @@ def test_every_block_is_run_and_every_scenario_checked():
     assert len(re.findall(r"^```", text, re.MULTILINE)) == 2 * sum(map(len, SCENARIOS.values()))
 
 
-def test_a_scenario_is_found_by_its_mark():
-    text = "# T\n\n## A\n\n```sh run\none\n```\n\n```sh\nnot\n```\n\n## B\n\ntext\n\n## C\n```sh run\ntwo\nthree\n```\n"
-    assert scenarios(text) == {"A": ["one\n"], "C": ["two\nthree\n"]}
-
-
 VSE0, VSEPP, *_ = RUNS
 PAGE = "reports/tiny/paper/vsepp"
 ENTRIES = "params/papers/vsepp/runs.yaml"

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
+from plans import edit
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = (
@@ -48,9 +48,8 @@ class Project:
     @property
     def environment(self):
         """Of every call: this environment's tools, this copy's package, no settings of this machine's user."""
-        nobody = {
-            f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in _NOBODY.items()
-        }
+        roles = ("AUTHOR", "COMMITTER")
+        nobody = {f"GIT_{role}_{key}": value for role in roles for key, value in _NOBODY.items()}
         settings = self.folder.parent / "settings"
         return {
             **os.environ,
@@ -136,10 +135,7 @@ class Project:
 
     def manifests(self):
         """Manifest of every artefact that DVC keeps → its text, which has the seconds that the making took."""
-        found = [
-            *self.folder.glob("results/tiny/**/manifest.json"),
-            *self.folder.glob("reports/tiny/**/manifest.json"),
-        ]
+        found = self.folder.glob("*/tiny/**/manifest.json")
         return {
             path.relative_to(self.folder).as_posix(): path.read_text(encoding="utf-8")
             for path in found
@@ -196,21 +192,13 @@ def copy_of_the_project(folder, config=None):
 def make_tiny_project(folder):
     """Make and commit a repository of the project whose preset is `tiny`; nothing is run."""
     project = copy_of_the_project(folder)
-    preset = yaml.safe_load((folder / "params/presets/mini.yaml").read_text())
-    _merge(preset, {key: value for key, value in TINY.items() if key != "label"})
+    presets = folder / "params/presets"
+    shutil.copy(presets / "mini.yaml", presets / "tiny.yaml")
+    edit(presets / "tiny.yaml", {key: value for key, value in TINY.items() if key != "label"})
     # Runs of one corpus and one encoder: what all runs share is made for these.
-    _merge(preset, {"corpora": {"flickr": None}, "encoders": {"resnet": None}})
-    (folder / "params/presets/tiny.yaml").write_text(yaml.safe_dump(preset, sort_keys=False))
+    edit(presets / "tiny.yaml", {"corpora": {"flickr": None}, "encoders": {"resnet": None}})
     project.edit("params/config.yaml", "preset: mini ", "preset: tiny ")
     project.edit("params/config.yaml", "only: null", f"only: {json.dumps(RUNS)}")
     project.call("git", "init", "--quiet", "--initial-branch", "main")
     project.commit("The project")
     return project
-
-
-def _merge(values, changes):
-    for key, change in changes.items():
-        if isinstance(change, dict) and isinstance(values.get(key), dict):
-            _merge(values[key], change)
-        else:
-            values[key] = change

@@ -45,6 +45,7 @@ def add_making(parser: argparse.ArgumentParser, kind: type, **roles: str) -> Non
         Role → what is read in it; what is described as optional may be left out.
     """
     add_spec(parser, kind, required=True)
+    parser.set_defaults(roles=tuple(roles))
     for role, description in roles.items():
         required = not description.startswith("optional")
         parser.add_argument(f"--{role.replace('_', '-')}", type=Path, required=required, help=description)
@@ -98,9 +99,9 @@ def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[s
     return [f"{indent}{line}".rstrip() for line in lines]
 
 
-def given_inputs(given: argparse.Namespace, *roles: str) -> dict[str, Path]:
+def given_inputs(given: argparse.Namespace) -> dict[str, Path]:
     """Role → folder or file, of those that were given."""
-    return {role: path for role in roles if (path := getattr(given, role)) is not None}
+    return {role: path for role in given.roles if (path := getattr(given, role)) is not None}
 
 
 def raw_files(given: argparse.Namespace) -> dict[str, Path]:
@@ -129,8 +130,7 @@ class Making:
 @contextmanager
 def making(
     given: argparse.Namespace,
-    spec: Any,
-    inputs: Mapping[str, Path],
+    inputs: Mapping[str, Path] | None = None,
     *,
     seed: int | None = None,
     resumes: bool = False,
@@ -141,11 +141,9 @@ def making(
     Parameters
     ----------
     given
-        The step's command line: its name and `--output`.
-    spec
-        What is computed.
+        The step's command line: its name, its spec and `--output`.
     inputs
-        Role → what is read.
+        Role → what is read, where it is not simply what was given.
     seed
         The seed, where there is one.
     resumes
@@ -153,7 +151,8 @@ def making(
     known_by
         Role → what tells an input from another one, where its digest would take long.
     """
-    code = step_code(given.step, spec)
+    code, spec = step_code(given.step, given.spec), to_dict(given.spec)
+    inputs = given_inputs(given) if inputs is None else inputs
     given.output.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
         identity, state = {}, None
@@ -162,8 +161,8 @@ def making(
                 role: artefact_digest(path) for role, path in inputs.items() if role not in (known_by or {})
             }
             identity = {"code": code, "inputs": {**digests, **(known_by or {})}}
-            state = held.enter_context(state_folder(given.output, spec=to_dict(spec), **identity))
+            state = held.enter_context(state_folder(given.output, spec=spec, **identity))
         facts = held.enter_context(
-            recorded(given.output, given.step, spec=to_dict(spec), inputs=inputs, code=code, seed=seed)
+            recorded(given.output, given.step, spec=spec, inputs=inputs, code=code, seed=seed)
         )
         yield Making(facts, identity, state)

@@ -101,9 +101,8 @@ def scenes(given: argparse.Namespace) -> None:
     """Generate the embedded corpus."""
     from vsepp.scenes.layouts import generate
 
-    spec = given.spec
-    with making(given, spec, {}, seed=spec.seed) as made:
-        made.facts.update(generate(spec, given.output, given.workers))
+    with making(given, seed=given.spec.seed) as made:
+        made.facts.update(generate(given.spec, given.output, given.workers))
 
 
 def corpus(given: argparse.Namespace) -> None:
@@ -111,11 +110,11 @@ def corpus(given: argparse.Namespace) -> None:
     from vsepp.data.corpora import read_corpus
     from vsepp.data.tables import write_tables
 
-    spec, raw = given.spec, raw_files(given)
+    raw = raw_files(given)
     # Folders of photographs are known by their store.
-    inputs = given_inputs(given, "scenes") | {role: path for role, path in raw.items() if path.is_file()}
-    with making(given, spec, inputs) as made:
-        images, captions = read_corpus(_with_files(spec, raw))
+    inputs = given_inputs(given) | {role: path for role, path in raw.items() if path.is_file()}
+    with making(given, inputs) as made:
+        images, captions = read_corpus(_with_files(given.spec, raw))
         write_tables(given.output, images, captions)
         made.facts.update(images.attrs["facts"])
 
@@ -131,12 +130,11 @@ def tokens(given: argparse.Namespace) -> None:
     from vsepp.data.tables import read_tables
     from vsepp.data.vocabulary import Vocabulary
 
-    spec = given.spec
-    with making(given, spec, given_inputs(given, "captions", "vocabulary")) as made:
+    with making(given) as made:
         _, captions = read_tables(given.captions.parent)
         tokenized = tokenize_captions(captions)
         if given.vocabulary is None:
-            vocabulary = build_vocabulary(captions, spec, tokenized)
+            vocabulary = build_vocabulary(captions, given.spec, tokenized)
         else:
             vocabulary = Vocabulary.read(given.vocabulary.parent)
         encoded = encode_captions(captions, vocabulary, tokenized)
@@ -153,11 +151,10 @@ def store(given: argparse.Namespace) -> None:
     from vsepp.data.store import build_store
     from vsepp.data.tables import read_tables
 
-    spec = given.spec
     images, _ = read_tables(given.images.parent)
     of = _with_files(_corpus_of(given.images), raw_files(given))
-    with making(given, spec, given_inputs(given, "images", "scenes"), resumes=True) as made:
-        made.facts.update(build_store(images, of, spec, given.output, made.state, given.workers))
+    with making(given, resumes=True) as made:
+        made.facts.update(build_store(images, of, given.spec, given.output, made.state, given.workers))
 
 
 def pretrain(given: argparse.Namespace) -> None:
@@ -166,7 +163,7 @@ def pretrain(given: argparse.Namespace) -> None:
     from vsepp.scenes.pretrain import pretrain as pretrain_encoder
 
     spec = given.spec
-    with making(given, spec, {}, seed=spec.pretraining.seed) as made:
+    with making(given, seed=spec.pretraining.seed) as made:
         made.facts.update(use_cpu(given.threads))
         made.facts.update(pretrain_encoder(spec.encoder, spec.pretraining, given.output))
 
@@ -176,9 +173,9 @@ def encoder(given: argparse.Namespace) -> None:
     from vsepp.models.encoder import save_encoder
     from vsepp.models.pretrained import import_weights
 
-    spec, raw = given.spec, raw_files(given)
-    with making(given, spec, raw) as made:
-        imported = import_weights(spec, raw.get("weights"))
+    raw = raw_files(given)
+    with making(given, raw) as made:
+        imported = import_weights(given.spec, raw.get("weights"))
         save_encoder(imported, given.output)
         made.facts["dim"] = imported.dim
 
@@ -187,28 +184,26 @@ def features(given: argparse.Namespace) -> None:
     """Extract 1C or 10C features."""
     from vsepp.features.passes import make_features
 
-    spec = given.spec
-    with making(given, spec, given_inputs(given, "store", "encoder"), resumes=True) as made:
-        made.facts.update(make_features(_pass(given, spec), given.output, made.state))
+    with making(given, resumes=True) as made:
+        made.facts.update(make_features(_pass(given), given.output, made.state))
 
 
 def tape(given: argparse.Namespace) -> None:
     """Write a tape, with several processes where they were asked for."""
     from vsepp.features.passes import make_tape
 
-    spec = given.spec
-    with making(given, spec, given_inputs(given, "store", "encoder", "captions"), resumes=True) as made:
+    with making(given, resumes=True) as made:
         made.facts.update(
-            make_tape(_pass(given, spec), given.captions.parent, given.output, made.state, given.writers)
+            make_tape(_pass(given), given.captions.parent, given.output, made.state, given.writers)
         )
 
 
-def _pass(given: argparse.Namespace, spec: FeaturesSpec | TapeSpec) -> FrozenPass:
+def _pass(given: argparse.Namespace) -> FrozenPass:
     """A frozen encoder's pass over a store, on the machine that the command line says."""
     from vsepp.features.passes import FrozenPass
 
     return FrozenPass(
-        spec,
+        given.spec,
         given.store,
         given.encoder,
         device=given.device,
@@ -224,14 +219,12 @@ def precomputed(given: argparse.Namespace) -> None:
     from vsepp.data.tables import read_tables
     from vsepp.features.precomputed import import_precomputed, raw_features
 
-    spec = given.spec
-    of = _with_files(spec, raw_files(given))
+    of = _with_files(given.spec, raw_files(given))
     images, _ = read_tables(given.images.parent)
     raw = raw_features(of)
     # Sizes and times say that the raw files are those of a killed step without reading them an extra time.
     known_by = {role: [str(path), path.stat().st_size, path.stat().st_mtime_ns] for role, path in raw.items()}
-    inputs = {"images": given.images, **raw}
-    with making(given, spec, inputs, resumes=True, known_by=known_by) as made:
+    with making(given, {"images": given.images, **raw}, resumes=True, known_by=known_by) as made:
         made.facts.update(import_precomputed(of, images, given.output, made.state))
 
 

@@ -89,6 +89,7 @@ def add_steps(steps: Any) -> None:
         parser.add_argument(
             f"--{role.replace('_', '-')}", type=Path, help=description.removeprefix("optional: ")
         )
+    parser.set_defaults(roles=tuple(_DATA))
     add_spec(parser, EvaluationSpec, "; made from the run and the next three where it is left out")
     parser.add_argument("--split", help="train, restval, val or test, which is the default")
     parser.add_argument(
@@ -111,7 +112,7 @@ def train(given: argparse.Namespace) -> None:
     from vsepp.data.vocabulary import Vocabulary
 
     run = given.spec
-    inputs = given_inputs(given, *_TRAINING)
+    inputs = given_inputs(given)
     if devices.process_rank() > 0:
         identity = {
             "code": step_code("train", run),
@@ -120,7 +121,7 @@ def train(given: argparse.Namespace) -> None:
         with tempfile.TemporaryDirectory() as nothing:
             _train(given, run, inputs, Path(nothing), identity)
         return
-    with making(given, run, inputs, seed=run.init_seed, resumes=True) as made:
+    with making(given, inputs, seed=run.init_seed, resumes=True) as made:
         made.facts.update(_train(given, run, inputs, made.state, made.identity))
         # With it the folder can be used by itself, on captions of one's own.
         Vocabulary.read(given.tokens).write(given.output)
@@ -160,12 +161,12 @@ def released(given: argparse.Namespace) -> None:
     """Import a released model as the run that it stands for."""
     from vsepp.released.convert import import_released
 
-    run, raw = given.spec, raw_files(given)
+    raw = raw_files(given)
     for role in ("checkpoint", "vocabulary"):
         if role not in raw:
             raise VseppError(f"released: no {role} was given; expected --raw checkpoint=FILE vocabulary=FILE")
-    with making(given, run, raw) as made:
-        made.facts.update(import_released(raw["checkpoint"], raw["vocabulary"], run, given.output))
+    with making(given, raw) as made:
+        made.facts.update(import_released(raw["checkpoint"], raw["vocabulary"], given.spec, given.output))
 
 
 def evaluate(given: argparse.Namespace) -> None:
@@ -174,7 +175,9 @@ def evaluate(given: argparse.Namespace) -> None:
         raise VseppError("evaluate: expected either a file of embeddings, or --run with what it reads")
     if given.embeddings is not None:
         _refuse(
-            given, ("spec", "split", *_DATA), "what a run is embedded with; embeddings are scored as they are"
+            given,
+            ("spec", "split", *given.roles),
+            "what a run is embedded with; embeddings are scored as they are",
         )
     elif given.spec:
         _refuse(given, ("split", "protocol", "fold_size"), "in the spec already; leave it or the spec out")
@@ -226,15 +229,15 @@ def _embed_and_score(given: argparse.Namespace) -> None:
         raise VseppError(
             "evaluate: a run was given, but no corpus; expected --corpus with the folder of its tables"
         )
-    spec = given.spec or EvaluationSpec(
+    spec = given.spec = given.spec or EvaluationSpec(
         spec_of(given.run), tuple(given.protocol), given.fold_size, given.split or "test"
     )
-    inputs = given_inputs(given, *_DATA)
+    inputs = given_inputs(given)
     require_fitting(spec.run, given.run, inputs)
     with tempfile.TemporaryDirectory() as nowhere:
         printed_only = given.output is None
         given.output = given.output or Path(nowhere)
-        with making(given, spec, {"run": given.run, **inputs}, seed=spec.run.init_seed) as made:
+        with making(given, {"run": given.run, **inputs}, seed=spec.run.init_seed) as made:
             device, facts = use_machine(
                 given.device, share=given.device_share, threads=given.threads, job=f"evaluate {given.output}"
             )
@@ -250,8 +253,7 @@ def report(given: argparse.Namespace) -> None:
     """Write the report and the preset's entry page; print the headline."""
     from vsepp.reporting.pages import write_entry, write_report
 
-    spec = given.spec
-    with making(given, spec, spec.inputs):
-        headline = write_report(spec, given.output)
+    with making(given, given.spec.inputs):
+        headline = write_report(given.spec, given.output)
     write_entry(given.output.absolute().parent.parent)
     print(headline)

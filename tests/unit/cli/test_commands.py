@@ -12,10 +12,9 @@ from plans import PARAMS, plan
 from vsepp.cli import main
 from vsepp.cli.common import making
 from vsepp.cli.parameters import add_plan_options, plan_of
-from vsepp.config.describe import fidelity_document, json_schema
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import read_manifest, write_manifest
-from vsepp.spec import RunSpec, VocabularySpec, from_json
+from vsepp.spec import RunSpec, VocabularySpec, from_json, to_json
 
 
 def printed(capsys, command, *arguments):
@@ -30,6 +29,7 @@ def test_help_is_given_without_importing_torch():
     assert done.stdout.endswith("False\n")
 
 
+SPEC = to_json(plan().table["evaluation", "coco-vsepp-1c/seed-0"].spec)
 TRAIN = ["train", "--corpus", "c", "--tokens", "t", "--output", "o", "--spec"]
 OF_PARAMS = ["--params", str(PARAMS)]
 
@@ -44,6 +44,8 @@ OF_PARAMS = ["--params", str(PARAMS)]
         (["evaluate", "nowhere.npz"], "nowhere.npz"),
         (["evaluate"], "expected either a file of embeddings, or --run"),
         (["evaluate", "--run", "r"], "a run was given, but no corpus"),
+        (["evaluate", "x.npz", "--corpus", "c", "--split", "val"], "evaluate: --split, --corpus: what a run is embedded with"),
+        (["evaluate", "--run", "r", "--spec", SPEC, "--fold-size", "9"], "evaluate: --fold-size: in the spec already"),
         (["evaluate", "--run", "r", "--corpus", "c"], "r: no config.json; expected the folder of a trained run"),
         (["show", "nobody", *OF_PARAMS], "nobody: no run of preset mini; there are coco-vse0-1c, "),
         (["runs", *OF_PARAMS, "--preset", "huge"], "huge.yaml: no such file"),
@@ -147,22 +149,6 @@ def test_models_are_a_table_or_json(capsys, tmp_path, monkeypatch):
     assert note.startswith("+ made with uncommitted changes of code or parameters")
 
 
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        (["fidelity", *OF_PARAMS], fidelity_document(PARAMS)),
-        (["schema"], json.dumps(json_schema(), indent=1, ensure_ascii=False, sort_keys=True) + "\n"),
-    ],
-    ids=["fidelity", "schema"],
-)
-def test_documents_are_printed_or_written(tmp_path, capsys, command, expected):
-    assert main(command) == 0
-    assert capsys.readouterr().out == expected
-    assert main([*command, "--output", str(tmp_path / "document")]) == 0
-    assert capsys.readouterr().out == ""
-    assert (tmp_path / "document").read_text(encoding="utf-8") == expected
-
-
 def test_verify_tells_every_mismatch_with_the_command_that_mends_it(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     changes = ["--config", "label=mine", "runs={default: {flip: true}}"]
@@ -182,21 +168,21 @@ def test_verify_tells_every_mismatch_with_the_command_that_mends_it(capsys, tmp_
 
 
 def test_a_step_that_was_killed_finds_its_state_and_leaves_a_manifest_when_it_succeeds(tmp_path):
-    given = argparse.Namespace(step="tokens", output=tmp_path / "out")
+    given = argparse.Namespace(step="tokens", output=tmp_path / "out", spec=VocabularySpec(("train",), 1))
     (tmp_path / "captions").write_text("captions")
-    spec, inputs = VocabularySpec(("train",), 1), {"captions": tmp_path / "captions"}
+    inputs = {"captions": tmp_path / "captions"}
     for attempt in (1, 2):
-        with pytest.raises(KeyboardInterrupt), making(given, spec, inputs, resumes=True) as made:
+        with pytest.raises(KeyboardInterrupt), making(given, inputs, resumes=True) as made:
             assert (made.state / "half").exists() is (attempt == 2)
             (made.state / "half").touch()
             raise KeyboardInterrupt
         assert not (given.output / "manifest.json").exists()
     other = {"captions": tmp_path / "others"}
     other["captions"].write_text("others")
-    with pytest.raises(KeyboardInterrupt), making(given, spec, other, resumes=True) as made:
+    with pytest.raises(KeyboardInterrupt), making(given, other, resumes=True) as made:
         assert not (made.state / "half").exists(), "work on other inputs"
         raise KeyboardInterrupt
-    with making(given, spec, inputs, resumes=True, seed=3) as made:
+    with making(given, inputs, resumes=True, seed=3) as made:
         assert (made.state / "half").exists()
         made.facts["words"] = 7
     manifest = read_manifest(given.output)

@@ -179,14 +179,6 @@ def test_sums_that_were_recorded_are_known(folder, said):
     }
 
 
-def test_unknown_numbers_are_question_marks(said):
-    corpora = "corpora={flickr: {dataset: f30k_precomp}}"
-    out = said("--preset", "paper", "--config", "label=x", corpora, "only=flickr-vsepp-1c")
-    line = next(line for line in out.splitlines() if line.startswith("  flickr-vsepp-1c "))
-    assert line.split()[1:5] == ["?", "?", "30", "?"]
-    assert "gives no number of images or captions" in out
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,5 +1,6 @@
 """Pairs, bytes and hours of a plan, against numbers that were worked out by hand, the batches and the networks."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 from plans import plan
 
+from vsepp.cli.plan import render
 from vsepp.config.costs import (
     ASSUMED_WORDS,
     captions_of,
@@ -143,6 +145,9 @@ def test_what_nobody_counted_is_unknown_and_not_guessed():
     assert (run["pairs"], run["steps"]) == (None, None)
     assert run["hours"] == {"hours": 0.0, "missing": ["the number of images"]}
     assert {made["kind"] for made in found["artefacts"] if made["unknown"]} >= {"corpus", "published"}
+    text = "\n".join(render(found | {"device": None, "measured": []}))
+    assert re.search(r"flickr-vsepp-1c +\? +\? +30 +\? +not measured", text)
+    assert "gives no number of images or captions" in text
 
 
 COLUMNS = "date,device,machine,what,variant,precision,unit,median\n"

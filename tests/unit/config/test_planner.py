@@ -57,17 +57,6 @@ def test_what_an_artefact_is_made_from_is_made_before_it(any_plan):
             assert path in fetched or any(path.is_relative_to(folder) for folder in drawn), path
 
 
-def test_targets_are_files_in_the_folder_or_the_folder_itself(any_plan):
-    for artefact in any_plan.table.values():
-        folders = {target.parent for target in artefact.targets}
-        assert folders == {artefact.folder} or artefact.targets == [artefact.folder]
-
-
-def test_what_dvc_does_not_keep_is_large_and_can_be_made_again(any_plan):
-    unversioned = {artefact.kind for artefact in any_plan.table.values() if not artefact.versioned}
-    assert unversioned == {"scenes", "store", "tape"} & {kind for kind, _ in any_plan.table}
-
-
 FROZEN = {"corpus", "tokens", "encoder", "features"}
 LIVE = {"corpus", "tokens", "encoder", "eval_store"}
 
@@ -158,30 +147,11 @@ def test_changed_parameters_make_new_artefacts_of_what_they_decide(overrides, ki
     assert changed(plan(label="x"), plan(label="x", **overrides)) == kinds
 
 
-@pytest.mark.parametrize("key", ["precision", "memory_format", "compile"])
-def test_how_one_encoder_is_run_changes_nothing_of_another(key):
-    before, way = (
-        plan(label="x"),
-        {"precision": "bf16", "memory_format": "contiguous", "compile": "cuda_graphs"},
-    )
-    after = plan(label="x", encoders={"vgg": {key: way[key]}})
+def test_how_one_encoder_is_run_changes_nothing_of_another():
+    before, after = plan(label="x"), plan(label="x", encoders={"vgg": {"precision": "bf16"}})
     for name, artefact in after.of_kind("run").items():
         vgg = artefact.spec.encoder.name == "vgg"
-        assert getattr(artefact.spec.encoder, key) == way[key] or not vgg
         assert (to_dict(artefact.spec) != to_dict(before.table["run", name].spec)) is vgg
-    assert before.of_kind("store").keys() == after.of_kind("store").keys()
-
-
-def test_a_changed_run_changes_it_and_its_evaluation_alone():
-    before = made_by(plan(label="x"))
-    after = made_by(plan(label="x", runs={"flickr-vsepp-rc-ft": {"loss": {"margin": 0.1}}}))
-    differing = {f"{kind} {name}" for kind, name in before if before[kind, name] != after[kind, name]}
-    assert before.keys() == after.keys()
-    assert differing == {
-        "run flickr-vsepp-rc-ft/seed-0",
-        "evaluation flickr-vsepp-rc-ft/seed-0",
-        "report vsepp",
-    }
 
 
 def test_choosing_runs_changes_no_artefact():

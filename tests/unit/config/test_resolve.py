@@ -14,14 +14,6 @@ from vsepp.spec import Component
 RUNS = "papers/vsepp/runs.yaml"
 
 
-@pytest.mark.parametrize("preset", ["mini", "flickr8k", "paper"])
-@pytest.mark.parametrize("fidelity", ["paper", "code"])
-def test_every_shipped_configuration_is_valid(preset, fidelity):
-    found = plan(preset=preset, fidelity=fidelity)
-    assert found.models
-    assert (found.preset, found.variant) == (preset, fidelity)
-
-
 COMPONENT = "components.loss.max_of_hinges"
 
 

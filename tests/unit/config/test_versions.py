@@ -253,18 +253,6 @@ def test_a_model_is_listed_for_each_protocol_and_without_scores_of_an_earlier_tr
     assert (scored["seed"], scored["folder"]) == (0, str(RUNS / "coco-vse0-1c/seed-0"))
 
 
-def test_uncommitted_code_is_marked_wherever_in_the_making_it_was():
-    store = {"features.store": {"step": "store", "commit": "abc", "dirty": True}}
-    train("coco-vse0-1c", "a")
-    train("coco-vsepp-1c", "b", ancestors=store)
-    train("coco-vsepp-rc", "c", dirty=True)
-    assert {entry["run"]: (entry["commit"], entry["uncommitted"]) for entry in list_models(plan())} == {
-        "coco-vse0-1c": ("0123456789", []),
-        "coco-vsepp-1c": ("0123456789+", ["features.store"]),
-        "coco-vsepp-rc": ("0123456789+", ["itself"]),
-    }
-
-
 def test_a_training_that_did_not_end_is_not_listed():
     train("coco-vse0-1c", "a")
     (train("coco-vsepp-1c", "b") / "model.safetensors").unlink()

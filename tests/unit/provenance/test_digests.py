@@ -10,7 +10,7 @@ import pytest
 from plans import plan
 
 import vsepp
-from vsepp.provenance.digests import code_digest, path_digest, value_digest
+from vsepp.provenance.digests import code_digest, path_digest
 
 MH, SH, TRAINING = "vsepp.losses.max_of_hinges", "vsepp.losses.sum_of_hinges", "vsepp.training.loop"
 PROBE = f"""
@@ -73,11 +73,6 @@ def test_training_follows_the_components_of_its_run_only():
 def test_a_module_that_does_not_exist_is_named():
     with pytest.raises(ModuleNotFoundError, match=r"vsepp\.losses\.nothing"):
         code_digest("vsepp.losses.nothing")
-
-
-def test_value_digest_ignores_the_order_of_keys():
-    assert value_digest({"a": 1, "b": 2}) == value_digest({"b": 2, "a": 1})
-    assert value_digest({"a": 1}) != value_digest({"a": 2})
 
 
 def test_path_digest_of_a_folder_sees_names_and_contents(tmp_path):

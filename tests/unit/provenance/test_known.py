@@ -49,14 +49,6 @@ def test_a_file_replaced_by_one_of_the_same_size_and_time_is_read_again(tmp_path
     assert bytes_read(tmp_path, folder) == 1000
 
 
-def test_forgetting_reads_everything_again(tmp_path, folder):
-    bytes_read(tmp_path, folder)
-    known = kept(tmp_path)
-    known.forget()
-    known.path(folder)
-    assert known.read == 1010
-
-
 @pytest.mark.parametrize("damage", ["", "{", "[1]", '{"a": 3}', '{"a": [1, 2, 3, 4]}', "\x00\xff", '"text"'])
 def test_a_damaged_list_costs_time_and_no_mistake(tmp_path, folder, damage):
     bytes_read(tmp_path, folder)

@@ -12,7 +12,7 @@ from vsepp.provenance.manifest import (
     require_intact,
     write_manifest,
 )
-from vsepp.provenance.publish import publish, state_folder
+from vsepp.provenance.publish import state_folder
 
 
 def make(folder, text, **inputs):
@@ -82,18 +82,6 @@ def test_seconds_in_a_history_make_no_other_model_but_are_verified(tmp_path):
         require_intact(tmp_path / "1.5", "model.safetensors")
 
 
-def test_state_survives_a_failure_and_goes_after_success(tmp_path):
-    with pytest.raises(RuntimeError), state_folder(tmp_path / "out", spec={"a": 1}) as state:
-        (state / "half").write_text("done")
-        raise RuntimeError
-    with state_folder(tmp_path / "out", spec={"a": 1}) as again:
-        assert (again / "half").read_text() == "done"
-    assert not again.exists()
-    with state_folder(tmp_path / "out", spec={"a": 2}) as other:
-        assert other != again
-    assert not [path for path in other.parent.iterdir() if path.suffix != ".lock"]
-
-
 def test_unfinished_work_of_other_parameters_or_code_is_kept_and_told_with_what_differs(tmp_path, caplog):
     def begin(output="run", margin=0.2, code="c1"):
         with (
@@ -122,10 +110,3 @@ def test_the_name_of_other_work_may_be_half_written_or_gone_since_it_was_listed(
     theirs.write_text('{"outp') if name == "half a file" else theirs.symlink_to("gone")
     with state_folder(tmp_path / "out", spec={}) as state:
         assert state.is_dir()
-
-
-def test_publish_moves_files_into_place(tmp_path):
-    (tmp_path / "new").write_text("new")
-    (tmp_path / "old").write_text("old")
-    publish({tmp_path / "new": tmp_path / "old"})
-    assert (tmp_path / "old").read_text() == "new"
