@@ -77,7 +77,7 @@ def test_results_of_another_commit_are_refused_where_times_would_let_them_pass(p
     by_times = project.run("all_results", "--dry-run", "--rerun-triggers", "mtime")
     assert "Nothing to be done" in by_times, "by times alone, another version's model is fine"
     steps = commands(project)
-    assert "trained with other values of loss than the spec asks for" in project.refusal(*steps[RUN])
+    assert "trained with other values of loss.margin than the spec asks for" in project.refusal(*steps[RUN])
     said = project.refusal(*steps["report"])
     assert "the model behind it was trained with other parameters than the present ones" in said
     assert f"--forcerun results/tiny/paper/runs/{RUN}/seed-0/model.safetensors" in said

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING
 
 from vsepp.config.components import check_component
 from vsepp.config.files import Mistakes, Value
 from vsepp.config.papers import Paper
+from vsepp.config.parameters import Parameters
 from vsepp.config.schema import RowKeys
 from vsepp.spec import FOLDS
-
-if TYPE_CHECKING:
-    from vsepp.config.resolve import Parameters
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
 _SHARED_WITH_START = (
@@ -30,7 +27,31 @@ _SHARED_WITH_START = (
 )
 
 
-def check_preset(parameters: Parameters, mistakes: Mistakes) -> None:
+def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistakes) -> None:
+    """Hold parameters against each other: first that all that is named is there, and then that it fits.
+
+    Parameters
+    ----------
+    parameters
+        Resolved, not yet selected from.
+    papers
+        All there are, reproduced or not.
+    mistakes
+        Takes what is wrong, and raises it.
+    """
+    _check_preset(parameters, mistakes)
+    _check_datasets(parameters, mistakes)
+    _check_roles(parameters, mistakes)
+    mistakes.raise_if_any()
+    _check_only(parameters, mistakes)
+    for paper in parameters.papers.values():
+        _check_runs(paper, parameters, mistakes)
+        _check_tables(paper, parameters, papers, mistakes)
+        _check_released(paper, parameters.all_runs, mistakes)
+    mistakes.raise_if_any()
+
+
+def _check_preset(parameters: Parameters, mistakes: Mistakes) -> None:
     """Note data sets, generators, encoders and options of them that a preset names and nobody has."""
     preset, datasets = parameters.preset, parameters.datasets
     for role, keys in parameters.corpora.items():
@@ -59,7 +80,7 @@ def check_preset(parameters: Parameters, mistakes: Mistakes) -> None:
             )
 
 
-def check_datasets(parameters: Parameters, mistakes: Mistakes) -> None:
+def _check_datasets(parameters: Parameters, mistakes: Mistakes) -> None:
     """Note files, crops and published features that an entry of datasets.yaml names and nobody has."""
     datasets, sources = parameters.datasets, parameters.sources
     for name, entry in datasets.items():
@@ -83,7 +104,7 @@ def check_datasets(parameters: Parameters, mistakes: Mistakes) -> None:
                 )
 
 
-def check_roles(parameters: Parameters, mistakes: Mistakes) -> None:
+def _check_roles(parameters: Parameters, mistakes: Mistakes) -> None:
     """Note roles that runs name and a preset neither fills nor leaves empty on purpose."""
     runs, preset = parameters.all_runs, parameters.preset
     for key, section, filled in (
@@ -103,7 +124,7 @@ def check_roles(parameters: Parameters, mistakes: Mistakes) -> None:
                 )
 
 
-def check_only(parameters: Parameters, mistakes: Mistakes) -> None:
+def _check_only(parameters: Parameters, mistakes: Mistakes) -> None:
     """Note patterns that choose no run."""
     possible = parameters.possible_runs
     for pattern in parameters.settings.only or ():
@@ -114,7 +135,7 @@ def check_only(parameters: Parameters, mistakes: Mistakes) -> None:
             )
 
 
-def check_runs(paper: Paper, parameters: Parameters, mistakes: Mistakes) -> None:
+def _check_runs(paper: Paper, parameters: Parameters, mistakes: Mistakes) -> None:
     """Note what no single key can tell of a paper's runs: starting points, dimensions, splits, rows fed twice."""
     feeders: dict[str, str] = {}
     for run, values in parameters.of(paper).items():
@@ -203,7 +224,7 @@ def _check_data(
             )
 
 
-def check_tables(
+def _check_tables(
     paper: Paper, parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistakes
 ) -> None:
     """Note rows and runs that a paper's tables name and nobody has, and trained rows that no run feeds."""
@@ -255,7 +276,7 @@ def _check_named(
         )
 
 
-def check_released(paper: Paper, runs: Mapping[str, object], mistakes: Mistakes) -> None:
+def _check_released(paper: Paper, runs: Mapping[str, object], mistakes: Mistakes) -> None:
     """Note checkpoints that name no run, or whose name a run has."""
     where = paper.folder / "released.yaml"
     for name, keys in paper.released.items():

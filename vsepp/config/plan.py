@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vsepp.config.resolve import Parameters
+from vsepp.config.parameters import Parameters
 from vsepp.provenance.artefacts import Artefact
 from vsepp.spec import RunSpec, SourceSpec
 

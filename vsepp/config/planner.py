@@ -8,9 +8,10 @@ from typing import Any
 
 from vsepp.components import describe
 from vsepp.config.files import Value
+from vsepp.config.parameters import Parameters
 from vsepp.config.plan import DOWNLOADS, KINDS, Model, Plan, SourceFile, seeded
 from vsepp.config.reports import report_spec
-from vsepp.config.resolve import Parameters, load
+from vsepp.config.resolve import load
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.code import step_code

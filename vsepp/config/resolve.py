@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatch
-from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -17,31 +15,21 @@ from typing import Any
 from pydantic import BaseModel
 
 from vsepp.components import known as known_components
-from vsepp.config.checks import (
-    check_datasets,
-    check_only,
-    check_preset,
-    check_released,
-    check_roles,
-    check_runs,
-    check_tables,
-)
+from vsepp.config.checks import check
 from vsepp.config.components import check_component, resolve_component
 from vsepp.config.files import Mistakes, Value, read_yaml, validate
 from vsepp.config.papers import Paper, read_papers
+from vsepp.config.parameters import Parameters
 from vsepp.config.schema import (
     COMPONENTS,
     ComponentKeys,
     CorpusKeys,
-    DatasetKeys,
     DatasetsFile,
     FidelityFile,
     PaperFidelity,
     PresetFile,
-    RowKeys,
     RunKeys,
     Settings,
-    SourceKeys,
 )
 from vsepp.errors import VseppError
 from vsepp.spec import Component
@@ -51,111 +39,6 @@ _NOT_INHERITED = ("base", "abstract", "feeds")
 HARMLESS = ("preset", "papers", "fidelity", "seeds", "label", "only", "archives", "resources", "sources")
 """Overriding these changes no result, so they need no label."""
 _OPTIONAL = {"base": None, "abstract": False, "feeds": {}, "protocols": []}
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """All parameters of one invocation, resolved and checked."""
-
-    folder: Path
-    settings: Settings
-    preset: PresetFile
-    papers: dict[str, Paper]
-    """Those that are reproduced."""
-    sources: dict[str, SourceKeys]
-    datasets: dict[str, DatasetKeys]
-    readers: dict[str, Component]
-    """Data set → its reader."""
-    corpora: dict[str, CorpusKeys]
-    """Role → what plays it; without roles that the preset leaves empty."""
-    all_runs: dict[str, dict[str, Value]]
-    """Every run of the papers that are reproduced: id → key → value. Options of a component stand beside it, as
-    `loss.margin`."""
-    as_code: dict[str, dict[str, Value]]
-    """The same under the overlay `code`, which is how the authors trained what they released."""
-    overrides: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def variant(self) -> str:
-        """Name of the variant: the fidelity, or the user's label."""
-        return self.settings.label or self.settings.fidelity
-
-    @property
-    def preset_file(self) -> Path:
-        """Where the preset stands."""
-        return self.folder / "presets" / f"{self.settings.preset}.yaml"
-
-    def place(self, section: str) -> str:
-        """Where a section of the preset or of datasets.yaml got what is wrong in it, as far as that is known."""
-        if section in self.overrides:
-            return "--config"
-        return str(
-            self.folder / "datasets.yaml" if section in DatasetsFile.model_fields else self.preset_file
-        )
-
-    @cached_property
-    def possible_runs(self) -> tuple[str, ...]:
-        """Ids of the runs whose corpus and encoder the preset has; published features come without images."""
-        return tuple(run for run in self.all_runs if self._possible(run))
-
-    def _possible(self, run: str) -> bool:
-        keys = self.corpora.get(self.get(run, "dataset"))
-        if keys is None or self.preset.encoders.get(self.get(run, "encoder")) is None:
-            return False
-        crops = self.datasets[keys.dataset].crops
-        return crops is None or self.get(run, "trainset").partition("+")[0] == crops
-
-    @cached_property
-    def runs(self) -> dict[str, dict[str, Value]]:
-        """Possible runs that `only` names, with those that they start from."""
-        patterns = ["*"] if self.settings.only is None else self.settings.only
-        wanted = {run for run in self.possible_runs if any(fnmatch(run, pattern) for pattern in patterns)}
-        wanted |= {self.get(run, "finetune_from") for run in wanted}
-        return {run: self.all_runs[run] for run in self.possible_runs if run in wanted}
-
-    @cached_property
-    def protocols(self) -> dict[str, tuple[str, ...]]:
-        """Run → protocols that it is evaluated under: its own, and those of the rows and figures that it is in."""
-        found = {
-            run: {*self.get(run, "feeds").values(), *self.get(run, "protocols")} for run in self.all_runs
-        }
-        for paper in self.papers.values():
-            assert paper.tables is not None
-            rows = [row for table in paper.tables.tables.values() for row in table.rows]
-            named = [(row.run, row.protocol) for row in rows if isinstance(row, RowKeys)]
-            for figure in paper.tables.figures.values():
-                named += [(run, figure.protocol) for run in figure.named if figure.protocol]
-            for run, protocol in named:
-                if run in found:
-                    found[run].add(protocol)
-        return {run: tuple(sorted(protocols)) for run, protocols in found.items()}
-
-    def get(self, run: str, key: str) -> Any:
-        """Value of one key of one run."""
-        return self.all_runs[run][key].value
-
-    def of(self, paper: Paper) -> dict[str, dict[str, Value]]:
-        """A paper's own runs."""
-        return {run: values for run, values in self.all_runs.items() if run in paper.entries}
-
-    def feeders(self, paper: Paper) -> dict[str, tuple[str, str]]:
-        """Row of a paper's published tables → the run that fills it, and the protocol."""
-        return {
-            row: (run, protocol)
-            for run, values in self.of(paper).items()
-            for row, protocol in values["feeds"].value.items()
-        }
-
-    def images(self, dataset: str) -> dict[str, int]:
-        """Split → images that a data set must have, as far as that is known."""
-        entry = self.datasets[dataset]
-        generated = entry.generator and self.preset.scenes
-        return dict(self.preset.scenes.images[entry.generator] if generated else entry.expected_images)  # type: ignore[union-attr, index]
-
-    def splits(self, dataset: str) -> tuple[str, ...]:
-        """Splits that a data set has."""
-        entry = self.datasets[dataset]
-        return tuple(self.images(dataset)) if entry.generator and self.preset.scenes else entry.splits
 
 
 @dataclass(frozen=True)
@@ -240,30 +123,18 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
         as_code=_resolve_runs(layers("code"), papers, reproduced, mistakes) if released else {},
         overrides=sections,
     )
-    for check in (check_preset, check_datasets, check_roles):
-        check(parameters, mistakes)
-    mistakes.raise_if_any()
-    check_only(parameters, mistakes)
-    for paper in reproduced.values():
-        check_runs(paper, parameters, mistakes)
-        check_tables(paper, parameters, papers, mistakes)
-        check_released(paper, all_runs, mistakes)
-    mistakes.raise_if_any()
+    check(parameters, papers, mistakes)
     return parameters
 
 
 def _settings(folder: Path, overrides: dict[str, Any], mistakes: Mistakes) -> Settings:
-    path = folder / "config.yaml"
-    values = read_yaml(path, mistakes)
-    validate(Settings, values, str(path), mistakes)
-    given = {key: value for key, value in overrides.items() if key in Settings.model_fields}
+    given = dict(overrides)
     # `only=*-1c`, `seeds=3` and `papers=goal` on a command line are one-element lists.
     for key in ("only", "seeds", "papers"):
         if key in given and given[key] is not None and not isinstance(given[key], list):
             given[key] = [given[key]]
-    settings = validate(Settings, {**values, **given}, "--config", mistakes)
+    settings = _merged(Settings, folder / "config.yaml", given, mistakes)
     mistakes.raise_if_any()
-    assert settings is not None
     if settings.archives is not None and not Path(settings.archives).is_dir():
         mistakes.add("archives", f"got {settings.archives!r}, which is no folder")
     changed = sorted(set(overrides) - set(HARMLESS))

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-import yaml
+from plans import PARAMS, plan
 from reported import Models
 
 from vsepp.reporting.records import read_published
-from vsepp.reporting.specs import (
-    ContextSpec,
-    FigureSpec,
-    GroupSpec,
-    PaperSpec,
-    ReportSpec,
-    RowSpec,
-    TableSpec,
-)
+from vsepp.reporting.specs import ContextSpec, PaperSpec, RowSpec
 
-PAPER = Path(__file__).resolve().parents[3] / "params/papers/vsepp"
 DATA_NOTE = "Numbers of the embedded corpus, not of MS-COCO or Flickr30K."
 
 
@@ -55,33 +45,24 @@ def own_data(context):
 
 @pytest.fixture(scope="session")
 def published():
-    return read_published(PAPER / "published.csv")
+    return read_published(PARAMS / "papers/vsepp/published.csv")
 
 
 @pytest.fixture(scope="session")
 def report(context):
     """Make the spec of the paper's whole report; `feeds` says which (run, protocol) and released checkpoint feed a row."""
-    declared = yaml.safe_load((PAPER / "tables.yaml").read_text(encoding="utf-8"))
+    planned = plan().table["report", "vsepp"].spec
 
-    def table(name, keys, feeds):
-        groups = tuple(
-            GroupSpec(group["heading"], tuple(RowSpec(row, *feeds.get(row, ())) for row in group["rows"]))
-            for group in keys.pop("groups")
+    def filled(table, feeds):
+        groups = (
+            replace(group, rows=tuple(RowSpec(row.row, *feeds.get(row.row, ())) for row in group.rows))
+            for group in table.groups
         )
-        return TableSpec(name, columns=tuple(declared["columns"]), groups=groups, **keys)
-
-    def figure(name, keys):
-        runs = keys.pop("runs")
-        sizes = tuple(runs) if isinstance(runs, dict) else ()
-        runs = tuple(runs.values()) if sizes else tuple(runs)
-        for key in ("metrics", "labels"):
-            keys[key] = tuple(keys[key])
-        return FigureSpec(name, runs=runs, sizes=sizes, **keys)
+        return replace(table, groups=tuple(groups))
 
     def make(feeds=None, models=()):
-        tables = tuple(table(name, dict(keys), feeds or {}) for name, keys in declared["tables"].items())
-        figures = tuple(figure(name, dict(keys)) for name, keys in declared["figures"].items())
+        tables = tuple(filled(table, feeds or {}) for table in planned.tables)
         sources = (("Loss max_of_hinges", "Faghri et al. (2018), Eq. 6"),)
-        return ReportSpec(context, str(PAPER / "published.csv"), tables, figures, tuple(models), sources)
+        return replace(planned, context=context, tables=tables, models=tuple(models), sources=sources)
 
     return make

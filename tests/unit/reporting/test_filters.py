@@ -12,13 +12,6 @@ def test_the_examples_in_the_docstrings_hold():
     assert doctest.testmod(filters).failed == 0
 
 
-def test_numbers_have_one_decimal_and_missing_ones_are_a_dash():
-    texts = {64.6: "64.6", 64.66: "64.7", 2: "2.0", 100.0: "100.0", 0.04: "0.0", None: "–"}
-    assert {value: filters.number(value) for value in texts} == texts
-    assert filters.measured(50.04, 0.0) == "50.0 ± 0.0"
-    assert filters.measured(50.04, None) == "50.0", "a deviation is shown only where there is one"
-
-
 def test_metrics_have_the_papers_names_and_directions():
     assert [filters.metric_name(name) for name in ("r1", "i2t_r10", "t2i_medr")] == ["R@1", "R@10", "Med r"]
     assert filters.lower_is_better("t2i_medr")
