@@ -111,10 +111,7 @@ def _made_lines(found: Mapping[str, Any]) -> list[str]:
     if missing:
         more = f" and {len(missing) - 6} more" if len(missing) > 6 else ""
         said += f" They lack {'; '.join(missing[:6])}{more}: benchmarks/measure.py measures them."
-    lines += _wrapped(said)
-    if unknown := sorted({name for made in found["artefacts"] for name in made["unknown"]}):
-        lines += _wrapped(f"Not in these sums, for want of a size: {', '.join(unknown)}.")
-    return lines
+    return [*lines, *_wrapped(said)]
 
 
 def _disk_lines(disk: Mapping[str, Any]) -> list[str]:

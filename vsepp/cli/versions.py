@@ -12,6 +12,7 @@ from vsepp.cli.common import add_step
 from vsepp.cli.parameters import add_plan_options, plan_of
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import PHASES
+from vsepp.runtime.progress import bytes_text
 
 
 def add_steps(steps: Any) -> None:
@@ -46,18 +47,17 @@ def add_steps(steps: Any) -> None:
 def verify(given: argparse.Namespace) -> None:
     """Verify what the plan has; every mismatch is told before it fails."""
     from vsepp.config.versions import require_versionable
-    from vsepp.provenance.known import KNOWN, KnownDigests
+    from vsepp.provenance.known import KnownDigests
     from vsepp.provenance.verify import verify_all
 
     started = time.monotonic()
     plan = plan_of(given)
     if given.phase:
         require_versionable(plan)
-    known = KnownDigests(KNOWN)
+    known = KnownDigests()
     if given.full:
         known.forget()
     verified, mismatches = verify_all(plan.table.values(), known, given.phase)
-    known.save()
     overrides = given.config + [
         f"{key}={value}" for key in ("preset", "fidelity") if (value := getattr(given, key))
     ]
@@ -70,7 +70,7 @@ def verify(given: argparse.Namespace) -> None:
         raise VseppError(
             f"{what}: {len(mismatches)} of {verified + len(mismatches)} artefacts do not verify, see above"
         )
-    print(f"{what}: {verified} artefacts verified in {seconds:.1f} s, {known.read / 2**20:,.0f} MiB read")
+    print(f"{what}: {verified} artefacts verified in {seconds:.1f} s, {bytes_text(known.read)} read")
 
 
 def sync(given: argparse.Namespace) -> None:

@@ -275,7 +275,7 @@ def _made(kind: str, label: str, alike: Sequence[Cost], rates: Rates) -> dict[st
         "items": len(alike),
         "images": alike[0].work[0].amount if label and alike[0].work else None,
         "bytes": sum(cost.size or 0 for cost in alike),
-        "unknown": sorted({label or cost.artefact.name for cost in alike if cost.size is None}),
+        "unknown": any(cost.size is None for cost in alike),
         "hours": hours_of(alike, rates),
     }
 

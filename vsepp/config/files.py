@@ -98,6 +98,12 @@ def validate(model: type[M], content: Mapping[str, Any], where: str, mistakes: M
         return None
 
 
+def read_model(model: type[M], path: Path, mistakes: Mistakes, inside: str | None = None) -> M | None:
+    """A YAML file, or what a model has below the key `inside`; `None` after a mistake."""
+    content = read_yaml(path, mistakes)
+    return validate(model, {inside: content} if inside else content, str(path), mistakes)
+
+
 def _dotted(location: tuple[Any, ...]) -> str:
     parts = [str(part) for part in location if not str(part).startswith(("constrained-", "function-"))]
     return ".".join(parts) or "(the whole)"

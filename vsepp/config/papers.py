@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vsepp.config.files import M, Mistakes, read_yaml, validate
+from vsepp.config.files import Mistakes, read_model
 from vsepp.config.schema import (
     PaperFidelity,
     PaperFidelityFile,
@@ -93,13 +93,10 @@ def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict
 
 
 def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
-    def content(name: str, model: type[M], inside: str | None = None) -> M | None:
-        path = folder / name
-        values = read_yaml(path, mistakes)
-        return validate(model, {inside: values} if inside else values, str(path), mistakes)
-
-    runs = content("runs.yaml", RunsFile, "runs")
-    own = content("fidelity.yaml", PaperFidelityFile) if (folder / "fidelity.yaml").is_file() else None
+    runs = read_model(RunsFile, folder / "runs.yaml", mistakes, "runs")
+    own = None
+    if (folder / "fidelity.yaml").is_file():
+        own = read_model(PaperFidelityFile, folder / "fidelity.yaml", mistakes)
     paper = Paper(
         folder.name,
         folder,
@@ -113,7 +110,8 @@ def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
         rows = {row["row"]: row["kind"] for row in read_published(paper.published).values()}
     except VseppError as error:
         mistakes.found.append(str(error))
-    there = (folder / "released.yaml").is_file()
-    released = content("released.yaml", ReleasedFile, "released") if there else None
-    tables = content("tables.yaml", TablesFile)
+    released = None
+    if (folder / "released.yaml").is_file():
+        released = read_model(ReleasedFile, folder / "released.yaml", mistakes, "released")
+    tables = read_model(TablesFile, paper.tables_file, mistakes)
     return replace(paper, tables=tables, rows=rows, released=released.released if released else {})

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from vsepp.components import known as known_components
 from vsepp.config.checks import check
 from vsepp.config.components import check_component, resolve_component
-from vsepp.config.files import Mistakes, Value, read_yaml, validate
+from vsepp.config.files import Mistakes, Value, read_model, read_yaml, validate
 from vsepp.config.papers import Paper, read_papers
 from vsepp.config.parameters import Parameters
 from vsepp.config.schema import (
@@ -82,7 +82,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     papers = read_papers(folder / "papers", settings.papers, mistakes)
     # That of the run, and that of the released code, which released models follow.
     fidelities = {
-        name: _fidelity(folder / "fidelity" / f"{name}.yaml", mistakes)
+        name: read_model(FidelityFile, folder / "fidelity" / f"{name}.yaml", mistakes)
         for name in dict.fromkeys((settings.fidelity, "code"))
     }
     preset_path = folder / "presets" / f"{settings.preset}.yaml"
@@ -171,10 +171,6 @@ def _check_sections(sections: Mapping[str, Any], mistakes: Mistakes) -> None:
                 f"--config: {key}",
                 f"got {value!r}; expected keys and values, such as {key}='{{name: {{key: value}}}}'",
             )
-
-
-def _fidelity(path: Path, mistakes: Mistakes) -> FidelityFile:
-    return validate(FidelityFile, read_yaml(path, mistakes), str(path), mistakes) or FidelityFile()
 
 
 def _merged(

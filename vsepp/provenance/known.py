@@ -22,7 +22,7 @@ class KnownDigests:
         JSON file that keeps them from one call to the next; damaged or missing, everything is digested again.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path = KNOWN) -> None:
         self._path = path
         self._known: dict[str, list] = {}
         self.read = 0

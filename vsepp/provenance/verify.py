@@ -38,7 +38,7 @@ def verify_all(
     artefacts
         The whole table.
     known
-        Digests that need not be computed again; the caller saves them.
+        Digests that need not be computed again; what had to be is added and kept.
     phase
         Only what this phase makes; `None` is all.
 
@@ -51,6 +51,7 @@ def verify_all(
     wanted = [artefact for artefact in table.values() if phase in (None, artefact.phase)]
     absent = sum(not artefact.versioned and not artefact.folder.is_dir() for artefact in wanted)
     mismatches = [found for artefact in wanted if (found := verify(artefact, known, table))]
+    known.save()
     return len(wanted) - absent - len(mismatches), mismatches
 
 
