@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -100,26 +101,8 @@ def test_a_paper_is_a_folder(project, before):
     assert not any(name.startswith("run coco-") for name in alone)
 
 
-LOSS = '''
-    """A loss of one's own."""
-    from dataclasses import dataclass
-
-    from vsepp.losses import WHOLE, Batch
-    from vsepp.losses.violations import hinge_costs
-
-    CITATION = "Nobody (2026)"
-
-    @dataclass(frozen=True)
-    class Options:
-        margin: float = 0.2
-        """α."""
-        power: float = 2.0
-        """What a violation is raised to."""
-
-    def loss(scores, options=Options(), batch=WHOLE):
-        captions, images = hinge_costs(scores, options.margin, batch)
-        return (captions**options.power).sum() + (images**options.power).sum()
-'''
+README = (ROOT / "README.md").read_text()
+LOSS = re.search(r"^    # vsepp/losses/squared_hinges.py\n(.*?)^$\n    # params", README, re.M | re.S)[1]
 SIMILARITY = '''
     """Minus the Euclidean distance."""
     from dataclasses import dataclass
@@ -159,7 +142,7 @@ TEXT = '''
 @pytest.mark.parametrize(
     ("module", "text", "entry"),
     [
-        ("losses/powers.py", LOSS, {"loss": {"name": "powers", "power": 1.5}}),
+        ("losses/squared_hinges.py", LOSS, {"loss": {"name": "squared_hinges", "margin": 0.1}}),
         ("similarity/euclidean.py", SIMILARITY, {"similarity": {"name": "euclidean", "scale": 3}}),
         ("models/text/bag.py", TEXT, {"text": "bag"}),
     ],
@@ -232,11 +215,11 @@ def test_a_layout_of_ones_own_is_one_reader(project, before):
 
 
 def test_an_installed_package_offers_a_loss(project, before, tmp_path, monkeypatch):
-    install(monkeypatch, tmp_path, "vsepp.losses", "powers", LOSS)
-    add_run(project, loss={"name": "powers", "power": 3})
+    install(monkeypatch, tmp_path, "vsepp.losses", "squares", LOSS)
+    add_run(project, loss={"name": "squares", "margin": 0.1})
     after = table(project, tmp_path)
     assert new(before, after) == {"run odd/seed-0", "evaluation odd/seed-0"}
-    with (tmp_path / "powers.py").open("a") as source:
+    with (tmp_path / "squares.py").open("a") as source:
         source.write("\nEDITED = 1\n")
     assert changed(after, table(project, tmp_path)) == {"run odd/seed-0"}
 

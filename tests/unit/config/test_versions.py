@@ -18,7 +18,6 @@ from vsepp.config.versions import (
     _require_version,
     list_models,
     require_copies,
-    require_versionable,
 )
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import PHASES
@@ -34,12 +33,6 @@ def own_settings(tmp_path, monkeypatch):
 
 
 # --- What can be versioned -------------------------------------------------------------------------------------
-
-
-def test_a_labelled_variant_is_no_phase_of_dvc_yaml():
-    require_versionable(plan())
-    with pytest.raises(VseppError, match=r"label is 'mine'.*set label to null"):
-        require_versionable(plan(label="mine"))
 
 
 COPIES = "[cache]\n    type = reflink,copy\n"
