@@ -30,7 +30,7 @@ log = logging.getLogger("vsepp")
 
 _DATA = {
     "corpus": "folder of the corpus",
-    "tokens": "folder of the word ids",
+    "tokens": "folder of the word ids; an evaluation makes them with the run's own vocabulary where it is not given",
     "features": "optional: folder of the features under the test crop, for a frozen encoder",
     "eval_store": "optional: folder of the image store, for an encoder that is part of the model",
     "encoder": "optional: folder of the encoder's weights before training",
@@ -81,14 +81,9 @@ def add_steps(steps: Any) -> None:
     parser.add_argument(
         "--run", type=Path, help="folder of the trained run, which may be all there is of its repository"
     )
-    optional = {
-        "corpus": "folder of the corpus",
-        "tokens": "folder of the word ids; made with the run's own vocabulary",
-    }
-    for role, description in {**_DATA, **optional}.items():
-        parser.add_argument(
-            f"--{role.replace('_', '-')}", type=Path, help=description.removeprefix("optional: ")
-        )
+    for role, description in _DATA.items():
+        text = description.removeprefix("optional: ")
+        parser.add_argument(f"--{role.replace('_', '-')}", type=Path, help=text)
     parser.set_defaults(roles=tuple(_DATA))
     add_spec(parser, EvaluationSpec, "; made from the run and the next three where it is left out")
     parser.add_argument("--split", help="train, restval, val or test, which is the default")

@@ -16,10 +16,46 @@ from vsepp.spec import RunSpec, SourceSpec
 
 DOWNLOADS = Path("resources") / "downloads"
 """Where files are fetched to, relative to the working folder."""
-KINDS = (
-    "scenes", "corpus", "tokens", "store", "pretrained", "encoder", "features", "published", "tape", "run",
-    "released", "tokens_of", "evaluation", "report",
-)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What all artefacts of a kind have in common."""
+
+    phase: str
+    """One of `vsepp.provenance.artefacts.PHASES`."""
+    step: str
+    """The subcommand that makes them."""
+    folder: str
+    """With `{preset}`, `{variant}` and `{name}`."""
+    files: tuple[str, ...] = ()
+    """Names of the files that others read; none where the folder as a whole is the artefact."""
+    versioned: bool = True
+    """Whether DVC keeps them."""
+
+
+_TOKENS = ("tokens.npz", "vocabulary.json")
+# Not a model's history, which also holds seconds, by which two equal trainings differ.
+_MODEL = ("model.safetensors", "vocabulary.json")
+_EMBEDDINGS = ("embeddings.npz", "metrics.json", "ranks.npz")
+KINDS = {
+    "scenes": Kind("corpus", "scenes", "resources/scenes-{name}", versioned=False),
+    "corpus": Kind(
+        "corpus", "corpus", "results/{preset}/corpora/{name}", ("images.parquet", "captions.parquet")
+    ),
+    "tokens": Kind("corpus", "tokens", "results/{preset}/tokens/{name}", _TOKENS),
+    "store": Kind("corpus", "store", "results/{preset}/stores/{name}", ("images.npy",), versioned=False),
+    "pretrained": Kind("features", "pretrain", "results/{preset}/encoders/{name}", ("encoder.safetensors",)),
+    "encoder": Kind("features", "encoder", "results/{preset}/encoders/{name}", ("encoder.safetensors",)),
+    "features": Kind("features", "features", "results/{preset}/features/{name}", ("features.npy",)),
+    "published": Kind("features", "precomputed", "results/{preset}/features/{name}", ("features.npy",)),
+    "tape": Kind("models", "tape", "results/{preset}/tapes/{name}", versioned=False),
+    "run": Kind("models", "train", "results/{preset}/{variant}/runs/{name}", _MODEL),
+    "released": Kind("models", "released", "results/{preset}/{variant}/runs/{name}", _MODEL),
+    "tokens_of": Kind("models", "tokens", "results/{preset}/{variant}/runs/{name}/tokens", _TOKENS),
+    "evaluation": Kind("results", "evaluate", "results/{preset}/{variant}/evaluations/{name}", _EMBEDDINGS),
+    "report": Kind("results", "report", "reports/{preset}/{variant}/{name}", ("index.html",)),
+}
 """Of artefacts, in the order of the data flow."""
 
 

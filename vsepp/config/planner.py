@@ -35,9 +35,6 @@ from vsepp.spec import (
     to_dict,
 )
 
-# What of a model's folder others read; its history also holds seconds, by which two equal trainings differ.
-_OF_MODEL = ("model.safetensors", "vocabulary.json")
-
 
 def make_plan(folder: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
     """Read `params/` with overrides and lay out every artefact; see `vsepp.config.resolve.load`."""
@@ -58,8 +55,6 @@ class _Planner:
         self.files: dict[str, SourceFile] = {}
         self.models: dict[str, Model] = {}
         self.table: dict[tuple[str, str], Artefact] = {}
-        self.results = Path("results") / parameters.settings.preset
-        self.variant_results = self.results / parameters.variant
 
     def plan(self) -> Plan:
         # Shared artefacts follow from all runs of the papers, so that choosing some of them changes no artefact.
@@ -70,27 +65,35 @@ class _Planner:
                 files = [self._own(keys.checkpoint), self._own(keys.vocabulary)]
                 if keys.run in self.parameters.runs and None not in files:
                     self._released(name, keys.run, *files)  # type: ignore[arg-type]
-        order = {kind: place for place, kind in enumerate(KINDS)}
-        table = dict(sorted(self.table.items(), key=lambda item: order[item[0][0]]))
-        plan = Plan(self.parameters, self.files, self.models, table)
+        order = list(KINDS)
+        self.table = dict(sorted(self.table.items(), key=lambda item: order.index(item[0][0])))
+        plan = Plan(self.parameters, self.files, self.models, self.table)
         for paper in self.parameters.papers.values():
             spec = report_spec(plan, paper)
-            report = Artefact(
-                "report", paper.name, plan.reports / paper.name, "results", spec, step_code("report"),
-                ("index.html",), spec.inputs,
-            )  # fmt: skip
-            table["report", paper.name] = report
+            self._add("report", paper.name, spec, inputs=spec.inputs)
         return plan
 
-    def _add(
-        self, kind: str, name: str, folder: Path, phase: str, step: str, spec: Any, **more: Any
-    ) -> Artefact:
+    def _add(self, kind: str, name: str, spec: Any, **more: Any) -> Artefact:
         """The artefact of a kind and name, entered where it is not in the table yet."""
-        known = self.table.get((kind, name))
-        if known is None:
-            known = Artefact(kind, name, folder, phase, spec, step_code(step, spec), **more)
-            self.table[kind, name] = known
-        return known
+        if (kind, name) not in self.table:
+            of, folder = KINDS[kind], self._folder(kind, name)
+            self.table[kind, name] = Artefact(
+                kind,
+                name,
+                folder,
+                of.phase,
+                spec,
+                step_code(of.step, spec),
+                of.files,
+                versioned=of.versioned,
+                **more,
+            )
+        return self.table[kind, name]
+
+    def _folder(self, kind: str, name: str) -> Path:
+        settings = self.parameters.settings
+        place = {"preset": settings.preset, "variant": self.parameters.variant, "name": name}
+        return Path(KINDS[kind].folder.format(**place))
 
     # --- What a run reads stands here, once ------------------------------------------------------------------
 
@@ -140,11 +143,8 @@ class _Planner:
         for seed, spec in specs.items():
             read = dict(training)
             if spec.finetune_from:
-                read["init_from"] = self._model_folder(spec.finetune_from, seed)
-            self._add(
-                "run", seeded(run, seed), self._model_folder(run, seed), "models", "train", spec,
-                files=_OF_MODEL, inputs=read, seed=seed,
-            )  # fmt: skip
+                read["init_from"] = self._folder("run", seeded(spec.finetune_from, seed))
+            self._add("run", seeded(run, seed), spec, inputs=read, seed=seed)
             self._evaluation(run, spec, self.parameters.protocols[run], inputs)
 
     def _released(self, name: str, run: str, checkpoint: Path, vocabulary: Path) -> None:
@@ -154,17 +154,11 @@ class _Planner:
         seed = self.parameters.settings.seeds[0]
         spec = self._spec(name, values, seed, published is not None)
         inputs = self._inputs(spec, published)
-        folder = self._model_folder(name, seed)
         self.models[name] = Model({seed: spec}, self.parameters.protocols[run], released=run)
-        self._add(
-            "released", seeded(name, seed), folder, "models", "released", spec,
-            files=_OF_MODEL, raw={"checkpoint": checkpoint, "vocabulary": vocabulary}, seed=seed,
-        )  # fmt: skip
-        tokens = self._add(
-            "tokens_of", name, folder.parent / "tokens", "models", "tokens", spec.vocabulary,
-            files=("tokens.npz", "vocabulary.json"),
-            inputs={"captions": inputs["corpus"] / "captions.parquet", "vocabulary": folder / "vocabulary.json"},
-        )  # fmt: skip
+        raw = {"checkpoint": checkpoint, "vocabulary": vocabulary}
+        folder = self._add("released", seeded(name, seed), spec, raw=raw, seed=seed).folder
+        read = {"captions": inputs["corpus"] / "captions.parquet", "vocabulary": folder / "vocabulary.json"}
+        tokens = self._add("tokens_of", name, spec.vocabulary, inputs=read)
         self._evaluation(name, spec, self.parameters.protocols[run], {**inputs, "tokens": tokens.folder})
 
     def _evaluation(
@@ -173,23 +167,14 @@ class _Planner:
         name = seeded(model, run.init_seed)
         spec = EvaluationSpec(run, protocols, self.preset.evaluation.fold_size)
         self._add(
-            "evaluation", name, self.variant_results / "evaluations" / name, "results", "evaluate", spec,
-            files=("embeddings.npz", "metrics.json", "ranks.npz"),
-            inputs={"run": self._model_folder(model, run.init_seed), **inputs}, seed=run.init_seed,
-        )  # fmt: skip
-
-    def _model_folder(self, model: str, seed: int) -> Path:
-        return self.variant_results / "runs" / seeded(model, seed)
+            "evaluation", name, spec, inputs={"run": self._folder("run", name), **inputs}, seed=run.init_seed
+        )
 
     # --- Data ------------------------------------------------------------------------------------------------
 
     def _scenes(self) -> Artefact:
         assert self.scenes  # checked when the parameters were resolved
-        name = _key(self.scenes)
-        return self._add(
-            "scenes", name, Path("resources") / f"scenes-{name}", "corpus", "scenes", self.scenes,
-            seed=self.scenes.seed, versioned=False,
-        )  # fmt: skip
+        return self._add("scenes", _key(self.scenes), self.scenes, seed=self.scenes.seed)
 
     def _corpus(self, role: str, published: str | None) -> Artefact:
         keys = self.parameters.corpora[role]
@@ -212,26 +197,16 @@ class _Planner:
             first_images=dict(keys.first_images or {}),
         )
         key = f"{role}-{_key(spec, _key(self.scenes) if entry.generator else None)}"
-        return self._add(
-            "corpus", key, self.results / "corpora" / key, "corpus", "corpus", spec,
-            files=("images.parquet", "captions.parquet"), inputs=inputs, raw=raw,
-        )  # fmt: skip
+        return self._add("corpus", key, spec, inputs=inputs, raw=raw)
 
     def _tokens(self, corpus: Artefact, vocabulary: VocabularySpec) -> Artefact:
         name = f"{corpus.name}-{'-'.join(vocabulary.splits)}-min{vocabulary.threshold}"
-        return self._add(
-            "tokens", name, self.results / "tokens" / name, "corpus", "tokens", vocabulary,
-            files=("tokens.npz", "vocabulary.json"), inputs={"captions": corpus.folder / "captions.parquet"},
-        )  # fmt: skip
+        return self._add("tokens", name, vocabulary, inputs={"captions": corpus.folder / "captions.parquet"})
 
     def _store(self, corpus: Artefact, spec: StoreSpec) -> Artefact:
         name = f"{corpus.name}-{spec.resize}{spec.side}"
-        return self._add(
-            "store", name, self.results / "stores" / name, "corpus", "store", spec,
-            files=("images.npy",),
-            inputs={"images": corpus.folder / "images.parquet", **corpus.inputs}, raw=corpus.raw,
-            versioned=False,
-        )  # fmt: skip
+        read = {"images": corpus.folder / "images.parquet", **corpus.inputs}
+        return self._add("store", name, spec, inputs=read, raw=corpus.raw)
 
     def _own(self, name: str) -> Path | None:
         """A file in the user's own folder, or put where downloads go; nothing where there is none."""
@@ -263,34 +238,23 @@ class _Planner:
             assert self.preset.pretraining  # checked when the parameters were resolved
             pretraining = PretrainingSpec(**self.preset.pretraining.model_dump())
             name = f"{spec.name}-{_key(spec, pretraining)}"
-            return self._add(
-                "pretrained", name, self.results / "encoders" / name, "features", "pretrain",
-                PretrainedSpec(spec, pretraining), files=("encoder.safetensors",), seed=pretraining.seed,
-            )  # fmt: skip
+            return self._add("pretrained", name, PretrainedSpec(spec, pretraining), seed=pretraining.seed)
         name = f"{spec.name}-{_key(spec)}"
         raw = {}
         if spec.weights.startswith("file/"):
             raw["weights"] = self._file(spec.weights.removeprefix("file/"))
-        return self._add(
-            "encoder", name, self.results / "encoders" / name, "features", "encoder", spec,
-            files=("encoder.safetensors",), raw=raw,
-        )  # fmt: skip
+        return self._add("encoder", name, spec, raw=raw)
 
     def _features(self, corpus: Artefact, encoder: Artefact, spec: RunSpec) -> Artefact:
         store = self._store(corpus, spec.eval_store)
         name = f"{store.name}-{encoder.name}-{spec.eval_crop.kind}"
-        return self._add(
-            "features", name, self.results / "features" / name, "features", "features",
-            FeaturesSpec(spec.encoder, spec.eval_crop), files=("features.npy",),
-            inputs={"store": store.folder, "encoder": encoder.folder},
-        )  # fmt: skip
+        read = {"store": store.folder, "encoder": encoder.folder}
+        return self._add("features", name, FeaturesSpec(spec.encoder, spec.eval_crop), inputs=read)
 
     def _published_features(self, corpus: Artefact) -> Artefact:
         name = f"{corpus.name}-published"
-        return self._add(
-            "published", name, self.results / "features" / name, "features", "precomputed", corpus.spec,
-            files=("features.npy",), inputs={"images": corpus.folder / "images.parquet"}, raw=corpus.raw,
-        )  # fmt: skip
+        read = {"images": corpus.folder / "images.parquet"}
+        return self._add("published", name, corpus.spec, inputs=read, raw=corpus.raw)
 
     def _tape(self, corpus: Artefact, encoder: Artefact, run: RunSpec) -> Artefact:
         store, epochs = self._store(corpus, run.train_store), run.schedule.epochs
@@ -298,16 +262,10 @@ class _Planner:
         there = self.parameters.splits(self.parameters.corpora[run.dataset].dataset)
         splits = tuple(split for split in ("train", "restval") if split in there)
         name = f"{store.name}-{encoder.name}-{_key(run.crop)}-draw{run.draw}-{epochs}epochs"
-        return self._add(
-            "tape", name, self.results / "tapes" / name, "models", "tape",
-            TapeSpec(run.encoder, run.crop, run.draw, epochs, splits),
-            inputs={
-                "store": store.folder,
-                "encoder": encoder.folder,
-                "captions": corpus.folder / "captions.parquet",
-            },
-            versioned=False,
-        )  # fmt: skip
+        spec = TapeSpec(run.encoder, run.crop, run.draw, epochs, splits)
+        captions = corpus.folder / "captions.parquet"
+        read = {"store": store.folder, "encoder": encoder.folder, "captions": captions}
+        return self._add("tape", name, spec, inputs=read)
 
     # --- Specs -----------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ def test_every_artefact_stands_once_in_the_order_of_the_data_flow(any_plan):
     folders = [artefact.folder for artefact in table.values()]
     assert len(set(folders)) == len(folders)
     assert all(key == (artefact.kind, artefact.name) for key, artefact in table.items())
-    for order, places in ((KINDS, "kind"), (PHASES, "phase")):
+    for order, places in ((list(KINDS), "kind"), (PHASES, "phase")):
         found = [order.index(getattr(artefact, places)) for artefact in table.values()]
         assert found == sorted(found)
     assert {artefact.phase for artefact in table.values()} == set(PHASES)
