@@ -32,6 +32,7 @@ from vsepp.spec import (
     StoreSpec,
     TapeSpec,
     VocabularySpec,
+    from_dict,
     to_dict,
 )
 
@@ -208,28 +209,23 @@ class _Planner:
         read = {"images": corpus.folder / "images.parquet", **corpus.inputs}
         return self._add("store", name, spec, inputs=read, raw=corpus.raw)
 
+    def _in_archives(self, *names: str) -> Path | None:
+        """The first of these files that is in the user's own folder."""
+        archives = self.parameters.settings.archives
+        return next((path for name in names if archives and (path := Path(archives) / name).exists()), None)
+
     def _own(self, name: str) -> Path | None:
         """A file in the user's own folder, or put where downloads go; nothing where there is none."""
-        archives = self.parameters.settings.archives
-        folders = [Path(archives), DOWNLOADS] if archives else [DOWNLOADS]
-        return next((folder / name for folder in folders if (folder / name).exists()), None)
+        downloaded = DOWNLOADS / name
+        return self._in_archives(name) or (downloaded if downloaded.exists() else None)
 
     def _file(self, name: str) -> Path:
         """Where a raw file is or will be: in the user's own folder if it is there, else among the downloads."""
-        spec = SourceSpec(name)
-        if keys := self.parameters.sources.get(name):
-            values = keys.model_dump()
-            spec = SourceSpec(
-                name, **{**values, "mirrors": tuple(values["mirrors"]), "accepts": tuple(values["accepts"])}
-            )
-        archives = self.parameters.settings.archives
-        path, own = DOWNLOADS / name, False
-        if archives:
-            candidates = [Path(archives) / known for known in (name, *spec.accepts)]
-            if found := next((candidate for candidate in candidates if candidate.exists()), None):
-                path, own = found, True
-        self.files[name] = SourceFile(spec, path, own)
-        return path
+        keys = self.parameters.sources.get(name)
+        spec = from_dict(SourceSpec, {"file": name, **(keys.model_dump() if keys else {})})
+        own = self._in_archives(name, *spec.accepts)
+        self.files[name] = SourceFile(spec, own or DOWNLOADS / name, own is not None)
+        return self.files[name].path
 
     # --- Encoders and features -------------------------------------------------------------------------------
 
