@@ -11,7 +11,7 @@ that has no torch:
 - `class Options`: a frozen dataclass, each field with a default and the string below it that documents it. Names that
   it may use: the builtins of numbers, text and tuples, and `Literal`;
 - `CITATION`: where the component comes from, as pages and model cards print it;
-- constants in capitals, such as `NEEDS` and `READS` of a loss.
+- constants in capitals, such as `NEEDS` and `READS` of a loss, or `SIZES` of a family of image encoders.
 """
 
 from __future__ import annotations
