@@ -137,7 +137,7 @@ def test_wrong_tables_figures_and_released_checkpoints_are_all_named_at_once(par
         f"{params / TABLES}: figures.figure2b: someone is no run of any paper",
         f"{params / RELEASED}: mine.run: got 'nobody'; expected the id of a run",
         f"{params / RELEASED}: coco-vse0-1c: is the id of a run already; choose another name",
-        f"tables.vsepp: got 'table9'; {params / TABLES} has table1, table2, ",
+        f"{params / 'presets/mini.yaml'}: tables.vsepp: got 'table9'; {params / TABLES} has table1, table2, ",
     ):
         assert said in text
 
@@ -156,7 +156,7 @@ DATA = {"preset": "paper", "label": "x"}
         ({"label": "x", "epochs": 3}, "epochs: unknown key; known are"),
         ({"label": "x", "runs": 3}, "runs: got 3; expected keys and values, such as runs='{name: "),
         ({"label": "x", "runs": {"nobody": {"epochs": 3}}}, "--config: runs.nobody: no such entry"),
-        ({"label": "x", "tables": {"vsepp": ["table9"]}}, "tables.vsepp: got 'table9'; "),
+        ({"label": "x", "tables": {"vsepp": ["table9"]}}, "--config: tables.vsepp: got 'table9'; "),
         ({"label": "x", "encoders": {"vgg": {"architecture": "keras/vgg"}}}, "encoders.vgg: no image encoder is named 'keras'; there are lite, mini"),
         ({"label": "x", "encoders": {"vgg": {"options": {"depth": 3}}}}, "encoders.vgg: unknown option 'depth' of image encoder mini"),
         ({"label": "x", "corpora": {"coco": {"dataset": "imagenet"}}}, "corpora.coco.dataset: got 'imagenet'; datasets.yaml has coco2014"),

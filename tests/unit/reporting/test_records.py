@@ -155,3 +155,6 @@ def test_a_missing_file_and_a_row_that_is_published_twice_are_named(report, tmp_
     twice.write_text("\n".join([*lines, lines[1]]) + "\n", encoding="utf-8")
     with pytest.raises(VseppError, match=r"row 1\.1 is there twice"):
         read_published(twice)
+    twice.write_text("table,row\n1,1.1\n", encoding="utf-8")
+    with pytest.raises(VseppError, match=r"published\.csv: has no column kind in its heading"):
+        read_published(twice)
