@@ -53,6 +53,12 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def given_overrides(given: argparse.Namespace) -> list[str]:
+    """Every override as KEY=VALUE, as `--config` takes it."""
+    shortcuts = [f"{key}={value}" for key in ("preset", "fidelity") if (value := getattr(given, key))]
+    return [*shortcuts, *given.config]
+
+
 def plan_of(given: argparse.Namespace) -> Plan:
     """The plan that the options of `add_plan_options` choose.
 
@@ -64,8 +70,7 @@ def plan_of(given: argparse.Namespace) -> Plan:
     from vsepp.config import make_plan
 
     overrides: dict[str, Any] = {}
-    shortcuts = [f"{key}={value}" for key in ("preset", "fidelity") if (value := getattr(given, key))]
-    for item in [*shortcuts, *given.config]:
+    for item in given_overrides(given):
         key, equals, text = item.partition("=")
         if not equals:
             raise VseppError(f"--config: got {item!r}; expected KEY=VALUE")

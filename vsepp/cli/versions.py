@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.cli.common import add_step
-from vsepp.cli.parameters import add_plan_options, plan_of
+from vsepp.cli.parameters import add_plan_options, given_overrides, plan_of
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import PHASES
 from vsepp.runtime.progress import bytes_text
@@ -58,9 +58,7 @@ def verify(given: argparse.Namespace) -> None:
     if given.full:
         known.forget()
     verified, mismatches = verify_all(plan.table.values(), known, given.phase)
-    overrides = given.config + [
-        f"{key}={value}" for key in ("preset", "fidelity") if (value := getattr(given, key))
-    ]
+    overrides = given_overrides(given)
     config = f" --config {shlex.join(overrides)}" if overrides else ""
     for mismatch in mismatches:
         print(f"{mismatch}{config}")
