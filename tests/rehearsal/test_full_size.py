@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +87,13 @@ def folder(tmp_path_factory):
     shutil.rmtree(folder)
 
 
+def of_raw_files(dataset, downloads):
+    """Options of a step that reads a corpus' raw files: its spec, and where they lie."""
+    spec = corpus_spec(dataset, downloads)
+    files = [f"{role}={path}" for role, path in spec.files.items()]
+    return ["--spec", to_json(replace(spec, files={})), "--raw", *files]
+
+
 @dataclass
 class Downloads:
     """What became of the files of a server, one of whose downloads was killed."""
@@ -146,11 +153,20 @@ def downloads(folder):
 def coco(folder, downloads):
     """COCO's captions, tokens and vocabulary, and the seconds that these took."""
     out, began = folder / "coco", time.monotonic()
-    spec = to_json(corpus_spec("coco", downloads.folder))
-    finish(start("corpus", "--spec", spec, "--output", out / "corpus"))
+    finish(start("corpus", *of_raw_files("coco", downloads.folder), "--output", out / "corpus"))
     read = time.monotonic()
     words = to_json(VocabularySpec(splits=("train",), threshold=4))
-    finish(start("tokens", "--spec", words, "--corpus", out / "corpus", "--output", out / "tokens"))
+    finish(
+        start(
+            "tokens",
+            "--spec",
+            words,
+            "--captions",
+            out / "corpus/captions.parquet",
+            "--output",
+            out / "tokens",
+        )
+    )
     seconds = time.monotonic() - began
     peak = max(manifest(out / step)["peak_memory_bytes"] for step in ("corpus", "tokens"))
     say(f"COCO: corpus {read - began:.0f} s, tokens {seconds - read + began:.0f} s, {peak / GB:.2f} GB")
@@ -194,8 +210,8 @@ def test_cocos_metadata_take_at_most_two_minutes_and_5_gb(coco):
 
 
 def test_flickr30ks_splits_have_the_papers_sizes(folder, downloads):
-    spec, out = to_json(corpus_spec("flickr30k", downloads.folder)), folder / "flickr30k"
-    finish(start("corpus", "--spec", spec, "--output", out))
+    out = folder / "flickr30k"
+    finish(start("corpus", *of_raw_files("flickr30k", downloads.folder), "--output", out))
     facts = manifest(out)["facts"]
     assert facts["images"] == {"train": 29_000, "val": 1_014, "test": 1_000}
     assert facts["captions"] == {"train": 145_000, "val": 5_070, "test": 5_000}
@@ -206,10 +222,10 @@ def test_the_whole_store_survives_a_kill_and_holds_the_photographs(folder, downl
     free = shutil.disk_usage(folder).free
     side = 256 if free >= 45 * GB else 64
     say(f"store of {side} pixels a side, {rows * side * side * 3 / GB:.1f} GB; {free / GB:.0f} GB free")
-    out, spec = folder / "store", corpus_spec("coco", downloads.folder)
+    out, (_, _, *raw) = folder / "store", of_raw_files("coco", downloads.folder)
     arguments = (
-        "store", "--spec", to_json(StoreSpec("squash", side)), "--corpus-spec", to_json(spec),
-        "--corpus", coco[0] / "corpus", "--output", out, "--workers", 2,
+        "store", "--spec", to_json(StoreSpec("squash", side)), "--images", coco[0] / "corpus/images.parquet",
+        "--output", out, "--workers", 2, *raw,
     )  # fmt: skip
     chunks = -(-rows // CHUNK_IMAGES)
     begun = {}
