@@ -1,0 +1,63 @@
+"""Pictures of one's own with a CSV of captions."""
+
+import pytest
+from PIL import Image
+
+from vsepp.data.corpora import read_corpus
+from vsepp.errors import VseppError
+from vsepp.spec import Component, CorpusSpec
+
+
+def corpus(folder, text, pictures=("a.jpg", "b.png", "more/c.jpg")):
+    for name in pictures:
+        path = folder / "pictures" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (9, 7)).save(path)
+    (folder / "list.csv").write_text(text, encoding="utf-8")
+    files = {"images": str(folder / "pictures"), "captions": str(folder / "list.csv")}
+    return CorpusSpec("mine", Component("captions_csv"), files)
+
+
+def test_captions_may_hold_commas_quotes_and_line_ends_and_images_keep_their_order(tmp_path):
+    text = 'image,caption,split\nb.png,"A dog, two cats",train\nmore/c.jpg,"Said ""no""\non two lines",test\nb.png,Again,train\na.jpg,Alone,val\n'
+    images, captions = read_corpus(corpus(tmp_path, text))
+    assert images[["image_id", "split"]].values.tolist() == [["b", "train"], ["more/c", "test"], ["a", "val"]]
+    assert captions["image_index"].tolist() == [0, 0, 1, 2]
+    assert captions["caption_id"].tolist() == [1, 3, 2, 4]
+    assert captions["text"].tolist() == ["A dog, two cats", "Again", 'Said "no"\non two lines', "Alone"]
+
+
+def test_without_a_column_of_splits_a_picture_stays_in_its_own_when_others_are_added(tmp_path):
+    names = [f"{number}.jpg" for number in range(200)]
+    rows = [f"{name},Something" for name in names]
+    few, _ = read_corpus(corpus(tmp_path / "few", "\n".join(["image,caption", *rows[:100]]), names[:100]))
+    many, _ = read_corpus(corpus(tmp_path / "many", "\n".join(["image,caption", *rows[::-1]]), names))
+    assert (
+        dict(zip(few["file_name"], few["split"], strict=True)).items()
+        <= dict(zip(many["file_name"], many["split"], strict=True)).items()
+    )
+    counts = many["split"].value_counts()
+    assert 8 <= counts["test"] <= 35 and 8 <= counts["val"] <= 35 and counts["train"] > 130
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("image,text\na.jpg,A dog\n", "list.csv: no column caption; its first line has image, text"),
+        ("", "list.csv: no column image and caption"),
+        ("image,caption\n,A dog\n", "row 1: names no image"),
+        ("image,caption\na.jpg,A dog\nb.png\n", "row 2: names no caption"),
+        ("image,caption,split\na.jpg,A dog,dev\n", "row 1: split 'dev'"),
+        (
+            "image,caption,split\na.jpg,A,train\na.jpg,B,test\n",
+            "row 2: a.jpg is in test, but in row 1 in train",
+        ),
+        ('image,caption\na.jpg,"A dog\n', "list.csv: row 1: unexpected end of data; look for a quote"),
+        ("image,caption\nd.jpg,A dog\n", "d.jpg"),
+        ("image,caption\na.jpg, \n", "a.jpg"),
+    ],
+)
+def test_bad_rows_are_named(tmp_path, text, said):
+    with pytest.raises(VseppError) as caught:
+        read_corpus(corpus(tmp_path, text))
+    assert said in str(caught.value)

@@ -1,0 +1,82 @@
+"""Pictures of one's own: a folder, and a CSV of captions.
+
+Roles: `images` (a folder or zip archive) and `captions` (a CSV with the columns `image`, `caption` and, if there is one,
+`split`). A picture has as many rows as captions.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from pathlib import PurePosixPath
+
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, decoded
+from vsepp.errors import VseppError, refuse
+from vsepp.spec import SPLITS, CorpusSpec
+
+COLUMNS = ("image", "caption")
+
+
+def read(spec: CorpusSpec) -> RawCorpus:
+    """Read the pictures in the order in which the file first names them.
+
+    A caption's id is its row, from 1. Without a column `split` a tenth of the pictures is `test` and a tenth `val`, by a
+    hash of their names: a picture stays in its split when others are added.
+
+    Raises
+    ------
+    VseppError
+        Where a column is missing, a row names no picture or another split than the picture's rows before it, or a split is
+        unknown.
+    """
+    files = RawFiles(spec)
+    file = files.read("captions", "captions.csv")
+    rows = csv.DictReader(io.StringIO(decoded(file), newline=""), strict=True)
+    captions: dict[str, list[Caption]] = {}
+    splits: dict[str, tuple[str, int]] = {}
+    wrong, number = [], 0
+    try:
+        if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
+            raise VseppError(
+                f"{file.where}: no column {' and '.join(missing)}; its first line has {', '.join(rows.fieldnames or ())}"
+            )
+        for number, row in enumerate(rows, start=1):
+            name = (row["image"] or "").strip()
+            split = (row["split"] or "").strip() if "split" in row else _drawn(name)
+            first, seen = splits.setdefault(name, (split, number))
+            if not name or row["caption"] is None:
+                wrong.append(f"row {number}: names no {'caption' if name else 'image'}")
+            elif split not in SPLITS:
+                wrong.append(f"row {number}: split {split!r}")
+            elif split != first:
+                wrong.append(f"row {number}: {name} is in {split}, but in row {seen} in {first}")
+            else:
+                captions.setdefault(name, []).append(Caption(number, row["caption"]))
+    except csv.Error as error:
+        raise VseppError(
+            f"{file.where}: row {number + 1}: {error}; look for a quote that is not closed"
+        ) from error
+    refuse(
+        wrong,
+        f"{file.where}: rows that cannot be read",
+        f"Expected an image, a caption and one of {', '.join(SPLITS)}.",
+    )
+    images = [
+        CaptionedImage(
+            image_id=str(PurePosixPath(name).with_suffix("")),
+            path=name,
+            container="images",
+            split=splits[name][0],
+            captions=tuple(found),
+            listed_in=f"{file.where}: row {splits[name][1]}",
+            captions_in=f"{file.where}: row",
+        )
+        for name, found in captions.items()
+    ]
+    return RawCorpus(images, sums=files.sums)
+
+
+def _drawn(name: str) -> str:
+    """The split of a picture whose file says none."""
+    return {0: "test", 1: "val"}.get(int(hashlib.sha256(name.encode()).hexdigest(), 16) % 10, "train")
