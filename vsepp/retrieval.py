@@ -27,8 +27,7 @@ from vsepp.data.vocabulary import FILE, Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.encode import BATCH, embed_captions, embed_images, evaluation_mode
-from vsepp.features.crops import fixed_crops
+from vsepp.evaluation.encode import BATCH, CentreCrops, embed_captions, embed_images, evaluation_mode
 from vsepp.features.extract import features_of
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, load_joint, read_weights
@@ -130,7 +129,7 @@ class Model:
             pixels = np.stack(list(pool.map(self._pixels, range(first, first + len(pictures)), pictures)))
         crop = self.run.eval_crop
         if self.encoder is None:
-            return self._through_joint(len(pixels), lambda rows: fixed_crops(pixels, crop, rows))
+            return self._through_joint(len(pixels), CentreCrops(pixels, crop).rows)
         return self.embed_features(
             features_of(pixels, self.encoder, np.arange(len(pixels)), crop, self.device, fill=False)
         )
