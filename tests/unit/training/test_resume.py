@@ -171,8 +171,9 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(corpus, t
 
 def test_the_checkpoint_of_something_else_is_refused_with_what_differs(corpus, tmp_path):
     data = tiny.data_of(tiny.FROZEN, corpus)
+    before = {"code": "abc", "inputs": {}}
     with pytest.raises(Killed):
-        run_in(tmp_path, tiny.FROZEN, killed_at(data, 5), checkpoint_seconds=0, identity={"code": "abc"})
+        run_in(tmp_path, tiny.FROZEN, killed_at(data, 5), checkpoint_seconds=0, identity=before)
     other, identity = tiny.change(tiny.FROZEN, loss__margin=0.3), {"code": "abd", "inputs": {"tokens": "1"}}
     with pytest.raises(VseppError) as caught:
         run_in(tmp_path, other, data, identity=identity)
@@ -183,7 +184,7 @@ def test_the_checkpoint_of_something_else_is_refused_with_what_differs(corpus, t
     assert differing in str(caught.value) and str(caught.value).count(" in the checkpoint") == 3
     assert f"delete {tmp_path / 'state'}" in str(caught.value)
     # It was not touched.
-    run_in(tmp_path, tiny.FROZEN, killed_at(data, 7), identity={"code": "abc"})
+    run_in(tmp_path, tiny.FROZEN, killed_at(data, 7), identity=before)
 
 
 def test_a_training_that_was_killed_while_publishing_publishes(corpus, tmp_path):
