@@ -160,6 +160,16 @@ class Project:
         """Folder of a run's embeddings, ranks and recalls."""
         return self.folder / f"results/tiny/paper/evaluations/{run}/seed-0"
 
+    def of_test_split(self, preset, role="coco"):
+        """Encoded photographs and captions of the test split of a corpus of scenes, in file order."""
+        from vsepp.data.tables import read_tables
+
+        images, captions = read_tables(next((self.folder / f"results/{preset}/corpora").glob(f"{role}-*")))
+        layout = next(self.folder.glob(f"resources/scenes-*/{role}"))
+        photographs = {path.name: path for path in layout.rglob("*.jpg")}
+        files = [photographs[name].read_bytes() for name in images["file_name"][images["split"] == "test"]]
+        return files, captions["text"][captions["split"] == "test"].tolist()
+
     def copy(self, folder):
         """A copy, times included, as a user could copy the folder."""
         subprocess.run(["cp", "-a", str(self.folder), str(folder)], check=True)

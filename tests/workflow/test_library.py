@@ -14,7 +14,6 @@ from PIL import Image
 
 import vsepp
 from vsepp.data.captions import tokenize
-from vsepp.data.tables import read_tables
 
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS
@@ -47,11 +46,7 @@ sys.meta_path.insert(0, Absent())
 
 @pytest.fixture(scope="module")
 def test_split(reproduced):
-    """Encoded photographs and captions of the test split, in file order."""
-    images, captions = read_tables(next((reproduced.folder / "results/tiny/corpora").glob("coco-*")))
-    photographs = {path.name: path for path in reproduced.folder.glob("resources/**/*.jpg")}
-    files = [photographs[name].read_bytes() for name in images["file_name"][images["split"] == "test"]]
-    return files, captions["text"][captions["split"] == "test"].tolist()
+    return reproduced.of_test_split("tiny")
 
 
 def opened(files):

@@ -1,11 +1,16 @@
 """One command, from nothing to the report, on the mini preset."""
 
 import csv
+import io
 import json
 import re
 
+import numpy as np
 import pytest
 from dag import copy_of_the_project, cpu_seconds_of_children
+from PIL import Image
+
+import vsepp
 
 pytestmark = [pytest.mark.whole, pytest.mark.timeout(5400)]
 REPORT = "reports/mini/paper/vsepp"
@@ -48,6 +53,17 @@ def test_every_trained_row_of_every_table_is_filled(mini):
                     assert 0 <= float(row["ours_i2t_r1"]) <= 100
                     filled += 1
     assert filled == 9 - 1 + 12 + 10 + 4
+
+
+@pytest.mark.parametrize("run", ["coco-vse0-1c", "coco-order0-10c-rv", "coco-vsepp-rc-rv-ft"])
+def test_the_library_gives_the_bits_of_the_evaluation(mini, run):
+    files, captions = mini.of_test_split("mini")
+    model = vsepp.load(mini.folder / f"results/mini/paper/runs/{run}/seed-0", device="cpu")
+    kept = np.load(mini.folder / f"results/mini/paper/evaluations/{run}/seed-0/embeddings.npz")
+    found = model.embed_images([Image.open(io.BytesIO(data)) for data in files])
+    assert len(found) == 1000
+    assert np.array_equal(found, kept["image_embeddings"])
+    assert np.array_equal(model.embed_captions(captions), kept["caption_embeddings"])
 
 
 def test_a_second_run_has_nothing_to_do(mini):
