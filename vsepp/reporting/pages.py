@@ -53,6 +53,8 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
         The headline: where the page is and R@1 both ways.
     """
     context = spec.context
+    for part in ("tables", "figures"):  # also of a report that has none
+        (folder / part).mkdir(parents=True, exist_ok=True)
     published, records = read_published(Path(spec.published)), read_records(spec.models)
     tables = [build_table(table, context, published, records) for table in spec.tables]
     shared = {"context": context, "directions": DIRECTIONS, "git": git_state()}

@@ -263,6 +263,7 @@ def test_models_are_exported_as_means_and_curves_and_those_of_an_earlier_plan_ar
     }
     assert curves["mine-seed-0.csv"].splitlines()[0] == "epoch,loss,i2t_r1,t2i_r1"
     write_report(replace(full, tables=full.tables[:1], figures=()), tmp_path)
+    assert (tmp_path / "figures").is_dir()  # which the workflow waits for
     write_report(replace(full, tables=full.tables[:1], figures=(), models=full.models[:1]), tmp_path)
     left = {
         path.relative_to(tmp_path).as_posix()
