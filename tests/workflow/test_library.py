@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 import yaml
-from dag import RUNS
+from dag import ROOT, RUNS
 from PIL import Image
 
 import vsepp
@@ -248,3 +248,18 @@ def test_importing_takes_no_torch():
     script = "import sys, vsepp; print('torch' in sys.modules, *dir(vsepp))"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
     assert said.split() == ["False", *sorted(vsepp.__all__)]
+
+
+def test_the_notebook_runs(reproduced, monkeypatch):
+    monkeypatch.chdir(reproduced.folder)
+    cells = json.loads((ROOT / "docs/notebook.ipynb").read_text())["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert 'PRESET, FOLD = "mini", 200' in sources[0]
+    sources[0] = sources[0].replace('"mini", 200', '"tiny", 10')
+    names = {}
+    for source in sources:
+        exec(source, names)
+    assert names["sheet"].size == (192, 128)
+    metrics = json.loads((reproduced.evaluation(VSEPP) / "metrics.json").read_text())["5x1K"]
+    assert names["found"].to_dict() == metrics
+    assert names["mapped"].shape == (50, 128)
