@@ -60,7 +60,7 @@ def add_raw(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="ROLE=PATH",
-        help="raw files and folders by their role: the keys of `files` in params/datasets.yaml",
+        help="raw files and folders by their role; of a data set, the keys of its `files` in params/datasets.yaml",
     )
 
 
