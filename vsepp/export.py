@@ -28,26 +28,26 @@ def export_run(
     onnx: bool = False,
     licences: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Write a run's folder as `vsepp.load` reads it on a machine that has neither data nor workflow.
+    """Write a trained run into one folder that `vsepp.load` reads on a machine without data or workflow.
 
     Parameters
     ----------
     folder
         A trained run, as the workflow leaves it.
     out
-        A folder that is not there yet. It gets the run's own files, `encoder/` where the image encoder is not part of the
-        model, `vsepp.json` (version of this layout) and `README.md`, the model card.
+        A new folder. It gets the run's own files, `encoder/` if the image encoder is not part of the model, `vsepp.json`
+        (version of this layout) and `README.md`, the model card.
     encoder
         As for `vsepp.load`.
     onnx
-        Write both towers as ONNX too, see `vsepp.export_onnx`.
+        Also write the image and the caption encoder as ONNX, see `vsepp.export_onnx`.
     licences
         Name of a data set → licences of its files, for the card.
 
     Raises
     ------
     VseppError
-        Where `out` is there, and as `vsepp.load` and `export_onnx`.
+        If `out` exists, and as `vsepp.load` and `export_onnx`.
     """
     run = spec_of(folder)
     require_files(folder)

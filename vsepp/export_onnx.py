@@ -49,15 +49,15 @@ class CaptionTower(nn.Module):
 
 
 def export_onnx(model: Model, folder: Path) -> dict[str, float]:
-    """Write `images.onnx` and `captions.onnx`, and hold onnxruntime's embeddings against torch's.
+    """Write `images.onnx` and `captions.onnx`, and compare onnxruntime's embeddings with torch's.
 
     Parameters
     ----------
     model
-        On a CPU.
+        A model on the CPU.
     folder
-        Is there. Inputs and outputs of the files are those of `ImageTower` and `CaptionTower`, by the names of their
-        arguments and `embeddings`; n and the longest caption are free.
+        An existing folder. Inputs of the files have the names and shapes of the arguments of `ImageTower` and
+        `CaptionTower`, the output is `embeddings`; n and the length of the longest caption are free.
 
     Returns
     -------
@@ -67,18 +67,20 @@ def export_onnx(model: Model, folder: Path) -> dict[str, float]:
     Raises
     ------
     VseppError
-        Where onnx, onnxscript or onnxruntime is not installed, the text encoder has no form for export, or the embeddings
-        differ by more than `CLOSE`; no file is left then.
+        If onnx, onnxscript or onnxruntime is not installed, if the text encoder has no method `padded`, or if embeddings
+        differ by more than `CLOSE`; then no ONNX file is left.
     """
     try:
         import onnx  # noqa: F401
         import onnxruntime
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise VseppError(f"{error}; ONNX files need the extra: pip install 'vsepp[onnx]'") from error
+        raise VseppError(
+            f"{error}; ONNX files need the extra `onnx`; in a clone: pip install '.[onnx]'"
+        ) from error
     if not hasattr(model.joint.text, "padded"):
         raise VseppError(
-            f"text encoder {model.run.model.text.name!r} has no form for export; expected a method `padded(ids, lengths)`"
+            f"text encoder {model.run.model.text.name!r} cannot be exported to ONNX; expected a method `padded(ids, lengths)`"
         )
     if model.encoder is None and model.joint.encoder is None:
         raise VseppError(

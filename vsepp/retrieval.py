@@ -1,4 +1,4 @@
-"""Trained models to embed, score and rank with, in a few lines; `import vsepp` offers what stands here.
+"""Load a trained model, embed, score, rank and evaluate; `import vsepp` offers all of it.
 
 model = vsepp.load("results/mini/paper/runs/coco-vsepp-1c/seed-0")
 images = model.embed_images(["a.jpg", "b.jpg"])
@@ -53,9 +53,9 @@ Picture = str | os.PathLike[str] | Image.Image | np.ndarray
 class Model:
     """A trained model: image encoder, text encoder, and the joint space of both. Made by `load`.
 
-    Embeddings are those of the workflow's own evaluation. They are equal to the last bit on the same machine where the
-    same images come in the same order and fill at least one of the encoder's batches (128 crops, on a CPU 16 of more
-    than 64 pixels); fewer images are not filled up to a batch, which differs by rounding alone.
+    Embeddings are those of the workflow's own evaluation. On the same machine, with as many threads, they are equal bit
+    for bit if the same images come in the same order and fill at least one of the encoder's batches (128 crops; on a CPU
+    16 if crops have more than 64 pixels a side). Otherwise they differ by rounding.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class Model:
         device: torch.device,
     ) -> None:
         self.run = run
-        """How it was trained."""
+        """The run's parameters."""
         self.vocabulary = vocabulary
         self.device = device
         self.joint = joint.to(device)
-        """The linear maps and the text encoder; also the image encoder, where that was fine-tuned."""
+        """The linear maps and the text encoder; also the image encoder, if it was fine-tuned."""
         self.encoder = encoder and encoder.to(device).eval()
         """The frozen image encoder, if it is not in `joint`."""
 
@@ -82,7 +82,7 @@ class Model:
 
     @property
     def similarity(self) -> Component:
-        """What `scores` computes, by name and options; `vsepp.evaluate` takes it."""
+        """Name and options of the similarity that `scores` computes; give it to `vsepp.evaluate`."""
         return self.run.model.similarity
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ class Model:
         )
 
     def embed_images(self, images: Iterable[Picture]) -> np.ndarray:
-        """Embed pictures as validation and test images are: resized, the centre crop (10C: ten crops) encoded, mapped.
+        """Embed images, resized and cropped as the run's test images: the centre crop, or ten crops (10C).
 
         Parameters
         ----------
@@ -104,12 +104,12 @@ class Model:
         Returns
         -------
         np.ndarray
-            float32 `(n, d)`. Of unit length but for VSE0, whose images are not normalised.
+            float32 `(n, d)`. Of unit length, except for VSE0, whose image embeddings are not normalised.
 
         Raises
         ------
         VseppError
-            Without images, on one that is no picture, and for a model that was trained on published features.
+            If there are no images, if one cannot be read, and for a model that was trained on published features.
         """
         pictures = _listed(images, "images", "[path]")
         if self.encoder is None and self.joint.encoder is None:
@@ -149,7 +149,7 @@ class Model:
                 picture = decoded(Path(name).read_bytes())
             return stored(picture, self.run.eval_store)
         except (*DECODING_ERRORS, TypeError) as error:
-            reason = "no format that is known" if isinstance(error, UnidentifiedImageError) else error
+            reason = "its format is not known" if isinstance(error, UnidentifiedImageError) else error
             raise VseppError(f"{name}: not a picture that can be read: {reason}") from error
 
     def embed_features(self, features: np.ndarray) -> np.ndarray:
@@ -158,7 +158,7 @@ class Model:
         Raises
         ------
         VseppError
-            On another shape, and for a model whose encoder was fine-tuned, which embeds images alone.
+            If the shape is another, and for a model whose encoder was fine-tuned, which embeds only images.
         """
         if self.joint.encoder is not None:
             raise VseppError(
@@ -175,7 +175,7 @@ class Model:
             return embed_images(self.joint, inputs, np.arange(count), self.device)
 
     def embed_captions(self, captions: Iterable[str]) -> np.ndarray:
-        """Embed captions, each cut into words as the captions it was trained on.
+        """Embed captions, split into words as the training captions were.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class Model:
         Raises
         ------
         VseppError
-            Without captions, and on one that is empty or no text.
+            If there are no captions, or one is empty or not a string.
         """
         texts = _listed(captions, "captions", '["two dogs on grass"]')
         words = []
@@ -210,7 +210,7 @@ class Model:
         Raises
         ------
         VseppError
-            On embeddings of another size than the model's.
+            If the embeddings' size is not the model's.
         """
         for name, embeddings in (("images", images), ("captions", captions)):
             if np.ndim(embeddings) != 2 or np.shape(embeddings)[1] != self.dim:
@@ -232,16 +232,16 @@ def load(
     folder
         Such as `results/mini/paper/runs/coco-vsepp-1c/seed-0`.
     encoder
-        Folder of the frozen image encoder. By default that of an exported folder, else the one below the same
-        `results/<preset>/encoders` that the run was trained with.
+        Folder of the frozen image encoder. By default `encoder/` of an exported folder, or the run's own encoder below
+        `results/<preset>/encoders`.
     device
-        `cpu`, `cuda`, `cuda:1`, ...; `auto` is a GPU where there is one.
+        `cpu`, `cuda`, `cuda:1`, ...; `auto` is a GPU if there is one, else the CPU.
 
     Raises
     ------
     VseppError
-        Where the folder is no trained run, was changed or damaged, was exported by a newer version, or its encoder is not
-        to be found.
+        If the folder holds no trained run, was changed or damaged, or was exported by a newer version, or if its encoder
+        is not found.
     """
     folder = Path(folder)
     if (folder / LAYOUT_FILE).is_file():
@@ -268,14 +268,14 @@ def load(
 
 
 def rank(scores: np.ndarray, k: int | None = None) -> np.ndarray:
-    """Candidates of each query, best first.
+    """Rank the candidates of each query, best first.
 
     Parameters
     ----------
     scores
         `(queries, candidates)`: `Model.scores` to find captions for images, its transpose to find images for captions.
     k
-        How many; all by default. Equal scores stand in the order of the candidates.
+        How many candidates to keep; all by default. Candidates of equal score keep their order.
 
     Returns
     -------
@@ -304,7 +304,7 @@ def evaluate(
     fold_size: int = protocols.DEFAULT_FOLD_SIZE,
     similarity: str | Component = "dot",
 ) -> protocols.Evaluation:
-    """Recalls of both directions, of anyone's embeddings: what the tables hold.
+    """Compute R@K, Med r, Mean r and rsum of embeddings of any model, as the tables have them.
 
     Parameters
     ----------
@@ -313,21 +313,21 @@ def evaluate(
     caption_to_image
         `(m,)`, the row of each caption's image.
     protocol
-        `1K`, `5x1K` or `5K`; see `vsepp.evaluation.protocols`.
+        `1K` (the first fold), `5x1K` (the mean over five folds) or `5K` (all images).
     fold_size
-        Images of a fold; `5K` ranks all of them.
+        Images of a fold of `1K` and `5x1K`.
     similarity
-        `dot`, or a model's own `similarity`.
+        `dot` (inner product), or a model's `similarity`.
 
     Returns
     -------
     Evaluation
-        `metrics.i2t.r1` and so on; printed, it is a small table.
+        Has `metrics.i2t.r1` (caption retrieval), `metrics.t2i.r1` (image retrieval), `metrics.rsum` and so on.
 
     Raises
     ------
     VseppError
-        Naming the array and row that is wrong, or the protocol that the images are too few for.
+        Names the array and row that is wrong, or the protocol for which there are too few images.
     """
     chosen = Component(similarity) if isinstance(similarity, str) else similarity
     embeddings = Embeddings(np.asarray(images), np.asarray(captions), np.asarray(caption_to_image), chosen)
@@ -359,7 +359,7 @@ def require_layout(folder: Path) -> dict[str, Any]:
 def require_files(folder: Path) -> None:
     """Refuse a run's folder that is not as it was written."""
     if not (folder / MANIFEST).is_file():
-        raise VseppError(f"{folder}: no {MANIFEST}; expected the folder of a trained run, whole")
+        raise VseppError(f"{folder}: no {MANIFEST}; expected the complete folder of a trained run")
     require_intact(folder)
 
 

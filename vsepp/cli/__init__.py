@@ -1,4 +1,4 @@
-"""The command `vsepp`: one subcommand a step, each of which every rule of the workflow calls as it stands."""
+"""Reproduce VSE++ step by step. The rules of the workflow call these subcommands; each works by hand too."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="vsepp", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="version", version=f"vsepp {__version__}")
-    steps = parser.add_subparsers(title="steps, in data-flow order", metavar="STEP", required=True)
+    steps = parser.add_subparsers(title="subcommands", metavar="COMMAND", required=True)
     for group in (parameters, plan, fetch, prepare, train, export, versions):
         group.add_steps(steps)
     configure_logging()

@@ -28,7 +28,7 @@ def add_step(
 
 def add_spec(parser: argparse.ArgumentParser, kind: type, more: str = "", *, required: bool = False) -> None:
     """Add the option that takes a spec of a class of `vsepp.spec`."""
-    text = f"JSON of a {kind.__name__}, or a file that holds it{more}"
+    text = f"parameters of the step ({kind.__name__}), as JSON or as a file that holds it{more}"
     parser.add_argument("--spec", type=partial(from_json, kind), required=required, help=text)
 
 
@@ -49,7 +49,7 @@ def add_making(parser: argparse.ArgumentParser, kind: type, **roles: str) -> Non
     for role, description in roles.items():
         required = not description.startswith("optional")
         parser.add_argument(f"--{role.replace('_', '-')}", type=Path, required=required, help=description)
-    parser.add_argument("--output", type=Path, required=True, help="folder to publish in")
+    parser.add_argument("--output", type=Path, required=True, help="folder to write the results to")
 
 
 def add_raw(parser: argparse.ArgumentParser) -> None:
@@ -60,17 +60,17 @@ def add_raw(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="ROLE=PATH",
-        help="raw files and folders by their role",
+        help="raw files and folders by their role; of a data set, the keys of its `files` in params/datasets.yaml",
     )
 
 
 def add_machine(parser: argparse.ArgumentParser, *, data_on: bool = False) -> None:
     """Add the options that choose processor, threads and the place of the data, on which no result depends."""
     parser.add_argument(
-        "--device", default="auto", help="auto, cpu, cuda (a free GPU; waits for one) or cuda:N (this GPU)"
+        "--device", default="auto", help="auto, cpu, cuda (any free GPU, waits for one) or cuda:N"
     )
     parser.add_argument(
-        "--device-share", type=int, default=1, metavar="N", help="jobs like this one that share a GPU"
+        "--device-share", type=int, default=1, metavar="N", help="how many jobs like this one share a GPU"
     )
     add_threads(parser)
     if data_on:
@@ -78,13 +78,14 @@ def add_machine(parser: argparse.ArgumentParser, *, data_on: bool = False) -> No
             "--data-on",
             choices=("auto", "device", "mapped"),
             default="auto",
-            help="where images and features lie: on the device, or in their files; auto: on a GPU where they fit",
+            help="where images and features lie while they are read: in the GPU's memory (device) or in their files "
+            "(mapped); auto: device if they fit",
         )
 
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
     """Add the option of a step that takes no device but the CPU."""
-    parser.add_argument("--threads", type=int, default=None, help="CPU threads of tensor operations")
+    parser.add_argument("--threads", type=int, default=None, help="CPU threads")
 
 
 def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[str]:

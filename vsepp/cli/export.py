@@ -12,12 +12,21 @@ from vsepp.cli.common import add_step
 def add_steps(steps: Any) -> None:
     """Add `export`."""
     parser = add_step(
-        steps, "export", export, "write a run, its encoder and a model card into one folder to take elsewhere"
+        steps,
+        "export",
+        export,
+        "write a run, its encoder and a model card into one folder, which vsepp.load reads anywhere",
     )
     parser.add_argument("run", type=Path, help="folder of the trained run")
-    parser.add_argument("folder", type=Path, help="folder to write, which is not there yet")
-    parser.add_argument("--encoder", type=Path, help="folder of its image encoder, where it is not found")
-    parser.add_argument("--onnx", action="store_true", help="write both towers as ONNX too")
+    parser.add_argument("folder", type=Path, help="new folder to write")
+    parser.add_argument(
+        "--encoder",
+        type=Path,
+        help="folder of its image encoder, if it is not below results/<preset>/encoders",
+    )
+    parser.add_argument(
+        "--onnx", action="store_true", help="also write the image and the caption encoder as ONNX"
+    )
     parser.add_argument(
         "--params", type=Path, default=Path("params"), help="folder of the parameters, for the data's licence"
     )

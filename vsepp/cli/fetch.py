@@ -20,17 +20,21 @@ def add_steps(steps: Any) -> None:
         steps,
         "fetch",
         fetch,
-        "fetch the files that a preset reads, resumed and verified; with --spec, the one file of a rule",
+        "fetch the files that a preset reads, resume and verify them; with --spec, one file",
     )
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="only these files; all that are read by default"
+        "names", nargs="*", metavar="NAME", help="only these files; by default all that the preset reads"
     )
     add_plan_options(parser)
-    parser.add_argument("--folder", type=Path, help="fetch into this folder instead of the plan's")
-    parser.add_argument("--workers", type=int, default=4, help="files at once")
-    parser.add_argument("--lock", type=Path, help=f"recorded sums; {LOCK} in the folder of the parameters")
+    parser.add_argument("--folder", type=Path, help="fetch into this folder instead of resources/downloads")
+    parser.add_argument("--workers", type=int, default=4, help="files fetched at a time")
+    parser.add_argument(
+        "--lock",
+        type=Path,
+        help=f"file of recorded SHA-256 sums; by default {LOCK} in the folder of the parameters",
+    )
     add_spec(parser, SourceSpec, ": fetch this file alone")
-    parser.add_argument("--output", type=Path, help="with --spec: where the file belongs")
+    parser.add_argument("--output", type=Path, help="with --spec: where to put the file")
 
 
 def fetch(given: argparse.Namespace) -> None:

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 def add_steps(steps: Any) -> None:
     """Add `runs`, `show`, `fidelity`, `schema` and `models`."""
-    parser = add_step(steps, "runs", runs, "list the runs of a preset")
+    parser = add_step(steps, "runs", runs, "list the runs of a preset and the table rows that they fill")
     add_plan_options(parser)
 
-    parser = add_step(steps, "show", show, "print one run's values, each with where it was set")
+    parser = add_step(steps, "show", show, "print every value of a run and the file that set it")
     parser.add_argument("run", help="id of the run")
     parser.add_argument("--json", action="store_true", help="print the spec that `vsepp train --spec` reads")
     add_plan_options(parser)
 
     parser = add_step(
-        steps, "fidelity", fidelity, "print what the paper's text and its released code decide, by key"
+        steps, "fidelity", fidelity, "print where the paper's text and its released code differ, by key"
     )
     _add_params(parser)
     parser.add_argument("--output", type=Path, help="write it to this file instead")

@@ -38,11 +38,13 @@ _INLINE = "--config label=inline runs='{default: {rc_features: inline}}'"
 
 def add_steps(steps: Any) -> None:
     """Add `plan`."""
-    what = "say what a preset costs, in files, disk and hours, before anything is spent"
+    what = "estimate the downloads, disk space and hours that a preset takes; computes nothing"
     parser = add_step(steps, "plan", plan, what)
     add_plan_options(parser)
-    parser.add_argument("--rates", type=Path, help=f"measured rates; {RATES} beside the parameters")
-    parser.add_argument("--device", default="", help="part of the name of a measured device or its machine")
+    parser.add_argument("--rates", type=Path, help=f"file of measured rates; by default {RATES}")
+    parser.add_argument(
+        "--device", default="", help="reckon with the rates of this device: part of its name or its machine's"
+    )
     parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
 
 

@@ -55,10 +55,10 @@ def add_steps(steps: Any) -> None:
         parser,
         VocabularySpec,
         captions=_CAPTIONS,
-        vocabulary="optional: a vocabulary.json that is taken instead of counting one",
+        vocabulary="optional: a vocabulary.json to use instead of counting the words",
     )
 
-    parser = add_step(steps, "store", store, "decode and resize every image once")
+    parser = add_step(steps, "store", store, "decode and resize every image once (the image store)")
     add_making(parser, StoreSpec, images=_IMAGES, scenes=_SCENES)
     add_raw(parser)
     parser.add_argument("--workers", type=int, default=1, help="processes that decode")
@@ -67,25 +67,26 @@ def add_steps(steps: Any) -> None:
     add_making(parser, PretrainedSpec)
     add_threads(parser)
 
-    parser = add_step(
-        steps, "encoder", encoder, "take an encoder's weights and cut it at its penultimate layer"
-    )
+    parser = add_step(steps, "encoder", encoder, "convert an image encoder's weights, without its last layer")
     add_making(parser, EncoderSpec)
     add_raw(parser)
 
-    parser = add_step(steps, "features", features, "extract 1C or 10C features of every image of a store")
+    parser = add_step(steps, "features", features, "compute the 1C or 10C features of every image")
     roles = {"store": "folder of the image store", "encoder": "folder of the encoder"}
     add_making(parser, FeaturesSpec, **roles)
     add_machine(parser, data_on=True)
 
     parser = add_step(
-        steps, "precomputed", precomputed, "take over the features that were published with the captions"
+        steps,
+        "precomputed",
+        precomputed,
+        "convert the features that the authors published with their captions",
     )
     add_making(parser, CorpusSpec, images=_IMAGES)
     add_raw(parser)
 
     parser = add_step(
-        steps, "tape", tape, "write the random-crop features of every training caption and epoch"
+        steps, "tape", tape, "compute the random-crop features of every training caption and epoch (the tape)"
     )
     add_making(parser, TapeSpec, **roles, captions=_CAPTIONS)
     add_machine(parser, data_on=True)

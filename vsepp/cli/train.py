@@ -30,9 +30,9 @@ log = logging.getLogger("vsepp")
 
 _DATA = {
     "corpus": "folder of the corpus",
-    "tokens": "folder of the word ids; an evaluation makes them with the run's own vocabulary where it is not given",
+    "tokens": "folder of the word ids; `evaluate` makes them with the run's own vocabulary if none is given",
     "features": "optional: folder of the features under the test crop, for a frozen encoder",
-    "eval_store": "optional: folder of the image store, for an encoder that is part of the model",
+    "eval_store": "optional: folder of the image store, for an encoder that is fine-tuned with the model",
     "encoder": "optional: folder of the encoder's weights before training",
 }
 _TRAINING = {
@@ -46,14 +46,14 @@ _TRAINING = {
 def add_steps(steps: Any) -> None:
     """Add `train`, `released`, `evaluate` and `report`."""
     parser = add_step(
-        steps, "train", train, "train one run for one seed; goes on where a killed training stopped"
+        steps, "train", train, "train one run for one seed; continues a training that was killed"
     )
     add_making(parser, RunSpec, **_TRAINING)
     parser.add_argument(
         "--checkpoint-seconds",
         type=float,
         default=60.0,
-        help="least time between two checkpoints; 0 writes one after each step",
+        help="least seconds between two checkpoints; 0 writes one after each step",
     )
     add_machine(parser, data_on=True)
 
@@ -61,7 +61,7 @@ def add_steps(steps: Any) -> None:
         steps,
         "released",
         released,
-        "turn a released checkpoint and its vocabulary (roles checkpoint, vocabulary) into a run",
+        "convert a checkpoint that the authors released, with its vocabulary (--raw checkpoint=FILE vocabulary=FILE)",
     )
     add_making(parser, RunSpec)
     add_raw(parser)
@@ -70,7 +70,7 @@ def add_steps(steps: Any) -> None:
         steps,
         "evaluate",
         evaluate,
-        "embed a split with a trained run, or take anyone's embeddings; rank and score them",
+        "compute recalls and ranks, of a trained run (--run) or of a file of embeddings",
     )
     parser.add_argument(
         "embeddings",
@@ -79,22 +79,24 @@ def add_steps(steps: Any) -> None:
         help=".npz with image_embeddings, caption_embeddings, caption_to_image; or else --run and --corpus",
     )
     parser.add_argument(
-        "--run", type=Path, help="folder of the trained run, which may be all there is of its repository"
+        "--run", type=Path, help="folder of the trained run; nothing else of its clone is needed"
     )
     for role, description in _DATA.items():
         text = description.removeprefix("optional: ")
         parser.add_argument(f"--{role.replace('_', '-')}", type=Path, help=text)
     parser.set_defaults(roles=tuple(_DATA))
-    add_spec(parser, EvaluationSpec, "; made from the run and the next three where it is left out")
-    parser.add_argument("--split", help="train, restval, val or test, which is the default")
+    add_spec(parser, EvaluationSpec, "; by default made from --run, --split, --protocol and --fold-size")
+    parser.add_argument("--split", help="train, restval, val or test (default)")
     parser.add_argument(
-        "--protocol", nargs="+", help="1K, 5x1K, 5K (all images, the default); several are fine"
+        "--protocol",
+        nargs="+",
+        help="one or more of 1K (first fold), 5x1K (mean over five folds), 5K (all images, default)",
     )
+    parser.add_argument("--fold-size", type=int, help="images of a fold of 1K and 5x1K; 1000 by default")
     parser.add_argument(
-        "--fold-size", type=int, help="images of a fold, the 1K of 1K and 5x1K; 1000 by default"
-    )
-    parser.add_argument(
-        "--output", type=Path, help="folder for embeddings.npz, metrics.json and ranks.npz; none prints only"
+        "--output",
+        type=Path,
+        help="folder for embeddings.npz, metrics.json and ranks.npz; without it recalls are only printed",
     )
     add_machine(parser)
 

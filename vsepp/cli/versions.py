@@ -18,13 +18,13 @@ from vsepp.runtime.progress import bytes_text
 def add_steps(steps: Any) -> None:
     """Add `verify` and `sync`."""
     parser = add_step(
-        steps, "verify", verify, "hold every artefact against parameters, code, inputs and its own digest"
+        steps, "verify", verify, "check every artefact against parameters, code, inputs and its own digest"
     )
     parser.add_argument("--phase", choices=PHASES, help="only what one phase of dvc.yaml makes")
     parser.add_argument(
         "--full",
         action="store_true",
-        help="read every file again, also those that did not change since the last time",
+        help="read every file again, also those that seem unchanged",
     )
     add_plan_options(parser)
 
@@ -34,11 +34,13 @@ def add_steps(steps: Any) -> None:
         sync,
         "get the results of the checked-out commit, verify them, and tell Snakemake that they are done",
     )
-    parser.add_argument("--remote", metavar="NAME", help="where to get them, instead of the default remote")
+    parser.add_argument(
+        "--remote", metavar="NAME", help="DVC remote to get them from, instead of the default one"
+    )
     parser.add_argument(
         "--force",
         action="store_true",
-        help="overwrite results here that no version holds, such as an unfinished run",
+        help="overwrite results here that are in no version, such as an unfinished run",
     )
     parser.add_argument("--jobs", type=int, help="files that are fetched at a time")
     parser.add_argument("--params", type=Path, default=Path("params"), help="folder of the parameters")
