@@ -109,7 +109,7 @@ def known_options(described: Description) -> str:
 def module_name(kind: str, name: str) -> str:
     """Dotted name of a component's module, found without importing it; errors as in `load`."""
     package = KINDS[kind]
-    found = {point.value: point.dist.name for point in entry_points(group=package, name=name)}
+    found = {point.value: point.dist.name for point in entry_points(group=package, name=name)}  # type: ignore[union-attr]  # all are installed
     if name in _ours(kind):
         found[f"{package}.{name}"] = "vsepp"
     if len(found) > 1:
@@ -137,7 +137,8 @@ def describe(kind: str, name: str) -> Description:
     """What a component says of itself, read from its source; errors as in `load`."""
     module = module_name(kind, name)
     tree = parsed(module)
-    constants, node = {}, None
+    constants: dict[str, Any] = {}
+    node: ast.stmt | None = None
     for statement in tree.body:
         if isinstance(statement, ast.ClassDef) and statement.name == "Options":
             node = statement

@@ -124,8 +124,14 @@ class Making:
     """For its manifest."""
     identity: dict[str, Any] = field(default_factory=dict)
     """All that decides what is computed, for JSON."""
-    state: Path | None = None
-    """A folder that outlives a kill, for a step that goes on."""
+    kept: Path | None = None
+    """`state`, of a step that goes on after a kill."""
+
+    @property
+    def state(self) -> Path:
+        """A folder that outlives a kill, for a step that goes on."""
+        assert self.kept  # no other step asks
+        return self.kept
 
 
 @contextmanager

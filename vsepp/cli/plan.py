@@ -63,7 +63,7 @@ def plan(given: argparse.Namespace) -> None:
         known = "; ".join(measured) or "none"
         raise VseppError(f"--device: {given.device!r} was not measured; recorded are: {known}")
     free = shutil.disk_usage(".").free
-    found = report(chosen, measured.get(device, {}), read_lock(given.params / LOCK), free)
+    found = report(chosen, {} if device is None else measured[device], read_lock(given.params / LOCK), free)
     found |= {"device": device, "measured": list(measured)}
     print(json.dumps(found, indent=1, ensure_ascii=False) if given.json else "\n".join(render(found)))
 

@@ -187,7 +187,7 @@ def _pass(encoder: EncoderSpec, images: int | None, precision: str) -> Work:
 
 def _encoder_variant(encoder: EncoderSpec) -> str:
     """Name of an encoder among the benchmarks: `torchvision/vgg19@224`, and how it is run if not by default."""
-    ways = [] if encoder.memory_format == "channels_last" else [encoder.memory_format]
+    ways: list[str] = [] if encoder.memory_format == "channels_last" else [encoder.memory_format]
     ways += [] if encoder.compile == "off" else [f"compile-{encoder.compile}"]
     return " ".join([f"{encoder.architecture}@{encoder.input_size}", *ways])
 

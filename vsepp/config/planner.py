@@ -195,7 +195,7 @@ class _Planner:
             surplus_captions=entry.surplus_captions,
             expected_images=self.parameters.images(name),
             reported_sha256={file: tuple(sums) for file, sums in entry.reported_sha256.items()},
-            first_images=dict(keys.first_images or {}),
+            first_images=dict(keys.first_images or {}),  # type: ignore[arg-type]  # splits are text
         )
         key = f"{role}-{_key(spec, _key(self.scenes) if entry.generator else None)}"
         return self._add("corpus", key, spec, inputs=inputs, raw=raw)
@@ -296,13 +296,13 @@ class _Planner:
             id=run,
             system=values["system"],
             dataset=values["dataset"],
-            trainset=kind,  # type: ignore[arg-type]
+            trainset=kind,
             restval=bool(restval),
             encoder=encoder,
             finetune_from=values["finetune_from"],
             train_store=StoreSpec(values["resize"], side),
             eval_store=StoreSpec(values["resize"], encoder.store_side),
-            crop=CropSpec(kind, encoder.input_size, **drawn),  # type: ignore[arg-type]
+            crop=CropSpec(kind, encoder.input_size, **drawn),
             vocabulary=VocabularySpec(counted, values["vocabulary_threshold"]),
             validation_images=self.parameters.corpora[values["dataset"]].validation_images,
             model=ModelSpec(**{name: values[name] for name in ModelSpec.__dataclass_fields__}),

@@ -38,7 +38,7 @@ from vsepp.spec import Component
 _NOT_INHERITED = ("base", "abstract", "feeds")
 HARMLESS = ("preset", "papers", "fidelity", "seeds", "label", "only", "archives", "resources", "sources")
 """Overriding these changes no result, so they need no label."""
-_OPTIONAL = {"base": None, "abstract": False, "feeds": {}, "protocols": []}
+_OPTIONAL: dict[str, Any] = {"base": None, "abstract": False, "feeds": {}, "protocols": []}
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class _File:
 
     label: str
     runs: Mapping[str, RunKeys]
-    components: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    components: Mapping[Any, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     paper: str | None = None
     """The one whose runs it is about; `None` is about all."""
 
@@ -81,9 +81,10 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
 
     papers = read_papers(folder / "papers", settings.papers, mistakes)
     # That of the run, and that of the released code, which released models follow.
-    fidelities = {
-        name: read_model(FidelityFile, folder / "fidelity" / f"{name}.yaml", mistakes)
+    fidelities: dict[str, FidelityFile] = {
+        name: file
         for name in dict.fromkeys((settings.fidelity, "code"))
+        if (file := read_model(FidelityFile, folder / "fidelity" / f"{name}.yaml", mistakes))
     }
     preset_path = folder / "presets" / f"{settings.preset}.yaml"
     preset = _merged(PresetFile, preset_path, sections, mistakes, but=("runs", "components"))
@@ -127,7 +128,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     return parameters
 
 
-def _settings(folder: Path, overrides: dict[str, Any], mistakes: Mistakes) -> Settings:
+def _settings(folder: Path, overrides: Mapping[str, Any], mistakes: Mistakes) -> Settings:
     given = dict(overrides)
     # `only=*-1c`, `seeds=3` and `papers=goal` on a command line are one-element lists.
     for key in ("only", "seeds", "papers"):

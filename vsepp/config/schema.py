@@ -24,7 +24,7 @@ def _key(description: str, *, paper: str = "", code: str = "", **limits: Any) ->
 
     `paper` and `code` are what the paper's text and its released code say of it, for docs/fidelity.md.
     """
-    said = {"paper": paper, "code": code} if paper else None
+    said: dict[str, Any] | None = {"paper": paper, "code": code} if paper else None
     return Field(default=None, description=description, json_schema_extra=said, **limits)
 
 

@@ -82,7 +82,7 @@ def build_store(
     photographs = _photographs(images, spec)
     with full_disk_explained(state, "for the image store", math.prod(shape)):
         offset = _prepare(state, shape)
-        chunks = []
+        chunks: list[Chunk] = []
         for first in range(0, len(images), chunk_images):
             some = tuple(photographs[first : first + chunk_images])
             start = offset + first * math.prod(shape[1:])

@@ -71,7 +71,8 @@ class Embeddings:
         try:
             name, options = _text(arrays, "similarity", "dot"), _text(arrays, _OPTIONS, "{}")
             similarity = Component(name, _parsed(options))
-            return cls(*(arrays[key] for key in _REQUIRED), similarity=similarity)
+            images, captions, owner = (arrays[key] for key in _REQUIRED)
+            return cls(images, captions, owner, similarity)
         except VseppError as error:
             raise VseppError(f"{path}: {error}") from None
 
@@ -87,7 +88,7 @@ class Embeddings:
 def write_arrays(path: Path, **arrays: np.ndarray) -> None:
     """Write an `.npz` so that it is either there whole or not there."""
     with whole_file(Path(path)) as partial, partial.open("wb") as stream:
-        np.savez(stream, **arrays)
+        np.savez(stream, **arrays)  # type: ignore[arg-type]  # none is named allow_pickle
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -66,9 +66,9 @@ def direction_metrics(ranks: np.ndarray) -> DirectionMetrics:
     """
     if len(ranks) == 0:
         raise VseppError("no ranks: expected at least one query to take metrics of")
-    recalls = [100.0 * float(np.mean(ranks < k)) for k in (1, 5, 10)]
+    r1, r5, r10 = (100.0 * float(np.mean(ranks < k)) for k in (1, 5, 10))
     median = float(np.floor(np.median(ranks)))
-    return DirectionMetrics(*recalls, medr=median + 1, meanr=float(np.mean(ranks)) + 1)
+    return DirectionMetrics(r1, r5, r10, medr=median + 1, meanr=float(np.mean(ranks)) + 1)
 
 
 def retrieval_metrics(ranks: Ranks) -> RetrievalMetrics:

@@ -192,7 +192,7 @@ def _tally(tile: np.ndarray, images: Range, captions: Range, pool: Executor) -> 
         return _tally_stripe(tile[stripe], Range(images.low[stripe], images.high[stripe]), captions)
 
     by_image, by_caption = zip(*pool.map(count, ranges(len(tile), _STRIPE)), strict=True)
-    return np.concatenate(by_image, axis=1), np.sum(by_caption, axis=0, dtype=np.int64)
+    return np.concatenate(by_image, axis=1), np.stack(by_caption).sum(axis=0, dtype=np.int64)
 
 
 def _tally_stripe(scores: np.ndarray, images: Range, captions: Range) -> tuple[np.ndarray, np.ndarray]:

@@ -234,8 +234,8 @@ def _windows(
     if not images.flags.c_contiguous:
         raise VseppError("image store: expected a C-contiguous array, as `np.load` of the store gives it")
     strides = (side * side * 3, side * 3, 3, side * 3, 1)
-    views = np.lib.stride_tricks.as_strided(images, shape, strides, writeable=False)
-    crops = torch.from_numpy(np.asarray(views[rows, top, left])).unflatten(-1, (size, 3))
+    windows = np.lib.stride_tricks.as_strided(images, shape, strides, writeable=False)
+    crops = torch.from_numpy(np.asarray(windows[rows, top, left])).unflatten(-1, (size, 3))
     return _mirrored(crops, torch.from_numpy(flips)) if flips.any() else crops
 
 

@@ -71,7 +71,7 @@ class Tape:
         self._captions = np.load(path)
         """Rows of the captions table that it holds, ascending."""
         self._epoch = -1
-        self._features = np.empty(0)
+        self._features: np.ndarray = np.empty(0)
         self._next: Path | None = None
         self._used = self._asked = 0
 

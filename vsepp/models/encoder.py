@@ -48,6 +48,9 @@ class ImageEncoder(nn.Module):
         The network itself; its parameters keep their names, whatever the spec says.
     """
 
+    _offset: torch.Tensor
+    _scale: torch.Tensor
+
     def __init__(self, spec: EncoderSpec, cut: CutNetwork) -> None:
         super().__init__()
         self.spec = spec

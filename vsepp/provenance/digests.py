@@ -76,7 +76,7 @@ def differing(one: Any, other: Any, key: str = "") -> list[tuple[str, Any, Any]]
         parts = [(str(k), *pair) for k, pair in enumerate(zip(one, other, strict=True))]
     else:
         return [(key, one, other)]
-    return [found for name, *values in parts for found in differing(*values, f"{key}.{name}".lstrip("."))]
+    return [found for name, a, b in parts for found in differing(a, b, f"{key}.{name}".lstrip("."))]
 
 
 def _are_objects(value: Any) -> bool:

@@ -62,7 +62,7 @@ def _loaded(stream: BinaryIO, path: Path, sequential: bool = False) -> Any:
     """What `torch.load` makes of a file whose storages fit into it and are all read."""
     left, storages = path.stat().st_size, []
 
-    def on_cpu(storage: torch.UntypedStorage, location: str) -> torch.UntypedStorage:
+    def on_cpu(storage: Any, location: str) -> Any:  # an UntypedStorage; torch annotates a class of stubs
         nonlocal left
         left -= storage.nbytes()
         if left < 0:
@@ -108,7 +108,7 @@ def read_vocabulary(path: Path) -> dict[str, Any]:
     return vars(found)
 
 
-class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined]
+class _Unpickler(pickle._Unpickler):
     """The unpickler in Python: in the one in C a number in a file of ten bytes can take gigabytes."""
 
     def __init__(self, pickled: bytes, vocabulary: type) -> None:

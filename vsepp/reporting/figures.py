@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -113,8 +114,8 @@ def _negative_set(axis: Axes, metric: str, spec: FigureSpec, shown: Records) -> 
         # A size that was not run is a gap in the line, not a bridge.
         means, sds = zip(*(found.get(run, (math.nan, math.nan)) for run in spec.runs), strict=True)
         label = spec.labels[0] + _mark(spec, [record for run in spec.runs for record in shown.get(run, ())])
-        bars = {} if all(map(math.isnan, sds)) else {"yerr": sds}
-        axis.errorbar(spec.sizes, means, **line, label=label, capsize=3, elinewidth=1.2, **bars)
+        bars = None if all(map(math.isnan, sds)) else sds
+        axis.errorbar(spec.sizes, means, yerr=bars, **line, label=label, capsize=3, elinewidth=1.2)
     axis.set(xlabel="Size of the negative set (pairs, log scale)", ylabel=f"Test {_unit(metric)}")
     axis.set_xscale("log", base=2)
     axis.set_xlim(min(spec.sizes) / 1.35, max(spec.sizes) * 1.35)
@@ -124,7 +125,7 @@ def _negative_set(axis: Axes, metric: str, spec: FigureSpec, shown: Records) -> 
     axis.margins(y=0.12)
 
 
-def _looks() -> list[dict[str, str]]:
+def _looks() -> list[dict[str, Any]]:
     """Colour and marker of each line, by the style."""
     return list(matplotlib.rcParams["axes.prop_cycle"])
 

@@ -25,7 +25,7 @@ from vsepp.runtime.files import write_text
 DEFAULT_VARIANT = "paper"
 """The variant whose pages open a preset's reports."""
 # Of the templates of LaTeX: delimiters that LaTeX does not use.
-_LATEX = {
+_LATEX: dict[str, Any] = {
     "block_start_string": "<%",
     "block_end_string": "%>",
     "variable_start_string": "<<",
@@ -57,7 +57,7 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
         (folder / part).mkdir(parents=True, exist_ok=True)
     published, records = read_published(Path(spec.published)), read_records(spec.models)
     tables = [build_table(table, context, published, records) for table in spec.tables]
-    shared = {"context": context, "directions": DIRECTIONS, "git": git_state()}
+    shared: dict[str, Any] = {"context": context, "directions": DIRECTIONS, "git": git_state()}
     for table in tables:
         _write_table(table, shared, folder / "tables")
     # A document of all tables, which reads the tabulars beside it.

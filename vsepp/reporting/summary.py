@@ -12,7 +12,7 @@ from vsepp.reporting.specs import DIRECTIONS, ContextSpec
 from vsepp.reporting.tables import Row, Table
 
 
-def best_pairs(tables: Iterable[Table], compare: Sequence[str]) -> list[tuple[Row, Row]]:
+def best_pairs(tables: Iterable[Table], compare: Sequence[str]) -> list[tuple[Row, ...]]:
     """Per data set, two rows of the paper that differ in the compared systems only.
 
     Both were run, with the same encoder, fine-tuning, training set and protocol; of these pairs the one whose second

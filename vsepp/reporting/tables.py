@@ -113,7 +113,8 @@ def build_table(spec: TableSpec, context: ContextSpec, published: Published, rec
     VseppError
         When a row is not published or fed under another protocol, and as in `scores`.
     """
-    groups, notes = [], []
+    groups: list[Group] = []
+    notes: list[tuple[str, str]] = []
     for group in spec.groups:
         rows = []
         for row_spec in group.rows:
@@ -187,7 +188,7 @@ def _group(spec: TableSpec, group: GroupSpec, rows: list[Row]) -> Group:
             for row in rows:
                 value = getattr(row.cells[name], source)
                 if value is not None and filters.number(value) == best:
-                    row.cells[name] = replace(row.cells[name], **{f"{source}_best": True})
+                    row.cells[name] = replace(row.cells[name], **{f"{source}_best": True})  # type: ignore[arg-type]  # a flag
     if {row.facts["protocol"] for row in rows} == {"1K", "5x1K"}:
         for row in rows:
             row.facts["trainset_label"] += " (1 fold)" if row.facts["protocol"] == "1K" else ""

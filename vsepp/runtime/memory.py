@@ -60,9 +60,10 @@ def _memory_there(device: torch.device) -> str:
     """What a GPU or the machine has, and what this process took of it at most, in words."""
     if device.type == "cuda":
         free, there = torch.cuda.mem_get_info(device)
-        peak = bytes_text(torch.cuda.max_memory_allocated(device))
+        peak = torch.cuda.max_memory_allocated(device)
         return (
-            f"this process took {peak} at most; of the GPU's {bytes_text(there)}, {bytes_text(free)} are free"
+            f"this process took {bytes_text(peak)} at most; of the GPU's {bytes_text(there)}, "
+            f"{bytes_text(free)} are free"
         )
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -58,7 +58,7 @@ def _taken(
     while made := waiting.popleft().result():
         waiting.append(thread.submit(_made, items, stream))
         item, ready = made
-        if ready is not None:
+        if stream is not None:
             _hand_over(item, ready, stream.device)
         yield item
 

@@ -58,7 +58,7 @@ def in_processes(
         for here in processes:
             _give(here, waiting, busy)
         while busy:
-            for here in wait(list(busy)):
+            for here in wait(list(busy)):  # type: ignore[assignment]  # it gives of what it is given
                 number, answer = busy.pop(here), _answer(here, processes[here])
                 _give(here, waiting, busy)
                 yield number, answer
@@ -117,7 +117,7 @@ def _work(there: Connection, call: Callable[..., Any]) -> None:
         while True:
             arguments = there.recv()
             try:
-                answer = None, call(*arguments)
+                answer: tuple[Exception | None, Any] = None, call(*arguments)
             except (VseppError, OSError) as error:
                 answer = error, None
             there.send(answer)

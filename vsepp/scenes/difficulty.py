@@ -11,7 +11,7 @@ from vsepp.errors import VseppError
 
 def _between(low: float, high: float, unit: str = "probability", *, whole: bool = False) -> float:
     """Declare a required field with its range; the dataclass has no defaults, `params/` holds the values."""
-    return field(metadata={"low": low, "high": high, "unit": unit, "whole": whole})  # type: ignore[no-any-return]
+    return field(metadata={"low": low, "high": high, "unit": unit, "whole": whole})
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def write_caption(scene: Scene, rng: np.random.Generator, settings: Difficulty) 
     """Write one caption: choose what to mention, in which order and words."""
     talk = _Speaker(rng, settings)
     things = talk.choose_things(scene)
-    openings = _OPENINGS
+    openings: tuple[str, ...] = _OPENINGS
     if len(things) == len(scene.things) > 1 and talk.happens(_COUNTING):
         what = talk.count(scene, things)
         openings = _OPENINGS_OF_MANY

@@ -170,7 +170,7 @@ def _fit(
             boxes, flips = crop_boxes(batch.numpy(), spec.seed, epoch, crop, spec.side)
             crops = gather_crops(images, batch.numpy(), boxes, flips, crop.size)
             parts = _parts(head(encoder(encoder.normalise(crops))))
-            loss = sum(
+            loss: torch.Tensor = sum(  # type: ignore[assignment]  # there are parts, so it is no 0
                 nn.functional.cross_entropy(scores, truth)
                 for scores, truth in zip(parts, targets[batch].T, strict=True)
             )

@@ -128,7 +128,7 @@ def alter(rng: np.random.Generator, scene: Scene, settings: Difficulty) -> Scene
     attribute = str(rng.choice(ATTRIBUTES))
     if attribute in _BACKGROUND:
         other = _another(rng, _BACKGROUND[attribute], getattr(scene, attribute))
-        return dataclasses.replace(scene, **{attribute: other})
+        return dataclasses.replace(scene, **{attribute: other})  # type: ignore[arg-type]  # a field of text
     index = int(rng.integers(len(scene.things)))
     thing = scene.things[index]
     if attribute == "position":
@@ -136,7 +136,7 @@ def alter(rng: np.random.Generator, scene: Scene, settings: Difficulty) -> Scene
         changed = place(rng, others, thing, settings)
     else:
         value = _another(rng, _CHOICES[attribute], getattr(thing, attribute))
-        changed = dataclasses.replace(thing, **{attribute: value})
+        changed = dataclasses.replace(thing, **{attribute: value})  # type: ignore[arg-type]  # a field of text
     return dataclasses.replace(scene, things=(*scene.things[:index], changed, *scene.things[index + 1 :]))
 
 

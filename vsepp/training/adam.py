@@ -47,7 +47,7 @@ class Adam:
         has = [k for k, parameter in enumerate(self.parameters) if parameter.grad is not None]
         adam(
             [self.parameters[k] for k in has],
-            [self.parameters[k].grad for k in has],
+            [gradient for parameter in self.parameters if (gradient := parameter.grad) is not None],
             [self._means[k] for k in has],
             [self._squares[k] for k in has],
             [],

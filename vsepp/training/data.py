@@ -171,10 +171,13 @@ def _images(
 ) -> _Images:
     evaluated = eval_images(run, folders, n_images)
     if run.reads == "features":
+        assert isinstance(evaluated, CachedFeatures)  # the encoder is frozen
+        assert isinstance(evaluated.features, np.ndarray)  # in their file
         placed = place(evaluated.features, "image features", placing)
         cached, image_rows = CachedFeatures(evaluated.folder, placed), crops.image_rows[pairs]
         data_on = {"image features": place_of(placed)}
         return _Images(lambda chosen, _: cached.rows(image_rows[chosen]), cached.dim, cached, data_on)
+    source: Tape | InlineFeatures
     if run.reads == "tape":
         source, made_by, data_on = Tape(required(folders, "tape", run)), "tape", {"tape": "mapped"}
     else:
@@ -192,6 +195,7 @@ def _images(
             return _Images(crops_of_pairs, encoder_dim(run.encoder, encoder), evaluated, data_on)
         source = InlineFeatures(store, load_encoder(run.encoder, encoder), crops, placing.device)
         made_by = "encoder"
+    assert isinstance(evaluated, CachedFeatures)  # the encoder is frozen
     if source.dim != evaluated.dim:
         raise VseppError(
             f"run {run.id}: training features have {source.dim} dimensions ({folders[made_by]}) and validation "

@@ -101,7 +101,7 @@ class ProcessGroup:
             dist.broadcast(length, 0)
             content = torch.empty(int(length), dtype=torch.uint8)
             dist.broadcast(content, 0)
-            return torch.load(io.BytesIO(content.numpy()), map_location="cpu", weights_only=True)
+            return torch.load(io.BytesIO(content.numpy().data), map_location="cpu", weights_only=True)
         value, stream = make(), io.BytesIO()
         torch.save(value, stream)
         content = torch.frombuffer(stream.getbuffer(), dtype=torch.uint8)

@@ -120,6 +120,7 @@ def _model(run: RunSpec, data: TrainingData, init_from: Path | None) -> JointEmb
         raise VseppError(f"run {run.id}: is not fine-tuned from another run, but was given {init_from}")
     encoder = None
     if run.live_encoder:
+        assert data.encoder_folder  # a live encoder has one
         encoder = load_encoder(run.encoder, data.encoder_folder).requires_grad_(run.finetuned).eval()
     # The weights depend on this seed alone, whatever was drawn before.
     torch.manual_seed(run.init_seed)

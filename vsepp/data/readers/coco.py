@@ -59,8 +59,8 @@ def read(spec: CorpusSpec) -> RawCorpus:
                 foreign.append(f"sentid {sentid}: image {of_image} in {file}, {cocoid} in the split file")
             else:
                 captions.append(Caption(sentid, annotation["caption"]))
-        ours = {"image_id": str(cocoid), "container": f"{part}_images", "captions": tuple(captions)}
-        images.append(replace(entry, **ours, captions_in=f"{file}: annotation"))
+        ours = {"image_id": str(cocoid), "container": f"{part}_images"}
+        images.append(replace(entry, **ours, captions=tuple(captions), captions_in=f"{file}: annotation"))
     refuse(misplaced, f"{where}: images that belong to neither train2014 nor val2014", "Expected COCO 2014.")
     refuse(unknown, f"{where}: sentences that COCO does not annotate", "Fetch both releases again.")
     refuse(foreign, f"{where}: annotations of another image", "Fetch both releases again.")

@@ -104,7 +104,7 @@ def cut(model: nn.Module) -> CutNetwork:
     the pooling after it stays).
     """
     if hasattr(model, "transform_input"):
-        model.transform_input = False
+        model.transform_input = False  # type: ignore[assignment]  # a flag
     layers = list(model.named_modules())
     name, layer = next(
         found for kind in (nn.Linear, nn.Conv2d) for found in reversed(layers) if isinstance(found[1], kind)

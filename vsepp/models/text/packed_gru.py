@@ -40,13 +40,14 @@ def last_states(words: nn.Embedding, gru: nn.GRU, packed: PackedSequence) -> tor
     torch.Tensor
         `(n, hidden_size)`, in the order before packing.
     """
-    low = gru.weight_hh_l0.dtype
+    weight_in, weight, bias_in, bias = gru.all_weights[0]
+    low = weight.dtype
     if torch.is_autocast_enabled("cpu"):
         low = torch.get_autocast_dtype("cpu")
     found, tokens = packed.data.unique(return_inverse=True)
-    of_words = linear(words(found), gru.weight_ih_l0, gru.bias_ih_l0).to(gru.weight_hh_l0.dtype)
+    of_words = linear(words(found), weight_in, bias_in).to(weight.dtype)
     word_of, steps = _plan(tokens, packed.batch_sizes.tolist(), len(found))
-    states = _Recurrence.apply(of_words, word_of, gru.weight_hh_l0, gru.bias_hh_l0, steps, low)
+    states = _Recurrence.apply(of_words, word_of, weight, bias, steps, low)
     return states if packed.unsorted_indices is None else states[packed.unsorted_indices]
 
 
@@ -69,7 +70,8 @@ class _Step(NamedTuple):
 def _plan(tokens: torch.Tensor, sizes: Sequence[int], words: int) -> tuple[torch.Tensor, list[_Step]]:
     """The word of each state, and the steps of packed captions: `tokens`, below `words`, of `sizes` captions."""
     steps: list[_Step] = []
-    word_of, row_of = [], torch.zeros_like(tokens[: sizes[0]])
+    word_of: list[torch.Tensor] = []
+    row_of: torch.Tensor | None = torch.zeros_like(tokens[: sizes[0]])
     for word, later in zip(tokens.split(list(sizes)), [*sizes[1:], 0], strict=True):
         parents, captions = None, len(word)
         if row_of is not None:
