@@ -200,7 +200,7 @@ def _score(given: argparse.Namespace) -> None:
     embeddings = Embeddings.load(given.embeddings)
     found = [protocols.evaluate(embeddings, protocol, given.fold_size) for protocol in given.protocol]
     for evaluation in found:
-        print(protocols.format_summary(evaluation))
+        print(evaluation)
     if given.output is None:
         return
     given.output.mkdir(parents=True, exist_ok=True)
@@ -215,7 +215,6 @@ def _score(given: argparse.Namespace) -> None:
 
 def _embed_and_score(given: argparse.Namespace) -> None:
     """Embed a split with a trained run, rank and score it, in one process."""
-    from vsepp.evaluation.protocols import format_summary
     from vsepp.evaluation.run import evaluate_run
     from vsepp.provenance.fitting import require_fitting, spec_of
     from vsepp.runtime.machine import use_machine
@@ -241,7 +240,7 @@ def _embed_and_score(given: argparse.Namespace) -> None:
         if printed_only:
             log.info("nothing was written; --output FOLDER keeps embeddings, ranks and recalls")
     for evaluation in found:
-        print(format_summary(evaluation))
+        print(evaluation)
 
 
 def report(given: argparse.Namespace) -> None:

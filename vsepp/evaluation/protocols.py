@@ -52,6 +52,24 @@ class Evaluation:
         """Mean over the folds."""
         return mean_metrics(self.per_fold)
 
+    def __str__(self) -> str:
+        """A small table of both directions for people; figures are rounded here and nowhere else."""
+        folds = len(self.per_fold)
+        lines = [
+            f"protocol {self.protocol}: {folds} fold{'s' * (folds > 1)} of {self.fold_size} images, "
+            f"{len(self.caption_rows)} captions in all, {self.similarity} similarity",
+            f"{'':<32}{'R@1':>7}{'R@5':>7}{'R@10':>7}{'Med r':>8}{'Mean r':>9}",
+        ]
+        metrics = self.metrics
+        for name, side in (
+            ("caption retrieval (image→text)", metrics.i2t),
+            ("image retrieval (text→image)", metrics.t2i),
+        ):
+            lines.append(
+                f"{name:<32}{side.r1:>7.1f}{side.r5:>7.1f}{side.r10:>7.1f}{side.medr:>8.1f}{side.meanr:>9.1f}"
+            )
+        return "\n".join([*lines, f"rsum {metrics.rsum:.1f}"])
+
     def to_dict(self) -> dict:
         """All but the ranks, as `metrics.json` holds it."""
         return {
@@ -139,22 +157,3 @@ def protocol_folds(protocol: str, n_images: int, fold_size: int = DEFAULT_FOLD_S
             f"got {n_images}; give a smaller fold size, or take protocol 5K, which ranks all images at once"
         )
     return [slice(start, start + fold_size) for start in range(0, folds * fold_size, fold_size)]
-
-
-def format_summary(evaluation: Evaluation) -> str:
-    """A small table of both directions for people; figures are rounded here and nowhere else."""
-    folds = len(evaluation.per_fold)
-    lines = [
-        f"protocol {evaluation.protocol}: {folds} fold{'s' * (folds > 1)} of {evaluation.fold_size} images, "
-        f"{len(evaluation.caption_rows)} captions in all, {evaluation.similarity} similarity",
-        f"{'':<32}{'R@1':>7}{'R@5':>7}{'R@10':>7}{'Med r':>8}{'Mean r':>9}",
-    ]
-    metrics = evaluation.metrics
-    for name, side in (
-        ("caption retrieval (image→text)", metrics.i2t),
-        ("image retrieval (text→image)", metrics.t2i),
-    ):
-        lines.append(
-            f"{name:<32}{side.r1:>7.1f}{side.r5:>7.1f}{side.r10:>7.1f}{side.medr:>8.1f}{side.meanr:>9.1f}"
-        )
-    return "\n".join([*lines, f"rsum {metrics.rsum:.1f}"])

@@ -6,7 +6,7 @@ import pytest
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import mean_metrics, retrieval_metrics
-from vsepp.evaluation.protocols import evaluate, format_summary, protocol_folds, save
+from vsepp.evaluation.protocols import evaluate, protocol_folds, save
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.spec import Component
 
@@ -80,7 +80,7 @@ def test_saved_records_are_unrounded_and_hold_every_rank(shuffled, tmp_path):
 
 def test_summary_names_protocol_and_both_directions(shuffled):
     evaluation = evaluate(shuffled, "5x1K", fold_size=10)
-    lines = format_summary(evaluation).splitlines()
+    lines = str(evaluation).splitlines()
     assert lines[0].startswith("protocol 5x1K: 5 folds of 10 images")
     assert lines[1].split() == ["R@1", "R@5", "R@10", "Med", "r", "Mean", "r"]
     for line, name, side in (
@@ -91,4 +91,4 @@ def test_summary_names_protocol_and_both_directions(shuffled):
         figures = [float(word) for word in line.removeprefix(name).split()]
         assert figures == pytest.approx([side.r1, side.r5, side.r10, side.medr, side.meanr], abs=0.0501)
     assert lines[4] == f"rsum {evaluation.metrics.rsum:.1f}"
-    assert format_summary(evaluate(shuffled, "1K", 10)).startswith("protocol 1K: 1 fold of 10 images")
+    assert str(evaluate(shuffled, "1K", 10)).startswith("protocol 1K: 1 fold of 10 images")
