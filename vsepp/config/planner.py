@@ -65,7 +65,7 @@ class _Planner:
             for name, keys in paper.released.items():
                 files = [self._own(keys.checkpoint), self._own(keys.vocabulary)]
                 if keys.run in self.parameters.runs and None not in files:
-                    self._released(name, keys.run, *files)  # type: ignore[arg-type]
+                    self._released(name, keys.run, *files)  # type: ignore[arg-type]  # none is None
         order = list(KINDS)
         self.table = dict(sorted(self.table.items(), key=lambda item: order.index(item[0][0])))
         plan = Plan(self.parameters, self.files, self.models, self.table)
