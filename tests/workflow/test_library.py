@@ -260,6 +260,6 @@ def test_the_notebook_runs(reproduced, monkeypatch):
     for source in sources:
         exec(source, names)
     assert names["sheet"].size == (192, 128)
-    metrics = json.loads((reproduced.evaluation(VSEPP) / "metrics.json").read_text())["5x1K"]
+    metrics = json.loads((reproduced.evaluation(VSEPP) / "metrics.json").read_text())["1K"]
     assert names["found"].to_dict() == metrics
     assert names["mapped"].shape == (50, 128)
