@@ -15,5 +15,6 @@ default_role = "code"
 autosummary_generate = False
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
+html_show_copyright = False
 html_theme = "furo"
 html_title = "vsepp"
