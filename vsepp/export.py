@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp import __version__, components
+from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.provenance.fitting import spec_of
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, dirty_parts, read_manifest, require_intact
@@ -81,7 +82,7 @@ def _copy(artefact: Path, target: Path) -> None:
 def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]) -> str:
     """Text of a run's card, in Markdown below the metadata that model hubs read."""
     manifest = read_manifest(folder)
-    dataset, corpus = corpus_of(folder, manifest)
+    dataset, corpus = corpus_of(run, folder, manifest)
     scores = _evaluations(folder)
     commit = manifest["git"]["commit"][:12]
     changed = " (with changes that no commit holds)" if dirty_parts(manifest) else ""
@@ -127,7 +128,7 @@ def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]
             "| | |",
             "|---|---|",
             f"| image encoder | {encoder.architecture}, weights `{encoder.weights}`, {weights} |",
-            f"| text encoder | {_shown(run.model.text)}, {_words(folder)} words |",
+            f"| text encoder | {_shown(run.model.text)}, {len(Vocabulary.read(folder))} words |",
             f"| joint space | {run.model.joint_dim} dimensions, similarity {_shown(run.model.similarity)} |",
             f"| loss | {_shown(run.loss)} |",
             f"| training | {' + '.join(run.train_splits)} of `{dataset}` (images: {corpus}), crops {run.trainset}, "
@@ -162,7 +163,7 @@ def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]
     )
 
 
-def corpus_of(folder: Path, manifest: Mapping[str, Any]) -> tuple[str, str]:
+def corpus_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> tuple[str, str]:
     """Name of the data set that a run was trained on, and its sizes, where the corpus lies beside the run."""
     wanted = manifest["inputs"].get("corpus")
     for place in beside(folder, "corpora/*"):
@@ -170,7 +171,7 @@ def corpus_of(folder: Path, manifest: Mapping[str, Any]) -> tuple[str, str]:
             made = read_manifest(place)
             images = made["facts"].get("images", {})
             return made["spec"]["name"], ", ".join(f"{split} {count:,}" for split, count in images.items())
-    return spec_of(folder).dataset, "sizes not recorded"
+    return run.dataset, "sizes not recorded"
 
 
 def _evaluations(folder: Path) -> list[str]:
@@ -192,10 +193,6 @@ def _evaluations(folder: Path) -> list[str]:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     return [*head, *rows] if rows else []
-
-
-def _words(folder: Path) -> int:
-    return len(json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))["words"])
 
 
 def _shown(component: Any) -> str:

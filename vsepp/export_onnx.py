@@ -111,8 +111,8 @@ def export_onnx(model: Model, folder: Path) -> dict[str, float]:
 
 def _write(tower: nn.Module, inputs: Mapping[str, np.ndarray], path: Path) -> None:
     """Write a tower; the inputs are examples, of which every dimension but those of crops is free."""
-    free = {name: {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO} for name in ("ids",)}
-    dynamic = {name: free.get(name, {0: torch.export.Dim.AUTO}) for name in inputs}
+    free = torch.export.Dim.AUTO
+    dynamic = {name: {0: free, 1: free} if name == "ids" else {0: free} for name in inputs}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch, about its own exporter
         torch.onnx.export(

@@ -30,7 +30,7 @@ from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import BATCH, CentreCrops, embed_captions, embed_images, evaluation_mode
 from vsepp.features.extract import features_of
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
-from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, load_joint, read_weights
+from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.fitting import spec_of
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
@@ -369,9 +369,7 @@ def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | 
     A model on published features has no encoder; one that was fine-tuned has it among its own weights. A released model
     knows its encoder by its spec, any other by the digest of its weights.
     """
-    if run.image_features != "computed":
-        return None
-    if any(key.startswith(ENCODER_PREFIX) for key in read_weights(folder / WEIGHTS)):
+    if run.image_features != "computed" or holds_encoder(folder / WEIGHTS):
         return None
     wanted = read_manifest(folder)["inputs"].get("encoder")
     for place in [given] if given else [folder / ENCODER_FOLDER, *beside(folder, "encoders/*")]:

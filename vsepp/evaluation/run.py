@@ -16,7 +16,7 @@ from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import encode_split, eval_images, required, split_rows
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
-from vsepp.models.joint import ENCODER_PREFIX, load_joint, read_weights
+from vsepp.models.joint import holds_encoder, load_joint
 from vsepp.runtime.memory import out_of_memory_explained
 from vsepp.spec import EvaluationSpec, RunSpec
 
@@ -104,7 +104,7 @@ def _tokens(folders: Mapping[str, Path], captions: Table, vocabulary: Vocabulary
 
 def _network(run: RunSpec, weights: Path, folders: Mapping[str, Path]) -> ImageEncoder:
     """The encoder to load a run's weights into: with its own weights, or with none where the run's replace them all."""
-    if "encoder" not in folders and any(key.startswith(ENCODER_PREFIX) for key in read_weights(weights)):
+    if "encoder" not in folders and holds_encoder(weights):
         return build_encoder(run.encoder)
     return load_encoder(run.encoder, required(folders, "encoder", run))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -176,13 +179,25 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
     VseppError
         When the file is missing or damaged.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    with _opened(path) as weights:
+        return {name: weights.get_tensor(name) for name in weights.keys()}  # noqa: SIM118
+
+
+def holds_encoder(path: Path) -> bool:
+    """Whether a run's weights hold those of an image encoder; reads names alone. Errors as in `read_weights`."""
+    with _opened(path) as weights:
+        return any(name.startswith(ENCODER_PREFIX) for name in weights.keys())  # noqa: SIM118
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
         raise VseppError(f"{path}: missing; run the training that makes it")
     try:
-        return load_file(path)
+        with safe_open(path, framework="pt") as weights:
+            yield weights
     except SafetensorError as error:
         raise VseppError(f"{path}: damaged ({error}); delete it and run the training again") from error
 
