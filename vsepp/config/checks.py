@@ -47,6 +47,7 @@ def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistake
     for paper in parameters.papers.values():
         _check_runs(paper, parameters, mistakes)
         _check_tables(paper, parameters, papers, mistakes)
+        _check_claims(paper, parameters, papers, mistakes)
         _check_released(paper, parameters.all_runs, mistakes)
     mistakes.raise_if_any()
 
@@ -252,6 +253,22 @@ def _check_tables(
             known = ", ".join([*paper.tables.tables, *paper.tables.figures])
             place = f"{parameters.place('tables')}: tables.{paper.name}"
             mistakes.add(place, f"got {name!r}; {paper.tables_file} has {known}")
+
+
+def _check_claims(
+    paper: Paper, parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistakes
+) -> None:
+    """Note runs that a paper's claims name and nobody has, and protocols that these are not evaluated under."""
+    runs = parameters.all_runs
+    for name, claim in paper.claims.items():
+        place = f"{paper.claims_file}: claims.{name}"
+        for run in claim.named:
+            _check_named(run, place, runs, papers, mistakes)
+            under = parameters.protocols.get(run, ())
+            if run in runs and claim.protocol and claim.protocol not in under:
+                mistakes.add(
+                    f"{place}.protocol", f"{run} is evaluated under {', '.join(under)}, not {claim.protocol}"
+                )
 
 
 def _check_named(

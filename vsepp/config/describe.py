@@ -15,6 +15,7 @@ from vsepp.config.components import options_schema
 from vsepp.config.files import Mistakes, read_yaml, validate
 from vsepp.config.schema import (
     COMPONENTS,
+    ClaimsFile,
     CorpusKeys,
     DatasetsFile,
     FidelityFile,
@@ -33,6 +34,7 @@ _FILES: dict[str, type[BaseModel]] = {
     "params/fidelity/*.yaml": FidelityFile,
     "params/papers/*/runs.yaml, each entry": RunKeys,
     "params/papers/*/tables.yaml": TablesFile,
+    "params/papers/*/claims.yaml": ClaimsFile,
     "params/papers/*/fidelity.yaml": PaperFidelityFile,
     "params/papers/*/released.yaml, each entry": ReleasedFile,
     "params/datasets.yaml": DatasetsFile,

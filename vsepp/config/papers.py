@@ -8,6 +8,8 @@ from pathlib import Path
 
 from vsepp.config.files import Mistakes, read_model
 from vsepp.config.schema import (
+    ClaimKeys,
+    ClaimsFile,
     PaperFidelity,
     PaperFidelityFile,
     ReleasedFile,
@@ -36,6 +38,8 @@ class Paper:
     """Row of its published tables → `trained` or `quoted`."""
     released: dict[str, ReleasedKeys] = field(default_factory=dict)
     """Checkpoints of its authors."""
+    claims: dict[str, ClaimKeys] = field(default_factory=dict)
+    """What it says of its runs; empty without a `claims.yaml`."""
 
     @property
     def runs_file(self) -> Path:
@@ -46,6 +50,11 @@ class Paper:
     def tables_file(self) -> Path:
         """Where its tables and figures stand."""
         return self.folder / "tables.yaml"
+
+    @property
+    def claims_file(self) -> Path:
+        """Where its claims stand."""
+        return self.folder / "claims.yaml"
 
     @property
     def published(self) -> Path:
@@ -113,5 +122,13 @@ def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
     released = None
     if (folder / "released.yaml").is_file():
         released = read_model(ReleasedFile, folder / "released.yaml", mistakes, "released")
-    tables = read_model(TablesFile, paper.tables_file, mistakes)
-    return replace(paper, tables=tables, rows=rows, released=released.released if released else {})
+    claims = None
+    if paper.claims_file.is_file():
+        claims = read_model(ClaimsFile, paper.claims_file, mistakes, "claims")
+    return replace(
+        paper,
+        tables=read_model(TablesFile, paper.tables_file, mistakes),
+        rows=rows,
+        released=released.released if released else {},
+        claims=claims.claims if claims else {},
+    )

@@ -13,6 +13,7 @@ from vsepp.config.schema import FigureKeys, RowKeys
 from vsepp.provenance.digests import value_digest
 from vsepp.reporting.filters import listing
 from vsepp.reporting.specs import (
+    ClaimSpec,
     ContextSpec,
     FigureSpec,
     GroupSpec,
@@ -37,6 +38,7 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
         published=str(paper.published),
         tables=tuple(_table(plan, paper, name) for name in names if name in tables),
         figures=tuple(_figure(name, figures[name]) for name in names if name in figures),
+        claims=tuple(_claims(plan, paper)),
         models=tuple(_model(plan, model, seed) for model in models for seed in plan.models[model].specs),
         sources=tuple(_sources(plan, models)),
     )
@@ -50,6 +52,8 @@ def _models_of(plan: Plan, paper: Paper) -> list[str]:
         named |= {row.run for row in table.rows if isinstance(row, RowKeys)}
     for figure in paper.tables.figures.values():
         named |= set(figure.named)
+    for claim in paper.claims.values():
+        named |= set(claim.named)
     return [model for model in plan.models if model in named]
 
 
@@ -63,7 +67,7 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
     systems = listing(dict.fromkeys(run.spec.system for run in runs))
     changed = {key: value for key, value in parameters.overrides.items() if key not in HARMLESS}
     return ContextSpec(
-        paper=PaperSpec(said.title, said.citation, tuple(said.compare)),
+        paper=PaperSpec(said.title, said.citation),
         preset=plan.preset,
         variant=plan.variant,
         fidelity=parameters.settings.fidelity,
@@ -109,6 +113,23 @@ def _figure(name: str, keys: FigureKeys) -> FigureSpec:
     sizes = sorted(keys.runs) if isinstance(keys.runs, Mapping) else []
     values = keys.model_dump(exclude={"runs"}, exclude_none=True)
     return from_dict(FigureSpec, {"id": name, "runs": keys.drawn, "sizes": sizes, **values})
+
+
+def _claims(plan: Plan, paper: Paper) -> Iterator[ClaimSpec]:
+    """Each claim about each of its metrics."""
+    for name, keys in paper.claims.items():
+        roles = [plan.parameters.get(run, key) for key in ("dataset", "encoder") for run in keys.named]
+        for metric, published in keys.published.items():
+            yield ClaimSpec(
+                id=f"{name}/{metric}",
+                runs=tuple(keys.named),
+                metric=metric,
+                roles=tuple(dict.fromkeys(roles)),
+                published=published,
+                sizes=tuple(sorted(keys.runs)) if isinstance(keys.runs, Mapping) else (),
+                best=keys.best or (0, 0),
+                **keys.model_dump(include={"claim", "place", "kind", "protocol", "sign", "margin", "note"}),
+            )
 
 
 def _model(plan: Plan, model: str, seed: int) -> TrainedSpec:

@@ -394,9 +394,6 @@ class PaperKeys(_Model):
     title: str
     short: str = Field(description="what the paper is called, such as VSE++")
     citation: str = Field(description="authors, title and year, as a sentence names them")
-    compare: list[str] = Field(
-        default=[], description="two systems whose best runs the page and the headline set side by side"
-    )
 
 
 class RowKeys(_Model):
@@ -465,6 +462,69 @@ class TablesFile(_Model):
     columns: list[Literal["r1", "r5", "r10", "medr"]]
     tables: dict[str, TableKeys]
     figures: dict[str, FigureKeys]
+
+
+Metric = Literal["i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10", "rsum"]
+
+
+class ClaimKeys(_Model):
+    """One claim of a `claims.yaml`; `vsepp.reporting.claims` says how each kind is judged."""
+
+    claim: str = Field(description="what the paper says, as a sentence")
+    place: str = Field(description="where it says so: section, rows, figure")
+    kind: Literal[
+        "difference",
+        "difference_of_differences",
+        "no_difference",
+        "no_gain",
+        "best_value",
+        "crossing",
+        "overfitting",
+    ]
+    runs: list[str] | dict[Positive, str] = Field(
+        description="run ids, the one that the claim is about first: a, b or, for differences of differences, "
+        "a, b, c, d; for best_value, size → run id"
+    )
+    protocol: Protocol | None = Field(default=None, description="of test scores; none for validation curves")
+    published: Annotated[dict[Metric, float | None], Field(min_length=1)] = Field(
+        description="metric → the paper's effect in points, or its epoch; null where it prints no number"
+    )
+    sign: Literal[1, -1] = Field(default=1, description="of the effect that the paper claims")
+    margin: PositiveFloat = Field(default=1.0, description="points within which there is no difference")
+    best: tuple[Positive, Positive] | None = Field(
+        default=None,
+        description="of best_value: first and last of the sizes among which the best is claimed to be",
+    )
+    note: str = Field(default="", description="said beside the claim")
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> ClaimKeys:
+        curves = self.kind in ("crossing", "overfitting")
+        if curves is not (self.protocol is None):
+            raise ValueError(f"protocol: a claim of kind {self.kind} has {'none' if curves else 'one'}")
+        if self.kind == "best_value":
+            sizes = self.runs if isinstance(self.runs, dict) else {}
+            inside = [size for size in sizes if self.best and self.best[0] <= size <= self.best[1]]
+            if not inside or len(inside) == len(sizes):
+                raise ValueError(
+                    "runs: expected size → run, some of them between the two sizes of `best` and some not"
+                )
+        else:
+            number = 4 if self.kind == "difference_of_differences" else 2
+            if not isinstance(self.runs, list) or len(self.runs) != number:
+                raise ValueError(f"runs: a claim of kind {self.kind} names {number} runs")
+        return self
+
+    @property
+    def named(self) -> list[str]:
+        """Run ids, by size where they have one."""
+        return [self.runs[size] for size in sorted(self.runs)] if isinstance(self.runs, dict) else self.runs
+
+
+class ClaimsFile(_Model):
+    """A paper's `claims.yaml`: id → claim."""
+
+    claims: dict[Name, ClaimKeys]
 
 
 class RunsFile(_Model):

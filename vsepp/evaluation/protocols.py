@@ -46,6 +46,8 @@ class Evaluation:
     """Each query's rank within its fold: the first images, and captions as `caption_rows` names them."""
     caption_rows: np.ndarray
     """`(n_captions,)` int64, ascending: rows of the caption embeddings that were ranked."""
+    caption_images: np.ndarray
+    """`(n_captions,)` int64: the row of each of these captions' images."""
 
     @cached_property
     def metrics(self) -> RetrievalMetrics:
@@ -116,6 +118,7 @@ def evaluate(embeddings: Embeddings, protocol: str, fold_size: int = DEFAULT_FOL
         per_fold=tuple(map(retrieval_metrics, found)),
         ranks=Ranks(np.concatenate([ranks.i2t for ranks in found]), t2i[caption_rows]),
         caption_rows=caption_rows,
+        caption_images=owner[caption_rows],
     )
 
 
@@ -139,6 +142,7 @@ def save(evaluations: Sequence[Evaluation], folder: Path) -> None:
         ranks[f"{evaluation.protocol}_i2t"] = evaluation.ranks.i2t
         ranks[f"{evaluation.protocol}_t2i"] = evaluation.ranks.t2i
         ranks[f"{evaluation.protocol}_caption_rows"] = evaluation.caption_rows
+        ranks[f"{evaluation.protocol}_caption_images"] = evaluation.caption_images
     write_arrays(folder / "ranks.npz", **ranks)
 
 

@@ -6,16 +6,25 @@ import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from vsepp.errors import VseppError
+from vsepp.evaluation.intervals import chance, per_image
+from vsepp.evaluation.ranks import Ranks
 from vsepp.provenance.manifest import MANIFEST, dirty_parts, require_input, require_intact
 from vsepp.reporting.specs import DIRECTIONS, TrainedSpec
 
-TEST_SET = ("fold_size", "n_images", "n_captions", "similarity")
+TEST_IMAGES = ("fold_size", "n_images", "n_captions")
 """What scores must share to be compared."""
+TEST_SET = (*TEST_IMAGES, "similarity")
+"""What scores in one row must share."""
+CHANCE = 2.0
+"""A model whose rsum is at most so many times that of chance ranks like chance."""
 _MADE = {"run": "the model behind it was trained", "evaluation": "it was measured"}
 
 State = tuple[str, bool]
@@ -35,6 +44,17 @@ class Record:
     """Steps behind the metrics, the first ones first, whose code or parameters no commit holds."""
     dirty_training: tuple[str, ...]
     """The same of the steps behind the history."""
+    collapsed: bool = False
+    """Whether training ended with all images and captions at one point; see `vsepp.training.history`."""
+
+    def trouble(self, protocol: str) -> str:
+        """Why the scores under a protocol say nothing of the method: `collapsed`, `ranks like chance`, or nothing."""
+        if self.collapsed:
+            return "collapsed"
+        found = self.metrics[protocol]
+        folds = found["n_images"] // found["fold_size"]
+        level = chance(found["fold_size"], found["n_captions"] / folds)["rsum"]
+        return "ranks like chance" if found["rsum"] <= CHANCE * level else ""
 
 
 Records = Mapping[str, Sequence[Record]]
@@ -61,7 +81,7 @@ def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:
 def _read_record(model: TrainedSpec) -> Record:
     folder, run = Path(model.evaluation), Path(model.run)
     # Not the embeddings beside the metrics: nothing here reads those, and they are large.
-    manifest = require_intact(folder, "metrics.json")
+    manifest = require_intact(folder, "metrics.json", "ranks.npz")
     made = manifest["ancestors"]
     _require_same(model, "run", made.get("run", {}))
     _require_same(model, "evaluation", {**manifest, **manifest["git"]})
@@ -78,7 +98,15 @@ def _read_record(model: TrainedSpec) -> Record:
         evaluated=(str(manifest["git"]["commit"]), bool(manifest["git"]["dirty"])),
         dirty=_dirty_steps(manifest, ""),
         dirty_training=_dirty_steps(manifest, "run"),
+        collapsed=model.trained and _collapsed(run),
     )
+
+
+def _collapsed(run: Path) -> bool:
+    """Whether the last epoch was that of a collapsed model."""
+    with (run / "history.csv").open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    return bool(rows) and rows[-1].get("collapsed") == "1"
 
 
 def _require_same(model: TrainedSpec, name: str, made: Mapping[str, Any]) -> None:
@@ -119,8 +147,8 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     return record
 
 
-def scores(records: Sequence[Record], protocol: str) -> list[dict[str, Any]]:
-    """Metrics of several models under one protocol, which the same test images make comparable.
+def scores(records: Sequence[Record], protocol: str, same: Sequence[str] = TEST_SET) -> list[dict[str, Any]]:
+    """Metrics of several models under one protocol, which the same test images make comparable; `same` is what they share.
 
     Raises
     ------
@@ -135,7 +163,7 @@ def scores(records: Sequence[Record], protocol: str) -> list[dict[str, Any]]:
                 f"{file}: no protocol {protocol}; it has {', '.join(record.metrics)}. Evaluate the run under {protocol}"
             )
         found.append(record.metrics[protocol])
-        for key in TEST_SET:
+        for key in same:
             first, other = found[0][key], found[-1][key]
             if first != other:
                 raise VseppError(
@@ -143,6 +171,26 @@ def scores(records: Sequence[Record], protocol: str) -> list[dict[str, Any]]:
                     "what stands in one row must be measured on the same test images: evaluate both again"
                 )
     return found
+
+
+def image_values(record: Record, protocol: str, metric: str) -> np.ndarray:
+    """A metric's value for each test image, `(n_images,)`; see `vsepp.evaluation.intervals.per_image`.
+
+    Raises
+    ------
+    VseppError
+        When the run was not evaluated under the protocol.
+    """
+    scores([record], protocol)
+    return per_image(*read_ranks(Path(record.spec.evaluation) / "ranks.npz", protocol), metric)
+
+
+@lru_cache(maxsize=64)
+def read_ranks(file: Path, protocol: str) -> tuple[Ranks, np.ndarray]:
+    """Ranks under a protocol, and the row of each ranked caption's image."""
+    with np.load(file, allow_pickle=False) as archive:
+        i2t, t2i, owner = (archive[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
+    return Ranks(i2t, t2i), owner
 
 
 def read_history(record: Record, metric: str) -> dict[int, float]:

@@ -132,6 +132,46 @@ class FigureSpec:
 
 
 @dataclass(frozen=True)
+class ClaimSpec:
+    """One claim of the paper about one metric, and how it is held against our runs."""
+
+    id: str
+    """Unique in the paper: `<entry of claims.yaml>/<metric>`."""
+    claim: str
+    """What the paper says, as a sentence."""
+    place: str
+    """Where it says so."""
+    kind: Literal[
+        "difference",
+        "difference_of_differences",
+        "no_difference",
+        "no_gain",
+        "best_value",
+        "crossing",
+        "overfitting",
+    ]
+    """See `vsepp.reporting.claims`, which has a rule for each."""
+    runs: tuple[str, ...]
+    metric: str
+    """`i2t_r1`, ..., `rsum`."""
+    roles: tuple[str, ...]
+    """Of the data and the encoders of these runs."""
+    protocol: str | None = None
+    """Of test scores; claims about validation curves have none."""
+    published: float | None = None
+    """The paper's effect; `None` where it prints none."""
+    sign: int = 1
+    """Of the effect that the paper claims: 1 or -1."""
+    margin: float = 1.0
+    """Points within which two scores count as no difference."""
+    sizes: tuple[int, ...] = ()
+    """Of `best_value`: what the runs stand for, ascending."""
+    best: tuple[int, int] = (0, 0)
+    """Of `best_value`: between which of these, both included, the best is claimed to lie."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class MakerSpec:
     """What makes an artefact by the present parameters and code."""
 
@@ -169,6 +209,7 @@ class ReportSpec:
     figures: tuple[FigureSpec, ...]
     models: tuple[TrainedSpec, ...] = ()
     """Seeds of one model stand together. Rows and lines whose run is not among them say that it was not run."""
+    claims: tuple[ClaimSpec, ...] = ()
     sources: tuple[tuple[str, ...], ...] = ()
     """(component, where it comes from) of what the models are made of."""
 

@@ -1,0 +1,210 @@
+"""How sure a difference of recalls is: over the test images, and over the seeds.
+
+A metric is taken apart into one value per image, its captions together, since captions of one image are not
+independent. The mean of these values is the metric. Two models are compared on the same images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vsepp.errors import VseppError
+from vsepp.evaluation.ranks import Ranks
+
+METRICS = ("i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10", "rsum")
+"""What has a value per image. Med r and Mean r have none that averages to it."""
+LEVEL = 0.95
+RESAMPLES = 9999
+# Resamples at once: bounds the memory to some hundred MB on 5,000 images.
+_BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A 95 % interval."""
+
+    low: float
+    high: float
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the interval lies on one side of zero, else 0."""
+        return int(self.low > 0) - int(self.high < 0)
+
+    def within(self, margin: float) -> bool:
+        """Whether it lies between minus `margin` and `margin`."""
+        return -margin < self.low and self.high < margin
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A difference of one metric between models that rank the same test images, in points."""
+
+    value: float
+    """Mean over the seeds."""
+    images: Interval
+    """Bootstrap over the test images, of the mean over the seeds."""
+    seeds: Interval | None
+    """Student's t over the seeds; `None` with one seed."""
+    p: float
+    """Of a paired permutation test over the images, two-sided."""
+    by_seed: tuple[float, ...]
+
+    @property
+    def sign(self) -> int:
+        """1 or -1 where zero lies outside the images' interval and, with several seeds, outside the seeds'; else 0."""
+        return self.images.sign if self.seeds is None or self.seeds.sign == self.images.sign else 0
+
+    def within(self, margin: float) -> bool:
+        """Whether all intervals lie between minus `margin` and `margin`."""
+        return self.images.within(margin) and (self.seeds is None or self.seeds.within(margin))
+
+
+def per_image(ranks: Ranks, caption_images: np.ndarray, metric: str) -> np.ndarray:
+    """Value of a metric for each test image, in per cent; the mean of all is the metric.
+
+    Parameters
+    ----------
+    ranks
+        Of `n_images` images and `n_captions` captions.
+    caption_images
+        `(n_captions,)`, the row of each caption's image.
+    metric
+        One of `METRICS`.
+
+    Returns
+    -------
+    np.ndarray
+        `(n_images,)` float64. Image retrieval: the share of an image's captions that find it, scaled by their number
+        over the mean number of captions, so that each caption counts the same.
+
+    Raises
+    ------
+    VseppError
+        On a metric that has no value per image.
+    """
+    if metric == "rsum":
+        return sum(per_image(ranks, caption_images, one) for one in METRICS if one != "rsum")
+    if metric not in METRICS:
+        raise VseppError(f"metric: expected one of {', '.join(METRICS)}, got {metric!r}")
+    direction, _, k = metric.partition("_r")
+    n = len(ranks.i2t)
+    if direction == "i2t":
+        return 100.0 * (ranks.i2t < int(k))
+    found = np.bincount(caption_images, weights=ranks.t2i < int(k), minlength=n)
+    return 100.0 * found * n / len(ranks.t2i)
+
+
+def chance(n_images: int, n_captions: int) -> dict[str, float]:
+    """Each of `METRICS` in per cent, for a ranking by chance of a fold whose images have equally many captions."""
+    own, levels = n_captions / n_images, {}
+    for k in (1, 5, 10):
+        # None of an image's own captions among the first k.
+        missed = np.prod([max(0.0, 1 - own / (n_captions - place)) for place in range(min(k, n_captions))])
+        levels[f"i2t_r{k}"] = 100.0 * (1 - float(missed))
+        levels[f"t2i_r{k}"] = 100.0 * min(1.0, k / n_images)
+    return levels | {"rsum": sum(levels.values())}
+
+
+def image_interval(values: np.ndarray) -> Interval:
+    """95 % bootstrap interval of a metric, from its values `(n_images,)`."""
+    return _bootstrap((values,), _mean)
+
+
+def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray]) -> Effect:
+    """How much larger `of` is than `over`.
+
+    Parameters
+    ----------
+    over, of
+        Per seed the values of the same images, `(n_images,)`, from `per_image`; the seeds in the same order. For a
+        difference of differences, `(a - b) - (c - d)`, give `b + c` and `a + d`.
+
+    Raises
+    ------
+    VseppError
+        Without seeds or with fewer than two images, and where both were measured on other numbers of images or seeds.
+    """
+    shapes = np.shape(over), np.shape(of)
+    if shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] < 1 or shapes[0][1] < 2:
+        raise VseppError(
+            f"expected values of the same seeds and of at least two images, got (seeds, images) {shapes[0]} and {shapes[1]}"
+        )
+    by_seed = np.mean(np.subtract(of, over), axis=1)
+    first, second = np.mean(over, axis=0), np.mean(of, axis=0)
+    return Effect(
+        value=float(np.mean(by_seed)),
+        images=_bootstrap((first, second), _difference, paired=True),
+        seeds=seed_interval(by_seed),
+        p=_permutation_p(first, second),
+        by_seed=tuple(map(float, by_seed)),
+    )
+
+
+def seed_interval(values: Sequence[float] | np.ndarray) -> Interval | None:
+    """95 % interval of a mean over seeds, by Student's t; `None` with one seed."""
+    from scipy import stats
+
+    values = np.asarray(values, float)
+    if len(values) < 2:
+        return None
+    half = stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * stats.sem(values)
+    return Interval(float(values.mean() - half), float(values.mean() + half))
+
+
+def mcnemar(first: np.ndarray, second: np.ndarray) -> float:
+    """P value of the exact McNemar test that as many queries are found by the first model alone as by the second alone.
+
+    Parameters
+    ----------
+    first, second
+        `(n_queries,)`, above 0 where the query finds what it seeks: caption retrieval's R@1, one query per image.
+    """
+    from statsmodels.stats.contingency_tables import mcnemar as test
+
+    first, second = np.asarray(first) > 0, np.asarray(second) > 0
+    table = [[np.sum(a & b) for b in (second, ~second)] for a in (first, ~first)]
+    return float(test(table, exact=True).pvalue)
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """P values corrected for their number, after Holm (1979)."""
+    from statsmodels.stats.multitest import multipletests
+
+    return [float(p) for p in multipletests(values, method="holm")[1]] if len(values) else []
+
+
+def _mean(values: np.ndarray, axis: int = -1) -> Any:
+    return np.mean(values, axis=axis)
+
+
+def _difference(first: np.ndarray, second: np.ndarray, axis: int = -1) -> Any:
+    return np.mean(second, axis=axis) - np.mean(first, axis=axis)
+
+
+def _bootstrap(samples: tuple[np.ndarray, ...], statistic: Any, **options: Any) -> Interval:
+    from scipy import stats
+
+    found = stats.bootstrap(
+        samples, statistic, n_resamples=RESAMPLES, batch=_BATCH, vectorized=True, confidence_level=LEVEL,
+        method="percentile", rng=np.random.default_rng(0), **options,
+    )  # fmt: skip
+    return Interval(float(found.confidence_interval.low), float(found.confidence_interval.high))
+
+
+def _permutation_p(first: np.ndarray, second: np.ndarray) -> float:
+    from scipy import stats
+
+    # Images on which both are equal change no permutation's statistic but its scale.
+    differ = first != second
+    if differ.sum() < 2:
+        return 1.0
+    found = stats.permutation_test(
+        (first[differ], second[differ]), _difference, permutation_type="samples", vectorized=True,
+        n_resamples=RESAMPLES, batch=_BATCH, rng=np.random.default_rng(0),
+    )  # fmt: skip
+    return float(found.pvalue)
