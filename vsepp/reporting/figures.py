@@ -44,6 +44,8 @@ _DRAW = {
     "examples": draw_examples,
     "missed_negatives": draw_missed_negatives,
 }
+# More runs than that are counted.
+_NAMED = 8
 # Of each format, without dates and versions, so that the same numbers give the same bytes.
 _METADATA = {
     "png": {"Software": None},
@@ -144,7 +146,9 @@ def _about_runs(spec: FigureSpec, records: Records) -> list[str]:
     shown = {run: records[run] for run in runs if run in records}
     training, parts = spec.kind in ("curves", "histories"), []
     if missing := [run for run in runs if run not in shown]:
-        parts.append(f"Not run: {filters.listing(missing)}.")
+        many = len(missing) > _NAMED
+        said = f"{len(missing)} of {len(runs)} runs" if many else filters.listing(missing)
+        parts.append(f"Not run: {said}.")
     if dirty := [run for run, found in shown.items() if mark(found, training=training)]:
         steps = dirty_steps([record for run in dirty for record in shown[run]], training=training)
         parts.append(f"{filters.MARK} {filters.listing(dirty)}: {filters.dirty_note(steps)}")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from vsepp.reporting import filters
 from vsepp.reporting.claims import NO_VERDICT, NOT_RUN, Verdict
@@ -51,17 +54,20 @@ def draw_gaps(figure: Figure, spec: FigureSpec, verdicts: Iterable[Verdict], con
         rows += [context.here(role or ""), *group]
     figure.set_size_inches(figure.get_size_inches()[0], 0.75 + 0.165 * len(rows))
     axes = figure.subplots(1, len(spec.metrics), squeeze=False, sharey=True, sharex=True)[0]
+    reach = _reach(about)
     for axis, metric in zip(axes, spec.metrics, strict=True):
-        _panel(axis, metric, rows, found)
+        _panel(axis, metric, rows, found, reach)
+    axes[0].set_xlim(-1.05 * reach, 1.05 * reach)
     _rows(axes[0], rows)
-    _legend(figure)
-    return _said(about)
+    several = any(verdict.seeds > 1 for verdict in about)
+    _legend(figure, several)
+    return _said(about, reach, several)
 
 
 def _panel(
-    axis: Axes, metric: str, rows: Sequence[Pair | str], found: dict[Pair, dict[str, Verdict]]
+    axis: Axes, metric: str, rows: Sequence[Pair | str], found: dict[Pair, dict[str, Verdict]], reach: float
 ) -> None:
-    theirs, ours, *_ = looks()
+    theirs, *_ = looks()
     axis.axvline(0, color=INK, linewidth=0.8)
     for place, row in enumerate(rows):
         verdict = found[row].get(metric) if isinstance(row, tuple) else None
@@ -69,13 +75,9 @@ def _panel(
             continue
         axis.axhline(place, color=MUTED, linewidth=0.3, alpha=0.5, zorder=0)
         if verdict.spec.published is not None:
-            axis.plot(
-                verdict.spec.published, place, marker="D", markersize=4.2, color=theirs["color"], markerfacecolor=PAGE,
-            )  # fmt: skip
-        if verdict.value is not None and verdict.interval:
-            bounds = verdict.interval
-            axis.plot([bounds.low, bounds.high], [place, place], color=ours["color"], linewidth=1.4)
-            axis.plot(verdict.value, place, marker="o", markersize=4.2, color=ours["color"])
+            axis.plot(verdict.spec.published, place, **_dot("D", theirs["color"]), markerfacecolor="none", zorder=5)
+        if verdict.value is not None:
+            _ours(axis, verdict, place, reach)
         axis.text(
             1.02, place, _number(verdict), transform=axis.get_yaxis_transform(), va="center", fontsize=5.8,
             color=INK if verdict.value is not None else MUTED,
@@ -87,6 +89,39 @@ def _panel(
     axis.grid(False)
     axis.spines["left"].set_visible(False)
     axis.tick_params(axis="y", length=0)
+
+
+def _ours(axis: Axes, verdict: Verdict, place: int, reach: float) -> None:
+    """Our gap and its intervals; arrows where they go on beyond what is shown."""
+    _, ours, *_ = looks()
+    line = {"color": ours["color"], "linestyle": "-", "marker": "none", "solid_capstyle": "butt"}
+    for bounds, thick in ((verdict.over_seeds, 0.8), (verdict.images, 2.4)):
+        if bounds:
+            ends = np.clip([bounds.low, bounds.high], -reach, reach)
+            axis.plot(ends, [place, place], linewidth=thick, **line)
+    interval, value = verdict.interval, verdict.value
+    assert value is not None
+    if abs(value) <= reach:
+        axis.plot(value, place, **_dot("o", ours["color"]), zorder=4)
+    for bound, arrow, at in (
+        (min(value, interval.low if interval else value), "<", -reach),
+        (max(value, interval.high if interval else value), ">", reach),
+    ):
+        if abs(bound) > reach and bound * at > 0:
+            axis.plot(at, place, **_dot(arrow, ours["color"]), clip_on=False)
+
+
+def _dot(marker: str, colour: str) -> dict[str, Any]:
+    return {"marker": marker, "markersize": 4.2, "color": colour, "linestyle": "none"}
+
+
+def _reach(about: Sequence[Verdict]) -> float:
+    """How far from zero is shown: all that the paper prints, and of ours what lies within twice that."""
+    printed = [abs(verdict.spec.published) for verdict in about if verdict.spec.published is not None]
+    ours = [abs(verdict.value) for verdict in about if verdict.value is not None]
+    ours += [abs(end) for verdict in about if (found := verdict.images) for end in (found.low, found.high)]
+    widest = max([*printed, *ours], default=1.0)
+    return min(widest, 2 * max(printed)) if printed else widest
 
 
 def _number(verdict: Verdict) -> str:
@@ -109,37 +144,31 @@ def _rows(axis: Axes, rows: Sequence[Pair | str]) -> None:
     axis.set_ylim(len(rows) - 0.4, -0.6)
 
 
-def _legend(figure: Figure) -> None:
-    from matplotlib.lines import Line2D
-
+def _legend(figure: Figure, several: bool) -> None:
     theirs, ours, *_ = looks()
+    line = {"color": ours["color"], "linestyle": "-"}
     handles = [
-        Line2D([], [], color=ours["color"], marker="o", markersize=4.2, linewidth=1.4, label="ours, 95 % interval"),
-        Line2D(
-            [], [], color=theirs["color"], marker="D", markersize=4.2, markerfacecolor=PAGE, linestyle="none",
-            label="the paper's",
-        ),
-    ]  # fmt: skip
-    figure.legend(handles=handles, loc="outside upper right", ncols=2)
+        Line2D([], [], **_dot("o", ours["color"]), label="ours"),
+        Line2D([], [], **line, linewidth=2.4, label="95 %, over images"),
+        *([Line2D([], [], **line, linewidth=0.8, label="95 %, over seeds")] if several else []),
+        Line2D([], [], **_dot("D", theirs["color"]), markerfacecolor=PAGE, label="the paper's"),
+    ]
+    figure.legend(handles=handles, loc="outside upper right", ncols=len(handles))
 
 
-def _said(about: Sequence[Verdict]) -> Said:
+def _said(about: Sequence[Verdict], reach: float, several: bool) -> Said:
     said = Said()
     shown = [verdict for verdict in about if verdict.value is not None]
-    several = any(verdict.seeds > 1 for verdict in shown)
     if shown:
-        over = (
-            "the wider one of that over the test images and that over the seeds"
-            if several
-            else "over the test images; one seed"
-        )
-        said.caption.append(f"Lines: 95 % interval, {over}.")
-    for word, what in ((NO_VERDICT, "a run in trouble"), (NOT_RUN, "not run")):
-        left_out = sum(verdict.word == word for verdict in about)
-        if left_out:
+        wide = "the wider one of both" if several else "over the test images; one seed"
+        said.caption.append(f"In figures: our gap and its 95 % interval, {wide}.")
+    ends = [end for verdict in shown if (found := verdict.interval) for end in (found.low, found.high)]
+    if any(abs(end) > reach for end in [*ends, *(verdict.value or 0 for verdict in shown)]):
+        said.caption.append("Arrows: it goes on beyond what is shown.")
+    for word, what in ((NO_VERDICT, "a run that collapsed or ranks like chance"), (NOT_RUN, "not run")):
+        if left_out := sum(verdict.word == word for verdict in about):
             said.caption.append(f"Without a gap of ours: {left_out} ({what}).")
     for verdict in about:
-        ours = _number(verdict)
         paper = "" if verdict.spec.published is None else f", the paper's {verdict.spec.published:+.1f}"
-        said.alt.append(f"{' − '.join(verdict.spec.runs)}, {verdict.spec.metric}: {ours}{paper}.")
+        said.alt.append(f"{' − '.join(verdict.spec.runs)}, {verdict.spec.metric}: {_number(verdict)}{paper}.")
     return said

@@ -116,7 +116,6 @@ def _layout(table: Table) -> dict[str, Any]:
     seeds = any(len(row.ours) > 1 for row in table.rows)
     # A deviation has a column of its own, so that the values above and below it stay aligned.
     span = columns * (2 if seeds else 1)
-    starts = [labels + place * span + 1 for place in range(len(DIRECTIONS))]
     return {
         "seeds": seeds,
         "released": any(row.released for row in table.rows),

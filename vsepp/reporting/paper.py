@@ -151,7 +151,7 @@ def _ledger(verdicts: Iterable[Verdict]) -> Iterator[list[Line]]:
                 ours=_effect(verdict, verdict.value),
                 interval=_interval(verdict),
                 paper=_effect(verdict, verdict.spec.published),
-                verdict=verdict.word + (f" ({verdict.why})" if verdict.why else ""),
+                verdict=_verdict(verdict),
             )
             for verdict in found
         ]
@@ -180,6 +180,12 @@ def _effect(verdict: Verdict, value: float | None) -> str:
     if verdict.spec.kind == "crossing":
         return f"epoch {value:.0f}"
     return f"{value:+.1f}".replace("-", "−")
+
+
+def _verdict(verdict: Verdict) -> str:
+    """The word and what it rests on; of a claim that was not run the word alone, for the list of runs is long."""
+    told = verdict.why and verdict.word != claims.NOT_RUN
+    return f"{verdict.word} ({verdict.why})" if told else verdict.word
 
 
 def _interval(verdict: Verdict) -> str:

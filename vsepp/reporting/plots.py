@@ -147,6 +147,8 @@ def draw_negative_set(figure: Figure, spec: FigureSpec, material: Material) -> S
             said.caption.append("Crosses: the paper's values, where it prints one.")
     if shown:
         _legend(figure, axes[0])
+    if spec.baseline in shown:
+        said.caption.append(f"Dashed: the level of {spec.labels[-1]}.")
     several = max(map(len, shown.values()), default=0) > 1
     _say_seeds(
         said,

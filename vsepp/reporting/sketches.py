@@ -14,20 +14,30 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
-from matplotlib.ticker import PercentFormatter
 from PIL import Image
 
+from vsepp.provenance.manifest import require_input, require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, not_run, troubles
 from vsepp.reporting.specs import FigureSpec
+
+
+def _read(spec: FigureSpec, name: str) -> Any:
+    """What a step computed for a figure."""
+    require_intact(Path(spec.data), name)
+    return json.loads((Path(spec.data) / name).read_text(encoding="utf-8"))
+
 
 # --- Losses over sets of negatives in a plane ------------------------------------------------------------------
 
 
 def draw_constellations(figure: Figure, spec: FigureSpec, material: Material) -> Said:
     """A panel per set of negatives: the query, its positive, the negatives, and each loss below."""
-    found = json.loads((Path(spec.data) / "losses.json").read_text(encoding="utf-8"))
-    panels, said = found["panels"], Said()
+    if not spec.data:
+        not_run(figure.subplots())
+        return Said()
+    found, said = _read(spec, "losses.json"), Said()
+    panels = found["panels"]
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     reach = 1.12 * max(
         math.hypot(*point) for panel in panels for point in [*panel["negatives"], found["positive"]]
@@ -64,13 +74,18 @@ def _constellation(axis: Axes, positive: Any, negatives: Any, radii: tuple[float
     axis.plot([0, positive[0]], [0, positive[1]], color=blue, linewidth=0.8)
     axis.plot(*positive, marker="o", markersize=5, color=blue)
     axis.plot(0, 0, marker="s", markersize=5, color=INK)
-    for point, name in (((0, 0), "i"), (positive, "c")):
-        axis.annotate(name, point, (0, -5), textcoords="offset points", ha="center", va="top", style="italic")
+    for point, name, shift in (((0, 0), "i", -5), (positive, "c", 4)):
+        axis.annotate(
+            name, point, (0, shift), textcoords="offset points", ha="center", va="top" if shift < 0 else "bottom",
+            style="italic",
+        )  # fmt: skip
 
 
 # --- Answers to test images ------------------------------------------------------------------------------------
 
-_WRAP, _LINES = 43, 3
+_WRAP, _LINES = 46, 2
+# Inches: height of a cell, side of its picture, space around it; points: from line to line.
+_CELL, _SIDE, _SPACE, _LINE = 1.18, 1.0, 0.06, 8.2
 
 
 def draw_examples(figure: Figure, spec: FigureSpec, material: Material) -> Said:
@@ -81,55 +96,60 @@ def draw_examples(figure: Figure, spec: FigureSpec, material: Material) -> Said:
         figure.set_size_inches(width, 1.2)
         not_run(figure.subplots())
         return said
-    examples = json.loads((Path(spec.data) / "examples.json").read_text(encoding="utf-8"))
+    examples = _read(spec, "examples.json")
+    for role, run in zip(("first", "second"), spec.runs, strict=True):
+        require_input(Path(spec.data), role, Path(material.records[run][0].spec.evaluation))
     columns = 2 if width > 5 else 1
     rows = math.ceil(len(examples) / columns)
-    figure.set_size_inches(width, 1.22 * rows)
+    figure.set_size_inches(width, _CELL * rows)
     figure.set_layout_engine("none")
     for place, example in enumerate(examples):
         row, column = divmod(place, columns)
-        left, bottom = column / columns, 1 - (row + 1) / rows
-        height = 1 / rows
-        _picture(figure, example, (left, bottom + 0.06 * height, 0.95 / width, 0.88 * height))
-        lines = _answers(spec, example)
-        figure.text(
-            left + 1.03 / width, bottom + 0.94 * height, "\n".join(line for text in lines for line in text),
-            va="top", fontsize=6.3, linespacing=1.25,
-        )  # fmt: skip
-        said.alt.append(f"Image {example['image_id']}: " + "; ".join(_told(spec, example)) + ".")
+        # Inches from the left and from the top.
+        left, top = column * width / columns + _SPACE, row * _CELL + _SPACE
+        _picture(figure, example, left, top)
+        told = _told(spec, example)
+        for block, (head, text) in enumerate(told):
+            at = top + block * (_LINES + 1.15) * _LINE / 72
+            _write(figure, left + _SIDE + 0.08, at, [head], fontweight="bold")
+            lines = textwrap.wrap(text, _WRAP, max_lines=_LINES, placeholder=" …")
+            _write(figure, left + _SIDE + 0.08, at + _LINE / 72, lines)
+        said.alt.append(
+            f"Image {example['image_id']}: {'; '.join(f'{head}: {text.rstrip(chr(46))}' for head, text in told)}."
+        )
     kind = "Test images" if any(example["picture"] for example in examples) else "Test images, by their ids,"
     seed = material.records[spec.runs[0]][0].spec.seed
     said.caption.append(
         f"{kind} evenly spaced over those of protocol {spec.protocol}, first and last among them, the same for both "
-        f"models, of seed {seed}. In brackets: the rank of the best-ranked true caption among those of the image's fold. "
-        "✓: the caption shown is one of the image's. True: the image's first caption."
+        f"models, of seed {seed}; with the caption that each ranks first, ✓ where it is one of the image's, and the rank of "
+        "the image's best-ranked caption. True: the image's first caption."
     )
     if bad := {run: why for run in spec.runs if (why := troubles(material.records[run], spec.protocol))}:
         said.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")
     return said
 
 
-def _told(spec: FigureSpec, example: dict[str, Any]) -> list[str]:
+def _told(spec: FigureSpec, example: dict[str, Any]) -> list[tuple[str, str]]:
+    """What stands beside a picture: heads and captions."""
     told = [
-        f"{label} (rank {answer['rank']:g}{', ✓' if answer['right'] else ''}): {answer['caption']}"
+        (f"{label}: rank {answer['rank']:g}{' ✓' if answer['right'] else ''}", answer["caption"])
         for label, answer in zip(spec.labels, example["models"], strict=True)
     ]
-    return [*told, f"True: {example['truth']}"]
+    return [*told, ("True", example["truth"])]
 
 
-def _answers(spec: FigureSpec, example: dict[str, Any]) -> list[list[str]]:
-    def wrapped(text: str) -> list[str]:
-        return textwrap.wrap(text, _WRAP, max_lines=_LINES, placeholder=" …")
-
-    told = [
-        wrapped(f"{label} [{answer['rank']:g}] {'✓ ' if answer['right'] else ''}{answer['caption']}")
-        for label, answer in zip(spec.labels, example["models"], strict=True)
-    ]
-    return [*told, wrapped(f"True: {example['truth']}")]
+def _write(figure: Figure, left: float, top: float, lines: list[str], **look: Any) -> None:
+    """Lines of text, from inches from the left and from the top."""
+    width, height = figure.get_size_inches()
+    for place, line in enumerate(lines):
+        y = 1 - (top + place * _LINE / 72) / height
+        figure.text(left / width, y, line, va="top", fontsize=6.5, **look)
 
 
-def _picture(figure: Figure, example: dict[str, Any], place: tuple[float, float, float, float]) -> None:
-    axis = figure.add_axes(place, xticks=[], yticks=[])
+def _picture(figure: Figure, example: dict[str, Any], left: float, top: float) -> None:
+    width, height = figure.get_size_inches()
+    place = (left / width, 1 - (top + _SIDE) / height, _SIDE / width, _SIDE / height)
+    axis = figure.add_axes(place, xticks=[], yticks=[], anchor="NW")
     axis.grid(False)
     axis.spines[:].set_visible(True)
     axis.spines[:].set_linewidth(0.4)
@@ -154,9 +174,8 @@ def draw_missed_negatives(figure: Figure, spec: FigureSpec, material: Material) 
         axis.axhline(level, color=MUTED, linewidth=0.7, linestyle=(0, (4, 3)))
     for place, p in enumerate(spec.percentiles):
         look = looks()[place % len(looks())]
-        axis.plot(
-            sizes, p ** (sizes - 1), color=look["color"], linestyle=look["linestyle"], label=f"{p:g}^(M−1)"
-        )
+        line = {"color": look["color"], "linestyle": look["linestyle"], "marker": "none"}
+        axis.plot(sizes, p ** (sizes - 1), **line, label=f"{p:g}^(M−1)")
         for level in spec.levels:
             size = firsts[p, level]
             axis.plot([size], [p ** (size - 1)], color=look["color"], marker=look["marker"])
@@ -166,9 +185,11 @@ def draw_missed_negatives(figure: Figure, spec: FigureSpec, material: Material) 
         said.caption.append(said.alt[-1])
     axis.set(xscale="log", yscale="log", ylim=(floor, 1.6), xlim=(1, sizes[-1]))
     axis.set(xlabel="Size M of the mini-batch", ylabel="P(no negative above the percentile)")
-    axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=None, symbol=" %"))
+    # Not powers of ten, which would be set as formulas.
+    axis.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
+    axis.yaxis.set_major_formatter(lambda p, _: f"{100 * p:g} %")
     axis.minorticks_off()
-    axis.legend(loc="lower left")
+    figure.legend(loc="outside upper center", ncols=len(spec.percentiles))
     if spec.printed:
         printed = [
             f"M ≥ {size} for the {100 * p:g}th percentile"
