@@ -26,7 +26,7 @@ class Models:
 
     def add(
         self, name, i2t=I2T, t2i=T2I, protocol="5x1K", seed=0, history=(10.0, 20.0), git=CLEAN, trained=CLEAN, behind=(),
-        fold_size=100, n_images=500,
+        fold_size=100, n_images=500, collapsed=False,
     ):  # fmt: skip
         """A model: R@1, R@5, R@10, Med r and Mean r both ways. `behind`: dotted roles of what was made with dirty code."""
         run, evaluation = (self.root / kind / name / f"seed-{seed}" for kind in ("runs", "evaluations"))
@@ -34,8 +34,13 @@ class Models:
         evaluation.mkdir(parents=True)
         (run / "model.safetensors").write_text(f"{name} {seed}")
         if history:
-            lines = [f"{epoch},{10 / epoch},{r1},{r1 - 5}" for epoch, r1 in enumerate(history, start=1)]
-            (run / "history.csv").write_text("\n".join(["epoch,loss,i2t_r1,t2i_r1", *lines]) + "\n")
+            end = int(collapsed)
+            lines = [
+                f"{epoch},{10 / epoch},{r1},{r1 - 5},{6 * r1},{end}"
+                for epoch, r1 in enumerate(history, start=1)
+            ]
+            heads = "epoch,loss,i2t_r1,t2i_r1,rsum,collapsed"
+            (run / "history.csv").write_text("\n".join([heads, *lines]) + "\n")
         ancestors = {role: {"step": role.rpartition(".")[2], **DIRTY} for role in behind}
         seal(run, "train", trained, {k.removeprefix("run."): v for k, v in ancestors.items()})
         scores = RetrievalMetrics(DirectionMetrics(*i2t), DirectionMetrics(*t2i))

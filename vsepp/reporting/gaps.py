@@ -75,7 +75,9 @@ def _panel(
             continue
         axis.axhline(place, color=MUTED, linewidth=0.3, alpha=0.5, zorder=0)
         if verdict.spec.published is not None:
-            axis.plot(verdict.spec.published, place, **_dot("D", theirs["color"]), markerfacecolor="none", zorder=5)
+            axis.plot(
+                verdict.spec.published, place, **_dot("D", theirs["color"]), markerfacecolor="none", zorder=5
+            )
         if verdict.value is not None:
             _ours(axis, verdict, place, reach)
         axis.text(
