@@ -142,7 +142,16 @@ def _model(plan: Plan, model: str, seed: int) -> TrainedSpec:
         for name, made in (("run", run), ("evaluation", evaluation))
     }
     trained = plan.models[model].released is None
-    return TrainedSpec(model, seed, str(run.folder), str(evaluation.folder), made_by, trained=trained)
+    pictures = plan.table.get(("pictures", evaluation.inputs["corpus"].name))
+    return TrainedSpec(
+        model,
+        seed,
+        str(run.folder),
+        str(evaluation.folder),
+        made_by,
+        trained=trained,
+        pictures=str(pictures.folder) if pictures else "",
+    )
 
 
 def _sources(plan: Plan, models: list[str]) -> Iterator[tuple[str, str]]:

@@ -88,7 +88,8 @@ def per_image(ranks: Ranks, caption_images: np.ndarray, metric: str) -> np.ndarr
         On a metric that has no value per image.
     """
     if metric == "rsum":
-        return sum(per_image(ranks, caption_images, one) for one in METRICS if one != "rsum")
+        parts = [per_image(ranks, caption_images, one) for one in METRICS if one != "rsum"]
+        return np.sum(parts, axis=0)
     if metric not in METRICS:
         raise VseppError(f"metric: expected one of {', '.join(METRICS)}, got {metric!r}")
     direction, _, k = metric.partition("_r")
