@@ -64,7 +64,9 @@ def add_steps(steps: Any) -> None:
     add_raw(parser)
     parser.add_argument("--workers", type=int, default=1, help="processes that decode")
 
-    parser = add_step(steps, "pictures", pictures, "make small pictures of a split, with its captions, to look at")
+    parser = add_step(
+        steps, "pictures", pictures, "make small pictures of a split, with its captions, to look at"
+    )
     add_making(parser, PicturesSpec, corpus="folder of the corpus", store="folder of the image store")
 
     parser = add_step(steps, "pretrain", pretrain, "train a mini encoder on labelled single-object scenes")

@@ -35,7 +35,9 @@ class Pictures:
             self.images: list[dict] = json.loads((folder / CAPTIONS).read_text(encoding="utf-8"))
             """Of each image: `id`, and `captions`, a list of texts."""
         except (OSError, ValueError, KeyError) as error:
-            raise VseppError(f"{folder}: no pictures that can be read ({error}); run the step that makes them") from error
+            raise VseppError(
+                f"{folder}: no pictures that can be read ({error}); run the step that makes them"
+            ) from error
 
     def __len__(self) -> int:
         """Images."""
@@ -76,7 +78,9 @@ def make_pictures(spec: PicturesSpec, corpus: Path, store: Path, out: Path) -> i
     place = {row: number for number, row in enumerate(rows)}
     found = [{"id": images["image_id"][row], "captions": []} for row in rows]
     owners = [place[row] for row in captions["image_index"] if row in place]
-    texts = [text for row, text in zip(captions["image_index"], captions["text"], strict=True) if row in place]
+    texts = [
+        text for row, text in zip(captions["image_index"], captions["text"], strict=True) if row in place
+    ]
     for number, (owner, text) in enumerate(zip(owners, texts, strict=True)):
         found[owner]["captions"].append([number, text])
     out.mkdir(parents=True, exist_ok=True)

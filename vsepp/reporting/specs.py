@@ -45,6 +45,8 @@ class ContextSpec:
     """Role → what played it in the paper."""
     default_encoder: str = ""
     """Role of the encoder that a row's label does not name."""
+    settings: str = ""
+    """What `--config` needs besides the preset to make these runs."""
 
     def here(self, role: str) -> str:
         """What plays a role in this report."""
