@@ -64,7 +64,9 @@ class Effect:
         return self.images.within(margin) and (self.seeds is None or self.seeds.within(margin))
 
 
-def per_image(ranks: Ranks, caption_images: np.ndarray, metric: str) -> np.ndarray:
+def per_image(
+    ranks: Ranks, caption_images: np.ndarray, metric: str, fold_size: int | None = None
+) -> np.ndarray:
     """Value of a metric for each test image, in per cent; the mean of all is the metric.
 
     Parameters
@@ -75,12 +77,15 @@ def per_image(ranks: Ranks, caption_images: np.ndarray, metric: str) -> np.ndarr
         `(n_captions,)`, the row of each caption's image.
     metric
         One of `METRICS`.
+    fold_size
+        Images of a fold, whose captions count the same; all images by default. A metric is the mean over the folds, so
+        it matters where these have unequal numbers of captions.
 
     Returns
     -------
     np.ndarray
         `(n_images,)` float64. Image retrieval: the share of an image's captions that find it, scaled by their number
-        over the mean number of captions, so that each caption counts the same.
+        over the fold's mean number of captions, so that each caption of a fold counts the same.
 
     Raises
     ------
@@ -88,7 +93,7 @@ def per_image(ranks: Ranks, caption_images: np.ndarray, metric: str) -> np.ndarr
         On a metric that has no value per image.
     """
     if metric == "rsum":
-        parts = [per_image(ranks, caption_images, one) for one in METRICS if one != "rsum"]
+        parts = [per_image(ranks, caption_images, one, fold_size) for one in METRICS if one != "rsum"]
         return np.sum(parts, axis=0)
     if metric not in METRICS:
         raise VseppError(f"metric: expected one of {', '.join(METRICS)}, got {metric!r}")
@@ -96,8 +101,10 @@ def per_image(ranks: Ranks, caption_images: np.ndarray, metric: str) -> np.ndarr
     n = len(ranks.i2t)
     if direction == "i2t":
         return 100.0 * (ranks.i2t < int(k))
+    size = fold_size or n
+    captions = np.bincount(caption_images // size, minlength=n // size)
     found = np.bincount(caption_images, weights=ranks.t2i < int(k), minlength=n)
-    return 100.0 * found * n / len(ranks.t2i)
+    return 100.0 * found * np.repeat(size / captions, size)
 
 
 def chance(n_images: int, n_captions: int) -> dict[str, float]:

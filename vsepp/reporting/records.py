@@ -181,8 +181,9 @@ def image_values(record: Record, protocol: str, metric: str) -> np.ndarray:
     VseppError
         When the run was not evaluated under the protocol.
     """
-    scores([record], protocol)
-    return per_image(*read_ranks(Path(record.spec.evaluation) / "ranks.npz", protocol), metric)
+    (found,) = scores([record], protocol)
+    ranks, owner = read_ranks(Path(record.spec.evaluation) / "ranks.npz", protocol)
+    return per_image(ranks, owner, metric, found["fold_size"])
 
 
 @lru_cache(maxsize=64)
