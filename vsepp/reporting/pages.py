@@ -25,6 +25,7 @@ from vsepp.reporting.claims import (
     REPRODUCED,
     SAME,
     Verdict,
+    by_claim,
     judge,
 )
 from vsepp.reporting.figures import inline_svg, write_figure
@@ -100,7 +101,7 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
         tables=[(table, _layout(table)) for table in tables],
         figures=figures,
         answer=summary.answer(verdicts, context),
-        verdicts=verdicts,
+        claims=by_claim(verdicts),
         troubles=summary.troubles(records),
         provenance=summary.provenance(context, records, shared["git"]),
         sources=spec.sources,

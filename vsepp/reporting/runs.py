@@ -21,7 +21,7 @@ from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import METRICS, Interval, image_interval
 from vsepp.provenance.manifest import read_manifest, require_intact
 from vsepp.reporting import filters
-from vsepp.reporting.claims import Verdict
+from vsepp.reporting.claims import Verdict, by_claim
 from vsepp.reporting.figures import STYLE, themed
 from vsepp.reporting.records import Record, image_values, read_history, read_ranks
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec
@@ -71,7 +71,8 @@ class RunPage:
     recalls: dict[str, list[Recall]]
     """Protocol → recalls."""
     trouble: str
-    verdicts: list[Verdict]
+    claims: list[list[Verdict]]
+    """About it."""
     rows: list[str]
     """Rows of the tables that it fills."""
     trainings: list[dict[str, Any]]
@@ -118,7 +119,7 @@ def run_page(
         configuration=list(_flat(manifest["spec"]["run"])),
         recalls=recalls,
         trouble=next((why for r in records for p in r.metrics if (why := r.trouble(p))), ""),
-        verdicts=[verdict for verdict in verdicts if model in verdict.spec.runs],
+        claims=by_claim(verdict for verdict in verdicts if model in verdict.spec.runs),
         rows=rows,
         trainings=[_training(record) for record in records],
         ancestors=[
