@@ -95,6 +95,17 @@ class StoreSpec:
 
 
 @dataclass(frozen=True)
+class PicturesSpec:
+    """Small pictures of the images of a split, with their captions, for people to look at."""
+
+    split: Split = "test"
+    side: int = 128
+    """Pixels; images that are stored smaller stay as they are."""
+    quality: int = 80
+    """Of the JPEGs, from 1 to 95."""
+
+
+@dataclass(frozen=True)
 class EncoderSpec:
     """An image encoder cut at its penultimate layer."""
 

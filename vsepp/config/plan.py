@@ -45,6 +45,9 @@ KINDS = {
     ),
     "tokens": Kind("corpus", "tokens", "results/{preset}/tokens/{name}", _TOKENS),
     "store": Kind("corpus", "store", "results/{preset}/stores/{name}", ("images.npy",), versioned=False),
+    "pictures": Kind(
+        "features", "pictures", "results/{preset}/pictures/{name}", ("pictures.npz", "captions.json")
+    ),
     "pretrained": Kind("features", "pretrain", "results/{preset}/encoders/{name}", ("encoder.safetensors",)),
     "encoder": Kind("features", "encoder", "results/{preset}/encoders/{name}", ("encoder.safetensors",)),
     "features": Kind("features", "features", "results/{preset}/features/{name}", ("features.npy",)),

@@ -23,6 +23,7 @@ from vsepp.spec import (
     EvaluationSpec,
     FeaturesSpec,
     ModelSpec,
+    PicturesSpec,
     PretrainedSpec,
     PretrainingSpec,
     RunSpec,
@@ -138,6 +139,9 @@ class _Planner:
         }
         first = next(iter(specs.values()))
         inputs, training = self._inputs(first, published), self._training_inputs(first, published)
+        if published is None:
+            corpus = self._corpus(first.dataset, None)
+            self._pictures(corpus, self._store(corpus, first.eval_store))
         if run not in self.parameters.runs:
             return
         self.models[run] = Model(specs, self.parameters.protocols[run])
@@ -208,6 +212,11 @@ class _Planner:
         name = f"{corpus.name}-{spec.resize}{spec.side}"
         read = {"images": corpus.folder / "images.parquet", **corpus.inputs}
         return self._add("store", name, spec, inputs=read, raw=corpus.raw)
+
+    def _pictures(self, corpus: Artefact, store: Artefact) -> Artefact:
+        """One set a corpus, whichever of its stores is met first: for people, not for models."""
+        read = {"corpus": corpus.folder, "store": store.folder}
+        return self._add("pictures", corpus.name, PicturesSpec(), inputs=read)
 
     def _in_archives(self, *names: str) -> Path | None:
         """The first of these files that is in the user's own folder."""

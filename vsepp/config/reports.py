@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from shlex import quote
 
 from vsepp import components
 from vsepp.config.papers import Paper
@@ -82,7 +83,18 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
         titles={**data, **encoders},
         paper_titles=dict(paper.tables.titles),
         default_encoder=paper.tables.default_encoder,
+        settings=_settings(plan, changed),
     )
+
+
+def _settings(plan: Plan, changed: Mapping[str, object]) -> str:
+    """`--config` of what was given, as a shell takes it."""
+    settings = plan.parameters.settings
+    said: dict[str, object] = {"fidelity": settings.fidelity, "seeds": settings.seeds, **changed}
+    if settings.label:
+        said["label"] = settings.label
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in said.items()}
+    return " ".join(quote(f"{key}={text}") for key, text in texts.items() if key != "preset")
 
 
 def _table(plan: Plan, paper: Paper, name: str) -> TableSpec:
@@ -142,7 +154,16 @@ def _model(plan: Plan, model: str, seed: int) -> TrainedSpec:
         for name, made in (("run", run), ("evaluation", evaluation))
     }
     trained = plan.models[model].released is None
-    return TrainedSpec(model, seed, str(run.folder), str(evaluation.folder), made_by, trained=trained)
+    pictures = plan.table.get(("pictures", evaluation.inputs["corpus"].name))
+    return TrainedSpec(
+        model,
+        seed,
+        str(run.folder),
+        str(evaluation.folder),
+        made_by,
+        trained=trained,
+        pictures=str(pictures.folder) if pictures else "",
+    )
 
 
 def _sources(plan: Plan, models: list[str]) -> Iterator[tuple[str, str]]:

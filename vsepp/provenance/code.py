@@ -17,6 +17,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "corpus": ("vsepp.data.corpora",),
     "tokens": ("vsepp.data.captions",),
     "store": ("vsepp.data.store",),
+    "pictures": ("vsepp.data.pictures",),
     "pretrain": ("vsepp.scenes.pretrain",),
     "encoder": ("vsepp.models.pretrained",),
     "features": ("vsepp.features.extract",),

@@ -162,15 +162,22 @@ def _caption(spec: FigureSpec, context: ContextSpec, runs: Sequence[str], shown:
 
 
 def inline_svg(spec: FigureSpec, file: Path) -> str:
-    """A figure's SVG as part of a page: it takes the page's colours, in light and dark, and its ids stay its own."""
-    svg, label = file.read_text(encoding="utf-8"), escape(filters.numbered(spec.id) or spec.title)
+    """A figure's SVG as part of a page."""
+    return themed(file.read_text(encoding="utf-8"), spec.id, filters.numbered(spec.id) or spec.title)
+
+
+def themed(svg: str, name: str, text: str) -> str:
+    """An SVG as part of a page: it takes the page's colours, in light and dark, and its ids, which begin with `name`, stay its own.
+
+    `text` says what it shows, for those who do not see it.
+    """
     style = matplotlib.rc_params_from_file(STYLE, use_default_template=False)
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{spec.id}-", svg)
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
     # The rectangles behind the figure and its panels would stay white on a dark page.
     colours = {"#ffffff": "none", style["text.color"]: "currentColor", style["grid.color"]: "var(--rule)"}
     colours |= {look["color"]: f"var(--series-{k})" for k, look in enumerate(style["axes.prop_cycle"])}
     for colour, shown in colours.items():
         svg = svg.replace(to_hex(colour), shown)
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(text)}" ', 1)

@@ -45,6 +45,8 @@ class ContextSpec:
     """Role → what played it in the paper."""
     default_encoder: str = ""
     """Role of the encoder that a row's label does not name."""
+    settings: str = ""
+    """What `--config` needs besides the preset to make these runs."""
 
     def here(self, role: str) -> str:
         """What plays a role in this report."""
@@ -196,6 +198,8 @@ class TrainedSpec:
     """`run` and `evaluation` → what makes them now."""
     trained: bool
     """Whether it was trained here and has a history; a released checkpoint has none."""
+    pictures: str = ""
+    """Folder of small pictures of its test images; empty where its data have none."""
 
 
 @dataclass(frozen=True)
@@ -222,4 +226,6 @@ class ReportSpec:
             inputs[f"evaluation/{name}"] = Path(model.evaluation)
             if model.trained:
                 inputs[f"history/{name}"] = Path(model.run) / "history.csv"
+            if model.pictures:
+                inputs[f"pictures/{Path(model.pictures).name}"] = Path(model.pictures)
         return inputs
