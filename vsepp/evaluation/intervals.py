@@ -18,6 +18,8 @@ from vsepp.evaluation.ranks import Ranks
 METRICS = ("i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10", "rsum")
 """What has a value per image. Med r and Mean r have none that averages to it."""
 LEVEL = 0.95
+ALPHA = 0.05
+"""A p value below it, corrected for the number of tests, tells a difference."""
 RESAMPLES = 9999
 # Resamples at once: bounds the memory to some hundred MB on 5,000 images.
 _BATCH = 1000
