@@ -29,10 +29,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"vsepp: error: {error}", file=sys.stderr)
         return 1
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "vsepp":
+        package = (error.name or "vsepp").partition(".")[0]
+        if package == "vsepp":
             raise
         print(
-            f"vsepp: error: {error.name} is not installed, which this step needs; pip install 'vsepp[workflow]' brings it",
+            f"vsepp: error: {package} is not installed, which this step needs; pip install 'vsepp[workflow]' brings it",
             file=sys.stderr,
         )
         return 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +51,9 @@ def _paths(given: argparse.Namespace, name: str) -> list[Path]:
 
     plan = plan_of(given)
     if name not in plan.models:
-        raise VseppError(
-            f"{name}: no such file or folder, and no run of preset {plan.preset}; there are {', '.join(plan.models)}"
-        )
+        near = get_close_matches(name, plan.models, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`vsepp runs` lists them"
+        raise VseppError(f"{name}: no such file or folder, and no run of preset {plan.preset}; {hint}")
     folders = [plan.table["evaluation", seeded(name, seed)].folder for seed in plan.models[name].specs]
     if there := [folder for folder in folders if (folder / "metrics.json").is_file()]:
         return there

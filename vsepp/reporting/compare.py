@@ -68,7 +68,7 @@ class Difference:
     def said(self) -> str:
         """The verdict in words; the interval is the wider one."""
         if not self.ahead:
-            return f"No difference can be told in {metric_text(self.metric)}."
+            return sentences([self])[0]
         seeds = self.effect.seeds
         ends = max(filter(None, (self.effect.images, seeds)), key=lambda found: found.high - found.low)
         low, high = sorted((abs(ends.low), abs(ends.high)))
@@ -237,19 +237,29 @@ def _read(folder: Path, protocol: str) -> _Ranked:
     )
 
 
-def metric_text(metric: str) -> str:
-    """`i2t_r1` → `R@1 of caption retrieval`."""
-    direction, _, _ = metric.partition("_")
-    if direction not in DIRECTIONS:
-        return metric
-    return f"{filters.metric_name(metric)} of {DIRECTIONS[direction].lower()}"
+def metric_text(*metrics: str) -> str:
+    """Metrics in words, those of one direction together.
+
+    >>> metric_text("i2t_r1", "i2t_r5", "rsum")
+    'R@1 and R@5 of caption retrieval and rsum'
+    """
+    parts = []
+    for direction, group in groupby(metrics, lambda metric: metric.partition("_")[0]):
+        names = filters.listing(filters.metric_name(metric) for metric in group if direction in DIRECTIONS)
+        parts.append(f"{names} of {DIRECTIONS[direction].lower()}" if names else direction)
+    return filters.listing(parts)
 
 
 def sentences(differences: Sequence[Difference]) -> list[str]:
-    """What is said of each metric; those in which no difference can be told share a sentence."""
+    """What is said of the metrics; those in which no difference can be told share a sentence."""
     told = [found.said for found in differences if found.ahead]
-    if level := [metric_text(found.metric) for found in differences if not found.ahead]:
-        told.append(f"No difference can be told in {filters.listing(level)}.")
+    level = [found for found in differences if not found.ahead]
+    torn = [found for found in level if found.effect.images.sign and not found.effect.sign]
+    if torn:
+        text = metric_text(*(found.metric for found in torn))
+        told.append(f"No difference can be told in {text}: the seeds differ too much.")
+    if calm := [found.metric for found in level if found not in torn]:
+        told.append(f"No difference can be told in {metric_text(*calm)}.")
     return told
 
 
