@@ -18,9 +18,13 @@ from vsepp.evaluation.ranks import Ranks
 METRICS = ("i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10", "rsum")
 """What has a value per image. Med r and Mean r have none that averages to it."""
 LEVEL = 0.95
+ALPHA = 0.05
+"""A p value below it, corrected for the number of tests, tells a difference."""
 RESAMPLES = 9999
 # Resamples at once: bounds the memory to some hundred MB on 5,000 images.
 _BATCH = 1000
+# Units of a permutation: with more images, blocks of them, drawn by lot.
+_UNITS = 1000
 
 
 @dataclass(frozen=True)
@@ -207,12 +211,17 @@ def _bootstrap(samples: tuple[np.ndarray, ...], statistic: Any, **options: Any) 
 def _permutation_p(first: np.ndarray, second: np.ndarray) -> float:
     from scipy import stats
 
+    rng = np.random.default_rng(0)
     # Images on which both are equal change no permutation's statistic but its scale.
-    differ = first != second
-    if differ.sum() < 2:
+    differ = rng.permutation(np.flatnonzero(first != second))
+    if len(differ) < 2:
         return 1.0
+    # Where models may be exchanged image by image they may be so block by block: a test of the same level, in a fifth of
+    # the time for 5,000 images.
+    starts = np.unique(np.linspace(0, len(differ), _UNITS, endpoint=False, dtype=int))
+    blocks = [np.add.reduceat(values[differ], starts) for values in (first, second)]
     found = stats.permutation_test(
-        (first[differ], second[differ]), _difference, permutation_type="samples", vectorized=True,
-        n_resamples=RESAMPLES, batch=_BATCH, rng=np.random.default_rng(0),
+        blocks, _difference, permutation_type="samples", vectorized=True,
+        n_resamples=RESAMPLES, batch=_BATCH, rng=rng,
     )  # fmt: skip
     return float(found.pvalue)

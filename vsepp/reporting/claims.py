@@ -33,7 +33,6 @@ REPRODUCED, SAME, INCONCLUSIVE = "reproduced", "same direction", "inconclusive"
 NO_DIFFERENCE, OPPOSITE, NOT_RUN, NO_VERDICT = "no difference", "opposite", "not run", "no verdict"
 WORDS = (REPRODUCED, SAME, INCONCLUSIVE, NO_DIFFERENCE, OPPOSITE, NO_VERDICT, NOT_RUN)
 """All verdicts, in the order in which they are counted. `reproduced` is said of the paper's own data and encoders alone."""
-_ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -280,7 +279,7 @@ def _of_values(claim: ClaimSpec, found: _Measured) -> Interval | None:
 def _by_test(claim: ClaimSpec, own: bool, effect: Effect, p: float) -> tuple[str, str]:
     """The verdict on a difference of test scores."""
     holds = REPRODUCED if own else SAME
-    sign = effect.sign if p < _ALPHA else 0
+    sign = effect.sign if p < intervals.ALPHA else 0
     bounds = [effect.images, *([effect.seeds] if effect.seeds else [])]
     if claim.kind == "no_difference":
         if effect.within(claim.margin):

@@ -1,6 +1,6 @@
 """Intervals and tests against known cases, and against data that were made up so that the truth is known."""
 
-from math import comb
+from math import comb, erfc
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_the_mean_over_the_images_is_the_metric(protocol, metric):
 
 
 def test_what_has_no_value_per_image_is_refused():
-    with pytest.raises(VseppError, match="expected one of i2t_r1, .*, rsum, got 'i2t_medr'"):
+    with pytest.raises(VseppError, match=r"expected one of i2t_r1, .*, rsum, got 'i2t_medr'"):
         per_image(RANKS, OWNER, "i2t_medr")
 
 
@@ -156,6 +156,15 @@ def test_a_permutation_of_few_images_is_exact():
     assert effect([first], [second]).p == pytest.approx(2 / 2**5)
     assert effect([first], [first]).p == 1
     assert effect([first], [np.repeat([0.0, 100.0], [29, 1])]).p == 1
+
+
+@pytest.mark.parametrize("images", [900, 5000])
+def test_a_permutation_of_many_images_agrees_with_the_normal_approximation(images):
+    rng = np.random.default_rng(2)
+    first = rng.normal(50, 20, images)
+    second = first + rng.normal(2.5 * 20 / np.sqrt(images), 20, images)
+    z = np.sum(second - first) / np.sqrt(np.sum((second - first) ** 2))
+    assert effect([first], [second]).p == pytest.approx(erfc(abs(z) / np.sqrt(2)), rel=0.3, abs=0.002)
 
 
 def test_one_seed_or_disagreeing_seeds_and_what_their_sign_is():
