@@ -95,6 +95,17 @@ class StoreSpec:
 
 
 @dataclass(frozen=True)
+class PicturesSpec:
+    """Small pictures of the images of a split, with their captions, for people to look at."""
+
+    split: Split = "test"
+    side: int = 128
+    """Pixels; images that are stored smaller stay as they are."""
+    quality: int = 80
+    """Of the JPEGs, from 1 to 95."""
+
+
+@dataclass(frozen=True)
 class EncoderSpec:
     """An image encoder cut at its penultimate layer."""
 
@@ -160,18 +171,6 @@ class ConstellationsSpec:
     negatives: tuple[tuple[tuple[float, ...], ...], ...]
     """Sets of points."""
     losses: tuple[Component, ...]
-
-
-@dataclass(frozen=True)
-class ExamplesSpec:
-    """Test images with the caption that each of two models ranks first (Figure 3)."""
-
-    protocol: str
-    fold_size: int
-    images: int
-    """How many, evenly spaced over the ranked test images."""
-    photographs: bool
-    """Whether the pictures themselves are kept; else their ids alone."""
 
 
 @dataclass(frozen=True)

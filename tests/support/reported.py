@@ -1,11 +1,10 @@
-"""Trained models as reports find them: hand-written metrics and histories, with manifests."""
+"""Trained models as reports find them: hand-written metrics, ranks and histories, with manifests."""
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 
+from vsepp.evaluation import protocols
 from vsepp.evaluation.metrics import DirectionMetrics, RetrievalMetrics
 from vsepp.evaluation.protocols import Evaluation
 from vsepp.evaluation.ranks import Ranks
@@ -26,29 +25,27 @@ class Models:
 
     def add(
         self, name, i2t=I2T, t2i=T2I, protocol="5x1K", seed=0, history=(10.0, 20.0), git=CLEAN, trained=CLEAN, behind=(),
-        fold_size=100, n_images=500, collapsed=False,
+        fold_size=100, n_images=500, ranks=None, collapsed=False,
     ):  # fmt: skip
-        """A model: R@1, R@5, R@10, Med r and Mean r both ways. `behind`: dotted roles of what was made with dirty code."""
+        """A model: R@1, R@5, R@10, Med r and Mean r both ways. `behind`: dotted roles of what was made with dirty code.
+
+        Its ranks have these recalls; `ranks`, of five captions an image, stand in the place of both. `history` is R@1 of
+        caption retrieval epoch by epoch; rsum is six times that. `collapsed` is said of the last epoch.
+        """
         run, evaluation = (self.root / kind / name / f"seed-{seed}" for kind in ("runs", "evaluations"))
         run.mkdir(parents=True)
         evaluation.mkdir(parents=True)
         (run / "model.safetensors").write_text(f"{name} {seed}")
         if history:
-            end = int(collapsed)
+            heading = "epoch,loss,i2t_r1,t2i_r1,rsum,collapsed"
             lines = [
-                f"{epoch},{10 / epoch},{r1},{r1 - 5},{6 * r1},{end}"
+                f"{epoch},{10 / epoch},{r1},{r1 - 5},{6 * r1},{int(collapsed and epoch == len(history))}"
                 for epoch, r1 in enumerate(history, start=1)
             ]
-            heads = "epoch,loss,i2t_r1,t2i_r1,rsum,collapsed"
-            (run / "history.csv").write_text("\n".join([heads, *lines]) + "\n")
+            (run / "history.csv").write_text("\n".join([heading, *lines]) + "\n")
         ancestors = {role: {"step": role.rpartition(".")[2], **DIRTY} for role in behind}
         seal(run, "train", trained, {k.removeprefix("run."): v for k, v in ancestors.items()})
-        scores = RetrievalMetrics(DirectionMetrics(*i2t), DirectionMetrics(*t2i))
-        captions = np.arange(5 * n_images)
-        found = Evaluation(
-            protocol, fold_size, "dot", (scores,), Ranks(np.zeros(n_images), captions), captions
-        )
-        (evaluation / "metrics.json").write_text(json.dumps({protocol: found.to_dict()}))
+        protocols.save([evaluation_of(protocol, fold_size, n_images, i2t, t2i, ranks)], evaluation)
         ancestors["run"] = {"step": "train", "spec_digest": "s", "code_digest": "c", **trained}
         seal(evaluation, "evaluate", git, ancestors, {"run": artefact_digest(run)})
         makers = {part: MakerSpec(f"{part}-target", "s", "c") for part in ("run", "evaluation")}
@@ -63,6 +60,30 @@ class Models:
     @property
     def records(self):
         return read_records(self.all)
+
+
+def evaluation_of(protocol="5x1K", fold_size=100, n_images=500, i2t=I2T, t2i=T2I, ranks=None):
+    """What a protocol says of a model: of hand-written metrics, or of the ranks of images with five captions each."""
+    scores = RetrievalMetrics(DirectionMetrics(*i2t), DirectionMetrics(*t2i))
+    per_fold = [scores] * (n_images // fold_size)
+    if ranks is None:
+        ranks = Ranks(with_recalls(n_images, *i2t[:3]), with_recalls(5 * n_images, *t2i[:3]))
+    else:
+        n_images = len(ranks.i2t)
+        per_fold = [
+            protocols.retrieval_metrics(
+                Ranks(ranks.i2t[start : start + fold_size], ranks.t2i[5 * start : 5 * (start + fold_size)])
+            )
+            for start in range(0, n_images, fold_size)
+        ]
+    captions = np.arange(5 * n_images)
+    return Evaluation(protocol, fold_size, "dot", tuple(per_fold), ranks, captions, captions // 5)
+
+
+def with_recalls(queries, r1, r5, r10):
+    """Ranks of a number of queries, the best ones first, with these recalls."""
+    ends = [round(queries * recall / 100) for recall in (r1, r5, r10)]
+    return np.select([np.arange(queries) < end for end in ends], [0.0, 1.0, 5.0], 20.0)
 
 
 def seal(folder, step, git, ancestors, inputs=None, **changes):

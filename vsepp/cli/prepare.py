@@ -22,6 +22,7 @@ from vsepp.spec import (
     CorpusSpec,
     EncoderSpec,
     FeaturesSpec,
+    PicturesSpec,
     PretrainedSpec,
     ScenesSpec,
     StoreSpec,
@@ -62,6 +63,11 @@ def add_steps(steps: Any) -> None:
     add_making(parser, StoreSpec, images=_IMAGES, scenes=_SCENES)
     add_raw(parser)
     parser.add_argument("--workers", type=int, default=1, help="processes that decode")
+
+    parser = add_step(
+        steps, "pictures", pictures, "make small pictures of a split, with its captions, to look at"
+    )
+    add_making(parser, PicturesSpec, corpus="folder of the corpus", store="folder of the image store")
 
     parser = add_step(steps, "pretrain", pretrain, "train a mini encoder on labelled single-object scenes")
     add_making(parser, PretrainedSpec)
@@ -150,6 +156,14 @@ def store(given: argparse.Namespace) -> None:
     of = _with_files(_corpus_of(given.images), raw_files(given))
     with making(given, resumes=True) as made:
         made.facts.update(build_store(images, of, given.spec, given.output, made.state, given.workers))
+
+
+def pictures(given: argparse.Namespace) -> None:
+    """Make the small pictures of a corpus."""
+    from vsepp.data.pictures import make_pictures
+
+    with making(given) as made:
+        made.facts["images"] = make_pictures(given.spec, given.corpus, given.store, given.output)
 
 
 def pretrain(given: argparse.Namespace) -> None:

@@ -47,6 +47,9 @@ KINDS = {
     ),
     "tokens": Kind("corpus", "tokens", "results/{preset}/tokens/{name}", _TOKENS),
     "store": Kind("corpus", "store", "results/{preset}/stores/{name}", ("images.npy",), versioned=False),
+    "pictures": Kind(
+        "features", "pictures", "results/{preset}/pictures/{name}", ("pictures.npz", "captions.json")
+    ),
     "pretrained": Kind("features", "pretrain", "results/{preset}/encoders/{name}", ("encoder.safetensors",)),
     "encoder": Kind("features", "encoder", "results/{preset}/encoders/{name}", ("encoder.safetensors",)),
     "features": Kind("features", "features", "results/{preset}/features/{name}", ("features.npy",)),
@@ -57,7 +60,6 @@ KINDS = {
     "tokens_of": Kind("models", "tokens", "results/{preset}/{variant}/runs/{name}/tokens", _TOKENS),
     "evaluation": Kind("results", "evaluate", "results/{preset}/{variant}/evaluations/{name}", _EMBEDDINGS),
     "constellations": Kind("results", "constellations", _FIGURES, ("losses.json",)),
-    "examples": Kind("results", "examples", _FIGURES, ("examples.json",)),
     "report": Kind("results", "report", "reports/{preset}/{variant}/{name}", ("index.html",)),
 }
 """Of artefacts, in the order of the data flow."""

@@ -13,7 +13,6 @@ from vsepp.config.parameters import Parameters
 from vsepp.config.plan import DOWNLOADS, KINDS, Model, Plan, SourceFile, seeded
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
-from vsepp.config.schema import FigureKeys
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.code import step_code
@@ -25,9 +24,9 @@ from vsepp.spec import (
     CropSpec,
     EncoderSpec,
     EvaluationSpec,
-    ExamplesSpec,
     FeaturesSpec,
     ModelSpec,
+    PicturesSpec,
     PretrainedSpec,
     PretrainingSpec,
     RunSpec,
@@ -145,6 +144,9 @@ class _Planner:
         }
         first = next(iter(specs.values()))
         inputs, training = self._inputs(first, published), self._training_inputs(first, published)
+        if published is None:
+            corpus = self._corpus(first.dataset, None)
+            self._pictures(corpus, self._store(corpus, first.eval_store))
         if run not in self.parameters.runs:
             return
         self.models[run] = Model(specs, self.parameters.protocols[run])
@@ -181,7 +183,7 @@ class _Planner:
     # --- Figures ---------------------------------------------------------------------------------------------
 
     def _figures(self, paper: Paper) -> None:
-        """What is computed for the figures of a paper's report, where their runs are there."""
+        """What is computed for the figures of a paper's report."""
         assert paper.tables
         for figure in paper.selected(self.preset.tables):
             keys, name = paper.tables.figures.get(figure), f"{paper.name}/{figure}"
@@ -190,20 +192,6 @@ class _Planner:
                 losses = tuple(Component(loss) for loss in keys.losses)
                 points = tuple(map(tuple, keys.negatives))
                 self._add("constellations", name, ConstellationsSpec(keys.positive, points, losses))
-            elif keys and keys.kind == "examples" and set(keys.drawn) <= self.models.keys():
-                self._examples(name, keys)
-
-    def _examples(self, name: str, keys: FigureKeys) -> None:
-        seed = self.parameters.settings.seeds[0]
-        first, second = (self.table["evaluation", seeded(run, seed)] for run in keys.drawn)
-        corpus = next(made for made in self.table.values() if made.folder == first.inputs["corpus"])
-        shown = self.parameters.datasets[corpus.spec.name].photographs
-        read = {"corpus": corpus.folder, "first": first.folder, "second": second.folder}
-        if shown:
-            read["store"] = self._store(corpus, self.models[keys.drawn[1]].spec.eval_store).folder
-        assert keys.protocol and keys.images  # what its kind needs
-        spec = ExamplesSpec(keys.protocol, self.preset.evaluation.fold_size, keys.images, shown)
-        self._add("examples", name, spec, inputs=read, seed=seed)
 
     # --- Data ------------------------------------------------------------------------------------------------
 
@@ -242,6 +230,11 @@ class _Planner:
         name = f"{corpus.name}-{spec.resize}{spec.side}"
         read = {"images": corpus.folder / "images.parquet", **corpus.inputs}
         return self._add("store", name, spec, inputs=read, raw=corpus.raw)
+
+    def _pictures(self, corpus: Artefact, store: Artefact) -> Artefact:
+        """One set a corpus, whichever of its stores is met first: for people, not for models."""
+        read = {"corpus": corpus.folder, "store": store.folder}
+        return self._add("pictures", corpus.name, PicturesSpec(), inputs=read)
 
     def _in_archives(self, *names: str) -> Path | None:
         """The first of these files that is in the user's own folder."""

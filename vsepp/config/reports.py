@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from shlex import quote
 
 from vsepp import components
 from vsepp.config.papers import Paper
@@ -11,6 +13,7 @@ from vsepp.config.plan import Plan, seeded
 from vsepp.config.resolve import HARMLESS
 from vsepp.config.schema import RowKeys
 from vsepp.provenance.digests import value_digest
+from vsepp.reporting.expected import study
 from vsepp.reporting.filters import listing
 from vsepp.reporting.specs import (
     ClaimSpec,
@@ -39,6 +42,7 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
         tables=tuple(_table(plan, paper, name) for name in names if name in tables),
         figures=tuple(_figure(plan, paper, name, models) for name in names if name in figures),
         claims=tuple(_claims(plan, paper)),
+        expected=str(expected) if (expected := _expected(plan)).is_file() else "",
         models=tuple(_model(plan, model, seed) for model in models for seed in plan.models[model].specs),
         sources=tuple(_sources(plan, models)),
     )
@@ -83,7 +87,18 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
         paper_titles=dict(paper.tables.titles),
         default_encoder=paper.tables.default_encoder,
         serif=parameters.settings.serif,
+        settings=_settings(plan, changed),
     )
+
+
+def _settings(plan: Plan, changed: Mapping[str, object]) -> str:
+    """`--config` of what was given, as a shell takes it."""
+    settings = plan.parameters.settings
+    said: dict[str, object] = {"fidelity": settings.fidelity, "seeds": settings.seeds, **changed}
+    if settings.label:
+        said["label"] = settings.label
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in said.items()}
+    return " ".join(quote(f"{key}={text}") for key, text in texts.items() if key != "preset")
 
 
 def _table(plan: Plan, paper: Paper, name: str) -> TableSpec:
@@ -120,7 +135,8 @@ def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpe
     feeds = plan.parameters.feeders(paper)
     made = plan.table.get((keys.kind, f"{paper.name}/{name}"))
     # What the step that computes its data is told.
-    computed = {"runs", "images", "positive", "negatives", "losses"}
+    computed = {"runs", "positive", "negatives", "losses"}
+    data = plan.parameters.corpora.get(keys.dataset or "")
     return from_dict(
         FigureSpec,
         {
@@ -132,9 +148,15 @@ def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpe
             ],
             "encoders": list(dict.fromkeys(plan.parameters.get(run, "encoder") for run in runs)),
             "data": str(made.folder) if made else "",
+            "photographs": bool(data and plan.parameters.datasets[data.dataset].photographs),
             **keys.model_dump(exclude=computed, exclude_none=True),
         },
     )
+
+
+def _expected(plan: Plan) -> Path:
+    """Where expected values of the variant's scores would be, beside the folder of parameters."""
+    return study(plan.parameters.folder.parent / "docs", plan.preset, plan.variant)
 
 
 def _claims(plan: Plan, paper: Paper) -> Iterator[ClaimSpec]:
@@ -164,7 +186,16 @@ def _model(plan: Plan, model: str, seed: int) -> TrainedSpec:
         for name, made in (("run", run), ("evaluation", evaluation))
     }
     trained = plan.models[model].released is None
-    return TrainedSpec(model, seed, str(run.folder), str(evaluation.folder), made_by, trained=trained)
+    pictures = plan.table.get(("pictures", evaluation.inputs["corpus"].name))
+    return TrainedSpec(
+        model,
+        seed,
+        str(run.folder),
+        str(evaluation.folder),
+        made_by,
+        trained=trained,
+        pictures=str(pictures.folder) if pictures else "",
+    )
 
 
 def _sources(plan: Plan, models: list[str]) -> Iterator[tuple[str, str]]:

@@ -18,9 +18,13 @@ from vsepp.evaluation.ranks import Ranks
 METRICS = ("i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10", "rsum")
 """What has a value per image. Med r and Mean r have none that averages to it."""
 LEVEL = 0.95
+ALPHA = 0.05
+"""A p value below it, corrected for the number of tests, tells a difference."""
 RESAMPLES = 9999
 # Resamples at once: bounds the memory to some hundred MB on 5,000 images.
 _BATCH = 1000
+# Units of a permutation: with more images, blocks of them, drawn by lot.
+_UNITS = 1000
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,9 @@ class Effect:
         return self.images.within(margin) and (self.seeds is None or self.seeds.within(margin))
 
 
-def per_image(ranks: Ranks, caption_images: np.ndarray, metric: str) -> np.ndarray:
+def per_image(
+    ranks: Ranks, caption_images: np.ndarray, metric: str, fold_size: int | None = None
+) -> np.ndarray:
     """Value of a metric for each test image, in per cent; the mean of all is the metric.
 
     Parameters
@@ -75,12 +81,15 @@ def per_image(ranks: Ranks, caption_images: np.ndarray, metric: str) -> np.ndarr
         `(n_captions,)`, the row of each caption's image.
     metric
         One of `METRICS`.
+    fold_size
+        Images of a fold, whose captions count the same; all images by default. A metric is the mean over the folds, so
+        it matters where these have unequal numbers of captions.
 
     Returns
     -------
     np.ndarray
         `(n_images,)` float64. Image retrieval: the share of an image's captions that find it, scaled by their number
-        over the mean number of captions, so that each caption counts the same.
+        over the fold's mean number of captions, so that each caption of a fold counts the same.
 
     Raises
     ------
@@ -88,15 +97,18 @@ def per_image(ranks: Ranks, caption_images: np.ndarray, metric: str) -> np.ndarr
         On a metric that has no value per image.
     """
     if metric == "rsum":
-        return sum(per_image(ranks, caption_images, one) for one in METRICS if one != "rsum")
+        parts = [per_image(ranks, caption_images, one, fold_size) for one in METRICS if one != "rsum"]
+        return np.sum(parts, axis=0)
     if metric not in METRICS:
         raise VseppError(f"metric: expected one of {', '.join(METRICS)}, got {metric!r}")
     direction, _, k = metric.partition("_r")
     n = len(ranks.i2t)
     if direction == "i2t":
         return 100.0 * (ranks.i2t < int(k))
+    size = fold_size or n
+    captions = np.bincount(caption_images // size, minlength=n // size)
     found = np.bincount(caption_images, weights=ranks.t2i < int(k), minlength=n)
-    return 100.0 * found * n / len(ranks.t2i)
+    return 100.0 * found * np.repeat(size / captions, size)
 
 
 def chance(n_images: int, n_captions: int) -> dict[str, float]:
@@ -104,15 +116,15 @@ def chance(n_images: int, n_captions: int) -> dict[str, float]:
     own, levels = n_captions / n_images, {}
     for k in (1, 5, 10):
         # None of an image's own captions among the first k.
-        missed = np.prod([max(0.0, 1 - own / (n_captions - place)) for place in range(min(k, n_captions))])
+        missed = np.prod([max(0.0, 1 - own / (n_captions - place)) for place in range(min(k, int(n_captions)))])
         levels[f"i2t_r{k}"] = 100.0 * (1 - float(missed))
         levels[f"t2i_r{k}"] = 100.0 * min(1.0, k / n_images)
     return levels | {"rsum": sum(levels.values())}
 
 
-def image_interval(values: np.ndarray) -> Interval:
+def image_interval(values: np.ndarray, resamples: int = RESAMPLES) -> Interval:
     """95 % bootstrap interval of a metric, from its values `(n_images,)`."""
-    return _bootstrap((values,), _mean)
+    return _bootstrap((values,), _mean, n_resamples=resamples)
 
 
 def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray]) -> Effect:
@@ -189,8 +201,9 @@ def _difference(first: np.ndarray, second: np.ndarray, axis: int = -1) -> Any:
 def _bootstrap(samples: tuple[np.ndarray, ...], statistic: Any, **options: Any) -> Interval:
     from scipy import stats
 
+    options = {"n_resamples": RESAMPLES, **options}
     found = stats.bootstrap(
-        samples, statistic, n_resamples=RESAMPLES, batch=_BATCH, vectorized=True, confidence_level=LEVEL,
+        samples, statistic, batch=_BATCH, vectorized=True, confidence_level=LEVEL,
         method="percentile", rng=np.random.default_rng(0), **options,
     )  # fmt: skip
     return Interval(float(found.confidence_interval.low), float(found.confidence_interval.high))
@@ -199,12 +212,17 @@ def _bootstrap(samples: tuple[np.ndarray, ...], statistic: Any, **options: Any) 
 def _permutation_p(first: np.ndarray, second: np.ndarray) -> float:
     from scipy import stats
 
+    rng = np.random.default_rng(0)
     # Images on which both are equal change no permutation's statistic but its scale.
-    differ = first != second
-    if differ.sum() < 2:
+    differ = rng.permutation(np.flatnonzero(first != second))
+    if len(differ) < 2:
         return 1.0
+    # Where models may be exchanged image by image they may be so block by block: a test of the same level, in a fifth of
+    # the time for 5,000 images.
+    starts = np.unique(np.linspace(0, len(differ), _UNITS, endpoint=False, dtype=int))
+    blocks = [np.add.reduceat(values[differ], starts) for values in (first, second)]
     found = stats.permutation_test(
-        (first[differ], second[differ]), _difference, permutation_type="samples", vectorized=True,
-        n_resamples=RESAMPLES, batch=_BATCH, rng=np.random.default_rng(0),
+        blocks, _difference, permutation_type="samples", vectorized=True,
+        n_resamples=RESAMPLES, batch=_BATCH, rng=rng,
     )  # fmt: skip
     return float(found.pvalue)

@@ -17,6 +17,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "corpus": ("vsepp.data.corpora",),
     "tokens": ("vsepp.data.captions",),
     "store": ("vsepp.data.store",),
+    "pictures": ("vsepp.data.pictures",),
     "pretrain": ("vsepp.scenes.pretrain",),
     "encoder": ("vsepp.models.pretrained",),
     "features": ("vsepp.features.extract",),
@@ -26,7 +27,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "released": ("vsepp.released.convert",),
     "evaluate": ("vsepp.evaluation.run",),
     "constellations": ("vsepp.evaluation.constellations",),
-    "examples": ("vsepp.evaluation.examples",),
     "score": ("vsepp.evaluation.protocols",),
     "report": ("vsepp.reporting.pages",),
 }

@@ -33,7 +33,6 @@ REPRODUCED, SAME, INCONCLUSIVE = "reproduced", "same direction", "inconclusive"
 NO_DIFFERENCE, OPPOSITE, NOT_RUN, NO_VERDICT = "no difference", "opposite", "not run", "no verdict"
 WORDS = (REPRODUCED, SAME, INCONCLUSIVE, NO_DIFFERENCE, OPPOSITE, NO_VERDICT, NOT_RUN)
 """All verdicts, in the order in which they are counted. `reproduced` is said of the paper's own data and encoders alone."""
-_ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,11 @@ class Verdict:
     """Of the permutation test over the images, corrected after Holm for all claims of the report."""
     mcnemar: tuple[float, ...] = ()
     """Per seed, of differences of caption retrieval's R@1."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether its runs were made."""
+        return self.word != NOT_RUN
 
     @property
     def interval(self) -> Interval | None:
@@ -95,6 +99,14 @@ def judge(claims: Iterable[ClaimSpec], context: ContextSpec, records: Records) -
         zip(map(id, tested), intervals.holm([e.effect.p for e in tested if e.effect]), strict=True)
     )
     return [_judged(claim, own, found, corrected.get(id(found))) for claim, own, found in measured]
+
+
+def by_claim(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
+    """The verdicts on each claim, one a metric."""
+    found: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        found.setdefault(verdict.spec.id.partition("/")[0], []).append(verdict)
+    return list(found.values())
 
 
 def counts(verdicts: Iterable[Verdict]) -> list[tuple[str, int]]:
@@ -267,7 +279,7 @@ def _of_values(claim: ClaimSpec, found: _Measured) -> Interval | None:
 def _by_test(claim: ClaimSpec, own: bool, effect: Effect, p: float) -> tuple[str, str]:
     """The verdict on a difference of test scores."""
     holds = REPRODUCED if own else SAME
-    sign = effect.sign if p < _ALPHA else 0
+    sign = effect.sign if p < intervals.ALPHA else 0
     bounds = [effect.images, *([effect.seeds] if effect.seeds else [])]
     if claim.kind == "no_difference":
         if effect.within(claim.margin):

@@ -156,14 +156,25 @@ def _about_runs(spec: FigureSpec, records: Records) -> list[str]:
 
 
 def inline_svg(drawn: Drawn, file: Path) -> str:
-    """A figure's SVG as part of a page: it takes the page's colours, in light and dark, and its ids stay its own."""
-    spec, svg = drawn.spec, file.read_text(encoding="utf-8")
+    """A figure's SVG as part of a page, with its text alternative."""
+    label = filters.numbered(drawn.spec.id) or drawn.spec.title
+    svg, desc = themed(file.read_text(encoding="utf-8"), drawn.spec.id, label), f"{drawn.spec.id}-desc"
+    svg = svg.replace("<svg ", f'<svg aria-describedby="{desc}" ', 1)
+    start = svg.index(">") + 1
+    return f'{svg[:start]}<desc id="{desc}">{escape(drawn.alt)}</desc>{svg[start:]}'
+
+
+def themed(svg: str, name: str, text: str) -> str:
+    """An SVG as part of a page: it takes the page's colours, in light and dark, and its ids, which begin with `name`, stay its own.
+
+    `text` says what it shows, for those who do not see it.
+    """
     style = matplotlib.rc_params_from_file(STYLE, use_default_template=False)
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     # Each text as a comment beside its glyphs, which a page does not need.
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{spec.id}-", svg)
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
     colours: Mapping[str, str] = {
         PAGE: "var(--page)",
         INK: "currentColor",
@@ -173,7 +184,4 @@ def inline_svg(drawn: Drawn, file: Path) -> str:
     }
     for colour, shown in colours.items():
         svg = svg.replace(colour, shown)
-    label, desc = escape(filters.numbered(spec.id) or spec.title), f"{spec.id}-desc"
-    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" aria-describedby="{desc}" ', 1)
-    start = svg.index(">") + 1
-    return f'{svg[:start]}<desc id="{desc}">{escape(drawn.alt)}</desc>{svg[start:]}'
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(text)}" ', 1)

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from vsepp.errors import VseppError
+from vsepp.evaluation.intervals import Interval
+from vsepp.reporting.specs import DIRECTIONS
+from vsepp.runtime.progress import bytes_text  # noqa: F401  # a filter of the templates
 
 MISSING = "–"
 DIGITS = 1
@@ -80,6 +83,40 @@ def measured(mean: float | None, sd: float | None) -> str:
     return f"{number(mean)} {deviation(sd)}".rstrip()
 
 
+def signed(value: float | None) -> str:
+    """A difference with its sign; a dash where there is none.
+
+    >>> signed(3.14), signed(-0.2), signed(None)
+    ('+3.1', '−0.2', '–')
+    """
+    return MISSING if value is None else f"{value:+.{DIGITS}f}".replace("-", "−")
+
+
+def interval(value: Interval | None) -> str:
+    """An interval of differences; nothing where there is none.
+
+    >>> interval(Interval(-0.21, 3.0)), interval(None)
+    ('[−0.2, +3.0]', '')
+    """
+    return "" if value is None else f"[{signed(value.low)}, {signed(value.high)}]"
+
+
+def levels(value: Interval | None) -> str:
+    """An interval of recalls; nothing where there is none."""
+    return "" if value is None else f"[{number(value.low)}, {number(value.high)}]"
+
+
+def p_value(value: float | None) -> str:
+    """A p value as people write it.
+
+    >>> p_value(0.00002), p_value(0.0312), p_value(None)
+    ('< .001', '.031', '')
+    """
+    if value is None:
+        return ""
+    return "< .001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
+
+
 def count(value: int) -> str:
     """A whole number with commas between thousands."""
     return f"{value:,}"
@@ -91,6 +128,12 @@ def metric_name(metric: str) -> str:
     if name not in _METRIC_NAMES:
         raise VseppError(f"unknown metric {metric!r}; known are {', '.join(_METRIC_NAMES)}")
     return _METRIC_NAMES[name]
+
+
+def metric_title(metric: str) -> str:
+    """`i2t_r1` → `R@1, caption retrieval`."""
+    direction = metric.rpartition("_")[0]
+    return f"{metric_name(metric)}, {DIRECTIONS[direction].lower()}" if direction else "rsum"
 
 
 def lower_is_better(metric: str) -> bool:

@@ -16,10 +16,23 @@ from markupsafe import Markup
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import MANIFEST, git_state, read_manifest
 from vsepp.reporting import TEMPLATES, filters, summary
-from vsepp.reporting.claims import judge
+from vsepp.reporting.claims import (
+    INCONCLUSIVE,
+    NO_DIFFERENCE,
+    NO_VERDICT,
+    NOT_RUN,
+    OPPOSITE,
+    REPRODUCED,
+    SAME,
+    Verdict,
+    by_claim,
+    judge,
+)
+from vsepp.reporting.expected import State, expected_state, read_expected, worst
 from vsepp.reporting.figures import inline_svg, write_figure, write_gaps
 from vsepp.reporting.paper import paper_values, tex_layout
 from vsepp.reporting.records import Record, Records, read_published, read_records
+from vsepp.reporting.runs import command, run_page
 from vsepp.reporting.specs import DIRECTIONS, ReportSpec
 from vsepp.reporting.tables import Table, build_table, flat_rows
 from vsepp.runtime.files import write_text
@@ -35,7 +48,13 @@ _LATEX: dict[str, Any] = {
     "comment_start_string": "<#",
     "comment_end_string": "#>",
 }
-_FILTERS = ("number", "deviation", "metric_name", "numbered", "commit", "tex_value", "tex_sd")
+_FILTERS = (
+    "number", "deviation", "signed", "interval", "levels", "p_value", "metric_name", "metric_title", "numbered", "commit",
+    "bytes_text", "tex_value", "tex_sd",
+)  # fmt: skip
+_SIGNS = {
+    REPRODUCED: "✓", SAME: "↗", NO_DIFFERENCE: "≈", INCONCLUSIVE: "?", OPPOSITE: "↘", NO_VERDICT: "∅", NOT_RUN: "–",
+}  # fmt: skip
 _EXPORTED = ("i2t_r1", "i2t_r10", "t2i_r1", "t2i_r10", "rsum")
 
 
@@ -47,24 +66,32 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
     spec
         Tables, figures and the models behind them.
     folder
-        Gets `index.html`, `headline.txt`, `tables/`, `figures/`, `metrics/` and `curves/`.
+        Gets `index.html`, `headline.txt`, `claims.csv`, `tables/`, `figures/`, `runs/`, `metrics/` and `curves/`.
 
     Returns
     -------
     str
-        The headline: where the page is and R@1 both ways.
+        The headline: where the page is, and the counts of verdicts.
     """
     context = spec.context
     for part in ("tables", "figures"):  # also of a report that has none
         (folder / part).mkdir(parents=True, exist_ok=True)
     published, records = read_published(Path(spec.published)), read_records(spec.models)
-    tables = [build_table(table, context, published, records) for table in spec.tables]
-    shared: dict[str, Any] = {"context": context, "directions": DIRECTIONS, "git": git_state()}
+    verdicts = judge(spec.claims, context, records)
+    tables = [build_table(table, context, published, records, verdicts) for table in spec.tables]
+    shared: dict[str, Any] = {
+        "context": context,
+        "directions": DIRECTIONS,
+        "git": git_state(),
+        "signs": _SIGNS,
+    }
+    shared["known"] = list(records)
+    shared["commands"] = {model.model: command(model, context) for model in reversed(spec.models)}
+    shared["expected"] = _expected(spec, records)
     for table in tables:
         _write_table(table, shared, folder / "tables")
     # A document of all tables, which reads the tabulars beside it.
     write_text(folder / "tables" / "tables.tex", _render("tables.tex.j2", tables=tables, **shared))
-    verdicts = judge(spec.claims, context, records)
     gaps = write_gaps(verdicts, context, folder / "figures")
     drawn = [gaps] if gaps else []
     drawn += [
@@ -79,33 +106,105 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
     paper = paper_values(tables, drawn, verdicts, context)
     write_text(folder / "paper.tex", _render("paper.tex.j2", **paper, **shared))
     _write_exports(records, folder)
+    _write_claims(verdicts, folder / "claims.csv")
+    _write_runs(records, verdicts, tables, shared, folder / "runs")
     page = _render(
         "index.html.j2",
         tables=[(table, _layout(table)) for table in tables],
         figures=figures,
-        pairs=[
-            (pair, summary.describe_setting(pair[-1], context))
-            for pair in summary.best_pairs(tables, context.paper.compare)
-        ],
+        answer=summary.answer(verdicts, context),
+        claims=by_claim(verdicts),
+        troubles=summary.troubles(records),
         provenance=summary.provenance(context, records, shared["git"]),
         sources=spec.sources,
         **shared,
     )
     write_text(folder / "index.html", page)
-    headline = summary.headline(tables, context, folder / "index.html")
+    headline = summary.headline(tables, verdicts, records, context, folder)
     write_text(folder / "headline.txt", headline + "\n")
     return headline
 
 
-def _write_table(table: Table, shared: Mapping[str, Any], folder: Path) -> None:
-    r"""Write `<id>.csv` (unrounded), `<id>.html` (a page) and `<id>.tex` (a tabular to `\input`)."""
-    text, rows = io.StringIO(), flat_rows(table, shared["context"])
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+def _expected(spec: ReportSpec, records: Records) -> dict[tuple[str, str], tuple[str, str]]:
+    """(run, protocol) → whether its scores are as expected, and the cause that is known of a deviation."""
+    if not spec.expected:
+        return {}
+    found: dict[tuple[str, str], list[State]] = {}
+    for state in expected_state(read_expected(Path(spec.expected)), records, spec.context):
+        found.setdefault((state.row.run, state.row.protocol), []).append(state)
+    causes = {
+        key: next((one.row.cause for one in states if one.row.cause), "") for key, states in found.items()
+    }
+    return {key: (worst(states), causes[key]) for key, states in found.items()}
+
+
+def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
+    """Write one row a claim and metric, unrounded."""
+    rows = []
+    for verdict in verdicts:
+        claim = verdict.spec
+        bounds = {"images": verdict.images, "seeds": verdict.over_seeds}
+        rows.append(
+            {
+                "claim": claim.id,
+                "kind": claim.kind,
+                "runs": " ".join(claim.runs),
+                "metric": claim.metric,
+                "protocol": claim.protocol,
+                "paper": claim.published,
+                "ours": verdict.value,
+                **{
+                    f"{over}_{side}": getattr(found, side, None)
+                    for over, found in bounds.items()
+                    for side in ("low", "high")
+                },
+                "ratio": verdict.ratio,
+                "p_holm": verdict.p,
+                "mcnemar": " ".join(map(str, verdict.mcnemar)),
+                "n_seeds": verdict.seeds,
+                "verdict": verdict.word,
+                "why": verdict.why,
+            }
+        )
+    _write_csv(rows, file)
+
+
+def _write_csv(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else ["claim"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    write_text(folder / f"{table.spec.id}.csv", text.getvalue())
+    write_text(file, text.getvalue())
+
+
+def _write_runs(
+    records: Records,
+    verdicts: Sequence[Verdict],
+    tables: Sequence[Table],
+    shared: Mapping[str, Any],
+    folder: Path,
+) -> None:
+    """Write a page per model; those of models that are not given are deleted."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.glob("*.html"):
+        if path.stem not in records:
+            path.unlink()
+    for model, seeds in records.items():
+        fed = [
+            row.spec.row
+            for table in tables
+            for row in table.rows
+            if model in (row.spec.run, row.spec.released)
+        ]
+        page = run_page(model, seeds, shared["context"], verdicts, list(dict.fromkeys(fed)))
+        write_text(folder / f"{model}.html", _render("run.html.j2", page=page, **shared))
+
+
+def _write_table(table: Table, shared: Mapping[str, Any], folder: Path) -> None:
+    r"""Write `<id>.csv` (unrounded), `<id>.html` (a page) and `<id>.tex` (a tabular to `\input`)."""
+    _write_csv(flat_rows(table, shared["context"]), folder / f"{table.spec.id}.csv")
     values = {"table": table, "layout": _layout(table), **shared}
-    write_text(folder / f"{table.spec.id}.html", _render("table_page.html.j2", **values))
+    write_text(folder / f"{table.spec.id}.html", _render("table_page.html.j2", runs="../runs/", **values))
     write_text(folder / f"{table.spec.id}.tex", _render("table.tex.j2", tex=tex_layout(table), **values))
 
 
@@ -120,7 +219,8 @@ def _layout(table: Table) -> dict[str, Any]:
         "seeds": seeds,
         "released": any(row.released for row in table.rows),
         "published": any(row.facts["kind"] != "own" for row in table.rows),
-        "width": labels - 1 + numbers,
+        "width": labels - 1 + numbers * (1 + any(row.facts["kind"] != "own" for row in table.rows)),
+        "columns": numbers,
         "labels": labels,
         "numbers": span * len(DIRECTIONS),
         "span": span,

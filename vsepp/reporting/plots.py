@@ -54,11 +54,11 @@ def looks() -> list[dict[str, Any]]:
     return list(matplotlib.rcParams["axes.prop_cycle"])
 
 
-def not_run(axis: Axes) -> None:
-    """An empty panel that says so."""
+def not_run(axis: Axes, why: str = "not run") -> None:
+    """An empty panel that says why."""
     axis.grid(False)
     axis.set(xticks=[], yticks=[])
-    axis.text(0.5, 0.5, "not run", transform=axis.transAxes, ha="center", va="center", fontsize=11)
+    axis.text(0.5, 0.5, why, transform=axis.transAxes, ha="center", va="center", fontsize=11)
 
 
 def troubles(records: Iterable[Record], protocol: str | None = None) -> str:

@@ -23,6 +23,7 @@ TEST_IMAGES = ("fold_size", "n_images", "n_captions")
 """What scores must share to be compared."""
 TEST_SET = (*TEST_IMAGES, "similarity")
 """What scores in one row must share."""
+AT_CHANCE = "ranks like chance"
 CHANCE = 2.0
 """A model whose rsum is at most so many times that of chance ranks like chance."""
 _MADE = {"run": "the model behind it was trained", "evaluation": "it was measured"}
@@ -51,10 +52,14 @@ class Record:
         """Why the scores under a protocol say nothing of the method: `collapsed`, `ranks like chance`, or nothing."""
         if self.collapsed:
             return "collapsed"
-        found = self.metrics[protocol]
-        folds = found["n_images"] // found["fold_size"]
-        level = chance(found["fold_size"], found["n_captions"] / folds)["rsum"]
-        return "ranks like chance" if found["rsum"] <= CHANCE * level else ""
+        return AT_CHANCE if ranks_like_chance(self.metrics[protocol]) else ""
+
+
+def ranks_like_chance(found: Mapping[str, Any]) -> bool:
+    """Whether a section of metrics.json is that of a model that learned next to nothing."""
+    folds = found["n_images"] // found["fold_size"]
+    level = chance(found["fold_size"], found["n_captions"] / folds)["rsum"]
+    return found["rsum"] <= CHANCE * level
 
 
 Records = Mapping[str, Sequence[Record]]
@@ -181,8 +186,9 @@ def image_values(record: Record, protocol: str, metric: str) -> np.ndarray:
     VseppError
         When the run was not evaluated under the protocol.
     """
-    scores([record], protocol)
-    return per_image(*read_ranks(Path(record.spec.evaluation) / "ranks.npz", protocol), metric)
+    (found,) = scores([record], protocol)
+    ranks, owner = read_ranks(Path(record.spec.evaluation) / "ranks.npz", protocol)
+    return per_image(ranks, owner, metric, found["fold_size"])
 
 
 @lru_cache(maxsize=64)

@@ -47,6 +47,8 @@ class ContextSpec:
     """Role of the encoder that a row's label does not name."""
     serif: bool = False
     """Whether figures are set in the paper's serif type."""
+    settings: str = ""
+    """What `--config` needs besides the preset to make these runs."""
 
     def here(self, role: str) -> str:
         """What plays a role in this report."""
@@ -141,6 +143,10 @@ class FigureSpec:
     """Roles of the encoders of its runs."""
     data: str = ""
     """Folder of what a step computed for it; empty where there is none, or where it was not run."""
+    images: int = 0
+    """Of `examples`: how many test images."""
+    photographs: bool = False
+    """Of `examples`: whether its pictures may be shown; else their ids are."""
     percentiles: tuple[float, ...] = ()
     """Of `missed_negatives`: how much of the training set the sought negatives are harder than, from 0 to 1."""
     levels: tuple[float, ...] = ()
@@ -214,6 +220,8 @@ class TrainedSpec:
     """`run` and `evaluation` → what makes them now."""
     trained: bool
     """Whether it was trained here and has a history; a released checkpoint has none."""
+    pictures: str = ""
+    """Folder of small pictures of its test images; empty where its data have none."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +236,8 @@ class ReportSpec:
     models: tuple[TrainedSpec, ...] = ()
     """Seeds of one model stand together. Rows and lines whose run is not among them say that it was not run."""
     claims: tuple[ClaimSpec, ...] = ()
+    expected: str = ""
+    """Path of the expected values of these scores; empty where there are none."""
     sources: tuple[tuple[str, ...], ...] = ()
     """(component, where it comes from) of what the models are made of."""
 
@@ -235,11 +245,15 @@ class ReportSpec:
     def inputs(self) -> dict[str, Path]:
         """Role → what the report is made of: the paper's numbers, evaluations, histories, and data of figures."""
         inputs = {"published": Path(self.published)}
+        if self.expected:
+            inputs["expected"] = Path(self.expected)
         for model in self.models:
             name = f"{model.model}/seed-{model.seed}"
             inputs[f"evaluation/{name}"] = Path(model.evaluation)
             if model.trained:
                 inputs[f"history/{name}"] = Path(model.run) / "history.csv"
+            if model.pictures:
+                inputs[f"pictures/{Path(model.pictures).name}"] = Path(model.pictures)
         for figure in self.figures:
             if figure.data:
                 inputs[f"figure/{figure.id}"] = Path(figure.data)

@@ -1,4 +1,4 @@
-"""The few numbers that say at a glance how the two compared systems came out, and what all numbers were made from."""
+"""What all of it says: the counts of verdicts, in a sentence and for the terminal, and what the numbers were made from."""
 
 from __future__ import annotations
 
@@ -7,64 +7,77 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.reporting import filters
+from vsepp.reporting.claims import NOT_RUN, Verdict, counts
 from vsepp.reporting.records import Records, State
-from vsepp.reporting.specs import DIRECTIONS, ContextSpec
-from vsepp.reporting.tables import Row, Table
+from vsepp.reporting.specs import ContextSpec
+from vsepp.reporting.tables import Table
 
 
-def best_pairs(tables: Iterable[Table], compare: Sequence[str]) -> list[tuple[Row, ...]]:
-    """Per data set, two rows of the paper that differ in the compared systems only.
-
-    Both were run, with the same encoder, fine-tuning, training set and protocol; of these pairs the one whose second
-    system has our highest R@1 of caption retrieval. Means over five folds go before single folds, which vary more.
-    """
-    found: dict[str, dict[tuple[str, ...], dict[str, Row]]] = {}
-    for table in tables:
-        for row in table.rows:
-            if row.status == "run" and not row.spec.own and row.facts["system"] in compare:
-                setting = tuple(row.facts[key] for key in ("encoder", "finetuned", "trainset", "protocol"))
-                rows = found.setdefault(row.facts["dataset"], {}).setdefault(setting, {})
-                rows[row.facts["system"]] = row
-    pairs = []
-    for _, settings in sorted(found.items()):
-        complete = [rows for rows in settings.values() if len(rows) == len(compare)]
-        both = [tuple(rows[system] for system in compare) for rows in complete]
-        averaged = [pair for pair in both if pair[-1].facts["protocol"] == "5x1K"]
-        if candidates := averaged or both:
-            pairs.append(max(candidates, key=lambda pair: pair[-1].cells["i2t_r1"].ours or 0))
-    return pairs
+def answer(verdicts: Sequence[Verdict], context: ContextSpec) -> str:
+    """Whether the paper was reproduced, in two or three sentences; empty where it claims nothing."""
+    if not verdicts:
+        return ""
+    judged = [verdict for verdict in verdicts if verdict.word != NOT_RUN]
+    if not judged:
+        return f"None of the paper’s {len(verdicts)} claims was tested: the runs that they are about were not run."
+    said = filters.listing(f"{number} {word}" for word, number in counts(judged))
+    left = f" {len(verdicts) - len(judged)} more were not run." if len(judged) < len(verdicts) else ""
+    if all(verdict.own for verdict in judged):
+        return f"Of the {len(judged)} claims of the paper that were tested: {said}.{left}"
+    roles = dict.fromkeys(role for verdict in judged for role in verdict.spec.roles)
+    here = filters.listing(context.here(role) for role in roles)
+    return (
+        f"{len(judged)} claims of the paper were tested on other data or encoders than its own ({here}): {said}.{left} "
+        "This says how these systems compare on these data, not whether the paper’s numbers hold."
+    )
 
 
-def describe_setting(row: Row, context: ContextSpec) -> str:
-    """Encoder, fine-tuning, training set and protocol, which the rows of a pair share."""
-    tuned = ", fine-tuned" if row.facts["finetuned"] == "yes" else ""
-    encoder = context.here(row.facts["encoder"])
-    return f"{encoder}{tuned}, {row.facts['trainset']}, protocol {row.facts['protocol']}"
+def troubles(records: Records) -> list[str]:
+    """Which models collapsed or rank like chance: `run (collapsed: seeds 0 and 2)`."""
+    found = []
+    for model, seeds in records.items():
+        by_why: dict[str, list[int]] = {}
+        for record in seeds:
+            if why := next(filter(None, map(record.trouble, record.metrics)), ""):
+                by_why.setdefault(why, []).append(record.spec.seed)
+        for why, numbers in by_why.items():
+            found.append(f"{model} ({why}: seed{'s' * (len(numbers) > 1)} {filters.listing(numbers)})")
+    return found
 
 
-def headline(tables: Sequence[Table], context: ContextSpec, index: Path) -> str:
-    """What the workflow prints when it has finished: where the page is, and R@1 both ways.
+def headline(
+    tables: Sequence[Table],
+    verdicts: Sequence[Verdict],
+    records: Records,
+    context: ContextSpec,
+    folder: Path,
+) -> str:
+    """What the workflow prints when it has finished: the counts of verdicts, what collapsed, and where page and PDF are.
 
     Returns
     -------
     str
-        Lines without a trailing newline, at most 100 characters wide for usual titles.
+        Lines without a trailing newline.
     """
-    names = [filters.numbered(table.spec.id) or table.spec.title for table in tables] or ["Tables"]
     lines = [
-        f"{filters.listing(names)}, figures and captions: {index}",
-        f"preset {context.preset}, variant {context.variant}, fidelity {context.fidelity}",
+        context.title,
+        f"preset {context.preset}, variant {context.variant}, fidelity {context.fidelity}, "
+        f"seed{'s' * (len(context.seeds) > 1)} {filters.listing(context.seeds)}",
+        "",
+        f"page     {folder / 'index.html'}",
+        f"paper    {folder / 'paper.pdf'}, or paper.tex where no TeX is installed",
     ]
-    for pair in best_pairs(tables, context.paper.compare):
-        dataset = context.here(pair[-1].facts["dataset"])
-        lines += ["", f"R@1 (%) on {dataset}: {describe_setting(pair[-1], context)}"]
-        for direction, name in DIRECTIONS.items():
-            cells = [(row.facts["system"], row.cells[f"{direction}_r1"]) for row in pair]
-            ours = [f"{system} {filters.measured(cell.ours, cell.sd):<12}" for system, cell in cells]
-            lines.append(f"  {name:<18} {' '.join(ours)}".rstrip())
+    if verdicts:
+        lines += ["", f"{len(verdicts)} claims of the paper:"]
+        lines += [f"  {number:>3}  {word}" for word, number in counts(verdicts)]
+    if bad := troubles(records):
+        lines += ["", "in no verdict:", *(f"  {line}" for line in bad)]
     rows = {row.spec.row: row for table in tables for row in table.rows}
     if missing := sum(row.status == "not run" for row in rows.values()):
-        lines += ["", f"{missing} {'row says' if missing == 1 else 'rows say'} “not run”."]
+        lines += [
+            "",
+            f"{missing} {'row of the tables was' if missing == 1 else 'rows of the tables were'} not run.",
+        ]
     if dirty := sum(bool(row.dirty_mark) for row in rows.values()):
         marked = f"{dirty} {'row is' if dirty == 1 else 'rows are'} marked {filters.MARK}"
         lines += ["", f"{marked}: made in part with uncommitted changes."]

@@ -11,6 +11,7 @@ import numpy as np
 
 from vsepp.errors import VseppError
 from vsepp.reporting import filters
+from vsepp.reporting.claims import Verdict
 from vsepp.reporting.records import Published, Record, Records, dirty_steps, scores
 from vsepp.reporting.specs import ContextSpec, GroupSpec, RowSpec, TableSpec
 
@@ -33,6 +34,16 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Gap:
+    """How far a row is ahead of another one of its table, where a claim of the paper says so."""
+
+    over: str
+    """The other row's system and number."""
+    verdicts: dict[str, Verdict]
+    """Metric → the claim's verdict."""
+
+
+@dataclass(frozen=True)
 class Row:
     """One row: what was trained or quoted, and its cells."""
 
@@ -48,6 +59,11 @@ class Row:
     """What our numbers are means over; none where it was not run, or quoted."""
     released: Sequence[Record]
     """The authors' own checkpoint, where it was evaluated."""
+    made: str = ""
+    """Encoder and test images of our numbers."""
+    trouble: str = ""
+    """Why our numbers say nothing of the method: `collapsed`, `ranks like chance`; else empty."""
+    gap: Gap | None = None
 
     @property
     def status(self) -> str:
@@ -88,7 +104,13 @@ class Table:
         return (row for group in self.groups for row in group.rows)
 
 
-def build_table(spec: TableSpec, context: ContextSpec, published: Published, records: Records) -> Table:
+def build_table(
+    spec: TableSpec,
+    context: ContextSpec,
+    published: Published,
+    records: Records,
+    verdicts: Sequence[Verdict] = (),
+) -> Table:
     """Put the paper's numbers and ours beside each other.
 
     Parameters
@@ -101,12 +123,14 @@ def build_table(spec: TableSpec, context: ContextSpec, published: Published, rec
         The paper's rows.
     records
         Of each model. A row whose run is not there was not run.
+    verdicts
+        On the paper's claims: a claimed gain of one row over another one of the table stands below the row.
 
     Returns
     -------
     Table
-        Best cells are marked per column and group, the paper's among the paper's numbers and ours among ours.
-        Values that print alike count as equal, and all of them are marked.
+        Best cells are marked per column and group, the paper's among the paper's numbers and ours among ours, without rows in
+        trouble. Values that print alike count as equal, and all of them are marked.
 
     Raises
     ------
@@ -120,10 +144,11 @@ def build_table(spec: TableSpec, context: ContextSpec, published: Published, rec
         for row_spec in group.rows:
             facts = _facts(spec, row_spec, context, published)
             mark = string.ascii_lowercase[len(notes)] if facts["note"] else ""
-            rows.append(_row(spec, row_spec, facts, mark, records))
+            rows.append(_row(spec, row_spec, facts, mark, records, context))
             if mark:
                 notes.append((mark, facts["note"]))
         groups.append(_group(spec, group, rows))
+    groups = _with_gaps(groups, verdicts)
     rows = [row for group in groups for row in group.rows]
     if steps := dirty_steps([record for row in rows for record in (*row.ours, *row.released)]):
         notes.append((filters.MARK, filters.dirty_note(steps)))
@@ -155,7 +180,9 @@ def _facts(spec: TableSpec, row: RowSpec, context: ContextSpec, published: Publi
     return {"label": label, "trainset_label": facts["trainset"] or "?", **facts, **note}
 
 
-def _row(spec: TableSpec, row: RowSpec, facts: dict[str, str], mark: str, records: Records) -> Row:
+def _row(
+    spec: TableSpec, row: RowSpec, facts: dict[str, str], mark: str, records: Records, context: ContextSpec
+) -> Row:
     ours, released = records.get(row.run or "", []), records.get(row.released or "", [])
     found = scores([*ours, *released], facts["protocol"])
     cells = {}
@@ -175,7 +202,32 @@ def _row(spec: TableSpec, row: RowSpec, facts: dict[str, str], mark: str, record
             released=float(np.mean(theirs)) if theirs else None,
             mark=mark if facts["at"] == name else "",
         )
-    return Row(row, facts, cells, "" if facts["at"] else mark, ours, released)
+    return Row(
+        row,
+        facts,
+        cells,
+        "" if facts["at"] else mark,
+        ours,
+        released,
+        made=f"{context.here(facts['encoder'])}, {_place(ours[0], facts['protocol'])}" if ours else "",
+        trouble=next((why for record in ours if (why := record.trouble(facts["protocol"]))), ""),
+    )
+
+
+def _with_gaps(groups: Sequence[Group], verdicts: Sequence[Verdict]) -> list[Group]:
+    """Hang claimed gains of one row over another on the row that gains."""
+    fed = {(row.spec.run, row.facts["protocol"]): row for group in groups for row in group.rows if row.ours}
+    gaps: dict[str, Gap] = {}
+    for verdict in verdicts:
+        claim = verdict.spec
+        pair = [fed.get((run, claim.protocol)) for run in claim.runs]
+        if verdict.images and len(pair) == 2 and pair[0] and pair[1]:
+            over = f"{pair[1].facts['system']} ({pair[1].spec.row})"
+            gaps.setdefault(pair[0].spec.row, Gap(over, {})).verdicts[claim.metric] = verdict
+    return [
+        replace(group, rows=tuple(replace(row, gap=gaps.get(row.spec.row)) for row in group.rows))
+        for group in groups
+    ]
 
 
 def _group(spec: TableSpec, group: GroupSpec, rows: list[Row]) -> Group:
@@ -183,9 +235,10 @@ def _group(spec: TableSpec, group: GroupSpec, rows: list[Row]) -> Group:
     for name in spec.cells:
         choose = min if filters.lower_is_better(name) else max
         for source in ("paper", "ours"):
-            values = [value for row in rows if (value := getattr(row.cells[name], source)) is not None]
+            sound = [row for row in rows if source == "paper" or not row.trouble]
+            values = [value for row in sound if (value := getattr(row.cells[name], source)) is not None]
             best = filters.number(choose(values, default=None))
-            for row in rows:
+            for row in sound:
                 value = getattr(row.cells[name], source)
                 if value is not None and filters.number(value) == best:
                     row.cells[name] = replace(row.cells[name], **{f"{source}_best": True})  # type: ignore[arg-type]  # a flag
@@ -200,7 +253,8 @@ def _measured_on(rows: list[Row]) -> str:
     places: dict[str, list[str]] = {}
     for row in rows:
         if row.ours:
-            places.setdefault(_place(row), []).append(row.facts["label"] if row.spec.own else row.spec.row)
+            place = _place(row.ours[0], row.facts["protocol"])
+            places.setdefault(place, []).append(row.facts["label"] if row.spec.own else row.spec.row)
     usual = max(places, key=lambda place: len(places[place]), default="")
     others = [
         f"{'row' if len(names) == 1 else 'rows'} {filters.listing(names)}: {place}"
@@ -210,9 +264,8 @@ def _measured_on(rows: list[Row]) -> str:
     return "; ".join([usual, *others])
 
 
-def _place(row: Row) -> str:
-    protocol = row.facts["protocol"]
-    measured = row.ours[0].metrics[protocol]
+def _place(record: Record, protocol: str) -> str:
+    measured = record.metrics[protocol]
     images, fold = measured["n_images"], measured["fold_size"]
     if protocol == "5K":
         return f"all {filters.count(images)} test images"
@@ -222,7 +275,7 @@ def _place(row: Row) -> str:
 
 
 def _caption(spec: TableSpec, context: ContextSpec, rows: Sequence[Row]) -> str:
-    """Caption, what plays the paper's roles here, what was not run, and whose numbers these are."""
+    """Caption, what plays the paper's roles here, and what was not run."""
     trained = [row for row in rows if row.status != "quoted"]
     parts = [spec.caption]
     seeds = sorted({len(row.ours) for row in trained if row.ours})
@@ -232,7 +285,7 @@ def _caption(spec: TableSpec, context: ContextSpec, rows: Sequence[Row]) -> str:
         parts.append(f"Our rows use {filters.listing(swaps)}.")
     if missing := sum(not row.ours for row in trained):
         parts.append(f"Not run: {missing} of {len(trained)} trained rows.")
-    return " ".join([*parts, context.data_note]).strip()
+    return " ".join(parts)
 
 
 def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
@@ -251,6 +304,7 @@ def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
                 "row": row.spec.row,
                 "kind": facts["kind"],
                 "status": row.status,
+                "trouble": row.trouble,
                 "system": facts["system"],
                 "encoder": context.in_paper(facts["encoder"]),
                 "finetuned": facts["finetuned"],

@@ -48,6 +48,31 @@ rule import_encoder:
         " > {log} 2>&1"
 
 
+rule pictures:
+    input:
+        unpack(inputs),
+    output:
+        pictures=f"{RESULTS}/pictures/{{pictures}}/pictures.npz",
+        captions=f"{RESULTS}/pictures/{{pictures}}/captions.json",
+        manifest=f"{RESULTS}/pictures/{{pictures}}/manifest.json",
+    log:
+        f"{LOGS}/pictures/{{pictures}}.log",
+    benchmark:
+        f"{BENCHMARKS}/pictures/{{pictures}}.tsv"
+    resources:
+        mem_mb=500,
+    params:
+        spec=spec,
+        code=code,
+        given=given,
+        folder=folder,
+    message:
+        "Pictures {wildcards.pictures}: small test images to look at"
+    shell:
+        "vsepp pictures --spec {params.spec:q} {params.given} --output {params.folder}"
+        " > {log} 2>&1"
+
+
 rule features:
     input:
         unpack(inputs),

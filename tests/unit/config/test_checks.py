@@ -7,7 +7,9 @@ from plans import PARAMS, edit, refused
 
 from vsepp.config import make_plan
 
-RUNS, TABLES, RELEASED = (f"papers/vsepp/{name}.yaml" for name in ("runs", "tables", "released"))
+RUNS, TABLES, RELEASED, CLAIMS = (
+    f"papers/vsepp/{name}.yaml" for name in ("runs", "tables", "released", "claims")
+)
 COCO = {"base": "vsepp", "dataset": "coco", "trainset": "RC", "protocols": ["1K"]}
 
 # Run → its entry, and what is said of it. The mistakes of one stage are reported at once.
@@ -140,6 +142,36 @@ def test_wrong_tables_figures_and_released_checkpoints_are_all_named_at_once(par
         f"{params / 'presets/mini.yaml'}: tables.vsepp: got 'table9'; {params / TABLES} has table1, table2, ",
     ):
         assert said in text
+
+
+CLAIM = {"claim": "C.", "place": "P", "kind": "difference", "protocol": "1K", "published": {"i2t_r1": 1}}
+PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ({"runs": ["coco-vsepp-1c", "nobody"]}, "claims.new: nobody is no run of any paper"),
+        ({"runs": ["coco-vsepp-1c", "vsepp"]}, "claims.new: vsepp is abstract: it is only inherited from"),
+        ({"runs": PAIR, "protocol": "5x1K"}, "claims.new.protocol: coco-vsepp-1c is evaluated under 1K, not 5x1K"),
+        ({"runs": PAIR, "protocol": "2K"}, "new.protocol: got '2K'; input should be '1K', '5x1K' or '5K'"),
+        ({"runs": PAIR, "published": {"i2t_medr": 1}}, "i2t_medr"),
+        ({"runs": PAIR, "published": {}}, "new.published: got {}"),
+        ({"runs": PAIR, "kind": "proof"}, "new.kind: got 'proof'; input should be 'difference', "),
+        ({"runs": PAIR, "kind": "crossing"}, "a claim of kind crossing has none"),
+        ({"runs": PAIR, "protocol": None}, "a claim of kind difference has one"),
+        ({"runs": PAIR, "kind": "difference_of_differences"}, "names 4 runs"),
+        ({"runs": PAIR, "kind": "best_value"}, "expected size → run"),
+        ({"runs": PAIR, "margin": 0}, "new.margin: got 0"),
+        ({"runs": PAIR, "sign": 0}, "new.sign: got 0"),
+        ({"runs": PAIR, "truth": True}, "new.truth: unknown key"),
+    ],
+)  # fmt: skip
+def test_a_wrong_claim_is_named(params, claim, said):
+    edit(params / CLAIMS, {"new": {**CLAIM, **claim}})
+    text = refused(params)
+    assert str(params / CLAIMS) in text
+    assert said in text
 
 
 DATA = {"preset": "paper", "label": "x"}

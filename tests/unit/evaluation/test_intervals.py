@@ -1,0 +1,208 @@
+"""Intervals and tests against known cases, and against data that were made up so that the truth is known."""
+
+from math import comb, erfc
+
+import numpy as np
+import pytest
+
+from vsepp.errors import VseppError
+from vsepp.evaluation import intervals
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.intervals import (
+    METRICS,
+    Interval,
+    chance,
+    effect,
+    holm,
+    mcnemar,
+    per_image,
+    seed_interval,
+)
+from vsepp.evaluation.protocols import evaluate
+from vsepp.evaluation.ranks import Ranks
+
+# Three images with two, one and three captions.
+OWNER = np.array([0, 0, 1, 2, 2, 2])
+RANKS = Ranks(np.array([0, 4.5, 12]), np.array([0, 7, 0.5, 1, 0, 20.0]))
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("i2t_r1", [100, 0, 0]),
+        ("i2t_r5", [100, 100, 0]),
+        ("i2t_r10", [100, 100, 0]),
+        # Six captions of three images: a caption found is worth 100 / 2.
+        ("t2i_r1", [50, 50, 50]),
+        ("t2i_r5", [50, 50, 100]),
+        ("t2i_r10", [100, 50, 100]),
+        ("rsum", [500, 350, 250]),
+    ],
+)
+def test_values_per_image_by_hand(metric, expected):
+    np.testing.assert_allclose(per_image(RANKS, OWNER, metric), expected)
+
+
+def test_in_folds_each_caption_counts_within_its_own():
+    # The second fold has two images with four captions: one found is worth 100 × 2 / 4.
+    owner = np.array([0, 1, 2, 2, 2, 3])
+    ranks = Ranks(np.zeros(4), np.array([0, 5, 0, 0, 9, 9.0]))
+    np.testing.assert_allclose(per_image(ranks, owner, "t2i_r1", fold_size=2), [100, 0, 100, 0])
+    np.testing.assert_allclose(per_image(ranks, owner, "t2i_r1"), [66.667, 0, 133.333, 0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("protocol", ["1K", "5x1K", "5K"])
+@pytest.mark.parametrize("metric", METRICS)
+def test_the_mean_over_the_images_is_the_metric(protocol, metric):
+    rng = np.random.default_rng(3)
+    owner = rng.permutation(np.repeat(np.arange(53), rng.integers(1, 6, 53)))
+    images = rng.standard_normal((53, 8))
+    captions = images[owner] + 1.5 * rng.standard_normal((len(owner), 8))
+    found = evaluate(Embeddings(images, captions, owner), protocol, fold_size=10)
+    values = per_image(found.ranks, found.caption_images, metric, found.fold_size)
+    direction, _, name = metric.partition("_")
+    side = found.metrics.rsum if metric == "rsum" else getattr(getattr(found.metrics, direction), name)
+    assert np.mean(values) == pytest.approx(side, abs=1e-9)
+
+
+def test_what_has_no_value_per_image_is_refused():
+    with pytest.raises(VseppError, match=r"expected one of i2t_r1, .*, rsum, got 'i2t_medr'"):
+        per_image(RANKS, OWNER, "i2t_medr")
+
+
+def test_chance_of_a_ranking_by_lot():
+    # Four images with two captions each: an image's first caption is one of its two in 2 of 8 cases.
+    found = chance(4, 8)
+    assert found["i2t_r1"] == pytest.approx(25)
+    assert found["t2i_r1"] == pytest.approx(25)
+    assert found["i2t_r5"] == pytest.approx(100 * (1 - 6 / 8 * 5 / 7 * 4 / 6 * 3 / 5 * 2 / 4))
+    assert found["i2t_r10"] == found["t2i_r5"] == found["t2i_r10"] == 100
+    assert found["rsum"] == pytest.approx(sum(value for name, value in found.items() if name != "rsum"))
+
+
+def test_chance_agrees_with_ranks_that_were_drawn():
+    rng, owner = np.random.default_rng(0), np.repeat(np.arange(50), 5)
+    drawn = [
+        evaluate(Embeddings(rng.standard_normal((50, 8)), rng.standard_normal((250, 8)), owner), "5K").metrics
+        for _ in range(200)
+    ]
+    expected = chance(50, 250)
+    assert np.mean([found.rsum for found in drawn]) == pytest.approx(expected["rsum"], rel=0.05)
+    assert np.mean([found.i2t.r5 for found in drawn]) == pytest.approx(expected["i2t_r5"], rel=0.1)
+
+
+def test_mcnemar_is_the_binomials_tail():
+    # Found by the first alone: 2 queries; by the second alone: 9; by both: 5; by neither: 4.
+    first = np.repeat([100, 0, 100, 0], [2, 9, 5, 4])
+    second = np.repeat([0, 100, 100, 0], [2, 9, 5, 4])
+    expected = 2 * sum(comb(11, k) for k in (0, 1, 2)) / 2**11
+    assert mcnemar(first, second) == mcnemar(second, first) == pytest.approx(expected)
+    assert expected == pytest.approx(0.0654, abs=1e-4)
+    assert mcnemar(first, first) == 1
+
+
+def test_holm_by_hand():
+    # Ascending .01, .02, .03, .04 times 4, 3, 2, 1, and none below the one before it.
+    assert holm([0.02, 0.01, 0.04, 0.03]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert holm([0.4, 0.9]) == pytest.approx([0.8, 0.9])
+    assert holm([]) == []
+
+
+def test_students_t_over_the_seeds():
+    # Mean 3, sample standard deviation sqrt(2.5), t(4) at .975 is 2.776.
+    found = seed_interval([1, 2, 3, 4, 5])
+    half = 2.776445 * np.sqrt(2.5 / 5)
+    assert (found.low, found.high) == pytest.approx((3 - half, 3 + half), abs=1e-5)
+    assert seed_interval([1]) is None
+
+
+def test_the_sides_of_an_interval():
+    assert [Interval(*ends).sign for ends in [(0.1, 2), (-2, -0.1), (-1, 1), (0, 1)]] == [1, -1, 0, 0]
+    assert Interval(-0.5, 0.9).within(1)
+    assert not Interval(-1.5, 0.9).within(1)
+
+
+def test_an_effect_is_the_second_less_the_first_seed_by_seed():
+    rng = np.random.default_rng(0)
+    over = [100.0 * (rng.random(400) < 0.4) for _ in range(3)]
+    of = [np.where(rng.random(400) < 0.3, 100.0, one) for one in over]
+    found = effect(over, of)
+    assert found.by_seed == pytest.approx([b.mean() - a.mean() for a, b in zip(over, of, strict=True)])
+    assert found.value == pytest.approx(np.mean(found.by_seed))
+    assert found.seeds == seed_interval(found.by_seed)
+    assert found.images.low < found.value < found.images.high
+    assert found.sign == 1
+    assert found.p < 0.001
+    turned = effect(of, over)
+    assert turned.value == pytest.approx(-found.value)
+    assert turned.sign == -1
+
+
+def test_the_bootstrap_agrees_with_the_normal_approximation():
+    rng = np.random.default_rng(1)
+    first, second = 100.0 * (rng.random((2, 2000)) < [[0.5], [0.55]])
+    found = effect([first], [second])
+    half = 1.96 * np.std(second - first, ddof=1) / np.sqrt(2000)
+    assert (found.images.low, found.images.high) == pytest.approx(
+        (found.value - half, found.value + half), abs=0.15
+    )
+    single = intervals.image_interval(first)
+    assert (single.high - single.low) / 2 == pytest.approx(1.96 * np.std(first) / np.sqrt(2000), rel=0.05)
+
+
+def test_a_permutation_of_few_images_is_exact():
+    # Five images differ, all for the second model: 2 of 2^5 signs are as extreme.
+    first, second = np.zeros(30), np.repeat([0.0, 100.0], [25, 5])
+    assert effect([first], [second]).p == pytest.approx(2 / 2**5)
+    assert effect([first], [first]).p == 1
+    assert effect([first], [np.repeat([0.0, 100.0], [29, 1])]).p == 1
+
+
+@pytest.mark.parametrize("images", [900, 5000])
+def test_a_permutation_of_many_images_agrees_with_the_normal_approximation(images):
+    rng = np.random.default_rng(2)
+    first = rng.normal(50, 20, images)
+    second = first + rng.normal(2.5 * 20 / np.sqrt(images), 20, images)
+    z = np.sum(second - first) / np.sqrt(np.sum((second - first) ** 2))
+    assert effect([first], [second]).p == pytest.approx(erfc(abs(z) / np.sqrt(2)), rel=0.3, abs=0.002)
+
+
+def test_one_seed_or_disagreeing_seeds_and_what_their_sign_is():
+    base = np.zeros(200)
+    better, worse = np.repeat([0.0, 100.0], [150, 50]), np.repeat([0.0, -100.0], [190, 10])
+    assert effect([base], [better]).seeds is None
+    assert effect([base], [better]).sign == 1
+    torn = effect([base, base], [better, worse])
+    assert torn.images.sign == 1
+    assert torn.seeds.sign == 0
+    assert torn.sign == 0, "the seeds do not agree"
+    assert not torn.within(5), "the seeds' interval is wide"
+
+
+def test_other_seeds_or_images_are_refused():
+    with pytest.raises(VseppError, match=r"got \(seeds, images\) \(1, 3\) and \(1, 4\)"):
+        effect([np.zeros(3)], [np.zeros(4)])
+    for values in ([], [np.zeros(1)]):
+        with pytest.raises(VseppError, match="of at least two images"):
+            effect(values, values)
+
+
+def test_the_intervals_hold_the_truth_as_often_as_they_say(monkeypatch):
+    # Five captions of an image succeed together: an interval that took them for independent would hold it in 4 of 5 draws.
+    monkeypatch.setattr(intervals, "RESAMPLES", 399)
+    rng, draws, inside, paired = np.random.default_rng(0), 400, 0, 0
+    owner = np.repeat(np.arange(300), 5)
+    for _ in range(draws):
+        # How easy an image is, for both models: they find 45 % and 48.3 % of all captions.
+        easy = rng.beta(0.9, 1.1, 300)
+        first, second = (
+            Ranks(np.zeros(300), np.where(rng.random(1500) < share[owner], 0.0, 50.0))
+            for share in (easy, 0.06 + 0.94 * easy)
+        )
+        a, b = (per_image(ranks, owner, "t2i_r1") for ranks in (first, second))
+        single = intervals.image_interval(a)
+        inside += single.low < 45 < single.high
+        both = intervals._bootstrap((a, b), intervals._difference, paired=True)
+        paired += both.low < 3.3 < both.high
+    assert 0.92 <= inside / draws <= 0.98
+    assert 0.92 <= paired / draws <= 0.98

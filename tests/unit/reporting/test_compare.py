@@ -1,0 +1,302 @@
+"""Two models on the same test images: of folders, of embeddings, of one seed and of several."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vsepp.cli import main
+from vsepp.errors import VseppError
+from vsepp.evaluation import protocols
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.intervals import METRICS
+from vsepp.evaluation.ranks import Ranks
+from vsepp.reporting.compare import compare, metric_text
+from vsepp.spec import Component
+
+N, OWNER = 60, np.repeat(np.arange(60), 5)
+
+
+def embeddings(noise, seed=0, owner=OWNER, similarity="dot"):
+    """Of images and captions whose likeness drowns in noise."""
+    rng = np.random.default_rng(seed)
+    images = rng.standard_normal((N, 16))
+    captions = images[owner] + noise * rng.standard_normal((len(owner), 16))
+    return Embeddings(images, captions, owner, Component(similarity))
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Write embeddings, and say where."""
+
+    def write(name, *given, **values):
+        path = tmp_path / f"{name}.npz"
+        embeddings(*given, **values).save(path)
+        return path
+
+    return write
+
+
+def shares(i2t_r1, lot, n_images=500):
+    """Ranks with this R@1 of caption retrieval, spread by lot, and those of image retrieval always alike."""
+    drawn = np.random.default_rng(lot).permutation(n_images)
+    return Ranks(np.where(drawn < round(n_images * i2t_r1 / 100), 0.0, 20.0), np.arange(5 * n_images) % 7.0)
+
+
+@pytest.fixture
+def pair(models):
+    """Two models of three seeds; A is ahead by ten points in caption retrieval."""
+    for run, levels in (("a", (50, 51, 50.2)), ("b", (40, 41.2, 40))):
+        for seed, level in enumerate(levels):
+            models.add(run, seed=seed, ranks=shares(level, seed))
+    return models.root
+
+
+def test_what_differs_is_told_and_what_does_not_too(pair):
+    found = compare(pair / "evaluations/a", pair / "evaluations/b")
+    first, *_, last = found.differences
+    assert [one.metric for one in found.differences] == list(METRICS)
+    assert (first.first, first.second) == pytest.approx((50.4, 40.4))
+    assert first.effect.value == pytest.approx(10)
+    assert first.effect.by_seed == pytest.approx((10, 9.8, 10.2))
+    assert found.seeds == (0, 1, 2)
+    assert len(first.mcnemar) == 3
+    assert first.said.startswith("A is ahead by 10.0 [")
+    assert first.said.endswith("] in R@1 of caption retrieval.")
+    assert last.ahead == 1, "rsum has the same ten points six times over"
+    level = [one for one in found.differences if one.metric.startswith("t2i")]
+    assert {(one.effect.value, one.p, one.ahead) for one in level} == {(0, 1, 0)}
+    text = str(found)
+    assert "No difference can be told in R@1, R@5 and R@10 of image retrieval." in text
+    assert "protocol 5x1K: 5 folds of 100 images, 2,500 captions in all; 3 seeds" in text
+
+
+def test_the_other_way_round_the_other_one_is_ahead(pair):
+    first = compare(pair / "evaluations/b", pair / "evaluations/a").differences[0]
+    assert first.effect.value == pytest.approx(-10)
+    assert first.said.startswith("B is ahead by 10.0 [")
+
+
+def test_a_runs_folder_means_its_evaluation(pair):
+    by_run, by_evaluation = (
+        compare(pair / kind / "a", pair / kind / "b") for kind in ("runs", "evaluations")
+    )
+    assert by_run.to_dict() == by_evaluation.to_dict()
+    one = compare(pair / "runs/a/seed-1", pair / "evaluations/b/seed-1")
+    assert one.differences[0].effect.value == pytest.approx(9.8)
+    assert one.differences[0].effect.seeds is None
+    assert "one seed" in str(one)
+
+
+def test_seeds_that_differ_too_much_are_said_so(models):
+    for seed, level in enumerate((60, 41, 40.4)):
+        models.add("a", seed=seed, ranks=shares(level, seed))
+        models.add("b", seed=seed, ranks=shares(40, seed))
+    found = compare(models.root / "evaluations/a", models.root / "evaluations/b")
+    assert "in R@1, R@5 and R@10 of caption retrieval and rsum: the seeds differ too much." in str(found)
+
+
+def test_seeds_are_matched_by_number(pair, models):
+    models.add("c", seed=2, ranks=shares(60, 2))
+    models.add("c", seed=7, ranks=shares(60, 3))
+    models.add("d", seed=5, ranks=shares(60, 3))
+    models.add("d", seed=6, ranks=shares(60, 3))
+    found = compare(pair / "evaluations/c", pair / "evaluations/a")
+    assert found.seeds == (2,)
+    assert found.differences[0].effect.value == pytest.approx(60 - 50.2)
+    with pytest.raises(VseppError, match="no seed in common: A has 0, 1 and 2, B has 5 and 6"):
+        compare(pair / "evaluations/a", pair / "evaluations/d")
+
+
+def test_embeddings_are_ranked_as_evaluate_ranks_them(files, tmp_path):
+    good, bad = files("good", 0.5), files("bad", 1.5)
+    found = compare(good, bad, "5x1K", 12)
+    metrics = protocols.evaluate(embeddings(0.5), "5x1K", 12).metrics
+    assert found.differences[0].first == pytest.approx(metrics.i2t.r1)
+    assert found.differences[-1].first == pytest.approx(metrics.rsum)
+    assert found.differences[-1].ahead == 1
+    everything = compare(good, bad)
+    assert everything.test == {
+        "protocol": "5K",
+        "folds": 1,
+        "fold_size": 60,
+        "n_images": 60,
+        "n_captions": 300,
+    }
+
+
+def test_embeddings_beside_a_folder_take_its_protocol_and_fold_size(files, tmp_path):
+    good, bad = files("good", 0.5), files("bad", 1.5)
+    protocols.save([protocols.evaluate(embeddings(1.5), "5x1K", 12)], tmp_path / "bad")
+    assert (
+        compare(good, tmp_path / "bad").to_dict()["metrics"]
+        == compare(good, bad, "5x1K", 12).to_dict()["metrics"]
+    )
+
+
+def test_a_file_is_held_against_each_seed_of_a_run(files, tmp_path):
+    for seed in (3, 4):
+        folder = tmp_path / f"mine/seed-{seed}"
+        protocols.save([protocols.evaluate(embeddings(0.5, seed), "5K")], folder)
+    found = compare(tmp_path / "mine", files("other", 1.5))
+    assert found.seeds == (3, 4)
+    assert len(found.differences[0].effect.by_seed) == 2
+    assert compare(files("other", 1.5), tmp_path / "mine").seeds == (3, 4)
+
+
+def test_a_model_beside_itself(files):
+    path = files("one", 1.0)
+    found = compare(path, path)
+    assert all(one.effect.value == 0 and one.p == 1 and not one.ahead for one in found.differences)
+    assert str(found).splitlines()[-1] == (
+        "No difference can be told in R@1, R@5 and R@10 of caption retrieval, R@1, R@5 and R@10 of image retrieval and rsum."
+    )
+
+
+def test_warnings_name_another_similarity_corpus_and_chance(files, tmp_path, models):
+    found = compare(files("a", 0.5), files("b", 0.5, similarity="order"))
+    assert "A ranks by dot similarity, B by order" in found.warnings
+    found = compare(files("a", 0.5), files("lost", 1000.0))
+    assert any(warning.startswith("B ranks like chance") for warning in found.warnings)
+    for name in ("x", "y"):
+        folder = tmp_path / name
+        protocols.save([protocols.evaluate(embeddings(0.5), "5K")], folder)
+        outputs = {"metrics.json": "", "ranks.npz": ""}
+        reseal(folder, outputs, {"corpus": name})
+    found = compare(tmp_path / "x", tmp_path / "y")
+    assert found.warnings == ("the test sets have equal sizes, but come from different corpora",)
+    assert "Note: the test sets have equal sizes" in str(found)
+
+
+def reseal(folder, outputs, inputs):
+    from vsepp.provenance.digests import path_digest
+    from vsepp.provenance.manifest import write_manifest
+
+    found = {name: path_digest(folder / name) for name in outputs}
+    write_manifest(folder, {"step": "evaluate", "outputs": found, "inputs": inputs})
+
+
+def test_other_test_sets_are_refused(files, tmp_path, models):
+    a = files("a", 0.5)
+    with pytest.raises(
+        VseppError, match=r"not the same test set: .*a.npz has 300 test captions, .*b.npz has 240"
+    ):
+        compare(a, files("b", 0.5, owner=np.repeat(np.arange(N), 4)))
+    turned = np.roll(OWNER, 1)
+    with pytest.raises(
+        VseppError, match="the captions belong to other images; ranked caption 0 to image 0 in "
+    ):
+        compare(a, files("c", 0.5, owner=turned))
+    models.add("d", ranks=shares(40, 0))
+    models.add("e", ranks=shares(40, 0), fold_size=50)
+    folders = [models.root / "evaluations" / name for name in "de"]
+    with pytest.raises(VseppError, match=r"has 100 images of a fold, .* has 50"):
+        compare(*folders)
+    with pytest.raises(VseppError, match="fold size: got 20, but an evaluation has folds of 100 images"):
+        compare(*folders, fold_size=20)
+    with pytest.raises(VseppError, match="no protocol 1K; it has 5x1K"):
+        compare(*folders, protocol="1K")
+
+
+def test_models_without_a_common_protocol_are_refused(tmp_path):
+    for protocol in ("1K", "5K"):
+        protocols.save([protocols.evaluate(embeddings(0.5), protocol, 12)], tmp_path / protocol)
+    with pytest.raises(VseppError, match="no protocol in common: they were evaluated under 1K and 5K"):
+        compare(tmp_path / "1K", tmp_path / "5K")
+
+
+def test_what_is_no_model_is_refused(pair, files, tmp_path):
+    a = pair / "evaluations/a"
+    with pytest.raises(VseppError, match=r"expected a folder with metrics.json and ranks.npz"):
+        compare(a, tmp_path)
+    (tmp_path / "runs/x").mkdir(parents=True)
+    with pytest.raises(
+        VseppError, match=r"its evaluation is not there; expected .*evaluations/x/metrics.json"
+    ):
+        compare(a, tmp_path / "runs/x")
+    with pytest.raises(VseppError, match=r"not an .npz archive"):
+        (tmp_path / "text.npz").write_text("no")
+        compare(a, tmp_path / "text.npz")
+    protocols.save([protocols.evaluate(embeddings(0.5), "5K")], tmp_path / "cut")
+    np.savez(tmp_path / "cut/ranks.npz", **{"5K_i2t": np.zeros(60)})
+    with pytest.raises(VseppError, match=r"ranks.npz: cannot be read, or lacks 5K_i2t"):
+        compare(tmp_path / "cut", files("a", 0.5))
+    for content in ("no JSON", "[]", '{"5K": {}}', '{"5K": 3}'):
+        (tmp_path / "cut/metrics.json").write_text(content)
+        with pytest.raises(
+            VseppError, match=r"metrics.json: expected protocol → metrics with protocol, folds"
+        ):
+            compare(tmp_path / "cut", files("a", 0.5))
+
+
+def test_results_that_were_changed_by_hand_are_refused(pair):
+    file = pair / "evaluations/a/seed-0/metrics.json"
+    file.write_text(file.read_text().replace("0", "1"))
+    with pytest.raises(VseppError, match="is not what its step wrote"):
+        compare(pair / "evaluations/a", pair / "evaluations/b")
+
+
+def test_metrics_in_words():
+    assert metric_text("t2i_r1") == "R@1 of image retrieval"
+    assert metric_text("rsum") == "rsum"
+    assert (
+        metric_text("i2t_r1", "t2i_r1", "t2i_r5")
+        == "R@1 of caption retrieval and R@1 and R@5 of image retrieval"
+    )
+
+
+def test_the_command_prints_a_table_and_json(files, capsys):
+    a, b = files("a", 0.5), files("b", 1.5)
+    assert main(["compare", str(a), str(b), "--protocol", "1K", "--fold-size", "20"]) == 0
+    out = capsys.readouterr().out
+    assert "protocol 1K: 1 fold of 20 images, 100 captions in all; 1 seed" in out
+    assert "exact McNemar" in out
+    assert main(["compare", str(a), str(b), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == compare(a, b).to_dict()
+    assert found["metrics"]["rsum"]["p_holm"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("coco-vsepp-1d", "no run of preset mini; did you mean coco-vsepp-1c?"),
+        ("zzz", "no run of preset mini; `vsepp runs` lists them"),
+        ("coco-vsepp-1c", "was not evaluated; make it: snakemake --cores all -- results/mini/"),
+    ],
+)
+def test_the_command_names_what_is_not_there(files, capsys, monkeypatch, tmp_path, name, said):
+    params = Path(__file__).resolve().parents[3] / "params"
+    a = files("a", 0.5)
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", name, str(a), "--params", str(params)]) == 1
+    assert said in capsys.readouterr().err
+    assert main(["compare", name, str(a)]) == 1
+    assert "run ids need the project's folder, with params/" in capsys.readouterr().err
+
+
+WITHOUT = (
+    "import sys; sys.modules |= dict.fromkeys({!r}); from vsepp.cli import main; sys.exit(main(sys.argv[1:]))"
+)
+
+
+def test_folders_and_files_need_no_workflow_packages(files):
+    command = [sys.executable, "-c", WITHOUT.format(["pydantic", "snakemake", "dvc", "jinja2"])]
+    paths = [str(files("a", 0.5)), str(files("b", 1.5))]
+    done = subprocess.run([*command, "compare", *paths], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "A is ahead by" in done.stdout
+
+
+@pytest.mark.parametrize("package", ["scipy", "statsmodels"])
+def test_a_missing_package_is_named_with_what_brings_it(files, package):
+    command = [sys.executable, "-c", WITHOUT.format([package])]
+    paths = [str(files("a", 0.5)), str(files("b", 1.5))]
+    done = subprocess.run([*command, "compare", *paths], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"{package} is not installed" in done.stderr
+    assert "pip install 'vsepp[workflow]' brings it" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,131 @@
+"""Hold models against each other, and results against what they are expected to be."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vsepp.cli.common import add_step, table
+from vsepp.cli.parameters import add_plan_options, plan_of
+from vsepp.errors import VseppError
+
+if TYPE_CHECKING:
+    from vsepp.reporting.records import Records
+
+
+def add_steps(steps: Any) -> None:
+    """Add `compare` and `expected`."""
+    what = (
+        "say which of two models is ahead, in what, and how sure that is; any runs, evaluations or embeddings"
+    )
+    parser = add_step(steps, "compare", compare, what)
+    for name in "AB":
+        parser.add_argument(
+            name.lower(),
+            metavar=name,
+            help="folder of an evaluation or of a trained run, .npz of embeddings, or id of a run of the preset (all its seeds)",
+        )
+    parser.add_argument("--protocol", help="1K, 5x1K or 5K; by default the first that both have")
+    parser.add_argument("--fold-size", type=int, help="of embeddings: images of a fold of 1K and 5x1K")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
+    add_plan_options(parser)
+
+    what = "hold the results that are here against the expected values of their study; 1 where one is outside its tolerance"
+    parser = add_step(steps, "expected", expected, what)
+    parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder of the expected values")
+    parser.add_argument(
+        "--update", action="store_true", help="set the expected values from these results, and log what moved"
+    )
+    parser.add_argument("--why", default="", help="with --update: what moved the scores, for the log")
+    parser.add_argument("--entry", action="store_true", help="print a row for docs/reproductions.md")
+    add_plan_options(parser)
+
+
+def compare(given: argparse.Namespace) -> None:
+    """Print what two models differ in."""
+    from vsepp.reporting.compare import compare as compared
+
+    found = compared(_paths(given, given.a), _paths(given, given.b), given.protocol, given.fold_size)
+    print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False) if given.json else found)
+
+
+def _paths(given: argparse.Namespace, name: str) -> list[Path]:
+    """Where a model lies that the command line names."""
+    if Path(name).exists():
+        return [Path(name)]
+    if not given.params.is_dir():
+        raise VseppError(
+            f"{name}: no such file or folder; run ids need the project's folder, with {given.params}/"
+        )
+    from vsepp.config.plan import seeded
+
+    plan = plan_of(given)
+    if name not in plan.models:
+        near = get_close_matches(name, plan.models, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`vsepp runs` lists them"
+        raise VseppError(f"{name}: no such file or folder, and no run of preset {plan.preset}; {hint}")
+    folders = [plan.table["evaluation", seeded(name, seed)].folder for seed in plan.models[name].specs]
+    if there := [folder for folder in folders if (folder / "metrics.json").is_file()]:
+        return there
+    raise VseppError(
+        f"{name}: was not evaluated; make it: snakemake --cores all -- {folders[0]}/metrics.json"
+    )
+
+
+def expected(given: argparse.Namespace) -> None:
+    """Print or set what the results of a plan are expected to be."""
+    from vsepp.reporting import expected as values
+    from vsepp.reporting.records import read_records
+    from vsepp.reporting.specs import ReportSpec
+
+    plan = plan_of(given)
+    reports = [made.spec for made in plan.of_kind("report").values() if isinstance(made.spec, ReportSpec)]
+    models = {(model.model, model.seed): model for report in reports for model in report.models}
+    there = [model for model in models.values() if (Path(model.evaluation) / "metrics.json").is_file()]
+    file = values.study(given.docs, plan.preset, plan.variant)
+    if not there:
+        raise VseppError(
+            f"preset {plan.preset}: nothing was evaluated yet; make it: snakemake --cores all all_results"
+        )
+    records, context = read_records(there), reports[0].context
+    if given.update:
+        _update(file, given.docs / "scores.md", records, given.why)
+    rows = values.read_expected(file)
+    states = values.expected_state(rows, records, context)
+    if given.entry:
+        print(values.reproduction(states, records))
+        return
+    print(*table(values.matrix(states), "llrlllr"), sep="\n")
+    print("", ", ".join(f"{number} {word}" for word, number in values.counts(states)), sep="\n")
+    for state in states:
+        if state.word == values.FAIL:
+            row = state.row
+            print(
+                f"\n{row.run}, {row.protocol}, seed {row.seed}, {row.metric}: {row.cause or 'no known cause'}"
+            )
+            print(f"  expected since {row.commit}; made by: {state.command}")
+    known = {(row.run, row.seed) for row in rows}
+    if new := [
+        f"{run}/seed-{seed}" for run, seed in ((m.model, m.seed) for m in there) if (run, seed) not in known
+    ]:
+        print(f"\nno expected value, which --update sets: {', '.join(new)}")
+    if failed := sum(state.word == values.FAIL for state in states):
+        raise VseppError(f"{failed} of {len(states)} scores are not as expected, see above")
+
+
+def _update(file: Path, log: Path, records: Records, why: str) -> None:
+    """Set a study's expected values, and append what moved to the log."""
+    from vsepp.provenance.manifest import git_state
+    from vsepp.reporting import expected as values
+
+    old = values.read_expected(file) if file.is_file() else []
+    new = values.set_expected(old, records)
+    values.write_expected(file, new)
+    if lines := values.moved(old, new):
+        said = f"{why}\n\n" if why else ""
+        head = f"\n## {file.parent.name}, {git_state()['commit'][:12]}\n\n{said}"
+        with log.open("a", encoding="utf-8") as stream:
+            stream.write(head + "\n".join(lines) + "\n")

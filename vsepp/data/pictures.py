@@ -1,0 +1,99 @@
+"""Small pictures of a split's images with their captions: for pages and for `vsepp query`, not for models."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from vsepp.data.store import open_store
+from vsepp.data.tables import read_tables
+from vsepp.errors import VseppError
+from vsepp.runtime.files import whole_file, write_text
+from vsepp.spec import PicturesSpec
+
+FILE, CAPTIONS = "pictures.npz", "captions.json"
+
+
+class Pictures:
+    """Pictures and captions of a split, in the order of its images."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open what `make_pictures` wrote.
+
+        Raises
+        ------
+        VseppError
+            Where a file is missing or is something else.
+        """
+        try:
+            with np.load(folder / FILE, allow_pickle=False) as archive:
+                self._jpegs, self._offsets = archive["jpegs"].tobytes(), archive["offsets"]
+            self.images: list[dict] = json.loads((folder / CAPTIONS).read_text(encoding="utf-8"))
+            """Of each image: `id`, and `captions`, a list of texts."""
+        except (OSError, ValueError, KeyError) as error:
+            raise VseppError(
+                f"{folder}: no pictures that can be read ({error}); run the step that makes them"
+            ) from error
+
+    def __len__(self) -> int:
+        """Images."""
+        return len(self.images)
+
+    def jpeg(self, row: int) -> bytes:
+        """The picture of an image, a JPEG file's bytes."""
+        return self._jpegs[self._offsets[row] : self._offsets[row + 1]]
+
+    @property
+    def texts(self) -> list[str]:
+        """All captions, in the order in which embeddings and ranks have them."""
+        return [text for _, text in sorted(pair for image in self.images for pair in image["captions"])]
+
+
+def make_pictures(spec: PicturesSpec, corpus: Path, store: Path, out: Path) -> int:
+    """Shrink the images of a split and gather their captions.
+
+    Parameters
+    ----------
+    spec
+        Split, largest side and quality.
+    corpus, store
+        Folders of the corpus' tables and of its decoded images.
+    out
+        Gets `pictures.npz`, JPEG files one after the other with `offsets` `(n + 1,)`, and `captions.json`: of each image its
+        `id`, and its `captions` as `[place among the captions of the split, text]`.
+
+    Returns
+    -------
+    int
+        Images.
+    """
+    images, captions = read_tables(corpus)
+    rows = np.flatnonzero(np.asarray(images["split"]) == spec.split)
+    pixels = open_store(store)
+    jpegs = [_jpeg(pixels[row], spec) for row in rows]
+    place = {row: number for number, row in enumerate(rows)}
+    found = [{"id": images["image_id"][row], "captions": []} for row in rows]
+    owners = [place[row] for row in captions["image_index"] if row in place]
+    texts = [
+        text for row, text in zip(captions["image_index"], captions["text"], strict=True) if row in place
+    ]
+    for number, (owner, text) in enumerate(zip(owners, texts, strict=True)):
+        found[owner]["captions"].append([number, text])
+    out.mkdir(parents=True, exist_ok=True)
+    with whole_file(out / FILE) as partial, partial.open("wb") as stream:
+        offsets = np.cumsum([0, *map(len, jpegs)])
+        np.savez(stream, jpegs=np.frombuffer(b"".join(jpegs), np.uint8), offsets=offsets)
+    write_text(out / CAPTIONS, json.dumps(found, ensure_ascii=False) + "\n")
+    return len(rows)
+
+
+def _jpeg(pixels: np.ndarray, spec: PicturesSpec) -> bytes:
+    picture, data = Image.fromarray(pixels), io.BytesIO()
+    if picture.width > spec.side:
+        picture = picture.resize((spec.side, spec.side), Image.Resampling.LANCZOS)
+    picture.save(data, "JPEG", quality=spec.quality)
+    return data.getvalue()

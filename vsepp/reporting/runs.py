@@ -1,0 +1,297 @@
+"""A page per model: how it was trained, how sure its recalls are, what it finds and what it misses."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import matplotlib
+import numpy as np
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from vsepp import components
+from vsepp.data.pictures import Pictures
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.intervals import METRICS, Interval, image_interval
+from vsepp.provenance.manifest import read_manifest, require_intact
+from vsepp.reporting import filters
+from vsepp.reporting.claims import Verdict, by_claim
+from vsepp.reporting.figures import STYLE, themed
+from vsepp.reporting.records import Record, image_values, read_history, read_ranks
+from vsepp.reporting.specs import DIRECTIONS, ContextSpec, TrainedSpec
+
+_EXAMPLES = 3
+"""Queries that are shown of each kind, and what is shown for each of them."""
+_LOG_LINES = 15
+_RESAMPLES = 1999
+"""Of the bootstrap of a recall: fewer than of a claim, since nothing is judged by it."""
+
+
+@dataclass(frozen=True)
+class Recall:
+    """A recall under a protocol."""
+
+    metric: str
+    value: float
+    interval: Interval
+    by_seed: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Item:
+    """An image or a caption on the page."""
+
+    text: str = ""
+    picture: str = ""
+    """Data URI; empty for a caption."""
+    right: bool = False
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query, what the model puts first, and where the right one comes."""
+
+    item: Item
+    found: tuple[Item, ...]
+    rank: float
+    """Of the right item, from 1."""
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """What a model's page shows."""
+
+    model: str
+    records: Sequence[Record]
+    configuration: list[tuple[str, str]]
+    recalls: dict[str, list[Recall]]
+    """Protocol → recalls."""
+    trouble: str
+    claims: list[list[Verdict]]
+    """About it."""
+    rows: list[str]
+    """Rows of the tables that it fills."""
+    trainings: list[dict[str, Any]]
+    """Per seed, what its training took."""
+    ancestors: list[tuple[str, str, str, str]]
+    """(role, step, commit, digest) of what the first seed was made from."""
+    command: str
+    log: tuple[str, str]
+    """Where the log of the first seed's training lies, and its last lines."""
+    curves: Markup
+    ranks: Markup
+    queries: dict[str, list[Query]]
+    """Heading → queries of the first seed."""
+
+
+def run_page(
+    model: str,
+    records: Sequence[Record],
+    context: ContextSpec,
+    verdicts: Sequence[Verdict],
+    rows: list[str],
+) -> RunPage:
+    """Gather what a model's page shows.
+
+    Parameters
+    ----------
+    model
+        Its id.
+    records
+        Of its seeds.
+    context
+        Of the report.
+    verdicts
+        On the claims of the paper; those about this model are shown.
+    rows
+        Rows of the tables that it fills.
+    """
+    first = records[0]
+    manifest = read_manifest(Path(first.spec.evaluation))
+    recalls = {protocol: list(_recalls(records, protocol)) for protocol in first.metrics}
+    return RunPage(
+        model=model,
+        records=records,
+        configuration=list(_flat(manifest["spec"]["run"])),
+        recalls=recalls,
+        trouble=next((why for r in records for p in r.metrics if (why := r.trouble(p))), ""),
+        claims=by_claim(verdict for verdict in verdicts if model in verdict.spec.runs),
+        rows=rows,
+        trainings=[_training(record) for record in records],
+        ancestors=[
+            (role, made["step"], filters.commit(str(made["commit"]), made["dirty"]), str(made["digest"])[:12])
+            for role, made in sorted(manifest["ancestors"].items())
+        ],
+        command=command(first.spec, context),
+        log=_log(first),
+        curves=_curves(records) if first.spec.trained else Markup(""),
+        ranks=_rank_figure(records),
+        queries=_queries(first),
+    )
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """`model.joint_dim` → `1024`: a nested specification, line by line."""
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            yield from _flat(below, f"{name}.{key}" if name else key)
+    else:
+        yield name, filters.listing(value) if isinstance(value, list) else str(value)
+
+
+def _recalls(records: Sequence[Record], protocol: str) -> Iterator[Recall]:
+    for metric in METRICS:
+        values = [image_values(record, protocol, metric) for record in records]
+        by_seed = tuple(float(value.mean()) for value in values)
+        over_images = np.mean(values, axis=0)
+        yield Recall(metric, float(over_images.mean()), image_interval(over_images, _RESAMPLES), by_seed)
+
+
+def _training(record: Record) -> dict[str, Any]:
+    """What a training took, from its manifest where it is here; the evaluation alone may have been fetched."""
+    folder, found = Path(record.spec.run), {"seed": record.spec.seed}
+    if not record.spec.trained or not (folder / "manifest.json").is_file():
+        return found
+    manifest = read_manifest(folder)
+    facts, seconds = manifest["facts"], list(read_history(record, "seconds").values())
+    return found | {
+        "best_epoch": facts.get("best_epoch"),
+        "epochs": facts.get("epochs"),
+        "seconds": float(np.median(seconds)),
+        "pairs": facts.get("pairs_per_second"),
+        "device": facts.get("device"),
+        "processor": manifest["machine"].get("processor"),
+        "memory": manifest["peak_memory_bytes"],
+        "wall": manifest["wall_seconds"],
+        "commit": filters.commit(*record.trained),
+    }
+
+
+def command(model: TrainedSpec, context: ContextSpec) -> str:
+    """What makes a model and its scores, alone."""
+    config = f"preset={context.preset} {context.settings}".strip()
+    return f"snakemake --cores all --config {config} -- {quote(model.made_by['evaluation'].target)}"
+
+
+def _log(record: Record) -> tuple[str, str]:
+    run = Path(record.spec.run)
+    # results/<preset>/<variant>/runs/<run>/<seed> → results/<preset>/logs/<variant>/train/<run>/<seed>.log
+    variant = run.parents[2]
+    file = variant.parent / "logs" / variant.name / "train" / run.parent.name / f"{run.name}.log"
+    if not file.is_file():
+        return "", ""
+    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    return str(file), "\n".join(lines[-_LOG_LINES:])
+
+
+# --- Figures -----------------------------------------------------------------------------------------------------
+
+
+def _svg(figure: Figure, name: str, text: str) -> Markup:
+    out = io.StringIO()
+    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return Markup(themed(out.getvalue(), name, text))
+
+
+def _curves(records: Sequence[Record]) -> Markup:
+    """Loss, and R@1 of both directions on validation, a line per seed."""
+    with matplotlib.rc_context(fname=STYLE):
+        figure = Figure(figsize=(8.4, 2.9))
+        figure.subplots_adjust(left=0.08, right=0.99, bottom=0.17, top=0.97, wspace=0.2)
+        panels = figure.subplots(1, 2)
+        looks = list(matplotlib.rcParams["axes.prop_cycle"])
+        for record in records:
+            loss = read_history(record, "loss")
+            panels[0].plot(list(loss), list(loss.values()), color=looks[2]["color"])
+            for look, (direction, title) in zip(looks, DIRECTIONS.items(), strict=False):
+                line = read_history(record, f"{direction}_r1")
+                label = title if record is records[0] else None
+                panels[1].plot(
+                    list(line), list(line.values()), **look, markevery=max(1, len(line) // 10), label=label
+                )
+        panels[0].set(xlabel="Epoch", ylabel="Training loss a query")
+        panels[1].set(xlabel="Epoch", ylabel="Validation R@1 (%)")
+        panels[1].legend()
+    last = [f"{read_history(record, 'rsum')[len(read_history(record, 'rsum'))]:.1f}" for record in records]
+    text = f"Training loss and validation R@1 over {len(loss)} epochs. rsum after the last: {filters.listing(last)}."
+    return _svg(figure, "curves", text)
+
+
+def _rank_figure(records: Sequence[Record]) -> Markup:
+    """The share of queries whose right item is among the first k, over k."""
+    protocol = next(iter(records[0].metrics))
+    fold = records[0].metrics[protocol]["fold_size"]
+    told = []
+    with matplotlib.rc_context(fname=STYLE):
+        figure = Figure(figsize=(5.6, 2.9))
+        figure.subplots_adjust(left=0.12, right=0.98, bottom=0.17, top=0.97)
+        axis = figure.subplots()
+        looks = list(matplotlib.rcParams["axes.prop_cycle"])
+        for look, (direction, title) in zip(looks, DIRECTIONS.items(), strict=False):
+            ranks = np.concatenate(
+                [
+                    getattr(read_ranks(Path(record.spec.evaluation) / "ranks.npz", protocol)[0], direction)
+                    for record in records
+                ]
+            )
+            ks = np.unique(np.geomspace(1, fold, 60).astype(int))
+            shares = [100 * np.mean(ranks < k) for k in ks]
+            axis.plot(
+                ks, shares, color=look["color"], linestyle="-" if direction == "i2t" else "--", label=title
+            )
+            told.append(f"{title}: half of the queries within the first {int(np.median(ranks)) + 1}")
+        axis.set(xscale="log", xlabel="k", ylabel="Queries with rank ≤ k (%)", ylim=(0, 102))
+        axis.legend(loc="lower right")
+    return _svg(figure, "ranks", f"Recall at k over k, protocol {protocol}. {'; '.join(told)}.")
+
+
+# --- Queries -----------------------------------------------------------------------------------------------------
+
+
+def _queries(record: Record) -> dict[str, list[Query]]:
+    """The first queries that find the right item at once, and those that find it last, within the first fold."""
+    if not record.spec.pictures:
+        return {}
+    pictures, folder = Pictures(Path(record.spec.pictures)), Path(record.spec.evaluation)
+    require_intact(folder, "embeddings.npz")
+    embeddings = Embeddings.load(folder / "embeddings.npz")
+    protocol, found = next(iter(record.metrics.items()))
+    ranks, owner = read_ranks(folder / "ranks.npz", protocol)
+    fold, captions = found["fold_size"], np.flatnonzero(owner < found["fold_size"])
+    module = components.load("similarity", embeddings.similarity.name)
+    options = components.options("similarity", embeddings.similarity)
+    texts = pictures.texts
+    images, words = embeddings.image_embeddings[:fold], embeddings.caption_embeddings[captions]
+
+    def picture(row: int, right: bool = False) -> Item:
+        data = base64.b64encode(pictures.jpeg(row)).decode()
+        return Item(str(pictures.images[row]["id"]), f"data:image/jpeg;base64,{data}", right)
+
+    def caption_query(row: int) -> Query:
+        """An image that seeks its captions."""
+        best = np.argsort(-module.score(images[row], words, options), kind="stable")[:_EXAMPLES]
+        items = tuple(Item(texts[captions[k]], right=bool(owner[captions[k]] == row)) for k in best)
+        return Query(picture(row), items, float(ranks.i2t[row]) + 1)
+
+    def image_query(place: int) -> Query:
+        """A caption that seeks its image."""
+        row = captions[place]
+        best = np.argsort(-module.score(images, words[place], options), kind="stable")
+        items = tuple(picture(int(k), bool(k == owner[row])) for k in best[:_EXAMPLES])
+        return Query(Item(texts[row]), items, float(ranks.t2i[row]) + 1)
+
+    queries = {}
+    for title, of, make in (
+        ("Caption retrieval", ranks.i2t[:fold], caption_query),
+        ("Image retrieval", ranks.t2i[captions], image_query),
+    ):
+        order = np.argsort(of, kind="stable")
+        queries[f"{title}: found first"] = [make(int(place)) for place in order[:_EXAMPLES] if of[place] < 1]
+        queries[f"{title}: found last"] = [make(int(place)) for place in order[::-1][:_EXAMPLES]]
+    return queries
