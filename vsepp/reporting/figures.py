@@ -159,7 +159,7 @@ def inline_svg(drawn: Drawn, file: Path) -> str:
     """A figure's SVG as part of a page, with its text alternative."""
     label = filters.numbered(drawn.spec.id) or drawn.spec.title
     svg, desc = themed(file.read_text(encoding="utf-8"), drawn.spec.id, label), f"{drawn.spec.id}-desc"
-    svg = svg.replace("<svg ", f'<svg aria-describedby="{desc}" ', 1)
+    svg = svg.replace(" aria-label=", f' aria-describedby="{desc}" aria-label=', 1)
     start = svg.index(">") + 1
     return f'{svg[:start]}<desc id="{desc}">{escape(drawn.alt)}</desc>{svg[start:]}'
 
