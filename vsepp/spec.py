@@ -163,6 +163,29 @@ class VocabularySpec:
 
 
 @dataclass(frozen=True)
+class ConstellationsSpec:
+    """A query, its positive and several sets of negatives in a plane, over which losses are compared (Figure 1)."""
+
+    positive: tuple[float, ...]
+    """Where the positive lies; the query lies at the origin."""
+    negatives: tuple[tuple[tuple[float, ...], ...], ...]
+    """Sets of points."""
+    losses: tuple[Component, ...]
+
+
+@dataclass(frozen=True)
+class ExamplesSpec:
+    """Test images with the caption that each of two models ranks first (Figure 3)."""
+
+    protocol: str
+    fold_size: int
+    images: int
+    """How many, evenly spaced over the ranked test images."""
+    photographs: bool
+    """Whether the pictures themselves are kept; else their ids alone."""
+
+
+@dataclass(frozen=True)
 class ScenesSpec:
     """The generator of the embedded corpus and the pretraining of its encoders."""
 

@@ -53,7 +53,9 @@ class Models:
         seal(run, "train", trained, {k.removeprefix("run."): v for k, v in ancestors.items()}, **TRAINING)
         protocols.save([evaluation_of(protocol, fold_size, n_images, i2t, t2i, ranks)], evaluation)
         ancestors["run"] = {"step": "train", "spec_digest": "s", "code_digest": "c", "digest": "d", **trained}
-        seal(evaluation, "evaluate", git, ancestors, {"run": artefact_digest(run)}, spec={"run": {"id": name}})
+        seal(
+            evaluation, "evaluate", git, ancestors, {"run": artefact_digest(run)}, spec={"run": {"id": name}}
+        )
         makers = {part: MakerSpec(f"{part}-target", "s", "c") for part in ("run", "evaluation")}
         spec = TrainedSpec(name, seed, str(run), str(evaluation), makers, trained=bool(history))
         self.specs.setdefault(name, []).append(spec)

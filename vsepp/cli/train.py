@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import tempfile
 from collections.abc import Iterable
@@ -24,7 +25,8 @@ from vsepp.provenance.code import step_code
 from vsepp.provenance.manifest import artefact_digest
 from vsepp.reporting.specs import ReportSpec
 from vsepp.runtime import devices
-from vsepp.spec import EvaluationSpec, RunSpec
+from vsepp.runtime.files import write_text
+from vsepp.spec import ConstellationsSpec, EvaluationSpec, ExamplesSpec, RunSpec
 
 log = logging.getLogger("vsepp")
 
@@ -44,7 +46,7 @@ _TRAINING = {
 
 
 def add_steps(steps: Any) -> None:
-    """Add `train`, `released`, `evaluate` and `report`."""
+    """Add `train`, `released`, `evaluate`, what computes figures, `report` and `paper`."""
     parser = add_step(
         steps, "train", train, "train one run for one seed; continues a training that was killed"
     )
@@ -100,8 +102,25 @@ def add_steps(steps: Any) -> None:
     )
     add_machine(parser)
 
+    parser = add_step(
+        steps, "constellations", constellations, "compare losses over sets of negatives in a plane"
+    )
+    add_making(parser, ConstellationsSpec)
+
+    parser = add_step(
+        steps, "examples", examples, "find the captions that two models rank first for some test images"
+    )
+    roles = {"first": "folder of an evaluation", "second": "folder of another one"}
+    store = "optional: folder of the image store, where photographs may be shown"
+    add_making(parser, ExamplesSpec, corpus=_DATA["corpus"], **roles, store=store)
+
     parser = add_step(steps, "report", report, "write all tables and figures and the page that holds them")
     add_making(parser, ReportSpec)
+
+    parser = add_step(
+        steps, "paper", paper, "typeset a report's paper.tex with LaTeX, as paper.pdf beside it"
+    )
+    parser.add_argument("report", type=Path, help="folder of the report")
 
 
 def train(given: argparse.Namespace) -> None:
@@ -241,6 +260,31 @@ def _embed_and_score(given: argparse.Namespace) -> None:
             log.info("nothing was written; --output FOLDER keeps embeddings, ranks and recalls")
     for evaluation in found:
         print(evaluation)
+
+
+def constellations(given: argparse.Namespace) -> None:
+    """Compute losses over sets of negatives."""
+    from vsepp.evaluation.constellations import compare_losses
+
+    with making(given):
+        text = json.dumps(compare_losses(given.spec), indent=1)
+        write_text(given.output / "losses.json", text + "\n")
+
+
+def examples(given: argparse.Namespace) -> None:
+    """Find what two models answer for some test images."""
+    from vsepp.evaluation.examples import write_examples
+
+    inputs = given_inputs(given)
+    with making(given, inputs, seed=None):
+        write_examples(given.spec, inputs, given.output)
+
+
+def paper(given: argparse.Namespace) -> None:
+    """Typeset a report."""
+    from vsepp.reporting.typeset import typeset
+
+    print(typeset(given.report))
 
 
 def report(given: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatch
 
+from vsepp import components
 from vsepp.config.components import check_component
 from vsepp.config.files import Mistakes, Value
 from vsepp.config.papers import Paper
@@ -246,8 +247,12 @@ def _check_tables(
             elif isinstance(row, str) and paper.rows[row] == "trained" and row not in fed:
                 mistakes.add(place, f"row {row} is trained here, but no run feeds it")
     for name, figure in paper.tables.figures.items():
+        place = f"{paper.tables_file}: figures.{name}"
         for run in figure.named:
-            _check_named(run, f"{paper.tables_file}: figures.{name}", runs, papers, mistakes)
+            _check_named(run, place, runs, papers, mistakes)
+        losses = components.known("loss")
+        for loss in set(figure.losses or ()) - set(losses):
+            mistakes.add(f"{place}.losses", f"got {loss!r}; expected one of {', '.join(losses)}")
     for name in parameters.preset.tables.get(paper.name, []):
         if name not in paper.tables.tables and name not in paper.tables.figures:
             known = ", ".join([*paper.tables.tables, *paper.tables.figures])

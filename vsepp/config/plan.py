@@ -38,6 +38,8 @@ _TOKENS = ("tokens.npz", "vocabulary.json")
 # Not a model's history, which also holds seconds, by which two equal trainings differ.
 _MODEL = ("model.safetensors", "vocabulary.json")
 _EMBEDDINGS = ("embeddings.npz", "metrics.json", "ranks.npz")
+# What is computed for figures, `<paper>/<figure>`, lies among the evaluations, which DVC keeps.
+_FIGURES = "results/{preset}/{variant}/evaluations/figures/{name}"
 KINDS = {
     "scenes": Kind("corpus", "scenes", "resources/scenes-{name}", versioned=False),
     "corpus": Kind(
@@ -57,6 +59,8 @@ KINDS = {
     "released": Kind("models", "released", "results/{preset}/{variant}/runs/{name}", _MODEL),
     "tokens_of": Kind("models", "tokens", "results/{preset}/{variant}/runs/{name}/tokens", _TOKENS),
     "evaluation": Kind("results", "evaluate", "results/{preset}/{variant}/evaluations/{name}", _EMBEDDINGS),
+    "constellations": Kind("results", "constellations", _FIGURES, ("losses.json",)),
+    "examples": Kind("results", "examples", _FIGURES, ("examples.json",)),
     "report": Kind("results", "report", "reports/{preset}/{variant}/{name}", ("index.html",)),
 }
 """Of artefacts, in the order of the data flow."""

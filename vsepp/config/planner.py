@@ -8,19 +8,24 @@ from typing import Any
 
 from vsepp.components import describe
 from vsepp.config.files import Value
+from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
 from vsepp.config.plan import DOWNLOADS, KINDS, Model, Plan, SourceFile, seeded
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
+from vsepp.config.schema import FigureKeys
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.code import step_code
 from vsepp.provenance.digests import value_digest
 from vsepp.spec import (
+    Component,
+    ConstellationsSpec,
     CorpusSpec,
     CropSpec,
     EncoderSpec,
     EvaluationSpec,
+    ExamplesSpec,
     FeaturesSpec,
     ModelSpec,
     PicturesSpec,
@@ -67,6 +72,8 @@ class _Planner:
                 files = [self._own(keys.checkpoint), self._own(keys.vocabulary)]
                 if keys.run in self.parameters.runs and None not in files:
                     self._released(name, keys.run, *files)  # type: ignore[arg-type]  # none is None
+        for paper in self.parameters.papers.values():
+            self._figures(paper)
         order = list(KINDS)
         self.table = dict(sorted(self.table.items(), key=lambda item: order.index(item[0][0])))
         plan = Plan(self.parameters, self.files, self.models, self.table)
@@ -174,6 +181,33 @@ class _Planner:
         self._add(
             "evaluation", name, spec, inputs={"run": self._folder("run", name), **inputs}, seed=run.init_seed
         )
+
+    # --- Figures ---------------------------------------------------------------------------------------------
+
+    def _figures(self, paper: Paper) -> None:
+        """What is computed for the figures of a paper's report, where their runs are there."""
+        assert paper.tables
+        for figure in paper.selected(self.preset.tables):
+            keys, name = paper.tables.figures.get(figure), f"{paper.name}/{figure}"
+            if keys and keys.kind == "constellations":
+                assert keys.positive and keys.negatives and keys.losses  # what its kind needs
+                losses = tuple(Component(loss) for loss in keys.losses)
+                points = tuple(map(tuple, keys.negatives))
+                self._add("constellations", name, ConstellationsSpec(keys.positive, points, losses))
+            elif keys and keys.kind == "examples" and set(keys.drawn) <= self.models.keys():
+                self._examples(name, keys)
+
+    def _examples(self, name: str, keys: FigureKeys) -> None:
+        seed = self.parameters.settings.seeds[0]
+        first, second = (self.table["evaluation", seeded(run, seed)] for run in keys.drawn)
+        corpus = next(made for made in self.table.values() if made.folder == first.inputs["corpus"])
+        shown = self.parameters.datasets[corpus.spec.name].photographs
+        read = {"corpus": corpus.folder, "first": first.folder, "second": second.folder}
+        if shown:
+            read["store"] = self._store(corpus, self.models[keys.drawn[1]].spec.eval_store).folder
+        assert keys.protocol and keys.images  # what its kind needs
+        spec = ExamplesSpec(keys.protocol, self.preset.evaluation.fold_size, keys.images, shown)
+        self._add("examples", name, spec, inputs=read, seed=seed)
 
     # --- Data ------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from vsepp import components
 from vsepp.config.papers import Paper
 from vsepp.config.plan import Plan, seeded
 from vsepp.config.resolve import HARMLESS
-from vsepp.config.schema import FigureKeys, RowKeys
+from vsepp.config.schema import RowKeys
 from vsepp.provenance.digests import value_digest
 from vsepp.reporting.expected import study
 from vsepp.reporting.filters import listing
@@ -40,7 +40,7 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
         context=_context(plan, paper, models),
         published=str(paper.published),
         tables=tuple(_table(plan, paper, name) for name in names if name in tables),
-        figures=tuple(_figure(name, figures[name]) for name in names if name in figures),
+        figures=tuple(_figure(plan, paper, name, models) for name in names if name in figures),
         claims=tuple(_claims(plan, paper)),
         expected=str(expected) if (expected := _expected(plan)).is_file() else "",
         models=tuple(_model(plan, model, seed) for model in models for seed in plan.models[model].specs),
@@ -87,6 +87,7 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
         paper_titles=dict(paper.tables.titles),
         default_encoder=paper.tables.default_encoder,
         settings=_settings(plan, changed),
+        serif=parameters.settings.serif,
     )
 
 
@@ -124,10 +125,31 @@ def _row(plan: Plan, paper: Paper, row: str | RowKeys) -> RowSpec:
     return RowSpec(row.run, row.run, row.protocol, own=own | ({"label": row.label} if row.label else {}))
 
 
-def _figure(name: str, keys: FigureKeys) -> FigureSpec:
+def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpec:
+    assert paper.tables
+    keys = paper.tables.figures[name]
+    runs = keys.named
+    if keys.kind == "histories":
+        runs = [model for model in models if plan.models[model].released is None]
     sizes = sorted(keys.runs) if isinstance(keys.runs, Mapping) else []
-    values = keys.model_dump(exclude={"runs"}, exclude_none=True)
-    return from_dict(FigureSpec, {"id": name, "runs": keys.drawn, "sizes": sizes, **values})
+    feeds = plan.parameters.feeders(paper)
+    made = plan.table.get((keys.kind, f"{paper.name}/{name}"))
+    # What the step that computes its data is told.
+    computed = {"runs", "images", "positive", "negatives", "losses"}
+    return from_dict(
+        FigureSpec,
+        {
+            "id": name,
+            "runs": runs if keys.kind == "histories" else keys.drawn,
+            "sizes": sizes,
+            "references": [
+                (run, row) for row, (run, under) in feeds.items() if run in runs and under == keys.protocol
+            ],
+            "encoders": list(dict.fromkeys(plan.parameters.get(run, "encoder") for run in runs)),
+            "data": str(made.folder) if made else "",
+            **keys.model_dump(exclude=computed, exclude_none=True),
+        },
+    )
 
 
 def _expected(plan: Plan) -> Path:

@@ -36,7 +36,18 @@ from vsepp.spec import Component
 
 # These belong to the entry that names them; inheriting them would train or print a row twice.
 _NOT_INHERITED = ("base", "abstract", "feeds")
-HARMLESS = ("preset", "papers", "fidelity", "seeds", "label", "only", "archives", "resources", "sources")
+HARMLESS = (
+    "preset",
+    "papers",
+    "fidelity",
+    "seeds",
+    "label",
+    "only",
+    "archives",
+    "serif",
+    "resources",
+    "sources",
+)
 """Overriding these changes no result, so they need no label."""
 _OPTIONAL: dict[str, Any] = {"base": None, "abstract": False, "feeds": {}, "protocols": []}
 

@@ -211,6 +211,9 @@ class DatasetKeys(_Model):
     generator: str | None = Field(
         default=None, description="layout that the scene generator writes; null for real data"
     )
+    photographs: bool = Field(
+        default=False, description="whether pages may show its pictures; where it is false they show ids"
+    )
     captions_per_image: Positive | None = None
     surplus_captions: Literal["drop", "error"] = "error"
     expected_images: dict[Split, Positive] = {}
@@ -386,6 +389,7 @@ class Settings(_Model):
     archives: str | None = Field(
         default=None, description="folder of your own that is looked into before anything is downloaded"
     )
+    serif: bool = Field(default=False, description="set figures in a serif type, as the paper's are")
 
 
 class PaperKeys(_Model):
@@ -429,23 +433,92 @@ class TableKeys(_Model):
         return [row for group in self.groups for row in group.rows]
 
 
-class FigureKeys(_Model):
-    """One figure of a `tables.yaml`."""
+# Kind of figure → the keys that it takes beside those of every figure.
+_FIGURE_KEYS = {
+    "curves": {"dataset", "metrics", "runs", "labels"},
+    "negative_set": {"dataset", "metrics", "runs", "labels", "baseline", "protocol"},
+    "histories": {"metrics"},
+    "constellations": {"positive", "negatives", "losses", "labels"},
+    "examples": {"dataset", "runs", "labels", "protocol", "images"},
+    "missed_negatives": {"percentiles", "levels", "printed"},
+}
 
-    kind: Literal["curves", "negative_set"]
+
+class FigureKeys(_Model):
+    """One figure of a `tables.yaml`; each kind takes keys of its own."""
+
+    kind: Literal["curves", "negative_set", "histories", "constellations", "examples", "missed_negatives"] = (
+        Field(
+            description="curves: runs over the epochs; negative_set: runs over the size of the negative set; histories: all runs "
+            "over the epochs, a panel each; constellations: losses over sets of negatives in a plane; examples: test images "
+            "with the captions that two runs rank first; missed_negatives: how likely a batch has no hard negative"
+        )
+    )
     title: str
     caption: str
-    dataset: Role
-    metrics: Annotated[list[str], Field(min_length=1)] = Field(description="a panel each, such as i2t_r1")
-    runs: list[str] | dict[Positive, str] = Field(description="run ids, or size of the negative set → run id")
-    labels: list[str] = Field(description="of the runs; for negative_set of the line and of the baseline")
+    width: Literal["column", "page"] = Field(default="column", description="3.3 or 7 inches")
+    dataset: Role | None = None
+    metrics: list[str] | None = Field(
+        default=None, min_length=1, description="a panel each, such as i2t_r1; of histories one"
+    )
+    runs: list[str] | dict[Positive, str] | None = Field(
+        default=None,
+        description="run ids; of negative_set size of the negative set → run id; of examples two",
+    )
+    labels: list[str] | None = Field(
+        default=None,
+        description="of the runs; of negative_set of the line and of the baseline; of constellations of the losses",
+    )
     baseline: str | None = Field(default=None, description="run drawn as a horizontal line")
-    protocol: Protocol | None = Field(default=None, description="of the metrics, for negative_set")
+    protocol: Protocol | None = Field(default=None, description="of test scores")
+    images: Positive | None = Field(
+        default=None, description="of examples: how many test images, evenly spaced"
+    )
+    positive: tuple[float, float] | None = Field(
+        default=None, description="of constellations: where the positive lies; the query is at 0, 0"
+    )
+    negatives: list[list[tuple[float, float]]] | None = Field(
+        default=None, description="of constellations: a set of points a panel"
+    )
+    losses: list[str] | None = Field(
+        default=None,
+        description="of constellations: modules of vsepp.losses, with the options they have by default",
+    )
+    percentiles: list[Fraction] | None = Field(
+        default=None,
+        description="of missed_negatives: share of the training set that a hard negative exceeds",
+    )
+    levels: list[Fraction] | None = Field(
+        default=None, description="of missed_negatives: probabilities that are marked"
+    )
+    printed: list[Positive] | None = Field(
+        default=None,
+        description="of missed_negatives: for each percentile the batch size that the paper prints for the first level",
+    )
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> FigureKeys:
+        wanted = _FIGURE_KEYS[self.kind]
+        everywhere = {"kind", "title", "caption", "width"}
+        given = {key for key in type(self).model_fields if getattr(self, key) is not None} - everywhere
+        if extra := sorted(given - wanted):
+            raise ValueError(f"a figure of kind {self.kind} takes no {', '.join(extra)}")
+        if missing := sorted(wanted - given - {"baseline", "printed"}):
+            raise ValueError(f"a figure of kind {self.kind} needs {', '.join(missing)}")
+        if isinstance(self.runs, dict) is not (self.kind == "negative_set") and self.runs is not None:
+            raise ValueError(
+                "runs: expected size → run id for negative_set, a list of run ids for other kinds"
+            )
+        if self.kind == "examples" and len(self.drawn) != 2:
+            raise ValueError("runs: a figure of kind examples names two runs")
+        return self
 
     @property
     def drawn(self) -> list[str]:
         """Run ids in the order of the labels, or of the sizes."""
-        return [self.runs[size] for size in sorted(self.runs)] if isinstance(self.runs, dict) else self.runs
+        if isinstance(self.runs, dict):
+            return [self.runs[size] for size in sorted(self.runs)]
+        return self.runs or []
 
     @property
     def named(self) -> list[str]:

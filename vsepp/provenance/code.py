@@ -26,6 +26,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "train": ("vsepp.training.loop",),
     "released": ("vsepp.released.convert",),
     "evaluate": ("vsepp.evaluation.run",),
+    "constellations": ("vsepp.evaluation.constellations",),
+    "examples": ("vsepp.evaluation.examples",),
     "score": ("vsepp.evaluation.protocols",),
     "report": ("vsepp.reporting.pages",),
 }
@@ -48,6 +50,8 @@ def step_code(step: str, spec: Any = None) -> str:
 def _components(step: str, spec: Any) -> list[str]:
     if step == "score":
         return [module_name("similarity", spec.name)]
+    if step == "constellations":
+        return [module_name("loss", loss.name) for loss in spec.losses]
     if step == "corpus":
         return [module_name("reader", spec.reader.name)]
     if step in ("pretrain", "features", "tape"):

@@ -29,7 +29,8 @@ from vsepp.reporting.claims import (
     judge,
 )
 from vsepp.reporting.expected import State, expected_state, read_expected, worst
-from vsepp.reporting.figures import inline_svg, write_figure
+from vsepp.reporting.figures import inline_svg, write_figure, write_gaps
+from vsepp.reporting.paper import paper_values, tex_layout
 from vsepp.reporting.records import Record, Records, read_published, read_records
 from vsepp.reporting.runs import command, run_page
 from vsepp.reporting.specs import DIRECTIONS, ReportSpec
@@ -91,11 +92,19 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
         _write_table(table, shared, folder / "tables")
     # A document of all tables, which reads the tabulars beside it.
     write_text(folder / "tables" / "tables.tex", _render("tables.tex.j2", tables=tables, **shared))
-    figures = []
-    for figure in spec.figures:
-        caption = write_figure(figure, context, records, folder / "figures")
-        svg = inline_svg(figure, folder / "figures" / f"{figure.id}.svg")
-        figures.append((figure, caption, Markup(svg)))
+    gaps = write_gaps(verdicts, context, folder / "figures")
+    drawn = [gaps] if gaps else []
+    drawn += [
+        write_figure(figure, context, records, folder / "figures", published) for figure in spec.figures
+    ]
+    figures = [
+        (one.spec, one.caption, Markup(inline_svg(one, folder / "figures" / f"{one.spec.id}.svg")))
+        for one in drawn
+    ]
+    # That of an earlier report, of which the manifest would tell.
+    (folder / "paper.pdf").unlink(missing_ok=True)
+    paper = paper_values(tables, drawn, verdicts, context)
+    write_text(folder / "paper.tex", _render("paper.tex.j2", **paper, **shared))
     _write_exports(records, folder)
     _write_claims(verdicts, folder / "claims.csv")
     _write_runs(records, verdicts, tables, shared, folder / "runs")
@@ -196,7 +205,7 @@ def _write_table(table: Table, shared: Mapping[str, Any], folder: Path) -> None:
     _write_csv(flat_rows(table, shared["context"]), folder / f"{table.spec.id}.csv")
     values = {"table": table, "layout": _layout(table), **shared}
     write_text(folder / f"{table.spec.id}.html", _render("table_page.html.j2", runs="../runs/", **values))
-    write_text(folder / f"{table.spec.id}.tex", _render("table.tex.j2", **values))
+    write_text(folder / f"{table.spec.id}.tex", _render("table.tex.j2", tex=tex_layout(table), **values))
 
 
 def _layout(table: Table) -> dict[str, Any]:
@@ -206,20 +215,15 @@ def _layout(table: Table) -> dict[str, Any]:
     seeds = any(len(row.ours) > 1 for row in table.rows)
     # A deviation has a column of its own, so that the values above and below it stay aligned.
     span = columns * (2 if seeds else 1)
-    starts = [labels + place * span + 1 for place in range(len(DIRECTIONS))]
     return {
         "seeds": seeds,
         "released": any(row.released for row in table.rows),
         "published": any(row.facts["kind"] != "own" for row in table.rows),
         "width": labels - 1 + numbers * (1 + any(row.facts["kind"] != "own" for row in table.rows)),
         "columns": numbers,
-        # The tabular has one column more, which says ours or the paper's.
-        "width_tex": labels + span * len(DIRECTIONS),
         "labels": labels,
         "numbers": span * len(DIRECTIONS),
         "span": span,
-        "tex_columns": filters.Tex("@{}" + "l" * labels + (r"r@{\,}l" if seeds else "r") * numbers + "@{}"),
-        "rules": [(start, start + span - 1) for start in starts],
         "first": [f"{direction}_{table.spec.columns[0]}" for direction in DIRECTIONS],
     }
 

@@ -47,6 +47,8 @@ class ContextSpec:
     """Role of the encoder that a row's label does not name."""
     settings: str = ""
     """What `--config` needs besides the preset to make these runs."""
+    serif: bool = False
+    """Whether figures are set in the paper's serif type."""
 
     def here(self, role: str) -> str:
         """What plays a role in this report."""
@@ -114,23 +116,39 @@ class FigureSpec:
 
     id: str
     """The name of its files. `figure2a` is the paper's Figure 2a; another id is one's own and no number."""
-    kind: Literal["curves", "negative_set"]
-    """Recall over the epochs, a line per run; or over the negative-set size, a point per run."""
+    kind: Literal[
+        "gaps", "curves", "negative_set", "histories", "constellations", "examples", "missed_negatives"
+    ]
+    """What is drawn; `vsepp.reporting.plots` and `vsepp.reporting.figures` say how."""
     title: str
     caption: str
-    dataset: str
-    """Role."""
-    metrics: tuple[str, ...]
-    """What is drawn, a panel each: `i2t_r1`, ..."""
-    runs: tuple[str, ...]
-    labels: tuple[str, ...]
-    """Of the runs; for `negative_set` of the line and of the baseline."""
+    dataset: str = ""
+    """Role; empty where no data are behind it."""
+    metrics: tuple[str, ...] = ()
+    """What is drawn, a panel each: `i2t_r1`, ...; of `histories` one."""
+    runs: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    """Of the runs; for `negative_set` of the line and of the baseline; for `constellations` of the losses."""
+    width: Literal["column", "page"] = "column"
+    """Of a two-column page: 3.3 or 7 inches."""
     sizes: tuple[int, ...] = ()
     """Negative-set sizes of the runs, in pairs, ascending; figures of kind `negative_set`."""
     baseline: str | None = None
     """A run drawn as a horizontal line; figures of kind `negative_set`."""
     protocol: str = "1K"
-    """Of the metrics; figures of kind `negative_set`."""
+    """Of the metrics; figures of kind `negative_set` and `examples`."""
+    references: tuple[tuple[str, str], ...] = ()
+    """(run, its row in published.csv): figures of kind `negative_set`."""
+    encoders: tuple[str, ...] = ()
+    """Roles of the encoders of its runs."""
+    data: str = ""
+    """Folder of what a step computed for it; empty where there is none, or where it was not run."""
+    percentiles: tuple[float, ...] = ()
+    """Of `missed_negatives`: how much of the training set the sought negatives are harder than, from 0 to 1."""
+    levels: tuple[float, ...] = ()
+    """Of `missed_negatives`: probabilities that are marked."""
+    printed: tuple[int, ...] = ()
+    """Of `missed_negatives`: for each percentile the batch size that the paper prints for the first level."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +239,7 @@ class ReportSpec:
 
     @property
     def inputs(self) -> dict[str, Path]:
-        """Role → what the report is made of: the paper's numbers, evaluations and histories."""
+        """Role → what the report is made of: the paper's numbers, evaluations, histories, and data of figures."""
         inputs = {"published": Path(self.published)}
         if self.expected:
             inputs["expected"] = Path(self.expected)
@@ -232,4 +250,7 @@ class ReportSpec:
                 inputs[f"history/{name}"] = Path(model.run) / "history.csv"
             if model.pictures:
                 inputs[f"pictures/{Path(model.pictures).name}"] = Path(model.pictures)
+        for figure in self.figures:
+            if figure.data:
+                inputs[f"figure/{figure.id}"] = Path(figure.data)
         return inputs

@@ -4,6 +4,7 @@
 rule reproduce_tables:
     input:
         pages=[f"{made.folder}/index.html" for made in PLAN.of_kind("report").values()],
+        pdf=typeset_reports(),
     message:
         "Tables and figures are in {input.pages}"
 
@@ -47,5 +48,6 @@ rule all_models:
 rule all_results:
     input:
         made=of_phase("results"),
+        pdf=typeset_reports(),
     message:
         "Every run is evaluated"

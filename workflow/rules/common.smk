@@ -12,6 +12,7 @@ from snakemake.exceptions import WorkflowError
 from vsepp.config import make_plan
 from vsepp.config.plan import DOWNLOADS, KINDS
 from vsepp.errors import VseppError
+from vsepp.reporting.typeset import TEX_WANTED, has_tex
 from vsepp.runtime.devices import visible_gpus
 from vsepp.spec import to_json
 
@@ -143,6 +144,12 @@ def of_phase(phase):
     ]
 
 
+def typeset_reports():
+    """The PDF of each report, where this machine has a TeX engine."""
+    reports = PLAN.of_kind("report").values() if has_tex() else ()
+    return [f"{made.folder}/paper.pdf" for made in reports]
+
+
 def ask_for_files():
     """Say at once, and not in the first hour, which files nobody but the user can get."""
     for file in PLAN.downloads.values():
@@ -157,3 +164,5 @@ def announce():
         # Not that of an earlier report, after models were trained and nothing more was asked for.
         if headline.is_file() and headline.stat().st_mtime >= STARTED:
             print(headline.read_text(encoding="utf-8"))
+            if not has_tex():
+                print(f"{report.folder}/paper.tex is there, but no PDF of it. {TEX_WANTED}\n")

@@ -10,6 +10,7 @@ rule report:
         manifest=f"{REPORTS}/{{report}}/manifest.json",
         headline=f"{REPORTS}/{{report}}/headline.txt",
         # Folders: a rule whose files change their names with seeds and tables is not run again for a new one.
+        paper=f"{REPORTS}/{{report}}/paper.tex",
         tables=directory(f"{REPORTS}/{{report}}/tables"),
         figures=directory(f"{REPORTS}/{{report}}/figures"),
         metrics=directory(f"{REPORTS}/{{report}}/metrics"),
@@ -28,3 +29,24 @@ rule report:
         "Report {wildcards.report}: tables, figures and the page that holds them"
     shell:
         "vsepp report --spec {params.spec:q} --output {params.folder} > {log} 2>&1"
+
+
+# Asked for where a TeX engine is installed; the report's paper.tex is there in any case.
+rule paper:
+    input:
+        tex=f"{REPORTS}/{{report}}/paper.tex",
+        figures=f"{REPORTS}/{{report}}/figures",
+    output:
+        pdf=f"{REPORTS}/{{report}}/paper.pdf",
+    log:
+        f"{LOGS}/{PLAN.variant}/paper/{{report}}.log",
+    benchmark:
+        f"{BENCHMARKS}/{PLAN.variant}/paper/{{report}}.tsv"
+    resources:
+        mem_mb=500,
+    params:
+        folder=folder,
+    message:
+        "Report {wildcards.report} as a PDF"
+    shell:
+        "vsepp paper {params.folder} > {log} 2>&1"

@@ -62,7 +62,11 @@ def report(context):
 
     def make(feeds=None, models=()):
         tables = tuple(filled(table, feeds or {}) for table in planned.tables)
+        # What is computed for figures is not there.
+        figures = tuple(replace(figure, data="") for figure in planned.figures)
         sources = (("Loss max_of_hinges", "Faghri et al. (2018), Eq. 6"),)
-        return replace(planned, context=context, tables=tables, models=tuple(models), sources=sources)
+        return replace(
+            planned, context=context, tables=tables, figures=figures, models=tuple(models), sources=sources
+        )
 
     return make

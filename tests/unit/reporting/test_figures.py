@@ -1,14 +1,25 @@
 from __future__ import annotations
 
+import base64
+import io
+import json
+import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from PIL import Image
-from reported import DIRTY, I2T
+from reported import DIRTY, I2T, seal
 
-from vsepp.reporting.figures import inline_svg, write_figure
-from vsepp.reporting.specs import FigureSpec
+from vsepp.errors import VseppError
+from vsepp.evaluation.constellations import compare_losses
+from vsepp.evaluation.intervals import Interval
+from vsepp.provenance.manifest import artefact_digest
+from vsepp.reporting.claims import NO_VERDICT, NOT_RUN, SAME, Verdict
+from vsepp.reporting.figures import inline_svg, write_figure, write_gaps
+from vsepp.reporting.specs import ClaimSpec, FigureSpec
+from vsepp.spec import Component, ConstellationsSpec
 
 SVG = "{http://www.w3.org/2000/svg}"
 CURVES = FigureSpec(
@@ -62,15 +73,15 @@ def test_the_same_numbers_give_the_same_files_and_others_do_not(models, context,
         first, second, other = ((folder / f"{spec.id}.{suffix}").read_bytes() for folder in folders)
         assert first == second != other
     with Image.open(tmp_path / f"a/{spec.id}.png") as image:
-        assert image.size[0] >= 1200
+        assert image.size[0] >= 900
     assert ElementTree.parse(tmp_path / f"a/{spec.id}.svg").getroot().tag == f"{SVG}svg"
     assert (tmp_path / f"a/{spec.id}.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_the_caption_names_seeds_missing_runs_and_whose_numbers_these_are(models, context, tmp_path):
     add_sizes(models, seeds=2)
-    caption = write_figure(NEGATIVE_SET, context, models.records, tmp_path)
-    assert "Mean over 2 seeds; bars and band of one sample standard deviation." in caption
+    caption = write_figure(NEGATIVE_SET, context, models.records, tmp_path).caption
+    assert "Mean over 2 seeds; bars and band: 95 % interval over the seeds (Student's t)." in caption
     assert "Not run: neg8." in caption
     assert "scenes B in place of Flickr30K" in caption
     assert caption.endswith(context.data_note)
@@ -78,12 +89,14 @@ def test_the_caption_names_seeds_missing_runs_and_whose_numbers_these_are(models
 
 def test_the_papers_own_data_needs_no_note(models, own_data, tmp_path):
     add_curves(models)
-    assert write_figure(CURVES, own_data, models.records, tmp_path) == "A caption. One seed."
+    assert write_figure(CURVES, own_data, models.records, tmp_path).caption == "A caption. One seed."
 
 
 @pytest.mark.parametrize("spec", [CURVES, NEGATIVE_SET])
 def test_a_figure_without_any_run_says_so(context, tmp_path, spec):
-    caption = write_figure(spec, context, {}, tmp_path)
+    drawn = write_figure(spec, context, {}, tmp_path)
+    caption = drawn.caption
+    assert drawn.alt == f"{spec.title}. Nothing was run."
     assert f"Not run: {'vse0 and vsepp' if spec is CURVES else 'neg2, neg8, neg512 and vse0'}." in caption
     assert "not run" in (tmp_path / f"{spec.id}.svg").read_text(encoding="utf-8")
 
@@ -92,8 +105,11 @@ def test_more_lines_than_colours_are_all_drawn(models, context, tmp_path):
     runs = tuple(f"run{k}" for k in range(6))
     for run in runs:
         models.add(run)
-    assert "Not run" not in write_figure(
-        replace(CURVES, runs=runs, labels=runs), context, models.records, tmp_path
+    assert (
+        "Not run"
+        not in write_figure(
+            replace(CURVES, runs=runs, labels=runs), context, models.records, tmp_path
+        ).caption
     )
     svg = (tmp_path / "figure2a.svg").read_text(encoding="utf-8")
     assert all(f"<!-- {run} -->" in svg for run in runs)
@@ -104,17 +120,17 @@ def test_only_lines_with_uncommitted_code_behind_them_are_marked(models, context
     # What it was measured with is behind no curve.
     models.add("measured", git=DIRTY)
     spec = replace(CURVES, runs=("vse0", "vsepp", "measured"), labels=("VSE0", "VSE++", "Measured"))
-    caption = write_figure(spec, context, models.records, tmp_path)
+    caption = write_figure(spec, context, models.records, tmp_path).caption
     assert "† vsepp: made in part with uncommitted changes of code or parameters (train)" in caption
     svg = (tmp_path / "figure2a.svg").read_text(encoding="utf-8")
     assert all(f"<!-- {label} -->" in svg for label in ("VSE0", "VSE++†", "Measured"))
-    plain = write_figure(replace(CURVES, runs=("vse0", "gone")), context, models.records, tmp_path)
+    plain = write_figure(replace(CURVES, runs=("vse0", "gone")), context, models.records, tmp_path).caption
     assert "†" not in plain
 
 
 def test_a_point_of_uncommitted_code_marks_its_line_and_names_its_run(models, context, tmp_path):
     add_sizes(models, git=DIRTY)
-    caption = write_figure(NEGATIVE_SET, context, models.records, tmp_path)
+    caption = write_figure(NEGATIVE_SET, context, models.records, tmp_path).caption
     assert "† neg2: made in part with" in caption
     svg = (tmp_path / "figure2b.svg").read_text(encoding="utf-8")
     assert "<!-- VSE++† -->" in svg and "<!-- VSE0 -->" in svg
@@ -122,11 +138,233 @@ def test_a_point_of_uncommitted_code_marks_its_line_and_names_its_run(models, co
 
 def test_a_figure_in_a_page_takes_the_pages_colours_and_keeps_its_ids_apart(models, context, tmp_path):
     add_curves(models)
-    write_figure(CURVES, context, models.records, tmp_path)
-    svg = inline_svg(CURVES, tmp_path / "figure2a.svg")
+    drawn = write_figure(CURVES, context, models.records, tmp_path)
+    svg = inline_svg(drawn, tmp_path / "figure2a.svg")
     assert svg.startswith('<svg role="img" aria-label="Figure 2a"')
     assert "currentColor" in svg and "var(--rule)" in svg and "var(--series-1)" in svg
     assert "#24292f" not in svg and "#0072b2" not in svg
     ids = [part.partition('"')[0] for part in svg.split(' id="')[1:]]
     assert ids and all(one.startswith("figure2a-") for one in ids)
     assert all(part.partition(")")[0] in ids for part in svg.split("url(#")[1:])
+
+
+# What figures say in words.
+
+
+def test_the_text_alternative_holds_the_numbers_and_is_part_of_the_page(models, context, tmp_path):
+    add_curves(models)
+    drawn = write_figure(CURVES, context, models.records, tmp_path)
+    assert (
+        "Caption retrieval, validation R@1 (%): VSE0 20.0 after epoch 1, 35.0 after epoch 3; VSE++ 15.0"
+        in drawn.alt
+    )
+    svg = inline_svg(drawn, tmp_path / "figure2a.svg")
+    root = ElementTree.fromstring(svg.replace("<svg ", '<svg xmlns:x="x" ', 1))
+    (desc,) = root.iter(f"{SVG}desc")
+    assert desc.text == drawn.alt and root.attrib["aria-describedby"] == desc.attrib["id"]
+
+
+def test_both_panels_of_the_curves_share_one_axis(models, context, tmp_path):
+    add_curves(models)
+    seen = {}
+    for name, metrics in (("both", ("i2t_r1", "t2i_r1")), ("one", ("t2i_r1",))):
+        write_figure(replace(CURVES, id=name, metrics=metrics), context, models.records, tmp_path)
+        seen[name] = set(
+            re.findall(r"<!-- (\d+) -->", (tmp_path / f"{name}.svg").read_text(encoding="utf-8"))
+        )
+    # Recall of captions ends at 35, that of images at 30: alone it has ticks of its own.
+    assert "35" in seen["both"] and "35" not in seen["one"]
+
+
+def test_points_of_runs_in_trouble_are_hollow_and_named(models, context, tmp_path):
+    add_sizes(models)
+    models.add("neg8", (1.0, 5.0, 10.0, 50, 50.0), (1.0, 5.0, 10.0, 50, 50.0), protocol="1K")
+    drawn = write_figure(NEGATIVE_SET, context, models.records, tmp_path)
+    assert "Hollow: neg8 (ranks like chance)." in drawn.caption
+    assert "VSE++ with 8: 1.0" in drawn.alt and "(ranks like chance)" in drawn.alt
+    assert "Bars and band: 95 % interval over the test images (bootstrap)." in drawn.caption
+    svg = (tmp_path / "figure2b.svg").read_text(encoding="utf-8")
+    assert svg.count("fill: #ffffff; stroke: #0072b2") == 1
+
+
+def test_a_collapsed_curve_is_hollow_and_named(models, context, tmp_path):
+    add_curves(models, collapsed=True)
+    drawn = write_figure(CURVES, context, models.records, tmp_path)
+    assert "Hollow: vsepp (collapsed)." in drawn.caption
+
+
+def test_the_papers_values_are_marked_on_its_own_data_alone(models, context, own_data, published, tmp_path):
+    add_sizes(models)
+    spec = replace(NEGATIVE_SET, references=(("neg512", "3.11"), ("vse0", "3.9")), encoders=("vgg",))
+    theirs = write_figure(spec, own_data, models.records, tmp_path, published)
+    assert "The paper prints 41.3 for size 512; 34.3 for VSE0." in theirs.alt or "41.3" in theirs.alt
+    assert "Crosses: the paper's values" in theirs.caption
+    ours = write_figure(spec, context, models.records, tmp_path, published)
+    assert "Crosses" not in ours.caption and "The paper prints" not in ours.alt
+
+
+def test_every_run_has_a_panel_and_collapsed_ones_say_so(models, context, tmp_path):
+    add_curves(models, seeds=2, collapsed=True)
+    spec = FigureSpec(
+        "curves",
+        "histories",
+        "All",
+        "A caption.",
+        metrics=("rsum",),
+        runs=("vse0", "vsepp", "later"),
+        width="page",
+    )
+    drawn = write_figure(spec, context, models.records, tmp_path)
+    assert "Not run: later." in drawn.caption
+    assert "Dotted, with a cross at the end: vsepp (collapsed)." in drawn.caption
+    svg = (tmp_path / "curves.svg").read_text(encoding="utf-8")
+    assert "<!-- collapsed 2 of 2 seeds -->" in svg and "<!-- vse0 -->" in svg
+    assert "vse0: 210.0 and 216.0 after the last epoch." in drawn.alt
+
+
+def test_the_type_is_serif_where_that_is_asked_for(models, context, tmp_path):
+    add_curves(models)
+    for name, serif in (("sans", False), ("serif", True)):
+        write_figure(replace(CURVES, id=name), replace(context, serif=serif), models.records, tmp_path)
+    assert b"STIX" in (tmp_path / "serif.pdf").read_bytes()
+    assert b"STIX" not in (tmp_path / "sans.pdf").read_bytes()
+
+
+@pytest.mark.parametrize("width, inches", [("column", 3.3), ("page", 7.0)])
+def test_figures_have_the_width_of_a_column_or_of_a_page(models, context, tmp_path, width, inches):
+    add_curves(models)
+    write_figure(replace(CURVES, width=width), context, models.records, tmp_path)
+    root = ElementTree.parse(tmp_path / "figure2a.svg").getroot()
+    assert float(root.attrib["width"].removesuffix("pt")) == pytest.approx(72 * inches)
+
+
+# Figures that a step computes something for, and those of formulas.
+
+CONSTELLATIONS = FigureSpec(
+    "figure1", "constellations", "Losses", "A caption.", labels=("SH loss", "MH loss"), data="made"
+)
+PLANE = ConstellationsSpec(
+    (0.0, 1.0),
+    (((0.5, 0.0), (0.0, -2.0)), ((1.1, 0.0), (-1.1, 0.0), (0.0, -1.1))),
+    (Component("sum_of_hinges"), Component("max_of_hinges")),
+)
+
+
+def test_losses_in_a_plane_are_those_of_the_negatives_inside_the_margin(context, tmp_path):
+    found = compare_losses(PLANE)
+    assert found["panels"][0]["losses"] == pytest.approx([0.7, 0.7])
+    assert found["panels"][1]["losses"] == pytest.approx([0.3, 0.1])
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made/losses.json").write_text(json.dumps(found))
+    seal(tmp_path / "made", "constellations", DIRTY, {})
+    spec = replace(CONSTELLATIONS, data=str(tmp_path / "made"))
+    drawn = write_figure(spec, context, {}, tmp_path)
+    assert "Panel a: 2 negatives, 1 of them inside the margin; SH loss 0.70; MH loss 0.70." in drawn.alt
+    assert "Panel b: 3 negatives, 3 of them inside the margin; SH loss 0.30; MH loss 0.10." in drawn.alt
+    assert context.data_note not in drawn.caption
+    (tmp_path / "made/losses.json").write_text("{}")
+    with pytest.raises(VseppError, match="losses.json: is not what its step wrote"):
+        write_figure(spec, context, {}, tmp_path)
+
+
+def test_batch_sizes_are_the_first_below_each_level(context, tmp_path):
+    spec = FigureSpec(
+        "a",
+        "missed_negatives",
+        "Missed",
+        "A caption.",
+        percentiles=(0.9, 0.999),
+        levels=(0.01, 0.001),
+        printed=(44, 6905),
+    )
+    drawn = write_figure(spec, context, {}, tmp_path)
+    assert "0.9^(M−1) is below 1 % from M = 45 and below 0.1 % from M = 67." in drawn.alt
+    assert "0.999^(M−1) is below 1 % from M = 4,604 and below 0.1 % from M = 6,906." in drawn.alt
+    for p, first in ((0.9, 45), (0.999, 4604)):
+        assert p ** (first - 1) < 0.01 <= p ** (first - 2)
+    assert (
+        "The paper prints M ≥ 44 for the 90th percentile and M ≥ 6905 for the 99.9th percentile"
+        in drawn.caption
+    )
+
+
+WILD = "50 % of $x_1$ <b>&amp;</b> {\\evil} שלום כלב 🐕 " + "word " * 40
+
+
+@pytest.mark.parametrize("picture", [True, False])
+def test_answers_show_pictures_or_ids_and_captions_are_text(models, context, tmp_path, picture):
+    for run in ("vse0", "vsepp"):
+        models.add(run)
+    pixels = io.BytesIO()
+    Image.new("RGB", (8, 8), "red").save(pixels, "PNG")
+    shown = base64.b64encode(pixels.getvalue()).decode() if picture else None
+    answers = [
+        {"caption": WILD, "right": False, "rank": 4.5},
+        {"caption": "a dog", "right": True, "rank": 1.0},
+    ]
+    examples = [
+        {"image_id": f"9{k}", "truth": "a dog", "picture": shown, "models": answers} for k in range(3)
+    ]
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / "examples.json").write_text(json.dumps(examples))
+    evaluations = [models.specs[run][0].evaluation for run in ("vse0", "vsepp")]
+    digests = dict(
+        zip(("first", "second"), (artefact_digest(Path(path)) for path in evaluations), strict=True)
+    )
+    seal(made, "examples", DIRTY, {}, digests)
+    spec = FigureSpec(
+        "figure3", "examples", "Answers", "A caption.", "coco", runs=("vse0", "vsepp"), labels=("VSE0", "VSE++"),
+        protocol="5x1K", width="page", data=str(made),
+    )  # fmt: skip
+    drawn = write_figure(spec, context, models.records, tmp_path)
+    assert f"Image 91: VSE0: rank 4.5: {WILD}; VSE++: rank 1 ✓: a dog; True: a dog." in drawn.alt
+    svg = (tmp_path / "figure3.svg").read_text(encoding="utf-8")
+    ElementTree.fromstring(inline_svg(drawn, tmp_path / "figure3.svg"))
+    assert ("<image" in svg) is picture and ("<!-- image 92 -->" in svg) is not picture
+    assert ("by their ids" in drawn.caption) is not picture
+    gone = write_figure(spec, context, {}, tmp_path)
+    assert "Not run: vse0 and vsepp." in gone.caption and "evenly" not in gone.caption
+    seal(made, "examples", DIRTY, {}, {**digests, "first": "other"})
+    with pytest.raises(VseppError, match="was made from another first"):
+        write_figure(spec, context, models.records, tmp_path)
+
+
+# All gaps.
+
+
+def verdict(kind="difference", metric="i2t_r1", runs=("a", "b"), word=SAME, value=3.0, **more):
+    spec = ClaimSpec(
+        f"{runs}/{metric}", "A claim.", "Table 1", kind, runs, metric, ("coco",), "1K", published=5.9
+    )
+    images = Interval(value - 1, value + 1) if value is not None else None
+    return Verdict(spec, word, more.pop("why", ""), False, 1, value, images, **more)
+
+
+def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path):
+    verdicts = [
+        verdict(),
+        verdict(metric="t2i_r1", value=-40.0),
+        verdict(runs=("c", "d"), word=NOT_RUN, value=None),
+        verdict(runs=("e", "f"), word=NO_VERDICT, value=None, why="e ranks like chance"),
+        verdict(kind="difference_of_differences", runs=("a", "b", "c", "d")),
+    ]
+    drawn = write_gaps(verdicts, context, tmp_path)
+    assert drawn.spec.metrics == ("i2t_r1", "t2i_r1")
+    assert "a − b, i2t_r1: +3.0 [2.0, 4.0], the paper's +5.9." in drawn.alt
+    assert "c − d, i2t_r1: not run, the paper's +5.9." in drawn.alt
+    assert "e − f, i2t_r1: like chance" in drawn.alt
+    assert "Arrows: it goes on beyond what is shown." in drawn.caption
+    assert "Without a gap of ours: 1 (not run)." in drawn.caption
+    svg = (tmp_path / "gaps.svg").read_text(encoding="utf-8")
+    assert all(f"<!-- {text} -->" in svg for text in ("a − b", "e − f", "scenes A", "−40.0 [−41.0, −39.0]"))
+    again = tmp_path / "again"
+    write_gaps(verdicts, context, again)
+    assert all(
+        (again / f"gaps.{kind}").read_bytes() == (tmp_path / f"gaps.{kind}").read_bytes()
+        for kind in ("png", "svg", "pdf")
+    )
+
+
+def test_claims_about_no_gap_give_no_plot(context, tmp_path):
+    assert write_gaps([verdict(kind="crossing")], context, tmp_path) is None

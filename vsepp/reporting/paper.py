@@ -1,0 +1,193 @@
+"""What `paper.tex` is filled with: a report as a two-column article."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count, groupby
+from typing import Any
+
+from vsepp.reporting import claims, filters
+from vsepp.reporting.claims import Verdict
+from vsepp.reporting.figures import Drawn
+from vsepp.reporting.filters import Tex
+from vsepp.reporting.specs import DIRECTIONS, ContextSpec
+from vsepp.reporting.tables import Row, Table
+
+# Claims of one float; a page holds some more.
+_CLAIMS = 16
+TROUBLE = Tex(r"\ddag{}")
+"""Mark of a row whose run collapsed or ranks like chance."""
+
+
+@dataclass(frozen=True)
+class Float:
+    """A table or figure with what stands around it."""
+
+    label: str
+    number: str
+    """The paper's number, or a letter where it is one's own."""
+    caption: str
+    content: Any
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the ledger: one claim about one metric."""
+
+    claim: str
+    """Empty where the line above has the same one."""
+    place: str
+    metric: str
+    ours: str
+    interval: str
+    paper: str
+    verdict: str
+
+
+def paper_values(
+    tables: Sequence[Table], drawn: Sequence[Drawn], verdicts: Sequence[Verdict], context: ContextSpec
+) -> dict[str, Any]:
+    """What the template `paper.tex.j2` prints.
+
+    Parameters
+    ----------
+    tables, drawn
+        Of the report, in its order.
+    verdicts
+        Of the paper's claims; without any the ledger is left out.
+    context
+        What the captions say about the data.
+    """
+    note = short_note(context)
+    table_letters, figure_letters = _letters(), _letters()
+    ledger = list(_ledger(verdicts))
+    parts = list(_split(ledger))
+    return {
+        "note": note,
+        "counted": filters.listing(f"{number} {word}" for word, number in claims.counts(verdicts)),
+        "claims": len(verdicts),
+        "ledger": [
+            Float(f"tab:claims{'' if place == 1 else f'-{place}'}", next(table_letters), note, part)
+            for place, part in enumerate(parts, 1)
+        ],
+        "tables": [
+            Float(
+                f"tab:{table.spec.id}",
+                _number(table.spec.id) or next(table_letters),
+                _with_note(table.caption, context),
+                table,
+            )
+            for table in tables
+        ],
+        "figures": [
+            Float(
+                f"fig:{one.spec.id}",
+                _number(one.spec.id) or next(figure_letters),
+                _with_note(one.caption, context),
+                one.spec,
+            )
+            for one in drawn
+        ],
+        "in_trouble": {table.spec.id: tex_layout(table)["trouble"] for table in tables},
+    }
+
+
+def short_note(context: ContextSpec) -> str:
+    """The first sentence of the data's note, which each table and figure carries in itself."""
+    first, dot, _ = context.data_note.partition(". ")
+    return first + ("." if dot else "")
+
+
+def tex_layout(table: Table) -> dict[str, Any]:
+    """Where a tabular's columns lie, and which of its rows are in trouble; templates do no arithmetic."""
+    columns = len(table.spec.columns)
+    labels = 4 if table.spec.trainset else 3
+    seeds = any(len(row.ours) > 1 for row in table.rows)
+    # A deviation has a column of its own, so that the values above and below it stay aligned.
+    span = columns * (2 if seeds else 1)
+    starts = [labels + place * span + 1 for place in range(len(DIRECTIONS))]
+    number = r"r@{\,}l" if seeds else "r"
+    trouble = {row.spec.row: why for row in table.rows if (why := _trouble(row))}
+    return {
+        "seeds": seeds,
+        "labels": labels,
+        "span": span,
+        "numbers": span * len(DIRECTIONS),
+        "width": labels + span * len(DIRECTIONS),
+        "columns": Tex("@{}" + "l" * labels + number * columns * len(DIRECTIONS) + "@{}"),
+        "rules": [(start, start + span - 1) for start in starts],
+        "trouble": trouble,
+        "mark": TROUBLE,
+    }
+
+
+def _trouble(row: Row) -> str:
+    protocol = row.facts["protocol"]
+    return next(filter(None, (record.trouble(protocol) for record in row.ours)), "")
+
+
+def _with_note(caption: str, context: ContextSpec) -> str:
+    own = caption.removesuffix(context.data_note).strip() if context.data_note else caption
+    return " ".join(filter(None, (own, short_note(context))))
+
+
+def _number(name: str) -> str:
+    return filters.numbered(name).partition(" ")[2]
+
+
+def _letters() -> Iterator[str]:
+    return (chr(ord("A") + place) for place in count())
+
+
+def _ledger(verdicts: Iterable[Verdict]) -> Iterator[list[Line]]:
+    """The lines of each claim."""
+    for (claim, place), found in groupby(verdicts, lambda verdict: (verdict.spec.claim, verdict.spec.place)):
+        lines = [
+            Line(
+                claim=claim,
+                place=place,
+                metric=_metric(verdict.spec.metric),
+                ours=_effect(verdict, verdict.value),
+                interval=_interval(verdict),
+                paper=_effect(verdict, verdict.spec.published),
+                verdict=_verdict(verdict),
+            )
+            for verdict in found
+        ]
+        yield [lines[0], *(Line("", "", *_rest(line)) for line in lines[1:])]
+
+
+def _rest(line: Line) -> tuple[str, ...]:
+    return line.metric, line.ours, line.interval, line.paper, line.verdict
+
+
+def _split(ledger: Sequence[list[Line]]) -> Iterator[list[Line]]:
+    for start in range(0, len(ledger), _CLAIMS):
+        yield [line for lines in ledger[start : start + _CLAIMS] for line in lines]
+
+
+def _metric(metric: str) -> str:
+    direction, _, _ = metric.partition("_")
+    if direction not in DIRECTIONS:
+        return metric
+    return f"{DIRECTIONS[direction].split()[0]} {filters.metric_name(metric)}"
+
+
+def _effect(verdict: Verdict, value: float | None) -> str:
+    if value is None:
+        return filters.MISSING
+    if verdict.spec.kind == "crossing":
+        return f"epoch {value:.0f}"
+    return f"{value:+.1f}".replace("-", "−")
+
+
+def _verdict(verdict: Verdict) -> str:
+    """The word and what it rests on; of a claim that was not run the word alone, for the list of runs is long."""
+    told = verdict.why and verdict.word != claims.NOT_RUN
+    return f"{verdict.word} ({verdict.why})" if told else verdict.word
+
+
+def _interval(verdict: Verdict) -> str:
+    found = verdict.interval
+    return f"{found.low:.1f} to {found.high:.1f}".replace("-", "−") if found else filters.MISSING
