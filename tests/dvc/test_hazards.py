@@ -104,7 +104,7 @@ def test_a_deleted_run_is_named_and_comes_back_bit_for_bit(project):
     folder = f"results/tiny/paper/runs/{RUN}/seed-0"
     lines = project.refusal("vsepp", "verify").splitlines()
     (k,) = (k for k, line in enumerate(lines) if line.startswith(f"{folder}: missing"))
-    mend = lines[k + 1].split("mend: ")[1].split("  (")[0]
+    mend = lines[k + 1].split("fix: ")[1].split("  (")[0]
     project.call(*shlex.split(mend))
     assert project.weights() == old
     project.call("dvc", "repro")
