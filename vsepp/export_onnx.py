@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ from torch import nn
 from vsepp.errors import VseppError
 from vsepp.evaluation.encode import evaluation_mode
 from vsepp.retrieval import Model
+
+log = logging.getLogger("vsepp")
 
 IMAGES, CAPTIONS = "images.onnx", "captions.onnx"
 CLOSE = 1e-5
@@ -106,6 +109,9 @@ def export_onnx(model: Model, folder: Path) -> dict[str, float]:
                 f"{path}: onnxruntime's embeddings differ from torch's by {found[name]:.1e} of their length, expected at most "
                 f"{CLOSE:.0e}"
             )
+    log.info(
+        "onnxruntime's embeddings differ from torch's by at most %.1e of their length", max(found.values())
+    )
     return found
 
 
@@ -113,8 +119,11 @@ def _write(tower: nn.Module, inputs: Mapping[str, np.ndarray], path: Path) -> No
     """Write an encoder; inputs are examples, of which all dimensions except the size of crops are free."""
     free = torch.export.Dim.AUTO
     dynamic = {name: {0: free, 1: free} if name == "ids" else {0: free} for name in inputs}
+    # torch warns about its own exporter, and the optimiser logs every node that it touches.
+    for name in ("onnx_ir", "onnxscript"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of torch, about its own exporter
+        warnings.simplefilter("ignore")
         torch.onnx.export(
             tower,
             kwargs={name: torch.from_numpy(value) for name, value in inputs.items()},

@@ -67,7 +67,7 @@ def test_the_project_pins_its_cache_and_another_is_refused_with_the_command_that
     for command in (["verify", "--phase", "corpus"], ["sync"]):
         said = project.refusal("vsepp", *command)
         assert ".dvc/config.local: cache.type is " in said
-    project.call("bash", "-c", said.split("Mend it: ")[1].strip())
+    project.call("bash", "-c", said.split("Change it: ")[1].strip())
     project.call("vsepp", "verify", "--phase", "corpus")
 
 

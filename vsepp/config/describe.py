@@ -66,7 +66,7 @@ set.
 _DIFFERENT = """\
 ## What the fidelity decides
 
-The two columns in the middle are what the text and the code say, the two after them the values here.
+The third and fourth columns tell what text and code say, `paper` and `code` are the values here.
 """
 
 _SHARED = """\

@@ -46,7 +46,7 @@ def test_auto_says_that_it_takes_the_cpu_although_a_gpu_was_claimed(monkeypatch,
     assert re.search(said, caplog.text)
     with devices.claim("the next", ["5"], folder=devices.lock_folder()):
         pass  # it was given back
-    with pytest.raises(VseppError, match=r"cuda asked for, but torch finds no GPU \(\w"):
+    with pytest.raises(VseppError, match=r"got cuda, but torch finds no GPU \(\w"):
         use_machine("cuda")
     caplog.clear()
     use_machine("cpu")
