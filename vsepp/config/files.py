@@ -111,7 +111,7 @@ def _dotted(location: tuple[Any, ...]) -> str:
 
 def _explain(detail: Mapping[str, Any], model: type[BaseModel]) -> str:
     if detail["type"] == "extra_forbidden":
-        return f"unknown key; known keys are {', '.join(_known_keys(model, detail['loc']))}"
+        return f"unknown key; known here are {', '.join(_known_keys(model, detail['loc']))}"
     if detail["type"] == "missing":
         return "missing"
     message = detail["msg"][0].lower() + detail["msg"][1:]

@@ -37,7 +37,7 @@ from vsepp.spec import Component
 # These belong to the entry that names them; inheriting them would train or print a row twice.
 _NOT_INHERITED = ("base", "abstract", "feeds")
 HARMLESS = ("preset", "papers", "fidelity", "seeds", "label", "only", "archives", "resources", "sources")
-"""Overriding these changes no result and needs no label."""
+"""Overriding these changes no result, so they need no label."""
 _OPTIONAL: dict[str, Any] = {"base": None, "abstract": False, "feeds": {}, "protocols": []}
 
 

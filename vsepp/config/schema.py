@@ -401,7 +401,7 @@ class PaperKeys(_Model):
     short: str = Field(description="what the paper is called, such as VSE++")
     citation: str = Field(description="authors, title and year, as a sentence names them")
     compare: list[str] = Field(
-        default=[], description="two systems whose best runs are compared on the page and in the headline"
+        default=[], description="two systems whose best runs the page and the headline set side by side"
     )
 
 

@@ -254,8 +254,8 @@ def list_models(plan: Plan) -> list[dict[str, Any]]:
     Returns
     -------
     list
-        `run`, `seed`, `folder`, `digest` (first twelve digits, of the weights), `commit` (with `+` where some
-        code or parameters were not committed), `uncommitted` (which steps that was: `itself`, or inputs such as `features`),
+        `run`, `seed`, `folder`, `digest` (first twelve digits of that of the weights), `commit` (with `+` where some
+        code or parameters were not committed), `uncommitted` (what of its making that was: `itself`, or roles such as `features`),
         `best_epoch`, `megabytes`, and `protocol`, `i2t_r1`, `t2i_r1`, `rsum`, which are `None`
         where the model was not evaluated since it was trained.
     """

@@ -27,7 +27,7 @@ def configure_logging() -> None:
 
 
 def track(items: Iterable[T], total: int, what: str, unit: str = "it") -> Iterator[T]:
-    """Yield `items` and show progress.
+    """Yield `items` while showing how far along they are.
 
     Parameters
     ----------

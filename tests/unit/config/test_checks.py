@@ -13,7 +13,7 @@ COCO = {"base": "vsepp", "dataset": "coco", "trainset": "RC", "protocols": ["1K"
 # Run → its entry, and what is said of it. The mistakes of one stage are reported at once.
 OF_ONE_KEY = {
     "late": ({**COCO, "epochs": "ten"}, "late.epochs: got 'ten'; input should be a valid integer"),
-    "red": ({**COCO, "colour": "red"}, "red.colour: unknown key; known keys are absolute, abstract, base, "),
+    "red": ({**COCO, "colour": "red"}, "red.colour: unknown key; known here are absolute, abstract, base, "),
     "few": ({**COCO, "negative_set": 1}, "few.negative_set: got 1; input should be greater than or equal to 2"),
     "mixed": ({**COCO, "trainset": "2C"}, "mixed.trainset: got '2C'; input should be '1C', '10C', 'RC', "),
 }  # fmt: skip
