@@ -164,7 +164,7 @@ def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]
 
 
 def corpus_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> tuple[str, str]:
-    """Name of the data set that a run was trained on, and its sizes if the corpus lies beside the run."""
+    """Name of the data set that a run was trained on, and its sizes, where the corpus lies beside the run."""
     wanted = manifest["inputs"].get("corpus")
     for place in beside(folder, "corpora/*"):
         if (place / MANIFEST).is_file() and artefact_digest(place) == wanted:

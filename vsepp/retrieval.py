@@ -406,7 +406,7 @@ def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | 
 
 
 def beside(folder: Path, pattern: str) -> list[Path]:
-    """Paths in `results/<preset>` that match a pattern, for a run in `results/<preset>/<variant>/runs/<run>/<seed>`."""
+    """What matches a pattern in `results/<preset>`, for a run in `results/<preset>/<variant>/runs/<run>/<seed>`."""
     above = folder.absolute().parents
     return sorted(above[3].glob(pattern)) if len(above) > 3 else []
 
