@@ -168,7 +168,7 @@ def test_what_is_too_large_for_memory_is_refused_and_named(tmp_path):
         stream.truncate(3 << 30)
     packed = patched(stored_in(tmp_path / "a.zip", "huge.jpg", b"x"), "huge.jpg", sizes(1 << 30, 3 << 30))
     for path in (tmp_path, packed):
-        with pytest.raises(VseppError, match=rf"huge\.jpg takes {3 << 30:,} bytes"):
+        with pytest.raises(VseppError, match=rf"huge\.jpg has {3 << 30:,} bytes"):
             Container(path).read("huge.jpg")
 
 

@@ -160,7 +160,7 @@ BAD_KARPATHY = {
     ),
     "sentence id twice": (
         lambda images: (images[3].update(sentids=[6, 1]), images[3]["sentences"][1].update(sentid=1)),
-        "twice (1 in all) … sentid 1 (b.jpg and c.jpg)",
+        "more than once (1 in all) … sentid 1 (b.jpg and c.jpg)",
     ),
     "no captions": (
         lambda images: images[2].update(sentences()),
