@@ -306,7 +306,7 @@ def test_an_archive_is_told_apart(tmp_path):
     write_torch(tmp_path / "model_best.pth.tar", {})
     with tarfile.open(tmp_path / "runs.tar", "w") as archive:
         archive.add(tmp_path / "model_best.pth.tar", "model_best.pth.tar")
-    with pytest.raises(VseppError, match=r"runs\.tar: it is an archive; unpack it"):
+    with pytest.raises(VseppError, match=r"runs\.tar: this is an archive; unpack it"):
         read_torch(tmp_path / "runs.tar")
 
 
