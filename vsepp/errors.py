@@ -1,4 +1,4 @@
-"""The one exception that a user is meant to read, and one message for many problems of a kind."""
+"""The one exception that users are meant to read, and one message for many problems of a kind."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class VseppError(Exception):
 
 
 def refuse(problems: Sequence[str], what: str, advice: str) -> None:
-    """Raise one error that names the first problems and counts them all; do nothing when there are none.
+    """Raise one error that names the first problems and counts all of them; do nothing if there are none.
 
     Parameters
     ----------
     problems
-        One text a problem: where it is and what was found.
+        One text per problem: where it is and what was found.
     what
         What is wrong with each of them.
     advice
@@ -30,7 +30,7 @@ def refuse(problems: Sequence[str], what: str, advice: str) -> None:
     Raises
     ------
     VseppError
-        When there is a problem.
+        If there is a problem.
     """
     if problems:
         raise VseppError(f"{what} ({len(problems)} in all): {first_of(problems)}. {advice}")

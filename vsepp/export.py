@@ -1,4 +1,4 @@
-"""A trained run as one folder to take elsewhere: weights, encoder, vocabulary, configuration and a model card."""
+"""A trained run as a single folder to take elsewhere: weights, encoder, vocabulary, configuration and a model card."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def export_run(
     folder
         A trained run, as the workflow leaves it.
     out
-        A new folder. It gets the run's own files, `encoder/` if the image encoder is not part of the model, `vsepp.json`
-        (version of this layout) and `README.md`, the model card.
+        A new folder. It gets the run's own files, `encoder/` if the image encoder is frozen, `vsepp.json` (version of this layout)
+        and `README.md`, the model card.
     encoder
         As for `vsepp.load`.
     onnx
@@ -48,12 +48,12 @@ def export_run(
     Raises
     ------
     VseppError
-        If `out` exists, and as `vsepp.load` and `export_onnx`.
+        If `out` exists, and as in `vsepp.load` and `export_onnx`.
     """
     run = spec_of(folder)
     require_files(folder)
     if out.exists():
-        raise VseppError(f"{out}: is there already; name a new folder")
+        raise VseppError(f"{out}: already exists; name a new folder")
     network = encoder_of(run, folder, encoder)
     card = model_card(run, folder, licences or {})
     out.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -80,12 +80,12 @@ def _copy(artefact: Path, target: Path) -> None:
 
 
 def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]) -> str:
-    """Text of a run's card, in Markdown below the metadata that model hubs read."""
+    """Text of a run's model card: metadata that model hubs read, then Markdown."""
     manifest = read_manifest(folder)
     dataset, corpus = corpus_of(run, folder, manifest)
     scores = _evaluations(folder)
     commit = manifest["git"]["commit"][:12]
-    changed = " (with changes that no commit holds)" if dirty_parts(manifest) else ""
+    changed = " (with uncommitted changes)" if dirty_parts(manifest) else ""
     schedule, encoder = run.schedule, run.encoder
     weights = "fine-tuned with the model" if run.finetuned else "frozen"
     sources = [run.model.similarity, run.model.text, run.loss, encoder.family]
@@ -139,8 +139,8 @@ def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]
             "",
             *(scores or ["Not evaluated where it was exported."]),
             "",
-            "R@K is in percent. Protocols: `1K` the first fold, `5x1K` the mean over five folds, `5K` all images; the fold "
-            "size stands beside. Protocols are not comparable with each other.",
+            "R@K is in percent. Protocols: `1K` is the first fold, `5x1K` the mean over five folds, `5K` all images; the table "
+            "gives the size of a fold. Numbers under different protocols are not comparable.",
             "",
             "## Where it comes from",
             "",
@@ -175,7 +175,7 @@ def corpus_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> tuple[
 
 
 def _evaluations(folder: Path) -> list[str]:
-    """A table of the recalls of all seeds of a run that were evaluated."""
+    """A table of the recalls of a run's evaluated seeds."""
     rows = []
     for trained in sorted(folder.absolute().parent.glob("seed-*")):
         evaluated = trained.parents[2] / "evaluations" / trained.parent.name / trained.name

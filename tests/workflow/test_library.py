@@ -208,7 +208,7 @@ def test_another_encoder_is_refused(copied, reproduced):
 
 
 def test_a_folder_that_is_there_is_not_written_over(reproduced, exported):
-    assert "is there already" in reproduced.refusal("vsepp", "export", reproduced.model(VSEPP), exported)
+    assert "already exists" in reproduced.refusal("vsepp", "export", reproduced.model(VSEPP), exported)
 
 
 @pytest.mark.parametrize(
@@ -216,8 +216,8 @@ def test_a_folder_that_is_there_is_not_written_over(reproduced, exported):
     [
         ("embed_images", [], "images: there are none"),
         ("embed_images", "a.jpg", "expected a list"),
-        ("embed_images", [__file__], "test_library.py: not a picture"),
-        ("embed_images", ["nowhere.jpg"], "nowhere.jpg: not a picture"),
+        ("embed_images", [__file__], "test_library.py: not a readable picture"),
+        ("embed_images", ["nowhere.jpg"], "nowhere.jpg: not a readable picture"),
         ("embed_images", [np.zeros((4, 4, 3))], "image 0: .* expected uint8"),
         ("embed_captions", [], "captions: there are none"),
         ("embed_captions", "two dogs", "expected a list"),

@@ -64,7 +64,7 @@ class _File:
 
 
 _Layers = list[list[_File]]
-"""Files of one layer have one rank: an entry may inherit from one that stands in another paper's file."""
+"""Files of one layer have the same rank: an entry may inherit from one in another paper's file."""
 
 
 def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters:
@@ -91,7 +91,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     mistakes.raise_if_any()
 
     papers = read_papers(folder / "papers", settings.papers, mistakes)
-    # That of the run, and that of the released code, which released models follow.
+    # The chosen one, and `code`, which released models follow.
     fidelities: dict[str, FidelityFile] = {
         name: file
         for name in dict.fromkeys((settings.fidelity, "code"))
@@ -148,13 +148,13 @@ def _settings(folder: Path, overrides: Mapping[str, Any], mistakes: Mistakes) ->
     settings = _merged(Settings, folder / "config.yaml", given, mistakes)
     mistakes.raise_if_any()
     if settings.archives is not None and not Path(settings.archives).is_dir():
-        mistakes.add("archives", f"got {settings.archives!r}, which is no folder")
+        mistakes.add("archives", f"got {settings.archives!r}, which is not a folder")
     changed = sorted(set(overrides) - set(HARMLESS))
     if changed and settings.label is None:
         mistakes.add(
             "--config",
-            f"{', '.join(changed)} overridden without a label: add label=<name>, so that the results get a folder of "
-            "their own and overwrite nothing",
+            f"{', '.join(changed)} overridden without a label: add label=<name>, so that the results get their own "
+            "folder and overwrite nothing",
         )
     if settings.label in ("paper", "code"):
         mistakes.add("--config: label", f"got {settings.label!r}, which names a fidelity; choose another")
@@ -162,7 +162,7 @@ def _settings(folder: Path, overrides: Mapping[str, Any], mistakes: Mistakes) ->
 
 
 def _with_nulls(value: Any) -> Any:
-    """Snakemake's `--config` gives the words inside mappings as text, `null` too."""
+    """Snakemake's `--config` gives the word `null` inside mappings as text."""
     if isinstance(value, Mapping):
         return {key: _with_nulls(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -231,7 +231,7 @@ def _lineage(run: str, entries: Mapping[str, RunKeys], seen: tuple[str, ...] = (
     lineage: list[str] = []
     for name in bases:
         if name not in entries:
-            raise VseppError(f"base: got {name!r}, which is no entry of any paper")
+            raise VseppError(f"base: got {name!r}, which is not an entry of any paper")
         lineage += [entry for entry in _lineage(name, entries, (*seen, run)) if entry not in lineage]
     return [*lineage, run]
 

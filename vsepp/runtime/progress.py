@@ -1,4 +1,4 @@
-"""Progress of long work: a bar at a terminal, log lines everywhere else."""
+"""Progress of long work: a bar in a terminal, log lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS_BETWEEN_LOG_LINES = 10.0
 
 
 def configure_logging() -> None:
-    """Send the package's log to standard error, one dated line a message."""
+    """Send the package's log to standard error, one dated line per message."""
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.INFO,
@@ -40,7 +40,7 @@ def track(items: Iterable[T], total: int, what: str, unit: str = "it") -> Iterat
     unit
         What one item is ("image", "step").
     """
-    # Of several processes of one run, the first one shows a bar; the others log warnings alone.
+    # Of several processes of one run, the first shows a bar; the others log only warnings.
     if sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
         from tqdm import tqdm
 
@@ -59,16 +59,16 @@ def track(items: Iterable[T], total: int, what: str, unit: str = "it") -> Iterat
 
 @contextmanager
 def track_bytes(total: int | None, what: str, done: int = 0) -> Iterator[Callable[[int], object]]:
-    """Show how many bytes of something are there; gives a function to call with the bytes of each piece.
+    """Show progress in bytes; yields a function to call with the number of bytes of each piece.
 
     Parameters
     ----------
     total
-        Bytes in all, where known.
+        Bytes in all, if known.
     what
         A few words naming the work, shown in front.
     done
-        Bytes that were there before.
+        Bytes that were done before.
     """
     if sys.stderr.isatty():
         from tqdm import tqdm

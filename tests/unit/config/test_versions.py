@@ -134,7 +134,7 @@ def delete_results():
 
 
 def test_a_folder_without_dvc():
-    with pytest.raises(VseppError, match="no DVC repository"):
+    with pytest.raises(VseppError, match="not a DVC repository"):
         fetch()
 
 
@@ -168,7 +168,7 @@ def test_a_remote_that_has_not_all(here, versioned, tmp_path):
         repo.push(["corpus", "features", "results"])
     delete_results()
     with pytest.raises(
-        VseppError, match=r"remote store: does not answer, or has not all of models\. .*dvc push"
+        VseppError, match=r"remote store: does not answer, or lacks a part of models\. .*dvc push"
     ):
         fetch()
 

@@ -303,5 +303,5 @@ def test_the_entry_page_opens_the_default_variants_report_or_lists_those_of_seve
     made("paper", "goal")
     write_entry(tmp_path / "mini")
     assert Page(entry.read_text()).links == ["paper/goal/index.html", "paper/vsepp/index.html"]
-    assert "VSE++ on the embedded corpus</a>: VSE++: Improving" in entry.read_text()
+    assert "VSE++ on generated scenes</a>: VSE++: Improving" in entry.read_text()
     assert "refresh" not in entry.read_text()

@@ -239,7 +239,8 @@ def test_out_of_memory_names_what_to_lower_and_keeps_the_state(corpus, tmp_path)
         return greedy() if epoch == 1 else data.train_inputs(pairs, epoch)
 
     with pytest.raises(
-        VseppError, match=r"run tiny: out of memory on cpu .*Lower schedule.batch_size, now 16; or end what"
+        VseppError,
+        match=r"run tiny: out of memory on cpu .*Lower schedule.batch_size, now 16; or end other programs",
     ):
         run_in(tmp_path, tiny.FROZEN, dataclasses.replace(data, train_inputs=later), checkpoint_seconds=0)
     out, _ = run_in(tmp_path, tiny.FROZEN, killed_at(data, 8))  # eight of twelve steps are left
