@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from vsepp import __version__
-from vsepp.cli import export, fetch, parameters, plan, prepare, train, versions
+from vsepp.cli import ask, export, fetch, parameters, plan, prepare, train, versions
 from vsepp.errors import VseppError
 from vsepp.runtime.progress import configure_logging
 
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"vsepp {__version__}")
     steps = parser.add_subparsers(title="subcommands", metavar="COMMAND", required=True)
-    for group in (parameters, plan, fetch, prepare, train, export, versions):
+    for group in (parameters, plan, fetch, prepare, train, export, ask, versions):
         group.add_steps(steps)
     configure_logging()
     try:
@@ -31,8 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "vsepp":
             raise
+        extra = "serve" if error.name in ("flask", "waitress") else "workflow"
         print(
-            f"vsepp: error: {error.name} is not installed, which this step needs; pip install 'vsepp[workflow]' brings it",
+            f"vsepp: error: {error.name} is not installed, which this step needs; pip install 'vsepp[{extra}]' brings it",
             file=sys.stderr,
         )
         return 1
