@@ -55,6 +55,8 @@ class Index:
     model: Model
     folder: Path
     """Of the model."""
+    source: str
+    """Where images and captions are from: name of the corpus, or the folder of pictures."""
     image_embeddings: np.ndarray
     """float32 `(n_images, d)`."""
     image_ids: Sequence[str]
@@ -171,6 +173,7 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     return Index(
         model,
         folder,
+        read_manifest(corpus)["spec"]["name"],
         embeddings.image_embeddings,
         images["image_id"][rows.images].tolist(),
         images["file_name"][rows.images].tolist(),
@@ -210,7 +213,7 @@ def index_pictures(
     nothing = np.empty((0, model.dim), np.float32)
     found = model.embed_images(files)
     rows = np.arange(len(files))
-    return Index(model, Path(folder), found, names, names, nothing, [], rows[:0], files, rows)
+    return Index(model, Path(folder), str(place), found, names, names, nothing, [], rows[:0], files, rows)
 
 
 def _store_of(run: RunSpec, folder: Path, corpus: Path) -> Path | None:

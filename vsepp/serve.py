@@ -204,12 +204,8 @@ def _file(name: str, kind: str) -> Response:
 
 def trusted_hosts(host: str) -> list[str]:
     """Names that a browser may use for a server that listens on `host`."""
-    here = ["localhost", "127.0.0.1"]
-    return (
-        [*here, socket.gethostname().lower(), socket.getfqdn().lower()]
-        if host == "0.0.0.0"
-        else [*here, host.lower()]
-    )
+    names = [socket.gethostname(), socket.getfqdn()] if host == "0.0.0.0" else [host]
+    return ["localhost", "127.0.0.1", *map(str.lower, names)]
 
 
 def serve(indexes: Sequence[Index], host: str = "127.0.0.1", port: int = 8000, answers: int = 12) -> None:
