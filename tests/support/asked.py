@@ -1,6 +1,8 @@
 """Questions to a model, among embeddings that are made up."""
 
 import dataclasses
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -43,3 +45,14 @@ def index(similarity=DOT, **changes):
         np.arange(7) + 5,
     )
     return dataclasses.replace(answers, **changes)
+
+
+def png(width, height):
+    """A PNG that claims a size and holds hardly a pixel."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = [(b"IHDR", head), (b"IDAT", zlib.compress(b"0" * 1000)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)

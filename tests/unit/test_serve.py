@@ -1,13 +1,11 @@
 """The page of `vsepp serve`: what it takes for a picture, and that text stays text."""
 
 import io
-import struct
 import warnings
-import zlib
 
 import numpy as np
 import pytest
-from asked import index
+from asked import index, png
 from markupsafe import escape
 from PIL import Image
 
@@ -30,17 +28,6 @@ def encoded(picture, kind, **options):
     stream = io.BytesIO()
     picture.save(stream, kind, **options)
     return stream.getvalue()
-
-
-def png(width, height):
-    """A PNG that claims a size and holds hardly a pixel."""
-
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    parts = [(b"IHDR", head), (b"IDAT", zlib.compress(b"0" * 1000)), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)
 
 
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (30, 40, 3), np.uint8))
