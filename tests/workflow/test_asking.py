@@ -147,7 +147,10 @@ def served(reproduced):
     """Address of a server of two runs, which may write no file."""
     command = 'ulimit -f 0; exec vsepp serve "$@"'
     models = [reproduced.model(run) for run in (VSE0, VSEPP)]
+    # A process that was started in the background may ignore interrupts, and so would what it starts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = reproduced.start("sh", "-c", command, "sh", *models, "--port", 0)
+    signal.signal(signal.SIGINT, before)
     said = process.stdout.readline()
     yield re.match(r"http://127\.0\.0\.1:\d+/", said)[0]
     assert process.poll() is None, process.stdout.read()
@@ -283,7 +286,7 @@ def opened(browser, served, request):
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     wrong = []
     page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", wrong.append)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
     page.goto(served)
     yield page
     page.close()
