@@ -87,7 +87,7 @@ def query(given: argparse.Namespace) -> None:
             )
         )
         return
-    cells = [(str(hit.rank), f"{hit.score:.4f}", hit.image_id, hit.file_name, hit.caption) for hit in hits]
+    cells = [(str(hit.rank), f"{hit.score:.5f}", hit.image_id, hit.file_name, hit.caption) for hit in hits]
     rows = [("rank", "score", "image id", "file", "caption"), *cells]
     print("\n".join(table([tuple(map(_one_line, row)) for row in rows], "rrlll")))
 
