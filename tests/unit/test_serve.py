@@ -86,6 +86,12 @@ def test_without_an_image_store_names_and_captions_are_shown():
     assert page.get("/image/0/0").status_code == 404
 
 
+def test_where_there_are_no_captions_no_picture_is_asked_for():
+    none = {"captions": [], "caption_to_image": np.arange(0)}
+    assert 'type="file"' not in client(**none).get("/?text=a+dog").text
+    assert 'type="file"' in client().get("/").text
+
+
 def test_scripts_run_only_from_the_page_itself():
     found = client().get("/")
     assert "default-src 'none'" in found.headers["Content-Security-Policy"]
