@@ -13,8 +13,9 @@ from vsepp import __version__, components
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.provenance.fitting import spec_of
-from vsepp.provenance.manifest import MANIFEST, artefact_digest, dirty_parts, read_manifest, require_intact
-from vsepp.retrieval import ENCODER_FOLDER, LAYOUT, LAYOUT_FILE, beside, encoder_of, load, require_files
+from vsepp.provenance.manifest import MANIFEST, dirty_parts, read_manifest, require_intact
+from vsepp.provenance.places import beside_with, evaluation_of
+from vsepp.retrieval import ENCODER_FOLDER, LAYOUT, LAYOUT_FILE, encoder_of, load, require_files
 from vsepp.runtime.files import write_text
 from vsepp.spec import RunSpec
 
@@ -165,25 +166,22 @@ def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]
 
 def corpus_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> tuple[str, str]:
     """Name of the data set that a run was trained on, and its sizes, where the corpus lies beside the run."""
-    wanted = manifest["inputs"].get("corpus")
-    for place in beside(folder, "corpora/*"):
-        if (place / MANIFEST).is_file() and artefact_digest(place) == wanted:
-            made = read_manifest(place)
-            images = made["facts"].get("images", {})
-            return made["spec"]["name"], ", ".join(f"{split} {count:,}" for split, count in images.items())
-    return run.dataset, "sizes not recorded"
+    place = beside_with(folder, "corpora/*", manifest["inputs"].get("corpus"))
+    if place is None:
+        return run.dataset, "sizes not recorded"
+    made = read_manifest(place)
+    images = made["facts"].get("images", {})
+    return made["spec"]["name"], ", ".join(f"{split} {count:,}" for split, count in images.items())
 
 
 def _evaluations(folder: Path) -> list[str]:
     """A table of the recalls of a run's evaluated seeds."""
     rows = []
     for trained in sorted(folder.absolute().parent.glob("seed-*")):
-        evaluated = trained.parents[2] / "evaluations" / trained.parent.name / trained.name
-        if not (evaluated / MANIFEST).is_file():
+        evaluated = evaluation_of(trained)
+        if evaluated is None:
             continue
         manifest = require_intact(evaluated, "metrics.json")
-        if manifest["inputs"].get("run") != artefact_digest(trained):
-            continue
         for name, found in json.loads((evaluated / "metrics.json").read_text(encoding="utf-8")).items():
             recalls = [f"{found[way][key]:.1f}" for way in ("i2t", "t2i") for key in ("r1", "r5", "r10")]
             fold = f"{name}, {found['folds']} × {found['fold_size']:,}"

@@ -36,6 +36,7 @@ from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.fitting import spec_of
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
+from vsepp.provenance.places import beside
 from vsepp.runtime.progress import track
 from vsepp.spec import Component, RunSpec, to_dict
 
@@ -403,12 +404,6 @@ def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | 
         f"not found; expected it in {folder / ENCODER_FOLDER} or below results/<preset>/encoders. Give its folder: "
         "load(folder, encoder=...)"
     )
-
-
-def beside(folder: Path, pattern: str) -> list[Path]:
-    """What matches a pattern in `results/<preset>`, for a run in `results/<preset>/<variant>/runs/<run>/<seed>`."""
-    above = folder.absolute().parents
-    return sorted(above[3].glob(pattern)) if len(above) > 3 else []
 
 
 def _is_encoder_of(run: RunSpec, place: Path, wanted: str | None) -> bool:

@@ -31,6 +31,8 @@ _ABSENT = (
     "matplotlib",
     "pycocotools",
     "filelock",
+    "flask",
+    "waitress",
 )
 _WITHOUT = f"""
 import sys
@@ -128,12 +130,16 @@ print(vsepp.evaluate(images, captions, [0, 0, 0]))
 from vsepp.cli import main
 np.savez("e.npz", image_embeddings=images, caption_embeddings=captions, caption_to_image=np.zeros(3, int))
 assert main(["evaluate", "e.npz"]) == 0
+assert main(["query", {str(exported)!r}, "--text", "a red circle", "--pictures", "."]) == 0
 assert main(["runs"]) == 1
+assert main(["serve", {str(exported)!r}]) == 1
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("protocol 5K: 1 fold of 1 images") == 2
+    assert done.stdout.splitlines()[-1].split()[-2:] == ["a.jpg", "a.jpg"]
     assert "pip install 'vsepp[workflow]'" in done.stderr
+    assert "pip install 'vsepp[serve]'" in done.stderr
     found, expected = np.load(tmp_path / "found.npz"), kept(reproduced, VSEPP)
     assert furthest(found["images"], expected["image_embeddings"][:1]) <= 1e-6
     assert furthest(found["captions"], expected["caption_embeddings"][:3]) <= 1e-6

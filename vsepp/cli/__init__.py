@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from vsepp import __version__
-from vsepp.cli import compare, export, fetch, parameters, plan, prepare, train, versions
+from vsepp.cli import ask, compare, export, fetch, parameters, plan, prepare, train, versions
 from vsepp.errors import VseppError
 from vsepp.runtime.progress import configure_logging
 
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"vsepp {__version__}")
     steps = parser.add_subparsers(title="subcommands", metavar="COMMAND", required=True)
-    for group in (parameters, plan, fetch, prepare, train, compare, export, versions):
+    for group in (parameters, plan, fetch, prepare, train, compare, export, ask, versions):
         group.add_steps(steps)
     configure_logging()
     try:
@@ -32,8 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         package = (error.name or "vsepp").partition(".")[0]
         if package == "vsepp":
             raise
+        extra = "serve" if package in ("flask", "waitress") else "workflow"
         print(
-            f"vsepp: error: {package} is not installed, which this step needs; pip install 'vsepp[workflow]' brings it",
+            f"vsepp: error: {package} is not installed, which this step needs; pip install 'vsepp[{extra}]' brings it",
             file=sys.stderr,
         )
         return 1
