@@ -64,11 +64,11 @@ def _paths(given: argparse.Namespace, name: str) -> list[Path]:
         near = get_close_matches(name, plan.models, n=1)
         hint = f"did you mean {near[0]}?" if near else "`vsepp runs` lists them"
         raise VseppError(f"{name}: no such file or folder, and no run of preset {plan.preset}; {hint}")
-    folders = [plan.table["evaluation", seeded(name, seed)].folder for seed in plan.models[name].specs]
-    if there := [folder for folder in folders if (folder / "metrics.json").is_file()]:
+    first = plan.table["evaluation", seeded(name, min(plan.models[name].specs))].folder
+    if there := sorted(path.parent for path in first.parent.glob("seed-*/metrics.json")):
         return there
     raise VseppError(
-        f"{name}: was not evaluated; make it: snakemake --cores all -- {folders[0]}/metrics.json"
+        f"{name}: was not evaluated; make it: snakemake --cores all -- {first}/metrics.json"
     )
 
 
