@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from shlex import quote
 
 from vsepp import components
@@ -12,6 +13,7 @@ from vsepp.config.plan import Plan, seeded
 from vsepp.config.resolve import HARMLESS
 from vsepp.config.schema import FigureKeys, RowKeys
 from vsepp.provenance.digests import value_digest
+from vsepp.reporting.expected import study
 from vsepp.reporting.filters import listing
 from vsepp.reporting.specs import (
     ClaimSpec,
@@ -40,6 +42,7 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
         tables=tuple(_table(plan, paper, name) for name in names if name in tables),
         figures=tuple(_figure(name, figures[name]) for name in names if name in figures),
         claims=tuple(_claims(plan, paper)),
+        expected=str(expected) if (expected := _expected(plan)).is_file() else "",
         models=tuple(_model(plan, model, seed) for model in models for seed in plan.models[model].specs),
         sources=tuple(_sources(plan, models)),
     )
@@ -125,6 +128,11 @@ def _figure(name: str, keys: FigureKeys) -> FigureSpec:
     sizes = sorted(keys.runs) if isinstance(keys.runs, Mapping) else []
     values = keys.model_dump(exclude={"runs"}, exclude_none=True)
     return from_dict(FigureSpec, {"id": name, "runs": keys.drawn, "sizes": sizes, **values})
+
+
+def _expected(plan: Plan) -> Path:
+    """Where expected values of the variant's scores would be, beside the folder of parameters."""
+    return study(plan.parameters.folder.parent / "docs", plan.preset, plan.variant)
 
 
 def _claims(plan: Plan, paper: Paper) -> Iterator[ClaimSpec]:

@@ -122,9 +122,9 @@ def chance(n_images: int, n_captions: int) -> dict[str, float]:
     return levels | {"rsum": sum(levels.values())}
 
 
-def image_interval(values: np.ndarray) -> Interval:
+def image_interval(values: np.ndarray, resamples: int = RESAMPLES) -> Interval:
     """95 % bootstrap interval of a metric, from its values `(n_images,)`."""
-    return _bootstrap((values,), _mean)
+    return _bootstrap((values,), _mean, n_resamples=resamples)
 
 
 def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray]) -> Effect:
@@ -201,8 +201,9 @@ def _difference(first: np.ndarray, second: np.ndarray, axis: int = -1) -> Any:
 def _bootstrap(samples: tuple[np.ndarray, ...], statistic: Any, **options: Any) -> Interval:
     from scipy import stats
 
+    options = {"n_resamples": RESAMPLES, **options}
     found = stats.bootstrap(
-        samples, statistic, n_resamples=RESAMPLES, batch=_BATCH, vectorized=True, confidence_level=LEVEL,
+        samples, statistic, batch=_BATCH, vectorized=True, confidence_level=LEVEL,
         method="percentile", rng=np.random.default_rng(0), **options,
     )  # fmt: skip
     return Interval(float(found.confidence_interval.low), float(found.confidence_interval.high))

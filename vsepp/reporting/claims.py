@@ -57,6 +57,11 @@ class Verdict:
     """Per seed, of differences of caption retrieval's R@1."""
 
     @property
+    def judged(self) -> bool:
+        """Whether its runs were made."""
+        return self.word != NOT_RUN
+
+    @property
     def interval(self) -> Interval | None:
         """The wider one of both."""
         both = [found for found in (self.images, self.over_seeds) if found]
@@ -94,6 +99,14 @@ def judge(claims: Iterable[ClaimSpec], context: ContextSpec, records: Records) -
         zip(map(id, tested), intervals.holm([e.effect.p for e in tested if e.effect]), strict=True)
     )
     return [_judged(claim, own, found, corrected.get(id(found))) for claim, own, found in measured]
+
+
+def by_claim(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
+    """The verdicts on each claim, one a metric."""
+    found: dict[str, list[Verdict]] = {}
+    for verdict in verdicts:
+        found.setdefault(verdict.spec.id.partition("/")[0], []).append(verdict)
+    return list(found.values())
 
 
 def counts(verdicts: Iterable[Verdict]) -> list[tuple[str, int]]:

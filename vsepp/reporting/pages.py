@@ -25,11 +25,13 @@ from vsepp.reporting.claims import (
     REPRODUCED,
     SAME,
     Verdict,
+    by_claim,
     judge,
 )
+from vsepp.reporting.expected import State, expected_state, read_expected, worst
 from vsepp.reporting.figures import inline_svg, write_figure
 from vsepp.reporting.records import Record, Records, read_published, read_records
-from vsepp.reporting.runs import run_page
+from vsepp.reporting.runs import command, run_page
 from vsepp.reporting.specs import DIRECTIONS, ReportSpec
 from vsepp.reporting.tables import Table, build_table, flat_rows
 from vsepp.runtime.files import write_text
@@ -83,6 +85,8 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
         "signs": _SIGNS,
     }
     shared["known"] = list(records)
+    shared["commands"] = {model.model: command(model, context) for model in reversed(spec.models)}
+    shared["expected"] = _expected(spec, records)
     for table in tables:
         _write_table(table, shared, folder / "tables")
     # A document of all tables, which reads the tabulars beside it.
@@ -100,7 +104,7 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
         tables=[(table, _layout(table)) for table in tables],
         figures=figures,
         answer=summary.answer(verdicts, context),
-        verdicts=verdicts,
+        claims=by_claim(verdicts),
         troubles=summary.troubles(records),
         provenance=summary.provenance(context, records, shared["git"]),
         sources=spec.sources,
@@ -110,6 +114,19 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
     headline = summary.headline(tables, verdicts, records, context, folder)
     write_text(folder / "headline.txt", headline + "\n")
     return headline
+
+
+def _expected(spec: ReportSpec, records: Records) -> dict[tuple[str, str], tuple[str, str]]:
+    """(run, protocol) → whether its scores are as expected, and the cause that is known of a deviation."""
+    if not spec.expected:
+        return {}
+    found: dict[tuple[str, str], list[State]] = {}
+    for state in expected_state(read_expected(Path(spec.expected)), records, spec.context):
+        found.setdefault((state.row.run, state.row.protocol), []).append(state)
+    causes = {
+        key: next((one.row.cause for one in states if one.row.cause), "") for key, states in found.items()
+    }
+    return {key: (worst(states), causes[key]) for key, states in found.items()}
 
 
 def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:

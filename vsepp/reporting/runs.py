@@ -21,14 +21,16 @@ from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import METRICS, Interval, image_interval
 from vsepp.provenance.manifest import read_manifest, require_intact
 from vsepp.reporting import filters
-from vsepp.reporting.claims import Verdict
+from vsepp.reporting.claims import Verdict, by_claim
 from vsepp.reporting.figures import STYLE, themed
 from vsepp.reporting.records import Record, image_values, read_history, read_ranks
-from vsepp.reporting.specs import DIRECTIONS, ContextSpec
+from vsepp.reporting.specs import DIRECTIONS, ContextSpec, TrainedSpec
 
 _EXAMPLES = 3
 """Queries that are shown of each kind, and what is shown for each of them."""
 _LOG_LINES = 15
+_RESAMPLES = 1999
+"""Of the bootstrap of a recall: fewer than of a claim, since nothing is judged by it."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ class RunPage:
     recalls: dict[str, list[Recall]]
     """Protocol → recalls."""
     trouble: str
-    verdicts: list[Verdict]
+    claims: list[list[Verdict]]
+    """About it."""
     rows: list[str]
     """Rows of the tables that it fills."""
     trainings: list[dict[str, Any]]
@@ -118,14 +121,14 @@ def run_page(
         configuration=list(_flat(manifest["spec"]["run"])),
         recalls=recalls,
         trouble=next((why for r in records for p in r.metrics if (why := r.trouble(p))), ""),
-        verdicts=[verdict for verdict in verdicts if model in verdict.spec.runs],
+        claims=by_claim(verdict for verdict in verdicts if model in verdict.spec.runs),
         rows=rows,
         trainings=[_training(record) for record in records],
         ancestors=[
             (role, made["step"], filters.commit(str(made["commit"]), made["dirty"]), str(made["digest"])[:12])
             for role, made in sorted(manifest["ancestors"].items())
         ],
-        command=_command(first, context),
+        command=command(first.spec, context),
         log=_log(first),
         curves=_curves(records) if first.spec.trained else Markup(""),
         ranks=_rank_figure(records),
@@ -147,7 +150,7 @@ def _recalls(records: Sequence[Record], protocol: str) -> Iterator[Recall]:
         values = [image_values(record, protocol, metric) for record in records]
         by_seed = tuple(float(value.mean()) for value in values)
         over_images = np.mean(values, axis=0)
-        yield Recall(metric, float(over_images.mean()), image_interval(over_images), by_seed)
+        yield Recall(metric, float(over_images.mean()), image_interval(over_images, _RESAMPLES), by_seed)
 
 
 def _training(record: Record) -> dict[str, Any]:
@@ -170,10 +173,10 @@ def _training(record: Record) -> dict[str, Any]:
     }
 
 
-def _command(record: Record, context: ContextSpec) -> str:
+def command(model: TrainedSpec, context: ContextSpec) -> str:
+    """What makes a model and its scores, alone."""
     config = f"preset={context.preset} {context.settings}".strip()
-    made = record.spec.made_by["evaluation"].target
-    return f"snakemake --cores all --config {config} -- {quote(made)}"
+    return f"snakemake --cores all --config {config} -- {quote(model.made_by['evaluation'].target)}"
 
 
 def _log(record: Record) -> tuple[str, str]:
@@ -199,7 +202,8 @@ def _svg(figure: Figure, name: str, text: str) -> Markup:
 def _curves(records: Sequence[Record]) -> Markup:
     """Loss, and R@1 of both directions on validation, a line per seed."""
     with matplotlib.rc_context(fname=STYLE):
-        figure = Figure(figsize=(8.4, 2.9), layout="constrained")
+        figure = Figure(figsize=(8.4, 2.9))
+        figure.subplots_adjust(left=0.08, right=0.99, bottom=0.17, top=0.97, wspace=0.2)
         panels = figure.subplots(1, 2)
         looks = list(matplotlib.rcParams["axes.prop_cycle"])
         for record in records:
@@ -225,7 +229,8 @@ def _rank_figure(records: Sequence[Record]) -> Markup:
     fold = records[0].metrics[protocol]["fold_size"]
     told = []
     with matplotlib.rc_context(fname=STYLE):
-        figure = Figure(figsize=(5.6, 2.9), layout="constrained")
+        figure = Figure(figsize=(5.6, 2.9))
+        figure.subplots_adjust(left=0.12, right=0.98, bottom=0.17, top=0.97)
         axis = figure.subplots()
         looks = list(matplotlib.rcParams["axes.prop_cycle"])
         for look, (direction, title) in zip(looks, DIRECTIONS.items(), strict=False):

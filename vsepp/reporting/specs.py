@@ -214,6 +214,8 @@ class ReportSpec:
     models: tuple[TrainedSpec, ...] = ()
     """Seeds of one model stand together. Rows and lines whose run is not among them say that it was not run."""
     claims: tuple[ClaimSpec, ...] = ()
+    expected: str = ""
+    """Path of the expected values of these scores; empty where there are none."""
     sources: tuple[tuple[str, ...], ...] = ()
     """(component, where it comes from) of what the models are made of."""
 
@@ -221,6 +223,8 @@ class ReportSpec:
     def inputs(self) -> dict[str, Path]:
         """Role → what the report is made of: the paper's numbers, evaluations and histories."""
         inputs = {"published": Path(self.published)}
+        if self.expected:
+            inputs["expected"] = Path(self.expected)
         for model in self.models:
             name = f"{model.model}/seed-{model.seed}"
             inputs[f"evaluation/{name}"] = Path(model.evaluation)

@@ -1,59 +1,41 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-import pytest
-from reported import I2T, T2I
+from vsepp.reporting.claims import NOT_RUN, OPPOSITE, REPRODUCED, SAME, Verdict
+from vsepp.reporting.specs import ClaimSpec
+from vsepp.reporting.summary import answer, headline, provenance, troubles
 
-from vsepp.reporting.summary import best_pairs, headline, provenance
-from vsepp.reporting.tables import build_table
-
-SETTINGS = {  # row: run, protocol, our R@1 both ways
-    "2.1": ("vse0-1c", "1K", 60, 50),
-    "1.6": ("vsepp-1c", "1K", 65, 55),
-    "2.2": ("vse0-rc", "5x1K", 41, 31),
-    "1.7": ("vsepp-rc", "5x1K", 47.26, 33),
-    "2.3": ("vse0-rv", "5x1K", 42, 32),
-    "1.8": ("vsepp-rv", "5x1K", 46, 36),
-    "1.11": ("vsepp-resnet-ft", "5x1K", 70, 60),
-    "3.9": ("f-vse0", "1K", 20, 10),
-    "3.11": ("f-vsepp", "1K", 25, 12),
-}
-INDEX = Path("reports/mini/paper/vsepp/index.html")
+FOLDER = Path("reports/mini/paper/vsepp")
 
 
-@pytest.fixture
-def tables(models, report, context, published):
-    """The paper's tables, filled as `SETTINGS` says, or as given."""
-
-    def make(settings):
-        for run, protocol, i2t, t2i in settings.values():
-            models.add(run, (i2t, *I2T[1:]), (t2i, *T2I[1:]), protocol)
-        feeds = {row: setting[:2] for row, setting in settings.items()}
-        return [build_table(spec, context, published, models.records) for spec in report(feeds).tables]
-
-    return make
+def verdicts(*words, own=False):
+    claim = ClaimSpec("a/i2t_r1", "A gains over B.", "Table 1", "difference", ("a", "b"), "i2t_r1", ("coco", "vgg"))
+    return [Verdict(replace(claim, id=f"{k}/i2t_r1"), word, "", own) for k, word in enumerate(words)]
 
 
-def test_the_best_pair_has_the_highest_vsepp_over_five_folds(tables, context):
-    # 1.11 has no VSE0 beside it, 1.6 is a single fold, so 1.7 with 2.2 it is.
-    built = tables(SETTINGS)
-    pairs = [tuple(row.spec.row for row in pair) for pair in best_pairs(built, context.paper.compare)]
-    assert pairs == [("2.2", "1.7"), ("3.9", "3.11")]
-    assert best_pairs(built, ()) == [], "where a paper names no two systems, none are compared"
+def test_the_answer_counts_verdicts_and_names_the_data(context):
+    said = answer(verdicts(SAME, SAME, OPPOSITE, NOT_RUN), context)
+    assert said.startswith("3 claims of the paper were tested on other data or encoders than its own (scenes A and vgg_mini)")
+    assert "2 same direction and 1 opposite. 1 more were not run." in said
+    assert "not whether the paper’s numbers hold" in said
+    own = answer(verdicts(REPRODUCED, OPPOSITE, own=True), context)
+    assert own == "Of the 2 claims of the paper that were tested: 1 reproduced and 1 opposite."
+    assert answer(verdicts(NOT_RUN), context).startswith("None of the paper’s 1 claims was tested")
+    assert answer([], context) == ""
 
 
-def test_the_headline_says_where_and_how_much(tables, context):
-    text = headline(tables(SETTINGS), context, INDEX)
-    lines = text.splitlines()
-    assert lines[0] == f"Table 1, Table 2, Table 3 and Table 4, figures and captions: {INDEX}"
-    assert any("scenes A" in line and "RC, protocol 5x1K" in line for line in lines)
-    (caption,) = [line for line in lines if "41.0" in line]
-    assert caption.split() == ["Caption", "retrieval", "VSE0", "41.0", "VSE++", "47.3"]
+def test_the_headline_says_where_what_came_out_and_what_collapsed(models, report, context):
+    models.add("sound")
+    models.add("low", i2t=(1.0, 5.0, 10.0, 50, 60.0), t2i=(1.0, 5.0, 10.0, 50, 60.0))
+    text = headline([], verdicts(SAME, OPPOSITE, OPPOSITE), models.records, context, FOLDER)
+    lines = [line.strip() for line in text.splitlines()]
+    assert f"page     {FOLDER}/index.html" in lines
+    assert "1  same direction" in lines and "2  opposite" in lines
+    assert "low (ranks like chance: seed 0)" in lines
     assert context.data_note in text
-    # 28 distinct rows are trained (26 runs, two of them also under 5K), and 9 were given files.
-    assert "19 rows say “not run”." in lines
-    assert "R@1" not in headline(tables({}), context, INDEX)
+    assert troubles(models.records) == ["low (ranks like chance: seed 0)"]
 
 
 def test_provenance_names_what_plays_the_papers_roles_and_who_made_each_run_once(models, context, own_data):
