@@ -67,9 +67,7 @@ def _paths(given: argparse.Namespace, name: str) -> list[Path]:
     first = plan.table["evaluation", seeded(name, min(plan.models[name].specs))].folder
     if there := sorted(path.parent for path in first.parent.glob("seed-*/metrics.json")):
         return there
-    raise VseppError(
-        f"{name}: was not evaluated; make it: snakemake --cores all -- {first}/metrics.json"
-    )
+    raise VseppError(f"{name}: was not evaluated; make it: snakemake --cores all -- {first}/metrics.json")
 
 
 def expected(given: argparse.Namespace) -> None:

@@ -223,7 +223,7 @@ def _as_dict(found: Difference) -> dict[str, Any]:
 
 
 def _table(differences: Sequence[Difference]) -> list[str]:
-    rows = [("", "A", "B", "A−B", "over images", "over seeds", "p", "p, Holm")]
+    rows: list[tuple[str, ...]] = [("", "A", "B", "A−B", "over images", "over seeds", "p", "p, Holm")]
     for direction, group in groupby(differences, lambda found: found.metric.partition("_")[0]):
         for place, found in enumerate(group):
             name = f"{DIRECTIONS[direction]}, " if direction in DIRECTIONS and not place else ""

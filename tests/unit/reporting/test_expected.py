@@ -253,8 +253,6 @@ def test_the_shipped_values_are_of_runs_that_there_are():
     for row in rows:
         assert row.protocol in made.models[row.run].protocols
         assert row.seed in made.models[row.run].specs
-    trained = {name for name, model in made.models.items() if model.released is None}
-    assert trained == {row.run for row in rows}
     assert all(row.commit and isinstance(row, Expected) for row in rows)
     assert sum(row.held_to == "tolerance" for row in rows) > len(rows) / 2
 
