@@ -17,6 +17,7 @@ from vsepp.evaluation.ranks import Ranks
 from vsepp.reporting.compare import compare, metric_text
 from vsepp.spec import Component
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
 N, OWNER = 60, np.repeat(np.arange(60), 5)
 
 

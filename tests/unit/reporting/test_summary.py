@@ -11,13 +11,17 @@ FOLDER = Path("reports/mini/paper/vsepp")
 
 
 def verdicts(*words, own=False):
-    claim = ClaimSpec("a/i2t_r1", "A gains over B.", "Table 1", "difference", ("a", "b"), "i2t_r1", ("coco", "vgg"))
+    claim = ClaimSpec(
+        "a/i2t_r1", "A gains over B.", "Table 1", "difference", ("a", "b"), "i2t_r1", ("coco", "vgg")
+    )
     return [Verdict(replace(claim, id=f"{k}/i2t_r1"), word, "", own) for k, word in enumerate(words)]
 
 
 def test_the_answer_counts_verdicts_and_names_the_data(context):
     said = answer(verdicts(SAME, SAME, OPPOSITE, NOT_RUN), context)
-    assert said.startswith("3 claims of the paper were tested on other data or encoders than its own (scenes A and vgg_mini)")
+    assert said.startswith(
+        "3 claims of the paper were tested on other data or encoders than its own (scenes A and vgg_mini)"
+    )
     assert "2 same direction and 1 opposite. 1 more were not run." in said
     assert "not whether the paper’s numbers hold" in said
     own = answer(verdicts(REPRODUCED, OPPOSITE, own=True), context)
