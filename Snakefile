@@ -28,7 +28,12 @@ rule all:
 
 onstart:
     ask_for_files()
+    follow()
 
 
 onsuccess:
     announce()
+
+
+onerror:
+    explain()

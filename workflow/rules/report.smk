@@ -25,6 +25,6 @@ rule report:
         code=code,
         folder=folder,
     message:
-        "Report {wildcards.report}: tables, figures and the page that holds them"
+        "Report {wildcards.report}: tables, figures and the page that holds them (log: {log})"
     shell:
         "vsepp report --spec {params.spec:q} --output {params.folder} > {log} 2>&1"
