@@ -14,6 +14,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -67,7 +68,7 @@ class Terminal(logging.Handler):
     def __init__(self, say: Callable[[str], None], expected: Mapping[int, Expected]) -> None:
         super().__init__()
         self.failed: dict[int, str] = {}
-        """Job id → what it was to make, and its log."""
+        """Job id → what it was to make, the last line of its log, and where that is."""
         self._say = say
         self._left = dict(expected)
         self._running: dict[int, _Running] = {}
@@ -85,7 +86,7 @@ class Terminal(logging.Handler):
                     self._end(job)
                 case "job_error", logging.LogRecord(jobid=job, rule_name=rule, log=logs):
                     running = self._running.pop(job, None)
-                    self.failed[job] = "\n    log: ".join([running.name if running else rule, *logs])
+                    self.failed[job] = _failure(running.name if running else rule, logs)
         except Exception:
             self.handleError(record)
 
@@ -224,6 +225,16 @@ def _seconds(benchmark: Path) -> float | None:
     return None
 
 
+def _failure(name: str, logs: list[str]) -> str:
+    lines = [name]
+    for log in logs:
+        with suppress(OSError):
+            said = Path(log).read_text(encoding="utf-8", errors="replace").split("\n")
+            lines += [f"    {line.strip()}" for line in said if line.strip()][-1:]
+        lines.append(f"    log: {log}")
+    return "\n".join(lines)
+
+
 def failure_text(failed: Mapping[int, str], command: str) -> str:
     """What to say at the end of a workflow that failed: which jobs, where their logs are, and how to go on.
 
@@ -241,8 +252,8 @@ def failure_text(failed: Mapping[int, str], command: str) -> str:
         [
             f"{jobs}; what does not depend on {'it' if len(failed) == 1 else 'them'} was done:",
             *(f"  {name}" for name in failed.values()),
-            "Read the log's last lines above or in the file, mend the cause, and give the same command again:",
+            "Mend the cause and give the same command again; what is finished is kept, and a training goes on from its last "
+            "checkpoint:",
             f"  {command}",
-            "What is finished is kept; a training goes on from its last checkpoint.",
         ]
     )
