@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,19 +139,20 @@ def runs(given: argparse.Namespace) -> None:
         )
     lines = table(rows, "l" * len(rows[0]))
     data = ", ".join(f"{role} is {corpus.dataset}" for role, corpus in parameters.corpora.items())
-    protocols = sorted({protocol for name in parameters.runs for protocol in parameters.protocols[name]})
     print(*lines, "", f"Preset {plan.preset}; data: {data}.", sep="\n")
-    print(f"Protocols: {'; '.join(_protocol(plan, protocol) for protocol in protocols)}.")
+    print(f"Protocols: {_protocols(plan, parameters.runs)}.")
 
 
-def _protocol(plan: Plan, protocol: str) -> str:
-    """What a protocol is in a preset, whose folds may be smaller than its name says."""
+def _protocols(plan: Plan, runs: Iterable[str]) -> str:
+    """What the protocols of runs are in a preset, whose folds may be smaller than their names say."""
     size = plan.parameters.preset.evaluation.fold_size
-    return {
+    said = {
         "1K": f"1K is the first {size:,} test images",
-        "5x1K": f"5x1K the mean over 5 folds of {size:,}",
-        "5K": "5K all test images at once",
-    }[protocol]
+        "5x1K": f"5x1K is the mean over 5 folds of {size:,} test images",
+        "5K": "5K is all test images at once",
+    }
+    used = {protocol for run in runs for protocol in plan.parameters.protocols[run]}
+    return "; ".join(text for protocol, text in said.items() if protocol in used) or "none"
 
 
 def show(given: argparse.Namespace) -> None:
@@ -161,8 +163,8 @@ def show(given: argparse.Namespace) -> None:
     plan = plan_of(given)
     found = plan.parameters.runs
     if given.run not in found:
-        known = f"{did_you_mean(given.run, found)}; `vsepp runs` lists them"
-        raise VseppError(f"{given.run}: no run of preset {plan.preset}{known}")
+        near = did_you_mean(given.run, found)
+        raise VseppError(f"{given.run}: no run of preset {plan.preset}{near or '; `vsepp runs` lists them'}")
     if given.json:
         print(to_json(plan.models[given.run].spec))
         return
@@ -175,8 +177,7 @@ def show(given: argparse.Namespace) -> None:
         said = value.value.name if isinstance(value.value, Component) else value.value
         rows.append([key, json.dumps(said, ensure_ascii=False), value.origin])
     print(*table(rows, "lll"), "", sep="\n")
-    protocols = "; ".join(_protocol(plan, protocol) for protocol in plan.parameters.protocols[given.run])
-    print(f"Preset {plan.preset}. Protocols that it is evaluated under: {protocols or 'none'}.")
+    print(f"Preset {plan.preset}. Protocols: {_protocols(plan, [given.run])}.")
 
 
 def models(given: argparse.Namespace) -> None:

@@ -8,10 +8,30 @@ rule report:
     output:
         index=f"{REPORTS}/{{report}}/index.html",
         manifest=f"{REPORTS}/{{report}}/manifest.json",
-        headline=f"{REPORTS}/{{report}}/headline.txt",
+        headline=report(
+            f"{REPORTS}/{{report}}/headline.txt",
+            caption="../report/headline.rst",
+            category="{report}",
+            subcategory="Headline",
+            labels={"what": "headline"},
+        ),
         # Folders: a rule whose files change their names with seeds and tables is not run again for a new one.
-        tables=directory(f"{REPORTS}/{{report}}/tables"),
-        figures=directory(f"{REPORTS}/{{report}}/figures"),
+        tables=report(
+            directory(f"{REPORTS}/{{report}}/tables"),
+            patterns=["{name}.html"],
+            caption="../report/table.rst",
+            category="{report}",
+            subcategory="Tables",
+            labels={"what": "{name}"},
+        ),
+        figures=report(
+            directory(f"{REPORTS}/{{report}}/figures"),
+            patterns=["{name}.svg"],
+            caption="../report/figure.rst",
+            category="{report}",
+            subcategory="Figures",
+            labels={"what": "{name}"},
+        ),
         metrics=directory(f"{REPORTS}/{{report}}/metrics"),
         curves=directory(f"{REPORTS}/{{report}}/curves"),
     log:
