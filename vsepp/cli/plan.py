@@ -101,7 +101,7 @@ def _file_lines(found: Mapping[str, Any]) -> list[str]:
 
 
 def _made_lines(found: Mapping[str, Any]) -> list[str]:
-    rows = [["what", "of what, or how many", "images", "size", "time"]]
+    rows = [["what", "which, or number", "images", "size", "time"]]
     for made in found["artefacts"]:
         size = _bytes(made["bytes"]) + (" + ?" if made["unknown"] else "")
         images = _count(made["images"]) if made["name"] else ""
@@ -145,12 +145,16 @@ def _disk_lines(disk: Mapping[str, Any]) -> list[str]:
 
 
 def _run_lines(found: Mapping[str, Any]) -> list[str]:
-    rows = [["run", "pairs", "steps an epoch", "epochs", "steps in all", "time", "reads"]]
+    rows = [["run", "pairs", "steps", "epochs", "in all", "time", "reads"]]
     for run in found["runs"]:
         counts = [_count(run[key]) for key in ("pairs", "steps_per_epoch", "epochs", "steps")]
         reads = f"from {run['from']}" if run["from"] else run["reads"]
         rows.append([run["id"], *counts, _time(run["hours"]), reads])
-    lines = ["", "4. Runs, one seed each", *table(rows, "lrrrrrl", "  ")]
+    lines = [
+        "",
+        "4. Runs, one seed each: steps of an epoch, and of all epochs",
+        *table(rows, "lrrrrrl", "  "),
+    ]
     if any(run["pairs"] is None for run in found["runs"]):
         lines += _wrapped("?: the data set's entry in datasets.yaml gives no number of images or captions.")
     return lines

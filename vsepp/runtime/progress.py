@@ -51,6 +51,7 @@ def track(items: Iterable[T], total: int, what: str, unit: str = "it", level: in
 
         yield from tqdm(items, total=total, desc=what, unit=unit, dynamic_ncols=True)
         return
+    units = f"{unit.replace(' ', 's ', 1)}s"  # chunks, chunks of 50 images
     started = last = time.monotonic()
     for done, item in enumerate(items, start=1):
         yield item
@@ -59,18 +60,8 @@ def track(items: Iterable[T], total: int, what: str, unit: str = "it", level: in
             last = now
             rate = done / (now - started)
             left = duration_text((total - done) / rate)
-            log.log(
-                level,
-                "%s: %d of %d %ss, %.1f %ss/s, about %s left",
-                what,
-                done,
-                total,
-                unit,
-                rate,
-                unit,
-                left,
-            )
-    log.info("%s: %d %ss in %.1f s", what, total, unit, time.monotonic() - started)
+            log.log(level, "%s: %d of %d %s, %.1f/s, done in about %s", what, done, total, units, rate, left)
+    log.info("%s: %d %s in %.1f s", what, total, units, time.monotonic() - started)
 
 
 @contextmanager

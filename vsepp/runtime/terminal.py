@@ -41,6 +41,7 @@ class Expected:
 
 @dataclass
 class _Running:
+    job: int
     name: str
     rule: str
     log: Path | None
@@ -78,22 +79,26 @@ class Terminal(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take note of an event; what goes wrong here is printed, and stops no workflow."""
+        said = vars(record)
         try:
-            match str(getattr(record, "event", "")), record:
-                case "job_info", logging.LogRecord(jobid=job, rule_msg=message, rule_name=rule, log=logs):
-                    self._begin(job, message or rule, rule, logs)
-                case "job_finished", logging.LogRecord(job_id=job):
-                    self._end(job)
-                case "job_error", logging.LogRecord(jobid=job, rule_name=rule, log=logs):
-                    running = self._running.pop(job, None)
-                    self.failed[job] = _failure(running.name if running else rule, logs)
+            match str(said.get("event")):
+                case "job_info":
+                    name = said["rule_msg"] or said["rule_name"]
+                    self._begin(said["jobid"], name, said["rule_name"], said["log"])
+                case "job_finished":
+                    self._end(said["job_id"])
+                case "job_error":
+                    running = self._running.pop(said["jobid"], None)
+                    name = running.name if running else said["rule_name"]
+                    self.failed[said["jobid"]] = _failure(name, said["log"])
+                    self._left.pop(said["jobid"], None)
         except Exception:
             self.handleError(record)
 
     def _begin(self, job: int, name: str, rule: str, logs: list[str]) -> None:
         now, log = time.monotonic(), Path(logs[0]) if logs else None
         name = name.removesuffix(f" (log: {log})")
-        self._running[job] = _Running(name, rule, log, now, time.time(), shown=now)
+        self._running[job] = _Running(job, name, rule, log, now, time.time(), shown=now)
 
     def _end(self, job: int) -> None:
         self.failed.pop(job, None)  # it was tried again
@@ -128,7 +133,7 @@ class Terminal(logging.Handler):
             elif running.warnings == _WARNINGS_OF_A_JOB + 1:
                 self._say(f"{level}: {running.name}: more warnings, see the log")
         if running.latest and (last or _due(running.shown, running.began, SECONDS_BETWEEN_LINES)):
-            self._say(running.latest)
+            self._say(f"Job {running.job}: {running.latest}")
             running.shown, running.latest = time.monotonic(), ""
 
     def _new_lines(self, running: _Running) -> list[tuple[str, str]]:
@@ -154,7 +159,8 @@ class Terminal(logging.Handler):
         done = {job: now - running.began for job, running in self._running.items()}
         at_once = (sum(map(sum, self._took.values())) + sum(done.values())) / (now - self._began)
         if text := time_left(self._left, took, done, at_once):
-            self._say(text)
+            # What depends on a job that failed is not done.
+            self._say(f"At most {text}" if self.failed else text.capitalize())
             self._told = now
 
 
@@ -172,7 +178,7 @@ def _due(last: float, began: float, least: float) -> bool:
 def time_left(
     left: Mapping[int, Expected], took: Mapping[str, float], done: Mapping[int, float], at_once: float
 ) -> str:
-    """About how long the jobs that are left take, as a sentence; nothing where too few of them were ever timed.
+    """About how long the jobs that are left take, in words; nothing where too few of them were ever timed.
 
     Parameters
     ----------
@@ -198,7 +204,7 @@ def time_left(
     jobs = f"{len(left)} job{'s' if len(left) > 1 else ''}"
     rules = ", ".join(dict.fromkeys(unknown))
     without = f", not counting {rules}, never timed yet" if unknown else ""
-    return f"About {duration_text(max(seconds / max(at_once, 1.0), longest))} left for {jobs}{without}"
+    return f"about {duration_text(max(seconds / max(at_once, 1.0), longest))} left for {jobs}{without}"
 
 
 def seconds_taken(benchmark: Path) -> float | None:
