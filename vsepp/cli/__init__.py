@@ -1,4 +1,7 @@
-"""Reproduce VSE++ step by step. The rules of the workflow call these subcommands; each works by hand too."""
+"""Reproduce VSE++ step by step.
+
+The rules of the workflow call these subcommands; each works by hand too.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,18 @@ from vsepp.errors import VseppError, did_you_mean
 from vsepp.runtime.progress import configure_logging
 
 _ENDS = """\
-In the project's folder, `snakemake --cores all reproduce_tables` calls all steps that are needed. `vsepp plan` says before
-what that takes, `vsepp models` afterwards what is there. `vsepp COMMAND -h` explains a command."""
+In the project's folder, `snakemake --cores all reproduce_tables` calls all steps
+that are needed. `vsepp plan` says before what that takes, `vsepp models`
+afterwards what is there. `vsepp COMMAND -h` explains a command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one step; the exit status is 0, or 1 with one message when the input is at fault."""
     parser = argparse.ArgumentParser(
-        prog="vsepp", description=__doc__, epilog=_ENDS, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="vsepp",
+        description=__doc__.strip(),
+        epilog=_ENDS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"vsepp {__version__}")
     steps = parser.add_subparsers(title="subcommands", metavar="COMMAND", required=True)

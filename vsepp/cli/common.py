@@ -46,6 +46,7 @@ def add_making(parser: argparse.ArgumentParser, kind: type, **roles: str) -> Non
         Role → what is read in it; what is described as optional may be left out.
     """
     add_spec(parser, kind, required=True)
+    parser.epilog = "`snakemake -n -p` prints this command as each job of the workflow calls it."
     parser.set_defaults(roles=tuple(roles))
     for role, description in roles.items():
         required = not description.startswith("optional")
@@ -93,7 +94,11 @@ def add_machine(parser: argparse.ArgumentParser, *, data_on: bool = False) -> No
 def add_threads(parser: argparse.ArgumentParser) -> None:
     """Add the option of a step that takes no device but the CPU."""
     parser.add_argument(
-        "--threads", type=int, default=None, metavar="N", help="CPU threads; by default all cores"
+        "--threads",
+        type=int,
+        default=None,
+        metavar="N",
+        help="CPU threads; by default as many as torch takes",
     )
 
 

@@ -54,7 +54,7 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="KEY=VALUE",
-        help="overrides, as Snakemake's --config takes them: 'seeds=[0,1]' label=mine 'runs={default: {flip: true}}'",
+        help="overrides, as Snakemake's --config takes them, such as 'seeds=[0,1,2]' or label=mine",
     )
 
 
