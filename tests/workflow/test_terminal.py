@@ -21,7 +21,10 @@ def test_a_run_tells_what_is_made_how_far_it_is_and_at_last_what_came_out(again)
     project, config = again
     said = project.run("reproduce_tables", **config)
     assert f": Train {VSE0}/seed-1 (log: {LOGS}/train/{VSE0}/seed-1.log)\n" in said
-    assert f": Evaluate {VSEPP}/seed-1 (log: {LOGS}/evaluate/{VSEPP}/seed-1.log)\n" in said
+    assert (
+        f": Evaluate {VSEPP}/seed-1: embed and rank the test images and captions (log: {LOGS}/evaluate/{VSEPP}/seed-1.log)\n"
+        in said
+    )
     for run in (VSE0, VSEPP):
         (line,) = re.findall(rf"^Job \d+: {run}, seed 1: epoch 2/2  .*$", said, re.MULTILINE)
         assert re.search(r"validation: caption R@1 \d+\.\d  image R@1 \d+\.\d", line)

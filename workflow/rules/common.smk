@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import time
+from logging import StreamHandler
 from pathlib import Path
 from shlex import join, quote
 
@@ -170,7 +171,8 @@ def follow():
     }
     TERMINAL = Terminal(say, expected)
     for handler in logger.handlers:
-        handler.addFilter(lambda record: not is_chatter(record))
+        if isinstance(handler, StreamHandler):  # not a plugin's
+            handler.addFilter(lambda record: not is_chatter(record))
     # Before the others, so that the last line of a job stands above the one that says that it is finished.
     logger.handlers.insert(0, TERMINAL)
 

@@ -71,7 +71,7 @@ rule features:
         data_on=lambda wildcards, output: RESOURCES.data_on,
         folder=folder,
     message:
-        "Features {wildcards.features} (log: {log})"
+        "Features {wildcards.features}: one pass of the encoder over every image (log: {log})"
     shell:
         "vsepp features --spec {params.spec:q} {params.given} --output {params.folder}"
         " --data-on {params.data_on} --threads {threads} > {log} 2>&1"
