@@ -18,3 +18,5 @@ numpydoc_show_class_members = False
 html_show_copyright = False
 html_theme = "furo"
 html_title = "vsepp"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]

@@ -1,16 +1,15 @@
 """Components: losses, similarities, text encoders, families of image encoders and readers, found by name.
 
-A component is a module. One of ours lies in the package of its kind and bears its name; an installed package offers
-others by entry points, whose group is the name of that package: `[project.entry-points."vsepp.losses"]`. There is no
-registry: a module that lists all losses would tie every run to all of them, and an edit of one loss would retrain the
-runs of every other.
+A component is a module. Ours lie in the package of their kind, under their name; an installed package can add others by
+entry points, whose group is the name of that package: `[project.entry-points."vsepp.losses"]`. There is no
+registry: a module that lists all losses would tie every run to all of them, and an edit of one loss would retrain all
+runs.
 
-What a component says of itself is read from its source, without running it, so that parameters are checked on a machine
-that has no torch:
+What a component declares is read from its source without running it, so that parameters can be checked without torch:
 
-- `class Options`: a frozen dataclass, each field with a default and the string below it that documents it. Names that
-  it may use: the builtins of numbers, text and tuples, and `Literal`;
-- `CITATION`: where the component comes from, as pages and model cards print it;
+- `class Options`: a frozen dataclass, each field with a default and a docstring below it. It may use
+  the builtins for numbers, text and tuples, and `Literal`;
+- `CITATION`: its source, as pages and model cards print it;
 - constants in capitals, such as `NEEDS` and `READS` of a loss, or `SIZES` of a family of image encoders.
 """
 
@@ -40,7 +39,7 @@ KINDS: dict[str, str] = {
     "image encoder": "vsepp.models.image",
     "reader": "vsepp.data.readers",
 }
-"""Kind of component → the package of ours, and the group of entry points of others."""
+"""Kind of component → our package of them, and the group of entry points for others."""
 REQUIRED: dict[str, str] = {
     "loss": "loss",
     "similarity": "score",
@@ -53,20 +52,20 @@ REQUIRED: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Description:
-    """What a component says of itself."""
+    """What a component declares."""
 
     name: str
     module: str
     """Dotted name."""
     options: type
-    """Its `Options`, a frozen dataclass; one without fields where it has none."""
+    """Its `Options`, a frozen dataclass; without fields if it has none."""
     documented: dict[str, str]
-    """Option → what its documentation says."""
+    """Option → its documentation."""
     constants: dict[str, Any]
 
     @property
     def citation(self) -> str:
-        """Where it comes from; empty where it does not say."""
+        """Its source; empty if it names none."""
         return self.constants.get("CITATION", "")
 
 
@@ -83,13 +82,13 @@ def load(kind: str, name: str) -> ModuleType:
     Raises
     ------
     VseppError
-        When there is no such component, with a list of those there are; when several packages offer one name.
+        If there is no such component, listing those there are, or if several packages offer one of that name.
     """
     return importlib.import_module(module_name(kind, name))
 
 
 def options(kind: str, component: Component) -> Any:
-    """A component's `Options`, made from what a spec says; errors as in `load`, and on options that it refuses."""
+    """A component's `Options` as a spec sets them; errors as in `load`, and on options that it refuses."""
     made = describe(kind, component.name)
     module = load(kind, component.name)
     try:
@@ -134,7 +133,7 @@ def _ours(kind: str) -> frozenset[str]:
 
 @cache
 def describe(kind: str, name: str) -> Description:
-    """What a component says of itself, read from its source; errors as in `load`."""
+    """What a component declares, read from its source; errors as in `load`."""
     module = module_name(kind, name)
     tree = parsed(module)
     constants: dict[str, Any] = {}
@@ -151,7 +150,7 @@ def describe(kind: str, name: str) -> Description:
         node = ast.parse("@dataclass(frozen=True)\nclass Options:\n    pass").body[0]
     names: dict[str, Any] = {"dataclass": dataclass, "Literal": Literal, "__name__": module}
     try:
-        # One class, and not the module: that may need what is not installed here.
+        # Only this class, not the module, which may import what is not installed here.
         exec(compile(ast.Module([node], []), str(source_file(module)), "exec", dont_inherit=True), names)
         made = names["Options"]
         dataclasses.fields(made())
@@ -204,7 +203,7 @@ def source_file(module: str) -> Path:
     Raises
     ------
     ModuleNotFoundError
-        When there is none.
+        If there is none.
     """
     top, *rest = module.split(".")
     spec = importlib.util.find_spec(top)

@@ -1,8 +1,8 @@
-"""The one exception that a user is meant to read, and one message for many problems of a kind."""
+"""The one exception that users are meant to read, and one message for many problems of a kind."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _NAMED = 5
 
@@ -16,12 +16,12 @@ class VseppError(Exception):
 
 
 def refuse(problems: Sequence[str], what: str, advice: str) -> None:
-    """Raise one error that names the first problems and counts them all; do nothing when there are none.
+    """Raise one error that names the first problems and counts all of them; do nothing if there are none.
 
     Parameters
     ----------
     problems
-        One text a problem: where it is and what was found.
+        One text per problem: where it is and what was found.
     what
         What is wrong with each of them.
     advice
@@ -30,7 +30,7 @@ def refuse(problems: Sequence[str], what: str, advice: str) -> None:
     Raises
     ------
     VseppError
-        When there is a problem.
+        If there is a problem.
     """
     if problems:
         raise VseppError(f"{what} ({len(problems)} in all): {first_of(problems)}. {advice}")
@@ -40,3 +40,19 @@ def first_of(items: Sequence[str]) -> str:
     """Name the first few items and say how many more there are."""
     more = f"; and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
     return "; ".join(items[:_NAMED]) + more
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The known name nearest to one that is not known, as the end of a message; nothing where none is near.
+
+    Parameters
+    ----------
+    name
+        What was given.
+    known
+        What would be accepted.
+    """
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""

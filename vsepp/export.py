@@ -1,4 +1,4 @@
-"""A trained run as one folder to take elsewhere: weights, encoder, vocabulary, configuration and a model card."""
+"""A trained run as a single folder to take elsewhere: weights, encoder, vocabulary, configuration and a model card."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from vsepp import __version__, components
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.provenance.fitting import spec_of
-from vsepp.provenance.manifest import MANIFEST, artefact_digest, dirty_parts, read_manifest, require_intact
-from vsepp.retrieval import ENCODER_FOLDER, LAYOUT, LAYOUT_FILE, beside, encoder_of, load, require_files
+from vsepp.provenance.manifest import MANIFEST, dirty_parts, read_manifest, require_intact
+from vsepp.provenance.places import beside_with, evaluation_of
+from vsepp.retrieval import ENCODER_FOLDER, LAYOUT, LAYOUT_FILE, encoder_of, load, require_files
 from vsepp.runtime.files import write_text
 from vsepp.spec import RunSpec
 
@@ -36,8 +37,8 @@ def export_run(
     folder
         A trained run, as the workflow leaves it.
     out
-        A new folder. It gets the run's own files, `encoder/` if the image encoder is not part of the model, `vsepp.json`
-        (version of this layout) and `README.md`, the model card.
+        A new folder. It gets the run's own files, `encoder/` if the image encoder is frozen, `vsepp.json` (version of this layout)
+        and `README.md`, the model card.
     encoder
         As for `vsepp.load`.
     onnx
@@ -48,12 +49,12 @@ def export_run(
     Raises
     ------
     VseppError
-        If `out` exists, and as `vsepp.load` and `export_onnx`.
+        If `out` exists, and as in `vsepp.load` and `export_onnx`.
     """
     run = spec_of(folder)
     require_files(folder)
     if out.exists():
-        raise VseppError(f"{out}: is there already; name a new folder")
+        raise VseppError(f"{out}: already exists; name a new folder")
     network = encoder_of(run, folder, encoder)
     card = model_card(run, folder, licences or {})
     out.absolute().parent.mkdir(parents=True, exist_ok=True)
@@ -80,12 +81,12 @@ def _copy(artefact: Path, target: Path) -> None:
 
 
 def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]) -> str:
-    """Text of a run's card, in Markdown below the metadata that model hubs read."""
+    """Text of a run's model card: metadata that model hubs read, then Markdown."""
     manifest = read_manifest(folder)
     dataset, corpus = corpus_of(run, folder, manifest)
     scores = _evaluations(folder)
     commit = manifest["git"]["commit"][:12]
-    changed = " (with changes that no commit holds)" if dirty_parts(manifest) else ""
+    changed = " (with uncommitted changes)" if dirty_parts(manifest) else ""
     schedule, encoder = run.schedule, run.encoder
     weights = "fine-tuned with the model" if run.finetuned else "frozen"
     sources = [run.model.similarity, run.model.text, run.loss, encoder.family]
@@ -139,8 +140,8 @@ def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]
             "",
             *(scores or ["Not evaluated where it was exported."]),
             "",
-            "R@K is in percent. Protocols: `1K` the first fold, `5x1K` the mean over five folds, `5K` all images; the fold "
-            "size stands beside. Protocols are not comparable with each other.",
+            "R@K is in percent. Protocols: `1K` is the first fold, `5x1K` the mean over five folds, `5K` all images; the table "
+            "gives the size of a fold. Numbers under different protocols are not comparable.",
             "",
             "## Where it comes from",
             "",
@@ -165,25 +166,22 @@ def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]
 
 def corpus_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> tuple[str, str]:
     """Name of the data set that a run was trained on, and its sizes, where the corpus lies beside the run."""
-    wanted = manifest["inputs"].get("corpus")
-    for place in beside(folder, "corpora/*"):
-        if (place / MANIFEST).is_file() and artefact_digest(place) == wanted:
-            made = read_manifest(place)
-            images = made["facts"].get("images", {})
-            return made["spec"]["name"], ", ".join(f"{split} {count:,}" for split, count in images.items())
-    return run.dataset, "sizes not recorded"
+    place = beside_with(folder, "corpora/*", manifest["inputs"].get("corpus"))
+    if place is None:
+        return run.dataset, "sizes not recorded"
+    made = read_manifest(place)
+    images = made["facts"].get("images", {})
+    return made["spec"]["name"], ", ".join(f"{split} {count:,}" for split, count in images.items())
 
 
 def _evaluations(folder: Path) -> list[str]:
-    """A table of the recalls of all seeds of a run that were evaluated."""
+    """A table of the recalls of a run's evaluated seeds."""
     rows = []
     for trained in sorted(folder.absolute().parent.glob("seed-*")):
-        evaluated = trained.parents[2] / "evaluations" / trained.parent.name / trained.name
-        if not (evaluated / MANIFEST).is_file():
+        evaluated = evaluation_of(trained)
+        if evaluated is None:
             continue
         manifest = require_intact(evaluated, "metrics.json")
-        if manifest["inputs"].get("run") != artefact_digest(trained):
-            continue
         for name, found in json.loads((evaluated / "metrics.json").read_text(encoding="utf-8")).items():
             recalls = [f"{found[way][key]:.1f}" for way in ("i2t", "t2i") for key in ("r1", "r5", "r10")]
             fold = f"{name}, {found['folds']} × {found['fold_size']:,}"

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image, UnidentifiedImageError
+from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from vsepp.data.captions import TOKENIZER, tokenize
 from vsepp.data.decode import DECODING_ERRORS, decoded, stored
@@ -34,6 +36,7 @@ from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.fitting import spec_of
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
+from vsepp.provenance.places import beside
 from vsepp.runtime.progress import track
 from vsepp.spec import Component, RunSpec, to_dict
 
@@ -44,7 +47,7 @@ LAYOUT = 1
 """Version of the layout of exported folders; raised when an older `load` could no longer read what is written."""
 ENCODER_FOLDER = "encoder"
 WEIGHTS = "model.safetensors"
-# Pictures that are decoded before any of them is encoded: bounds the memory, whatever their number.
+# Pictures decoded before any of them is encoded: bounds the memory for any number of pictures.
 _AT_ONCE = 4 * BATCH
 
 Picture = str | os.PathLike[str] | Image.Image | np.ndarray
@@ -53,9 +56,9 @@ Picture = str | os.PathLike[str] | Image.Image | np.ndarray
 class Model:
     """A trained model: image encoder, text encoder, and the joint space of both. Made by `load`.
 
-    Embeddings are those of the workflow's own evaluation. On the same machine, with as many threads, they are equal bit
-    for bit if the same images come in the same order and fill at least one of the encoder's batches (128 crops; on a CPU
-    16 if crops have more than 64 pixels a side). Otherwise they differ by rounding.
+    Embeddings are those of the workflow's evaluation, up to rounding. They are equal bit for bit on the same machine with the
+    same number of threads, for the same images in the same order, if these fill at least one of the encoder's batches (128
+    crops; on a CPU 16 if crops have more than 64 pixels a side).
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class Model:
         self.vocabulary = vocabulary
         self.device = device
         self.joint = joint.to(device)
-        """The linear maps and the text encoder; also the image encoder, if it was fine-tuned."""
+        """The text encoder and the linear maps; also the image encoder, if it was fine-tuned."""
         self.encoder = encoder and encoder.to(device).eval()
         """The frozen image encoder, if it is not in `joint`."""
 
@@ -109,17 +112,17 @@ class Model:
         Raises
         ------
         VseppError
-            If there are no images, if one cannot be read, and for a model that was trained on published features.
+            If there are no images, if one cannot be read, and if the model was trained on published features.
         """
         pictures = _listed(images, "images", "[path]")
         if self.encoder is None and self.joint.encoder is None:
             raise VseppError(
-                f"run {self.run.id} was trained on published features, whose encoder is not known here; embed features of "
-                "that kind with embed_features"
+                f"run {self.run.id} was trained on published features, whose encoder is not available; embed such "
+                "features with embed_features"
             )
         parts = range(0, len(pictures), _AT_ONCE)
         shown = track(parts, len(parts), f"{len(pictures)} images", "part") if len(parts) > 1 else parts
-        # Whole batches of the joint space, since a part holds a whole number of them.
+        # A part is a whole number of batches, so the maps into the joint space see whole batches.
         return np.concatenate(
             [self._embed_pictures(pictures[start : start + _AT_ONCE], start) for start in shown]
         )
@@ -150,7 +153,7 @@ class Model:
             return stored(picture, self.run.eval_store)
         except (*DECODING_ERRORS, TypeError) as error:
             reason = "its format is not known" if isinstance(error, UnidentifiedImageError) else error
-            raise VseppError(f"{name}: not a picture that can be read: {reason}") from error
+            raise VseppError(f"{name}: not a readable picture: {reason}") from error
 
     def embed_features(self, features: np.ndarray) -> np.ndarray:
         """Map features of the model's frozen image encoder, `(n, D_φ)`, into the joint space: float32 `(n, d)`.
@@ -158,7 +161,7 @@ class Model:
         Raises
         ------
         VseppError
-            If the shape is another, and for a model whose encoder was fine-tuned, which embeds only images.
+            If the shape is wrong, or if the model's encoder was fine-tuned: then it embeds only images.
         """
         if self.joint.encoder is not None:
             raise VseppError(
@@ -180,8 +183,8 @@ class Model:
         Parameters
         ----------
         captions
-            Sentences. Words that the vocabulary does not have count as one unknown word; a warning names captions that
-            have no other.
+            Sentences. Words that are not in the vocabulary count as unknown words; a warning names captions that have only
+            those.
 
         Returns
         -------
@@ -205,12 +208,12 @@ class Model:
             return embed_captions(self.joint, Tokens.from_lists(words), np.arange(len(words)), self.device)
 
     def scores(self, images: np.ndarray, captions: np.ndarray) -> np.ndarray:
-        """Similarity of every image and caption: embeddings `(n, d)` and `(m, d)` to `scores[image, caption]`.
+        """Similarity of every image and caption: embeddings `(n, d)` and `(m, d)` → `scores[image, caption]`, `(n, m)`.
 
         Raises
         ------
         VseppError
-            If the embeddings' size is not the model's.
+            If the embeddings do not have the model's size.
         """
         for name, embeddings in (("images", images), ("captions", captions)):
             if np.ndim(embeddings) != 2 or np.shape(embeddings)[1] != self.dim:
@@ -251,7 +254,7 @@ def load(
     vocabulary = Vocabulary.read(folder)
     if vocabulary.tokenizer != TOKENIZER:
         log.warning(
-            "%s: its words were cut by %r, captions are cut by %r",
+            "%s: its words were split by %r, captions are split by %r here",
             folder / FILE,
             vocabulary.tokenizer,
             TOKENIZER,
@@ -260,11 +263,27 @@ def load(
         device = "cuda" if torch.cuda.is_available() else "cpu"
     place = encoder_of(run, folder, None if encoder is None else Path(encoder))
     network = None
-    if run.image_features == "computed":
-        network = build_encoder(run.encoder) if place is None else load_encoder(run.encoder, place)
-    inside, outside = (network, None) if run.live_encoder else (None, network)
-    joint = load_joint(run.model, folder / WEIGHTS, len(vocabulary), inside)
+    with _Undrawn():
+        if run.image_features == "computed":
+            network = build_encoder(run.encoder) if place is None else load_encoder(run.encoder, place)
+        inside, outside = (network, None) if run.live_encoder else (None, network)
+        joint = load_joint(run.model, folder / WEIGHTS, len(vocabulary), inside)
     return Model(run, joint, vocabulary, outside, torch.device(device))
+
+
+class _Undrawn(TorchFunctionMode):
+    """Draw no initial weights within: files replace all of them, and drawing VGG19's takes longer than reading them."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in _DRAWING or getattr(func, "__module__", None) == nn.init.__name__:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+_DRAWING = (torch.Tensor.normal_, torch.Tensor.uniform_)
 
 
 def rank(scores: np.ndarray, k: int | None = None) -> np.ndarray:
@@ -285,13 +304,13 @@ def rank(scores: np.ndarray, k: int | None = None) -> np.ndarray:
     Raises
     ------
     VseppError
-        On scores of another shape, and on NaN.
+        If the shape is wrong, or scores are NaN.
     """
     scores = np.asarray(scores)
     if scores.ndim != 2:
         raise VseppError(f"scores: expected shape (queries, candidates), got {scores.shape}")
     if np.isnan(scores).any():
-        raise VseppError("scores: hold NaN, which has no place in a ranking")
+        raise VseppError("scores: hold NaN, which cannot be ranked")
     return np.argsort(-scores, axis=1, kind="stable")[:, :k]
 
 
@@ -304,7 +323,7 @@ def evaluate(
     fold_size: int = protocols.DEFAULT_FOLD_SIZE,
     similarity: str | Component = "dot",
 ) -> protocols.Evaluation:
-    """Compute R@K, Med r, Mean r and rsum of embeddings of any model, as the tables have them.
+    """Compute R@K, Med r, Mean r and rsum of any model's embeddings, as in the tables.
 
     Parameters
     ----------
@@ -315,7 +334,7 @@ def evaluate(
     protocol
         `1K` (the first fold), `5x1K` (the mean over five folds) or `5K` (all images).
     fold_size
-        Images of a fold of `1K` and `5x1K`.
+        Images per fold of `1K` and `5x1K`.
     similarity
         `dot` (inner product), or a model's `similarity`.
 
@@ -327,7 +346,7 @@ def evaluate(
     Raises
     ------
     VseppError
-        Names the array and row that is wrong, or the protocol for which there are too few images.
+        Naming the array and row that is wrong, or the protocol that needs more images.
     """
     chosen = Component(similarity) if isinstance(similarity, str) else similarity
     embeddings = Embeddings(np.asarray(images), np.asarray(captions), np.asarray(caption_to_image), chosen)
@@ -335,12 +354,12 @@ def evaluate(
 
 
 def require_layout(folder: Path) -> dict[str, Any]:
-    """What an exported folder says of itself.
+    """Content of an exported folder's `vsepp.json`.
 
     Raises
     ------
     VseppError
-        Where that is damaged, or a newer version wrote it.
+        If it is damaged, or a newer version wrote it.
     """
     path = folder / LAYOUT_FILE
     try:
@@ -364,10 +383,10 @@ def require_files(folder: Path) -> None:
 
 
 def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | None:
-    """Folder of the image encoder that a run was trained with; none where it needs none. Errors as in `load`.
+    """Folder of the image encoder that a run was trained with; `None` if it needs none. Errors as in `load`.
 
     A model on published features has no encoder; one that was fine-tuned has it among its own weights. A released model
-    knows its encoder by its spec, any other by the digest of its weights.
+    names its encoder by the spec, any other run by the digest of the weights.
     """
     if run.image_features != "computed" or holds_encoder(folder / WEIGHTS):
         return None
@@ -381,16 +400,10 @@ def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | 
             f"{given}: not the encoder that {folder} was trained with ({run.encoder.architecture})"
         )
     raise VseppError(
-        f"{folder}: the image encoder that it was trained with ({run.encoder.architecture}, weights {run.encoder.weights}) is "
-        f"not at hand; expected it in {folder / ENCODER_FOLDER} or below results/<preset>/encoders. Give it: "
+        f"{folder}: the image encoder that it was trained with ({run.encoder.architecture}, weights {run.encoder.weights}) was "
+        f"not found; expected it in {folder / ENCODER_FOLDER} or below results/<preset>/encoders. Give its folder: "
         "load(folder, encoder=...)"
     )
-
-
-def beside(folder: Path, pattern: str) -> list[Path]:
-    """What matches a pattern in `results/<preset>`, for a run in `results/<preset>/<variant>/runs/<run>/<seed>`."""
-    above = folder.absolute().parents
-    return sorted(above[3].glob(pattern)) if len(above) > 3 else []
 
 
 def _is_encoder_of(run: RunSpec, place: Path, wanted: str | None) -> bool:
@@ -401,7 +414,7 @@ def _is_encoder_of(run: RunSpec, place: Path, wanted: str | None) -> bool:
 
 
 def _listed(items: Iterable[Any], what: str, such_as: str) -> list[Any]:
-    """Items as a list, of which there is at least one."""
+    """Items as a list, with at least one item."""
     if isinstance(items, str | os.PathLike | Image.Image):
         raise VseppError(f"{what}: expected a list, such as {such_as}, got one {type(items).__name__}")
     listed = list(items)

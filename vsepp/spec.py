@@ -1,11 +1,11 @@
 """What a corpus, an encoder and a run are, as frozen dataclasses of the standard library.
 
-Every step takes one of these and nothing else decides what it computes. `vsepp.config` makes them from
+Every step takes one of these, and nothing else decides what it computes. `vsepp.config` makes them from
 `params/`; `to_json` and `from_json` carry them to a step's command line, so that a training step runs on a
-machine that has none of the configuration's dependencies.
+machine without the configuration's dependencies.
 
-Canonical JSON leaves out a field that has its default: a new field with a default changes no digest but of what
-uses it. So a default here, once released, stays as it is.
+Canonical JSON leaves out fields that have their default, so a new field with a default changes only the digests of specs
+that set it. A default here, once released, must therefore never change.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ Split = Literal["train", "restval", "val", "test"]
 SPLITS: tuple[str, ...] = typing.get_args(Split)
 Protocol = Literal["1K", "5x1K", "5K"]
 FOLDS = {"1K": 1, "5x1K": 5}
-"""Protocol → folds of the test set; any other takes all images."""
+"""Protocol → folds of the test set; any other protocol takes all images."""
 
 
 @dataclass(frozen=True)
 class Component:
-    """A component by its name, with its options: `{"name": "max_of_hinges", "margin": 0.3}` in JSON.
+    """A component's name and its options: `{"name": "max_of_hinges", "margin": 0.3}` in JSON.
 
     See `vsepp.components` for where components are found and what their options are.
     """
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
-    """Those that differ from the defaults of the component's `Options`."""
+    """Options that differ from the defaults of the component's `Options`."""
 
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """A file that is fetched before anything else, and what is known of it."""
+    """A raw file, fetched before anything else, and what is known about it."""
 
     file: str
-    """Its name below the folder of downloads, and in a folder of the user's own."""
+    """Its name in the folder of downloads and in the user's own folder."""
     mirrors: tuple[str, ...] = ()
-    """URLs, tried in this order; none where a licence asks for a request by hand."""
+    """URLs, tried in this order; empty if the file must be requested by hand."""
     size: int | None = None
     """Bytes, where known."""
     sha256: str | None = None
-    """Of the whole file in hexadecimal, where known; else the first download records it."""
+    """Of the whole file, in hexadecimal; if unknown, the first download records it."""
     accepts: tuple[str, ...] = ()
-    """Other names under which a folder of the user's own may hold the same content, such as unpacked folders."""
+    """Other names that it may have in the user's own folder, such as that of the unpacked folder."""
     instructions: str = ""
-    """What to do by hand where no mirror serves it: where to ask, and what to put where."""
+    """How to get it by hand if it has no mirror: where to ask, and what to put where."""
     licence: str = ""
     citation: str = ""
 
@@ -70,18 +70,18 @@ class CorpusSpec:
     reader: Component
     """A module of `vsepp.data.readers`."""
     files: dict[str, str] = field(default_factory=dict)
-    """Role of a file for the reader (`images`, `splits`, `captions`, ...) → path of the file, zip or folder. Where they
-    lie is no part of what is computed: manifests and plans hold the spec without them."""
+    """What the reader calls the file (`images`, `splits`, `captions`, ...) → path of the file, zip archive or folder. Paths
+    do not decide what is computed: manifests and plans hold the spec without them."""
     captions_per_image: int | None = None
-    """Captions used of each image; `None` takes all there are."""
+    """Captions used of each image; `None`: all."""
     surplus_captions: Literal["drop", "error"] = "error"
-    """What an image with more captions means: keep the first ones, or bad data."""
+    """If an image has more captions: keep the first ones, or raise an error."""
     expected_images: dict[str, int] = field(default_factory=dict)
-    """Images per split, asserted when given."""
+    """Images per split; checked if given."""
     reported_sha256: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name of a raw text file → SHA-256 sums that others report; another one is said loudly and is no error."""
+    """Name of a raw text file → SHA-256 sums that others report; a different one gives a warning, not an error."""
     first_images: dict[str, int] = field(default_factory=dict)
-    """Split → keep only its first so many images, after everything was checked: for rehearsals."""
+    """Split → how many of its images to keep, from the first, after all checks: to try a preset on a part of its data."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class StoreSpec:
     """Decoded images: one `uint8` array `(n_images, side, side, 3)`."""
 
     resize: Literal["squash", "short_side"]
-    """`squash` to side×side (the paper), or the short side to `side` and a centred square (released code)."""
+    """`squash`: to side×side (the paper); `short_side`: the short side to `side`, then the centred square (released code)."""
     side: int
     """Pixels."""
 
@@ -110,28 +110,28 @@ class EncoderSpec:
     """An image encoder cut at its penultimate layer."""
 
     name: str
-    """The role that papers give it, such as `vgg`."""
+    """The role that it plays, such as `vgg`."""
     architecture: str
     """`mini/vgg_mini`, `torchvision/vgg19`, `lite/efficientnet_lite0`, ..."""
     weights: str
     """`scenes` (pretrained here), `file/<name>` (a downloaded or local file), `torchvision/<entry>`, `pip` or
     `random`."""
     input_size: int
-    """Side of the crop that it sees, pixels."""
+    """Side of the crop that it takes, pixels."""
     store_side: int
-    """Side of the resized image that the crop is taken from, pixels."""
+    """Side of the decoded image that crops are taken from, pixels."""
     mean: tuple[float, float, float]
-    """Per-channel mean of its input, on a 0–1 scale."""
+    """Mean of its input per channel, on a scale of 0–1."""
     std: tuple[float, float, float]
-    """Per-channel deviation of its input, on a 0–1 scale."""
+    """Standard deviation of its input per channel, on a scale of 0–1."""
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"
-    """Of the products of a frozen pass (features, tapes, inline); an encoder in the model follows the run's."""
+    """Of a frozen encoder's matrix products; an encoder inside the model follows the run's precision."""
     memory_format: Literal["contiguous", "channels_last"] = "channels_last"
-    """How its images and weights lie in memory."""
+    """Memory layout of its images and weights."""
     compile: Literal["off", "default", "cuda_graphs"] = "off"
-    """Whether `torch.compile` translates its network, for `cuda_graphs` replayed as CUDA graphs."""
+    """Whether its network is compiled with `torch.compile` and, for `cuda_graphs`, replayed as a CUDA graph."""
     options: dict[str, Any] = field(default_factory=dict)
-    """Those of its family that differ from the defaults."""
+    """Options of its family that differ from the defaults."""
 
     @property
     def family(self) -> Component:
@@ -141,13 +141,13 @@ class EncoderSpec:
 
 @dataclass(frozen=True)
 class CropSpec:
-    """Which part of a stored image the encoder sees."""
+    """Which part of a decoded image the encoder sees."""
 
     kind: Literal["1C", "10C", "RC"]
     size: int
     """Pixels."""
     random: Literal["crop", "resized_crop"] = "crop"
-    """RC only: one random window, or scale and aspect drawn too (`RandomResizedCrop`)."""
+    """RC only: a random window of fixed size, or of random scale and aspect ratio (`RandomResizedCrop`)."""
     flip: bool = False
     """RC only: mirror half of the crops."""
 
@@ -159,7 +159,7 @@ class VocabularySpec:
     splits: tuple[str, ...]
     """Splits whose captions are counted."""
     threshold: int
-    """A word is kept when it is seen at least so often."""
+    """How often a word must occur to be kept."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class ConstellationsSpec:
 
 @dataclass(frozen=True)
 class ScenesSpec:
-    """The generator of the embedded corpus and the pretraining of its encoders."""
+    """The generator of scenes."""
 
     seed: int
     side: int
@@ -222,7 +222,7 @@ class TapeSpec:
     encoder: EncoderSpec
     crop: CropSpec
     draw: int
-    """Which draw of random crops."""
+    """Seed of the random crops."""
     epochs: int
     splits: tuple[str, ...]
     """Whose captions."""
@@ -237,12 +237,12 @@ class ScheduleSpec:
     epochs: int
     learning_rate: float
     drop_at: float
-    """Fraction of the epochs after which the rate falls; 1 never."""
+    """Fraction of the epochs after which the learning rate drops; 1: never."""
     drop_factor: float
     clip_norm: float
     """Largest global L2 norm of the gradient."""
     negative_set: int | None = None
-    """Pairs among which negatives are sought; `None` is the batch. Section 3.6."""
+    """Number of pairs from which negatives are taken (Section 3.6); `None`: the batch."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ class RunSpec:
     system: str
     """VSE0, VSE++, Order0 or Order++."""
     dataset: str
-    """The role that the corpus plays, a name that papers use and presets fill."""
+    """The role of the corpus: a name that papers use, and for which presets name the data."""
     trainset: Literal["1C", "10C", "RC"]
     restval: bool
     """Train on restval (rV) too."""
@@ -287,25 +287,27 @@ class RunSpec:
     crop: CropSpec
     vocabulary: VocabularySpec
     validation_images: int | None
-    """Validate on at most the first so many validation images, in file order; `None` takes all."""
+    """Validate on the first so many validation images, in file order; `None`: all."""
     model: ModelSpec
     loss: Component
     """A module of `vsepp.losses`."""
     schedule: ScheduleSpec
     encoder_mode: Literal["eval", "legacy"]
-    """`legacy`: training mode until the first validation of every epoch, as the released code has it."""
+    """`legacy`: training mode until the first validation of each epoch, as in the released code."""
     legacy_steps: int
-    """Steps between two validations of the released code, counted over the whole training."""
+    """`legacy`: steps between two validations in the released code, counted over the whole training."""
     rc_features: Literal["tape", "inline"]
-    """Random-crop features of a frozen encoder: read from the tape, or computed in the step."""
+    """Random-crop features of a frozen encoder: read from the tape, where they were written once for all runs, or computed
+    in each training step."""
     init_seed: int
     order_seed: int
     draw: int
-    """Which draw of random crops."""
+    """Seed of the random crops."""
     image_features: Literal["computed", "precomputed"] = "computed"
-    """1C and 10C: features of the encoder here, or the ones that were published with the captions."""
+    """1C and 10C: features computed here by the encoder, or those published with the captions."""
     precision: Literal["fp32", "tf32", "bf16"] = "fp32"
-    """Of the products of a training step; with bf16 of those inside the embeddings. Weights and validation are fp32."""
+    """Of the matrix products of a training step; bf16 only within the two encoders and their maps. Weights and validation are
+    fp32."""
 
     @property
     def train_splits(self) -> tuple[str, ...]:
@@ -319,12 +321,12 @@ class RunSpec:
 
     @property
     def live_encoder(self) -> bool:
-        """Whether the encoder runs inside the model: it is trained, or its statistics move (`legacy`)."""
+        """Whether the encoder runs inside the model: it is trained, or its statistics change (`legacy`)."""
         return self.finetuned or (self.encoder_mode == "legacy" and self.trainset == "RC")
 
     @property
     def reads(self) -> Literal["features", "tape", "inline", "live"]:
-        """What a training step reads of its images.
+        """What a training step reads for its images.
 
         `features` under a fixed crop; random-crop features of a frozen encoder, from a `tape` or computed `inline` from the
         image store; or crops for a `live` encoder.
@@ -346,14 +348,14 @@ class EvaluationSpec:
     run: RunSpec
     protocols: tuple[str, ...]
     fold_size: int
-    """Images of a fold: the 1K of `1K` and `5x1K`."""
+    """Images per fold, the 1K of `1K` and `5x1K`."""
     split: str = "test"
 
 
 def to_dict(spec: Any) -> Any:
-    """Plain dictionary of a spec, nested specs included, without the fields that have their default.
+    """Plain dictionary of a spec and its nested specs, without fields that have their default.
 
-    Of plain JSON values alone, so that it equals what a manifest holds.
+    It holds JSON values only, so that it equals what is read back from a manifest.
     """
     if isinstance(spec, Component):
         return {"name": spec.name, **to_dict(spec.options)}
@@ -377,7 +379,7 @@ def _has_default(f: dataclasses.Field[Any], value: Any) -> bool:
 
 
 def to_json(spec: Any) -> str:
-    """Canonical JSON of a spec: keys sorted, no spaces, equal specs give equal text."""
+    """Canonical JSON of a spec: keys sorted, no spaces; equal specs give equal text."""
     return json.dumps(to_dict(spec), sort_keys=True, separators=(",", ":"))
 
 
@@ -404,7 +406,7 @@ def from_dict(kind: type[S], values: dict[str, Any]) -> S:
 
 
 def from_json(kind: type[S], text_or_path: str) -> S:
-    """Read a spec from JSON text, or from a file when the text does not start with a brace."""
+    """Read a spec from JSON text, or from a file if the text does not start with a brace."""
     text = text_or_path
     if not text.lstrip().startswith("{"):
         path = Path(text_or_path)

@@ -67,7 +67,7 @@ def test_the_project_pins_its_cache_and_another_is_refused_with_the_command_that
     for command in (["verify", "--phase", "corpus"], ["sync"]):
         said = project.refusal("vsepp", *command)
         assert ".dvc/config.local: cache.type is " in said
-    project.call("bash", "-c", said.split("Mend it: ")[1].strip())
+    project.call("bash", "-c", said.split("Change it: ")[1].strip())
     project.call("vsepp", "verify", "--phase", "corpus")
 
 
@@ -104,7 +104,7 @@ def test_a_deleted_run_is_named_and_comes_back_bit_for_bit(project):
     folder = f"results/tiny/paper/runs/{RUN}/seed-0"
     lines = project.refusal("vsepp", "verify").splitlines()
     (k,) = (k for k, line in enumerate(lines) if line.startswith(f"{folder}: missing"))
-    mend = lines[k + 1].split("mend: ")[1].split("  (")[0]
+    mend = lines[k + 1].split("fix: ")[1].split("  (")[0]
     project.call(*shlex.split(mend))
     assert project.weights() == old
     project.call("dvc", "repro")

@@ -1,15 +1,17 @@
 """Trained models: what is listed of them, and one of them used away from its repository."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from dag import RUNS, Project
 
 from vsepp.provenance.manifest import dirty_parts, read_manifest
+from vsepp.reporting.expected import read_expected, write_expected
 
 pytestmark = pytest.mark.dvc
-VSE0, VSEPP, *_ = RUNS
+VSE0, VSEPP, RC, FT = RUNS
 REPORT = "reports/tiny/paper/vsepp"
 
 
@@ -39,6 +41,28 @@ def test_what_uncommitted_code_made_is_marked_and_so_is_all_that_is_made_from_it
     report = dirty_parts(read_manifest(project.folder / REPORT))
     assert "itself" not in report, "the page is of a commit"
     assert any(VSE0 in part for part in report), "the model is not"
+
+
+def test_results_are_compared_and_held_to_what_was_expected_of_them(project):
+    assert "protocol 5x1K: 5 folds of 10 images" in project.said("vsepp", "compare", RC, FT)
+    assert "no such file; `vsepp expected --update` sets" in project.refusal("vsepp", "expected")
+    said = project.said("vsepp", "expected", "--update", "--why", "The first values.")
+    file, log = (project.folder / "docs" / name for name in ("results/tiny/expected.csv", "scores.md"))
+    rows = read_expected(file)
+    assert {row.run for row in rows} == set(RUNS)
+    assert said.splitlines()[-1] == f"{len(rows)} OK"
+    assert "The first values." in log.read_text()
+    other = replace(
+        rows[0], expected=rows[0].expected + 9, held_to="tolerance", tolerance=1.0, cause="A known one."
+    )
+    write_expected(file, [other, *rows[1:]])
+    said = project.refusal("vsepp", "expected")
+    assert f"{len(rows) - 1} OK, 1 FAIL" in said
+    assert "A known one.; expected since" in said
+    assert f"1 of {len(rows)} scores are not as expected" in said
+    write_expected(file, [row for row in rows if row.run != VSE0])
+    assert f"no expected value, which --update sets: {VSE0}/seed-0" in project.said("vsepp", "expected")
+    assert f"{len(rows)} OK |" in project.said("vsepp", "expected", "--update", "--entry")
 
 
 @pytest.mark.parametrize("how", ["get", "import"])

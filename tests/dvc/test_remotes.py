@@ -97,7 +97,7 @@ def test_a_folder_and_what_sync_makes_of_times_and_of_what_is_missing(project, t
 
     # Snakemake asks for no store, so a change of what makes them must not pass.
     clone.edit("vsepp/data/store.py")
-    assert "made from a store of other code" in clone.refusal("vsepp", "verify", "--phase", "features")
+    assert "made from a store with other code" in clone.refusal("vsepp", "verify", "--phase", "features")
 
 
 def test_s3(project, s3):

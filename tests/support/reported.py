@@ -14,6 +14,12 @@ from vsepp.reporting.records import read_records
 from vsepp.reporting.specs import MakerSpec, TrainedSpec
 
 CLEAN, DIRTY = {"commit": "abc", "dirty": False}, {"commit": "abc", "dirty": True}
+TRAINING = {
+    "facts": {"best_epoch": 2, "epochs": 2, "pairs_per_second": 1234.5, "device": "cpu"},
+    "machine": {"processor": "a processor"},
+    "peak_memory_bytes": 5e8,
+    "wall_seconds": 6.0,
+}
 I2T, T2I = (41.0, 76.0, 86.0, 2, 5.5), (30.0, 66.0, 80.0, 3, 9.0)
 
 
@@ -37,17 +43,19 @@ class Models:
         evaluation.mkdir(parents=True)
         (run / "model.safetensors").write_text(f"{name} {seed}")
         if history:
-            heading = "epoch,loss,i2t_r1,t2i_r1,rsum,collapsed"
+            heading = "epoch,loss,i2t_r1,t2i_r1,rsum,collapsed,seconds"
             lines = [
-                f"{epoch},{10 / epoch},{r1},{r1 - 5},{6 * r1},{int(collapsed and epoch == len(history))}"
+                f"{epoch},{10 / epoch},{r1},{r1 - 5},{6 * r1},{int(collapsed and epoch == len(history))},2.5"
                 for epoch, r1 in enumerate(history, start=1)
             ]
             (run / "history.csv").write_text("\n".join([heading, *lines]) + "\n")
-        ancestors = {role: {"step": role.rpartition(".")[2], **DIRTY} for role in behind}
-        seal(run, "train", trained, {k.removeprefix("run."): v for k, v in ancestors.items()})
+        ancestors = {role: {"step": role.rpartition(".")[2], "digest": "d", **DIRTY} for role in behind}
+        seal(run, "train", trained, {k.removeprefix("run."): v for k, v in ancestors.items()}, **TRAINING)
         protocols.save([evaluation_of(protocol, fold_size, n_images, i2t, t2i, ranks)], evaluation)
-        ancestors["run"] = {"step": "train", "spec_digest": "s", "code_digest": "c", **trained}
-        seal(evaluation, "evaluate", git, ancestors, {"run": artefact_digest(run)})
+        ancestors["run"] = {"step": "train", "spec_digest": "s", "code_digest": "c", "digest": "d", **trained}
+        seal(
+            evaluation, "evaluate", git, ancestors, {"run": artefact_digest(run)}, spec={"run": {"id": name}}
+        )
         makers = {part: MakerSpec(f"{part}-target", "s", "c") for part in ("run", "evaluation")}
         spec = TrainedSpec(name, seed, str(run), str(evaluation), makers, trained=bool(history))
         self.specs.setdefault(name, []).append(spec)

@@ -31,6 +31,8 @@ _ABSENT = (
     "matplotlib",
     "pycocotools",
     "filelock",
+    "flask",
+    "waitress",
 )
 _WITHOUT = f"""
 import sys
@@ -128,12 +130,16 @@ print(vsepp.evaluate(images, captions, [0, 0, 0]))
 from vsepp.cli import main
 np.savez("e.npz", image_embeddings=images, caption_embeddings=captions, caption_to_image=np.zeros(3, int))
 assert main(["evaluate", "e.npz"]) == 0
+assert main(["query", {str(exported)!r}, "--text", "a red circle", "--pictures", "."]) == 0
 assert main(["runs"]) == 1
+assert main(["serve", {str(exported)!r}]) == 1
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("protocol 5K: 1 fold of 1 images") == 2
+    assert done.stdout.splitlines()[-1].split()[-2:] == ["a.jpg", "a.jpg"]
     assert "pip install 'vsepp[workflow]'" in done.stderr
+    assert "pip install 'vsepp[serve]'" in done.stderr
     found, expected = np.load(tmp_path / "found.npz"), kept(reproduced, VSEPP)
     assert furthest(found["images"], expected["image_embeddings"][:1]) <= 1e-6
     assert furthest(found["captions"], expected["caption_embeddings"][:3]) <= 1e-6
@@ -208,7 +214,7 @@ def test_another_encoder_is_refused(copied, reproduced):
 
 
 def test_a_folder_that_is_there_is_not_written_over(reproduced, exported):
-    assert "is there already" in reproduced.refusal("vsepp", "export", reproduced.model(VSEPP), exported)
+    assert "already exists" in reproduced.refusal("vsepp", "export", reproduced.model(VSEPP), exported)
 
 
 @pytest.mark.parametrize(
@@ -216,8 +222,8 @@ def test_a_folder_that_is_there_is_not_written_over(reproduced, exported):
     [
         ("embed_images", [], "images: there are none"),
         ("embed_images", "a.jpg", "expected a list"),
-        ("embed_images", [__file__], "test_library.py: not a picture"),
-        ("embed_images", ["nowhere.jpg"], "nowhere.jpg: not a picture"),
+        ("embed_images", [__file__], "test_library.py: not a readable picture"),
+        ("embed_images", ["nowhere.jpg"], "nowhere.jpg: not a readable picture"),
         ("embed_images", [np.zeros((4, 4, 3))], "image 0: .* expected uint8"),
         ("embed_captions", [], "captions: there are none"),
         ("embed_captions", "two dogs", "expected a list"),

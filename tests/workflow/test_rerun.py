@@ -66,7 +66,7 @@ def test_a_killed_training_goes_on_and_ends_with_the_same_weights(project):
         assert kept, "nothing was kept for a resume"
     project.call("snakemake", "--unlock")
     project.call(*broken)
-    assert "goes on after epoch" in log.read_text()
+    assert "resuming after epoch" in log.read_text()
     assert project.weights(VSE0, "broken") == project.weights(VSE0, "whole")
 
 

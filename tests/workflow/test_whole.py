@@ -4,10 +4,11 @@ import csv
 import io
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
-from dag import copy_of_the_project, cpu_seconds_of_children
+from dag import ROOT, copy_of_the_project, cpu_seconds_of_children
 from PIL import Image
 
 import vsepp
@@ -80,6 +81,13 @@ def test_vsepp_on_random_crops_is_neither_trivial_nor_hopeless(mini):
 def test_fine_tuning_has_something_to_gain(mini):
     frozen, tuned = (metrics(mini, f"coco-vsepp-rc-rv{suffix}")["5x1K"]["rsum"] for suffix in ("", "-ft"))
     assert tuned > frozen
+
+
+def test_the_scores_are_as_expected(mini):
+    shutil.copytree(ROOT / "docs/results", mini.folder / "docs/results")
+    said = mini.said("vsepp", "expected")
+    assert "not run" not in said
+    assert "no expected value" not in said
 
 
 def test_no_job_takes_more_than_two_gigabytes(mini):

@@ -6,14 +6,11 @@ import argparse
 import json
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vsepp.cli.common import add_step, table
 from vsepp.cli.parameters import add_plan_options, plan_of
 from vsepp.errors import VseppError
-
-if TYPE_CHECKING:
-    from vsepp.reporting.records import Records
 
 
 def add_steps(steps: Any) -> None:
@@ -67,16 +64,15 @@ def _paths(given: argparse.Namespace, name: str) -> list[Path]:
         near = get_close_matches(name, plan.models, n=1)
         hint = f"did you mean {near[0]}?" if near else "`vsepp runs` lists them"
         raise VseppError(f"{name}: no such file or folder, and no run of preset {plan.preset}; {hint}")
-    folders = [plan.table["evaluation", seeded(name, seed)].folder for seed in plan.models[name].specs]
-    if there := [folder for folder in folders if (folder / "metrics.json").is_file()]:
+    first = plan.table["evaluation", seeded(name, min(plan.models[name].specs))].folder
+    if there := sorted(path.parent for path in first.parent.glob("seed-*/metrics.json")):
         return there
-    raise VseppError(
-        f"{name}: was not evaluated; make it: snakemake --cores all -- {folders[0]}/metrics.json"
-    )
+    raise VseppError(f"{name}: was not evaluated; make it: snakemake --cores all -- {first}/metrics.json")
 
 
 def expected(given: argparse.Namespace) -> None:
     """Print or set what the results of a plan are expected to be."""
+    from vsepp.provenance.manifest import git_state
     from vsepp.reporting import expected as values
     from vsepp.reporting.records import read_records
     from vsepp.reporting.specs import ReportSpec
@@ -92,7 +88,7 @@ def expected(given: argparse.Namespace) -> None:
         )
     records, context = read_records(there), reports[0].context
     if given.update:
-        _update(file, given.docs / "scores.md", records, given.why)
+        values.update_expected(file, given.docs / "scores.md", records, git_state()["commit"], given.why)
     rows = values.read_expected(file)
     states = values.expected_state(rows, records, context)
     if given.entry:
@@ -100,32 +96,12 @@ def expected(given: argparse.Namespace) -> None:
         return
     print(*table(values.matrix(states), "llrlllr"), sep="\n")
     print("", ", ".join(f"{number} {word}" for word, number in values.counts(states)), sep="\n")
-    for state in states:
-        if state.word == values.FAIL:
-            row = state.row
-            print(
-                f"\n{row.run}, {row.protocol}, seed {row.seed}, {row.metric}: {row.cause or 'no known cause'}"
-            )
-            print(f"  expected since {row.commit}; made by: {state.command}")
+    failed = values.failures(states)
+    print(*failed, sep="\n", end="\n" * bool(failed))
     known = {(row.run, row.seed) for row in rows}
     if new := [
         f"{run}/seed-{seed}" for run, seed in ((m.model, m.seed) for m in there) if (run, seed) not in known
     ]:
         print(f"\nno expected value, which --update sets: {', '.join(new)}")
-    if failed := sum(state.word == values.FAIL for state in states):
-        raise VseppError(f"{failed} of {len(states)} scores are not as expected, see above")
-
-
-def _update(file: Path, log: Path, records: Records, why: str) -> None:
-    """Set a study's expected values, and append what moved to the log."""
-    from vsepp.provenance.manifest import git_state
-    from vsepp.reporting import expected as values
-
-    old = values.read_expected(file) if file.is_file() else []
-    new = values.set_expected(old, records)
-    values.write_expected(file, new)
-    if lines := values.moved(old, new):
-        said = f"{why}\n\n" if why else ""
-        head = f"\n## {file.parent.name}, {git_state()['commit'][:12]}\n\n{said}"
-        with log.open("a", encoding="utf-8") as stream:
-            stream.write(head + "\n".join(lines) + "\n")
+    if failed:
+        raise VseppError(f"{len(failed)} of {len(states)} scores are not as expected, see above")

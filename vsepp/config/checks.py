@@ -11,6 +11,7 @@ from vsepp.config.files import Mistakes, Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
 from vsepp.config.schema import RowKeys
+from vsepp.errors import did_you_mean
 from vsepp.spec import FOLDS
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
@@ -29,7 +30,7 @@ _SHARED_WITH_START = (
 
 
 def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistakes) -> None:
-    """Hold parameters against each other: first that all that is named is there, and then that it fits.
+    """Check parameters against each other: first that all names exist, then that what they name fits together.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistake
     papers
         All there are, reproduced or not.
     mistakes
-        Takes what is wrong, and raises it.
+        Collects what is wrong and raises it.
     """
     _check_preset(parameters, mistakes)
     _check_datasets(parameters, mistakes)
@@ -54,7 +55,7 @@ def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistake
 
 
 def _check_preset(parameters: Parameters, mistakes: Mistakes) -> None:
-    """Note data sets, generators, encoders and options of them that a preset names and nobody has."""
+    """Note data sets, generators, encoders and options that a preset names and that do not exist."""
     preset, datasets = parameters.preset, parameters.datasets
     for role, keys in parameters.corpora.items():
         place = f"{parameters.place('corpora')}: corpora.{role}"
@@ -83,7 +84,7 @@ def _check_preset(parameters: Parameters, mistakes: Mistakes) -> None:
 
 
 def _check_datasets(parameters: Parameters, mistakes: Mistakes) -> None:
-    """Note files, crops and published features that an entry of datasets.yaml names and nobody has."""
+    """Note files, crops and published features that an entry of datasets.yaml names and that do not exist."""
     datasets, sources = parameters.datasets, parameters.sources
     for name, entry in datasets.items():
         place = f"{parameters.place('datasets')}: datasets.{name}"
@@ -96,7 +97,7 @@ def _check_datasets(parameters: Parameters, mistakes: Mistakes) -> None:
         if (entry.reader.name == "precomp") != (entry.crops is not None):
             mistakes.add(
                 f"{place}.crops",
-                "the crops of published features: needed with reader precomp, and with no other",
+                "required by the reader precomp (crops of the published features), not allowed with any other reader",
             )
         for crops, other in entry.precomputed.items():
             if other not in datasets or datasets[other].crops != crops:
@@ -107,7 +108,7 @@ def _check_datasets(parameters: Parameters, mistakes: Mistakes) -> None:
 
 
 def _check_roles(parameters: Parameters, mistakes: Mistakes) -> None:
-    """Note roles that runs name and a preset neither fills nor leaves empty on purpose."""
+    """Note roles that runs name and that a preset neither fills nor sets to null."""
     runs, preset = parameters.all_runs, parameters.preset
     for key, section, filled in (
         ("dataset", "corpora", preset.corpora),
@@ -133,7 +134,8 @@ def _check_only(parameters: Parameters, mistakes: Mistakes) -> None:
         if not any(fnmatch(run, pattern) for run in possible):
             mistakes.add(
                 "only",
-                f"{pattern!r} matches no run of preset {parameters.settings.preset}; there are {', '.join(possible)}",
+                f"{pattern!r} matches no run of preset {parameters.settings.preset}; there are {', '.join(possible)}"
+                + did_you_mean(pattern, possible),
             )
 
 
@@ -158,13 +160,14 @@ def _check_runs(paper: Paper, parameters: Parameters, mistakes: Mistakes) -> Non
             )
         if not parameters.protocols[run]:
             mistakes.add(
-                f"{place}.protocols", "got none and feeds no row; name the protocols to evaluate it under"
+                f"{place}.protocols",
+                "got none, and the run feeds no row; name the protocols to evaluate it under",
             )
         if values["dataset"].value in parameters.corpora:
             _check_data(values, parameters.protocols[run], parameters, place, mistakes)
         for row in values["feeds"].value:
             if row in feeders:
-                mistakes.add(f"{place}.feeds", f"row {row} is fed by {feeders[row]} already")
+                mistakes.add(f"{place}.feeds", f"row {row} is already fed by {feeders[row]}")
             feeders[row] = run
 
 
@@ -175,7 +178,7 @@ def _check_start(
     place: str,
     mistakes: Mistakes,
 ) -> None:
-    """Note a run that cannot be fine-tuned from where it says."""
+    """Note a run that cannot be fine-tuned from the run that it names."""
     start = values["finetune_from"].value
     if start not in runs or start == run:
         mistakes.add(
@@ -205,7 +208,7 @@ def _check_data(
     place: str,
     mistakes: Mistakes,
 ) -> None:
-    """Note a training set and protocols that a role's data cannot serve: found here, and not after the last training."""
+    """Note a training set and protocols that a role's data cannot serve: noted before anything is trained."""
     role, fold_size = values["dataset"].value, parameters.preset.evaluation.fold_size
     keys = parameters.corpora[role]
     images = parameters.images(keys.dataset)
@@ -229,7 +232,7 @@ def _check_data(
 def _check_tables(
     paper: Paper, parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistakes
 ) -> None:
-    """Note rows and runs that a paper's tables name and nobody has, and trained rows that no run feeds."""
+    """Note rows and runs that a paper's tables name and that do not exist, and trained rows that no run feeds."""
     assert paper.tables is not None
     own, runs = parameters.of(paper), parameters.all_runs
     fed = {row for values in own.values() for row in values["feeds"].value}
@@ -290,7 +293,7 @@ def _check_named(
     if owner is None:
         mistakes.add(place, f"{run} is no run of any paper")
     elif owner.entries[run].abstract:
-        mistakes.add(place, f"{run} is abstract: it is only inherited from")
+        mistakes.add(place, f"{run} is abstract: it is never trained, only inherited from")
     else:
         mistakes.add(
             place,
@@ -305,4 +308,4 @@ def _check_released(paper: Paper, runs: Mapping[str, object], mistakes: Mistakes
         if keys.run not in runs:
             mistakes.add(f"{where}: {name}.run", f"got {keys.run!r}; expected the id of a run")
         if name in runs:
-            mistakes.add(f"{where}: {name}", "is the id of a run already; choose another name")
+            mistakes.add(f"{where}: {name}", "is already the id of a run; choose another name")

@@ -1,4 +1,4 @@
-"""Which component a run has, with which options: what its entries and the layers above say, held against the component."""
+"""Which component a run has and with which options, from its entries and the layers above, checked against the component."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Said = tuple[ComponentKeys, str]
 def resolve_component(
     kind: str, said: Sequence[Said], key: str, mistakes: Mistakes
 ) -> dict[str, Value] | None:
-    """The component that is named last, with the options that are meant for it, the later ones winning.
+    """The component that is named last, with its options; a later option overrides an earlier one.
 
-    Options beside a name are that component's. Those without a name are of whichever the run has.
+    Options beside a name belong to that component. Options without a name belong to whichever component the run has.
 
     Parameters
     ----------
     kind
         Of `vsepp.components.KINDS`.
     said
-        From the most general to the run's own, layer by layer; one at least names a component.
+        From the most general to the run's own, layer by layer; at least one names a component.
     key
         Of the run, for mistakes.
 

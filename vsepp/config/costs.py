@@ -1,6 +1,6 @@
 """What a plan costs: files, bytes, pairs and steps, and hours at measured rates.
 
-A number that nobody knows is `None`, and never a guess.
+An unknown number is `None`, never a guess.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ TABLE_BYTES_PER_CAPTION, TOKEN_BYTES_PER_CAPTION = 40, 20
 PICTURE_BYTES = 6_000
 
 Rates = Mapping[tuple[str, str, str], float]
-"""Items a second by what, variant and precision, as `benchmarks/measure.py` names them."""
+"""Items per second by what, variant and precision, as `benchmarks/measure.py` names them."""
 
 
 class Work(NamedTuple):
-    """So many items of what `benchmarks/measure.py` measures under this name."""
+    """A number of items of one kind of work, named as in `benchmarks/measure.py`."""
 
     what: str
     variant: str
@@ -51,16 +51,16 @@ class Cost(NamedTuple):
 
 
 def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> dict[str, Any]:
-    """All that is said of a plan's costs, unrounded.
+    """The costs of a plan, unrounded.
 
     Parameters
     ----------
     plan
         The plan.
     rates
-        Of the device whose hours are given.
+        Of the device for which hours are given.
     recorded
-        Files whose sums were recorded at their first download.
+        Files whose checksums were recorded at their first download.
     free
         Bytes free in the working folder.
     """
@@ -85,7 +85,7 @@ def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> 
 
 
 def costs_of(plan: Plan) -> list[Cost]:
-    """Of all that the chosen models of a plan need, each once, in the order in which it is made."""
+    """Everything that the chosen models of a plan need, once each, in the order in which it is made."""
     costs = []
     for artefact in needed_artefacts(plan):
         corpus = _corpus_of(plan, artefact)
@@ -160,7 +160,7 @@ def _cost(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int | None, li
             split = [spec.split]
             items = images_of(corpus, split), captions_of(corpus, split)
             return product(None if None in items else sum(items), spec.run.model.joint_dim, 4), []  # type: ignore[arg-type]
-    return None, []  # of published features nobody says how many there are before they are read
+    return None, []  # how many published features there are is unknown before they are read
 
 
 def _training(run: Artefact, corpus: CorpusSpec) -> list[Work]:
@@ -252,7 +252,7 @@ def model_numbers(spec: RunSpec) -> int | None:
 
 
 def _file(file: SourceFile, recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """A raw file, where it is or comes from, and whether its sum is known."""
+    """A raw file, where it is or comes from, and whether its checksum is known."""
     spec, state = file.spec, "by hand"
     if file.own or file.path.exists():
         state = f"yours, {file.path}" if file.own else "already there"
@@ -268,7 +268,7 @@ def _file(file: SourceFile, recorded: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _made(kind: str, label: str, alike: Sequence[Cost], rates: Rates) -> dict[str, Any]:
-    """What is made: what runs share one by one, and of other kinds how many."""
+    """What is made: each artefact that runs share, and the number of each other kind."""
     return {
         "kind": kind,
         "name": label,
@@ -281,7 +281,7 @@ def _made(kind: str, label: str, alike: Sequence[Cost], rates: Rates) -> dict[st
 
 
 def hours_of(costs: Iterable[Cost], rates: Rates) -> dict[str, Any]:
-    """Hours of some work at measured rates, and what is missing in them: rates, or a count of images."""
+    """Hours of some work at measured rates, and what is unknown: rates, or a number of images."""
     seconds, missing = 0.0, []
     for what, variant, precision, amount in (work for cost in costs for work in cost.work):
         rate = rates.get((what, variant, precision))
@@ -295,7 +295,7 @@ def hours_of(costs: Iterable[Cost], rates: Rates) -> dict[str, Any]:
 
 
 def _disk(plan: Plan, costs: Sequence[Cost], files: Sequence[SourceFile], free: int) -> dict[str, Any]:
-    """Bytes that stay, that are there at most at a time, and that are still to be written."""
+    """Bytes kept at the end, the largest number at any time, and those still to be written."""
     tapes = [cost.size or 0 for cost in costs if cost.artefact.kind == "tape"]
     keep = plan.parameters.preset.resources.keep_tapes
     takes = [(cost.artefact.folder, cost.size) for cost in costs]
@@ -313,7 +313,7 @@ def _disk(plan: Plan, costs: Sequence[Cost], files: Sequence[SourceFile], free: 
 
 
 def _bytes_there(path: Path, size: int | None) -> int:
-    """Bytes of a file or folder that are there already, at most what it is said to take."""
+    """Bytes of a file or folder that exist already, at most its expected size."""
     files = [path] if path.is_file() else path.rglob("*")
     there = sum(file.stat().st_size for file in files if file.is_file())
     return there if size is None else min(there, size)
@@ -341,12 +341,12 @@ def _run(plan: Plan, name: str, costs: Iterable[Cost], rates: Rates) -> dict[str
 
 
 def read_rates(path: Path) -> dict[str, dict[tuple[str, str, str], float]]:
-    """Rates that `benchmarks/measure.py` recorded, by `device, machine`; of what was measured again the newest counts.
+    """Rates that `benchmarks/measure.py` recorded, by `device, machine`; of repeated measurements the newest counts.
 
     Raises
     ------
     VseppError
-        Where the file is no such table, naming the row.
+        If the file is not such a table, naming the row.
     """
     found: dict[str, dict[tuple[str, str, str], float]] = {}
     rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
@@ -357,6 +357,6 @@ def read_rates(path: Path) -> dict[str, dict[tuple[str, str, str], float]]:
                 found.setdefault(f"{row['device']}, {row['machine']}", {})[key] = value
         except (KeyError, TypeError, ValueError) as error:
             raise VseppError(
-                f"{path}, line {number}: not a row of the benchmarks ({error}); expected what benchmarks/measure.py writes"
+                f"{path}, line {number}: not a row of the benchmarks ({error}); expected a file that benchmarks/measure.py wrote"
             ) from error
     return found

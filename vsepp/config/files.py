@@ -1,4 +1,4 @@
-"""Read the YAML files of `params/` and collect every mistake in them before saying anything."""
+"""Read the YAML files of `params/` and collect all mistakes in them before reporting any."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, did_you_mean
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -35,7 +35,7 @@ class Mistakes:
         self.found.append(f"{where}: {what}")
 
     def raise_if_any(self) -> None:
-        """Stop here when something was wrong.
+        """Raise what was noted, if anything.
 
         Raises
         ------
@@ -48,7 +48,7 @@ class Mistakes:
 
 
 class _UniqueKeyLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML in which a key that stands twice is an error: PyYAML keeps the last and says nothing."""
+    """YAML in which a repeated key is an error: PyYAML silently keeps the last."""
 
 
 def _unique_mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -57,7 +57,7 @@ def _unique_mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[An
         key, mark = loader.construct_object(key_node, deep=True), key_node.start_mark
         if key in seen:
             raise VseppError(
-                f"{mark.name}: `{key}` stands twice, in lines {seen[key]} and {mark.line + 1}; keep one"
+                f"{mark.name}: `{key}` is given twice, in lines {seen[key]} and {mark.line + 1}; keep one"
             )
         seen[key] = mark.line + 1
     loader.flatten_mapping(node)
@@ -70,8 +70,9 @@ _UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG,
 def read_yaml(path: Path, mistakes: Mistakes) -> dict[str, Any]:
     """Read a YAML mapping; on a mistake note it and return nothing."""
     if not path.is_file():
-        known = ", ".join(sorted(other.stem for other in path.parent.glob("*.yaml")))
-        mistakes.add(str(path), f"no such file; there are {known}")
+        known = sorted(other.stem for other in path.parent.glob("*.yaml"))
+        there = f"; there are {', '.join(known)}" if known else ""
+        mistakes.add(str(path), f"no such file{there}{did_you_mean(path.stem, known)}")
         return {}
     try:
         with path.open(encoding="utf-8") as stream:
@@ -89,7 +90,7 @@ def read_yaml(path: Path, mistakes: Mistakes) -> dict[str, Any]:
 
 
 def validate(model: type[M], content: Mapping[str, Any], where: str, mistakes: Mistakes) -> M | None:
-    """Hold `content` against a model; note each mistake with its key, value and what is accepted."""
+    """Validate `content` with a model; note each mistake with its key, value and what is accepted."""
     try:
         return model.model_validate(content)
     except ValidationError as error:
@@ -99,7 +100,7 @@ def validate(model: type[M], content: Mapping[str, Any], where: str, mistakes: M
 
 
 def read_model(model: type[M], path: Path, mistakes: Mistakes, inside: str | None = None) -> M | None:
-    """A YAML file, or what a model has below the key `inside`; `None` after a mistake."""
+    """A YAML file as a model, or its part below the key `inside`; `None` after a mistake."""
     content = read_yaml(path, mistakes)
     return validate(model, {inside: content} if inside else content, str(path), mistakes)
 
@@ -111,7 +112,8 @@ def _dotted(location: tuple[Any, ...]) -> str:
 
 def _explain(detail: Mapping[str, Any], model: type[BaseModel]) -> str:
     if detail["type"] == "extra_forbidden":
-        return f"unknown key; known here are {', '.join(_known_keys(model, detail['loc']))}"
+        known = _known_keys(model, detail["loc"])
+        return f"unknown key; known here are {', '.join(known)}{did_you_mean(str(detail['loc'][-1]), known)}"
     if detail["type"] == "missing":
         return "missing"
     message = detail["msg"][0].lower() + detail["msg"][1:]

@@ -1,4 +1,4 @@
-"""Papers as folders of `params/papers/`: runs, tables, published numbers, and what their own components follow."""
+"""Papers, the folders of `params/papers/`: runs, tables, published numbers, and values of their own under each fidelity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vsepp.config.schema import (
     RunsFile,
     TablesFile,
 )
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, did_you_mean
 from vsepp.reporting.records import read_published
 
 
@@ -68,7 +68,7 @@ class Paper:
 
 
 def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict[str, Paper]:
-    """Read every paper: of one that is not reproduced the entries, from which others may inherit.
+    """Read every paper; of a paper that is not reproduced only the entries, from which others may inherit.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict
     reproduced
         Names of those whose tables are made.
     mistakes
-        Takes missing folders and files, and entries that two papers have.
+        Collects missing folders and files, and ids that two papers use.
     """
     there = sorted(path.parent.name for path in folder.glob("[!._]*/runs.yaml"))
     there = sorted({*there, *(name for name in reproduced if (folder / name).is_dir())})
@@ -85,7 +85,8 @@ def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict
         if name not in there:
             mistakes.add(
                 "papers",
-                f"got {name!r}, but there is no folder {folder / name}; there are {', '.join(there)}",
+                f"got {name!r}, but there is no folder {folder / name}; there are {', '.join(there)}"
+                + did_you_mean(name, there),
             )
     papers = {name: _read(folder / name, name in reproduced, mistakes) for name in there}
     for kind, file in (("entries", "runs.yaml"), ("released", "released.yaml")):
@@ -95,7 +96,7 @@ def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict
                 if other := first.get(name):
                     mistakes.add(
                         f"{paper.folder / file}: {name}",
-                        f"stands in {other.folder / file} too; ids are shared by all papers",
+                        f"is also in {other.folder / file}; an id may be used by one paper only",
                     )
                 first[name] = paper
     return papers

@@ -1,4 +1,4 @@
-"""From the plan to the spec of a paper's report: which runs make each table and figure, and what the page says of them."""
+"""From the plan to the spec of a paper's report: the runs of each table and figure, and what the page says about them."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
         titles={**data, **encoders},
         paper_titles=dict(paper.tables.titles),
         default_encoder=paper.tables.default_encoder,
-        serif=parameters.settings.serif,
         settings=_settings(plan, changed),
+        serif=parameters.settings.serif,
     )
 
 
@@ -112,7 +112,7 @@ def _table(plan: Plan, paper: Paper, name: str) -> TableSpec:
 
 
 def _row(plan: Plan, paper: Paper, row: str | RowKeys) -> RowSpec:
-    """A published row, fed by the run that says so, or one of a run that no paper published."""
+    """A published row and the run that feeds it, or a row of a run that no paper published."""
     if isinstance(row, str):
         run, protocol = plan.parameters.feeders(paper).get(row, (None, None))
         released = (name for name, model in plan.models.items() if model.released == run)
@@ -177,7 +177,7 @@ def _claims(plan: Plan, paper: Paper) -> Iterator[ClaimSpec]:
 
 
 def _model(plan: Plan, model: str, seed: int) -> TrainedSpec:
-    """One model of one seed, and what its provenance must say."""
+    """One model of one seed, and what its manifest must say."""
     evaluation = plan.table["evaluation", seeded(model, seed)]
     run = plan.owner(evaluation.inputs["run"])
     assert run
@@ -199,7 +199,7 @@ def _model(plan: Plan, model: str, seed: int) -> TrainedSpec:
 
 
 def _sources(plan: Plan, models: list[str]) -> Iterator[tuple[str, str]]:
-    """Where the components come from that the models are made of: those that say so."""
+    """Citations of the models' components, where they have one."""
     used: dict[tuple[str, str], None] = {}
     for name in models:
         spec = plan.models[name].spec

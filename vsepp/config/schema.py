@@ -20,9 +20,9 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 def _key(description: str, *, paper: str = "", code: str = "", **limits: Any) -> Any:
-    """A key that a layer may leave out; the resolved run must have it.
+    """A key that a layer may leave out, but that a resolved run must have.
 
-    `paper` and `code` are what the paper's text and its released code say of it, for docs/fidelity.md.
+    `paper` and `code` are what the paper's text and its released code say about it, for docs/fidelity.md.
     """
     said: dict[str, Any] | None = {"paper": paper, "code": code} if paper else None
     return Field(default=None, description=description, json_schema_extra=said, **limits)
@@ -33,11 +33,11 @@ class _Model(BaseModel):
 
 
 class ComponentKeys(BaseModel):
-    """A component by its name, or its name with options, or changes of the options of whichever is named."""
+    """A component: its name, its name with options, or options alone, for the component that another layer names."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    name: str | None = Field(default=None, description="of the component; each takes options of its own")
+    name: str | None = Field(default=None, description="the component; each has its own options")
 
     @model_validator(mode="before")
     @classmethod
@@ -54,15 +54,15 @@ COMPONENTS: dict[str, str] = {"loss": "loss", "similarity": "similarity", "text"
 """Key of a run → the kind of component that it names."""
 Defaults = Annotated[
     dict[Literal["loss", "similarity", "text"], dict[str, dict[str, Any]]],
-    Field(description="key of a run → component → options of it, for the runs that name it"),
+    Field(description="key of a run → component → its options, in the runs that name it"),
 ]
 
 
 class RunKeys(_Model):
     """One entry of a `runs.yaml`, or a layer's changes to it."""
 
-    base: str | list[str] = _key("entry or entries to inherit from; of several, the later wins")
-    abstract: bool = _key("only inherited from, never trained")
+    base: str | list[str] = _key("entry or entries to inherit from; a later one overrides an earlier one")
+    abstract: bool = _key("never trained, only inherited from")
     feeds: dict[str, Protocol] = _key("row of the paper's tables → protocol under which this run fills it")
     protocols: list[Protocol] = _key("further protocols to evaluate under")
     system: str = _key("what the paper calls the system, such as VSE++")
@@ -75,19 +75,19 @@ class RunKeys(_Model):
         "frozen run whose best snapshot this run starts from; null keeps the encoder frozen"
     )
     resize: Literal["squash", "short_side"] = _key(
-        "to a square, losing the aspect ratio, or the short side and a centred square",
+        "squash: the whole image to a square, aspect ratio lost; short_side: the short side to that length, then the centred square",
         paper="to 256×256; the interpolation is not said",
         code="short side to 256, aspect ratio kept",
     )
     random_crop: Literal["crop", "resized_crop"] = _key(
-        "RC: one random window, or one of random scale and aspect",
+        "RC: a random window of fixed size, or one of random scale and aspect ratio",
         paper="one random 224×224 crop of the resized image",
         code="`RandomResizedCrop(224)` of the original pixels",
     )
     train_store_scale: float = _key(
-        "RC: side of the stored image that crops are taken from, relative to the encoder's store_side",
+        "RC: side of the decoded image that crops are taken from, as a multiple of the encoder's store_side",
         paper="the image of 256×256",
-        code="the original pixels; a larger stored image stands for them, and finer detail is lost",
+        code="the original pixels; here a larger decoded image stands in for them, without the finest detail",
         ge=1.0,
         le=8.0,
     )
@@ -95,13 +95,13 @@ class RunKeys(_Model):
         "RC: mirror half of the crops", paper="not mentioned", code="horizontally, half of the time"
     )
     vocabulary: Literal["own_training", "all_splits"] = _key(
-        "captions that words are counted in",
+        "captions whose words are counted",
         paper="not mentioned",
         code="all splits of raw data, test included (its README advises against it); training and validation "
         "with the precomputed features",
     )
     vocabulary_threshold: Positive = _key(
-        "times a word must be seen to be known", paper="not mentioned", code="4"
+        "how often a word must occur to be in the vocabulary", paper="not mentioned", code="4"
     )
     text: ComponentKeys = _key(
         "text encoder, a module of vsepp.models.text, with its options",
@@ -131,29 +131,29 @@ class RunKeys(_Model):
         code="the same",
     )
     negative_set: Annotated[int, Field(ge=2)] | None = _key(
-        "pairs among which negatives are sought (Section 3.6); null is the batch"
+        "number of pairs from which negatives are taken (Section 3.6); null: the batch"
     )
     batch_size: Annotated[int, Field(ge=2)] = _key("pairs per step", paper="128", code="128")
     epochs: Positive = _key(
         "passes over all training pairs", paper="30; fine-tuning 15", code="30, its flag's default"
     )
     learning_rate: PositiveFloat = _key(
-        "of Adam, at the start",
+        "initial learning rate of Adam",
         paper=".0002; Order0 .001; fine-tuning .00002",
         code=".0002, its flag's default; fine-tuning .00002",
     )
     drop_at: Fraction = _key(
-        "fraction of the epochs after which the rate falls; 1 never",
+        "fraction of the epochs after which the learning rate drops; 1: never",
         paper="after 15 of 30 epochs; fine-tuning never",
         code="after 15 epochs, its flag's default, for fine-tuning too",
     )
-    drop_factor: PositiveFloat = _key("what the rate is multiplied with then", paper=".1", code=".1", le=1.0)
+    drop_factor: PositiveFloat = _key("factor of that drop", paper=".1", code=".1", le=1.0)
     clip_norm: PositiveFloat = _key("largest global L2 norm of the gradient", paper="not mentioned", code="2")
     frozen_mode: Literal["eval", "legacy"] = _key(
-        "mode of a frozen encoder under RC; legacy: training mode until the first validation of every epoch",
+        "mode of a frozen encoder with RC; legacy: training mode until the first validation of each epoch",
         paper="frozen",
-        code="training mode until the first validation of each epoch: dropout acts and the statistics of batch "
-        "normalisation move meanwhile",
+        code="training mode until the first validation of each epoch: until then dropout is active "
+        "and the statistics of batch normalisation change",
     )
     finetuned_mode: Literal["eval", "legacy"] = _key(
         "mode of a fine-tuned encoder's dropout and batch normalisation",
@@ -161,40 +161,41 @@ class RunKeys(_Model):
         code="training mode until the first validation of each epoch",
     )
     legacy_steps: Positive = _key(
-        "steps between two validations of the released code, counted over the whole training",
+        "legacy modes: steps between two validations in the released code, counted over the whole training",
         paper="not mentioned",
         code="500",
     )
     image_features: Literal["computed", "precomputed_if_given"] = _key(
-        "1C and 10C: features computed from the images, or the published ones where their folder is given",
+        "1C and 10C: features computed from the images, or the published ones if their folder is given",
         paper="computed from the images",
         code="the published files of precomputed features",
     )
     rc_features: Literal["tape", "inline"] = _key(
-        "random-crop features of a frozen encoder: from the shared tape, or computed in the step"
+        "RC, frozen encoder: random-crop features computed once for all runs (the tape), or in each training step (inline)"
     )
     precision: Literal["fp32", "tf32", "bf16"] = _key(
-        "of the products of a training step: fp32, IEEE; tf32, 10 bits of fraction on a GPU's tensor cores, fp32 "
-        "elsewhere; bf16, autocast, inside the embeddings alone, the GRU of a GPU in tf32. Weights, validation and the "
-        "embeddings that are ranked are fp32"
+        "matrix products of a training step. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 "
+        "elsewhere. bf16: autocast in the two encoders and their maps; on a GPU the GRU is in tf32. Weights, validation and "
+        "the embeddings that are ranked are always fp32"
     )
-    draw: Seed = _key("which draw of random crops")
+    draw: Seed = _key("seed of the random crops")
 
 
 class SourceKeys(_Model):
     """A file that is fetched: one entry of `sources` in `datasets.yaml`."""
 
     mirrors: list[Annotated[str, Field(pattern=r"^https?://")]] = Field(
-        description="URLs, tried in this order; none where a licence asks for a request by hand"
+        description="URLs, tried in this order; empty if the file must be requested by hand"
     )
-    size: Positive | None = Field(description="bytes; null where nobody has recorded them")
+    size: Positive | None = Field(description="bytes; null if unknown")
     sha256: Sha256 | None = Field(
-        description="of the whole file; null where it is not known: the first download records it"
+        description="of the whole file; null if unknown, then the first download records it"
     )
     accepts: list[str] = Field(
-        default=[], description="other names under which a folder of your own may hold it, such as a folder"
+        default=[],
+        description="other names that it may have in your own folder, such as that of the unpacked folder",
     )
-    instructions: str = Field(default="", description="what to do by hand, where no mirror serves it")
+    instructions: str = Field(default="", description="how to get it by hand, if it has no mirror")
     licence: str
     citation: str
 
@@ -205,9 +206,11 @@ class DatasetKeys(_Model):
     title: str
     reader: ComponentKeys = Field(description="a module of vsepp.data.readers")
     files: dict[str, str] = Field(
-        description="role of the reader → entry of `sources`, or what the generator writes"
+        description="what the reader calls the file → entry of `sources`, or file that the generator writes"
     )
-    splits: tuple[Split, ...] = Field(default=("train", "val", "test"), description="that the data have")
+    splits: tuple[Split, ...] = Field(
+        default=("train", "val", "test"), description="splits that the data have"
+    )
     generator: str | None = Field(
         default=None, description="layout that the scene generator writes; null for real data"
     )
@@ -218,80 +221,81 @@ class DatasetKeys(_Model):
     surplus_captions: Literal["drop", "error"] = "error"
     expected_images: dict[Split, Positive] = {}
     reported_sha256: dict[str, list[Sha256]] = Field(
-        default={}, description="raw text file → sums that others report; another one is a warning"
+        default={},
+        description="raw text file → checksums that others report; a different one gives a warning",
     )
     crops: Literal["1C", "10C"] | None = Field(
-        default=None, description="of reader `precomp`: the crops that its features were made from"
+        default=None, description="reader `precomp` only: crops that the features were made from"
     )
     precomputed: dict[Literal["1C", "10C"], str] = Field(
-        default={}, description="crops → entry that holds the published features and captions of this data"
+        default={}, description="crops → entry with the published features and captions of this data set"
     )
 
 
 class CorpusKeys(_Model):
-    """Which data plays a role, in a preset, and how much of it validates, in a fidelity."""
+    """In a preset, the data set that plays a role; in a fidelity, how many of its images validate."""
 
     dataset: str = _key("an entry of datasets.yaml")
     validation_images: Positive | None = _key(
-        "validate on at most the first so many images; null takes all",
+        "validate on the first so many images; null: all",
         paper="5,000 images of COCO, 1,000 of Flickr30K",
         code="the first 1,000 images of COCO (5,000 captions), all 1,014 of Flickr30K",
     )
     first_images: dict[Split, Positive] = _key(
-        "keep only the first so many images of a split, after all checks: for rehearsals of a preset"
+        "split → how many images to keep, from the first, after all checks: to try a preset on a part of its data"
     )
 
 
 class EncoderKeys(_Model):
-    """Which network plays an encoder's role."""
+    """The network that plays the role of an encoder."""
 
     title: str
     architecture: str = Field(
         pattern=r"^[a-z0-9_]+/[a-z0-9_]+$",
-        description="family/name: a module of vsepp.models.image, and a network of it",
+        description="family/name: a module of vsepp.models.image and one of its networks",
     )
-    options: dict[str, Any] = Field(default={}, description="of the family")
+    options: dict[str, Any] = Field(default={}, description="options of the family")
     weights: str = Field(
         pattern=r"^(scenes|pip|random|torchvision/\w+|file/.+)$",
-        description="scenes, pip, random, torchvision/<entry>, or file/<entry of sources, or a name in archives>",
+        description="scenes, pip, random, torchvision/<entry> or file/<name>: an entry of `sources`, or a file in the folder `archives`",
     )
-    input_size: Positive = Field(description="side of the crop it sees, pixels")
-    store_side: Positive = Field(description="side of the resized image that crops are taken from, pixels")
-    mean: Channels = Field(description="of its input, per channel on a 0–1 scale")
-    std: Channels = Field(description="of its input, per channel on a 0–1 scale")
+    input_size: Positive = Field(description="side of the crop that it takes, pixels")
+    store_side: Positive = Field(description="side of the decoded image that crops are taken from, pixels")
+    mean: Channels = Field(description="per channel of its input, on a scale of 0–1")
+    std: Channels = Field(description="per channel of its input, on a scale of 0–1")
     precision: Literal["fp32", "tf32", "bf16"] = Field(
         default="fp32",
-        description="of the products of a frozen encoder (features, tapes, inline): fp32; tf32, 10 bits of fraction on a "
-        "GPU's tensor cores, fp32 elsewhere; bf16, autocast, 7 bits. Faster where the hardware has such units; "
-        "measure with benchmarks/measure.py. An encoder in the model follows the run's `precision`",
+        description="matrix products of a frozen encoder. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 "
+        "elsewhere. bf16: autocast, 7 bits. Lower precision is faster only on hardware made for it: measure with "
+        "benchmarks/measure.py. An encoder inside the model follows the run's `precision`",
     )
     memory_format: Literal["contiguous", "channels_last"] = Field(
         default="channels_last",
-        description="how images and weights of convolutions lie in memory: by channel, or by pixel, which is faster "
-        "where it was measured; measure with benchmarks/measure.py",
+        description="memory layout of images and of convolutions' weights: channel by channel, or pixel by pixel, which was "
+        "faster wherever benchmarks/measure.py was run",
     )
     compile: Literal["off", "default", "cuda_graphs"] = Field(
         default="off",
-        description="translate the network with torch.compile, once a process and shape of batch (half a minute and "
-        "more; on a CPU it needs a C++ compiler); cuda_graphs also replays it as CUDA graphs, on a GPU alone. "
-        "Pays for networks of many small layers and long passes; measure with benchmarks/measure.py",
+        description="compile the network with torch.compile, once per process and batch shape (half a minute or more; on a CPU "
+        "it needs a C++ compiler). cuda_graphs: also replay it as a CUDA graph, on a GPU only. Worth it for networks of many "
+        "small layers and for long passes; measure with benchmarks/measure.py",
     )
 
 
 class EvaluationKeys(_Model):
-    """Evaluation."""
+    """How embeddings are evaluated."""
 
-    fold_size: Positive = Field(description="images of a fold: the 1K of protocol 1K and 5x1K")
+    fold_size: Positive = Field(description="images per fold, the 1K of the protocols 1K and 5x1K")
 
 
 class ScenesKeys(_Model):
-    """The generator of the embedded corpus."""
+    """The generator of scenes."""
 
     seed: Seed
     side: Positive = Field(description="side of a rendered image, pixels")
     images: dict[str, dict[Split, Positive]] = Field(description="layout → split → scenes")
     settings: dict[str, float] = Field(
-        description="probabilities and counts of the renderer and the grammar, see vsepp/scenes"
+        description="probabilities and counts for renderer and grammar, see vsepp/scenes"
     )
 
 
@@ -307,46 +311,48 @@ class PretrainingKeys(_Model):
 
 
 class ResourceKeys(_Model):
-    """What a job may take. No result depends on these beyond the last bits of floating point."""
+    """What a job may use. Results do not depend on it, except for the last bits of floating point."""
 
-    threads: Positive = Field(description="cores of a training job on a machine without GPU")
-    memory_mb: Positive = Field(description="memory declared for the jobs with tensors, MB")
-    keep_tapes: bool = Field(description="keep tapes of random-crop features after their last reader")
+    threads: Positive = Field(description="cores of a training on a machine without a GPU")
+    memory_mb: Positive = Field(description="memory declared for each job that uses torch, MB")
+    keep_tapes: bool = Field(
+        description="keep tapes (random-crop features) after the last training that reads them"
+    )
     runs_per_gpu: Positive = Field(
         default=2,
-        description="trainings that share a GPU, of those that read a tape or features; jobs in which an encoder runs "
-        "take a whole one. A step of such a training is some 40 GFLOP, below a millisecond of a GPU's time, and hundreds "
-        "of small kernels, a few milliseconds to launch: two keep a GPU busier than one, and their memory is small. To "
-        "be measured with benchmarks/measure.py --only 'sharing*'; pairs/s in history.csv are those of a shared GPU",
+        description="how many trainings on features or a tape share a GPU; a job that runs an encoder takes a whole one. A step of "
+        "such a training computes about 40 GFLOP, less than a millisecond on a GPU, but launches hundreds of small kernels, "
+        "which takes a few milliseconds: two trainings use the GPU better than one and need little memory. Measure with "
+        "benchmarks/measure.py --only 'sharing*'. The pairs/s in history.csv are then those of a shared GPU",
     )
     checkpoint_seconds: Annotated[float, Field(ge=0.0)] = Field(
         default=60.0,
-        description="least time between two checkpoints of a training; 0 writes one after each step",
+        description="shortest time between two checkpoints of a training; 0: one after each step",
     )
     data_on: Literal["auto", "device", "mapped"] = Field(
         default="auto",
-        description="where the images and features lie that a training or a frozen encoder's pass reads: in the memory of the "
-        "GPU, or in their files; auto takes the GPU where they fit, on a machine without one their files",
+        description="where the images and features that are read lie. device: in the GPU's memory. mapped: in their files. auto: in "
+        "the GPU's memory if they fit, otherwise in their files",
     )
 
 
 class PresetFile(_Model):
     """A file of `params/presets/`."""
 
-    title: str = Field(description="what pages call the preset's data")
-    data_note: str = Field(description="said in every caption; empty for the paper's own data")
+    title: str = Field(description="name of the preset's data on the pages")
+    data_note: str = Field(description="part of every caption; empty for the paper's own data")
     corpora: dict[Role, CorpusKeys | None] = Field(
-        description="role → what plays it; null leaves its runs out"
+        description="role → what plays it; null: its runs are left out"
     )
     encoders: dict[Role, EncoderKeys | None] = Field(
-        description="role → what plays it; null leaves its runs out"
+        description="role → what plays it; null: its runs are left out"
     )
     evaluation: EvaluationKeys
     components: Defaults = {}
     runs: dict[str, RunKeys] = {}
     tables: dict[Name, list[str]] = Field(
         default={},
-        description="paper → tables and figures of its report, in order; all of a paper that is not named",
+        description="paper → tables and figures of its report, in order; a paper that is not named here has all of them",
     )
     resources: ResourceKeys
     scenes: ScenesKeys | None = None
@@ -369,7 +375,7 @@ class PaperFidelity(_Model):
 
 
 class PaperFidelityFile(_Model):
-    """A paper's `fidelity.yaml`: what its own entries, and components in its own runs, follow."""
+    """A paper's `fidelity.yaml`: values for its own runs and their components under each fidelity."""
 
     paper: PaperFidelity
     code: PaperFidelity
@@ -385,15 +391,15 @@ class Settings(_Model):
     fidelity: Literal["paper", "code"]
     seeds: Annotated[list[Seed], Field(min_length=1)]
     label: Name | None = None
-    only: list[str] | None = Field(default=None, description="patterns of run ids to train")
+    only: list[str] | None = Field(default=None, description="patterns of the run ids to train; null: all")
     archives: str | None = Field(
-        default=None, description="folder of your own that is looked into before anything is downloaded"
+        default=None, description="your own folder of raw files, searched before anything is downloaded"
     )
     serif: bool = Field(default=False, description="set figures in a serif type, as the paper's are")
 
 
 class PaperKeys(_Model):
-    """What pages say of a paper."""
+    """What the pages say about a paper."""
 
     title: str
     short: str = Field(description="what the paper is called, such as VSE++")

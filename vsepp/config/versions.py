@@ -1,4 +1,4 @@
-"""Versions of results: those of the checked-out commit, fetched by DVC, verified and declared done; models that are here."""
+"""Versions of results: fetch those of the checked-out commit with DVC, verify them, declare them done; list the models here."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _SNAKEMAKE_LOCKS = Path(".snakemake") / "locks"
 def sync(plan: Plan, *, remote: str | None = None, force: bool = False, jobs: int | None = None) -> int:
     """Fetch the results of the checked-out commit, verify them, and tell Snakemake that they are done.
 
-    Nothing is touched, and so declared done, unless all of it verifies.
+    Nothing is declared done unless everything verifies.
 
     Parameters
     ----------
     plan
         What the commit's parameters make.
     remote
-        Where to get the results, instead of the default remote.
+        DVC remote to fetch from, instead of the default one.
     force
-        Overwrite results here that no version holds, such as an unfinished run.
+        Overwrite results here that no version holds, such as those of an unfinished run.
     jobs
-        Files that are fetched at a time.
+        Files fetched at a time.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def sync(plan: Plan, *, remote: str | None = None, force: bool = False, jobs: in
     Raises
     ------
     VseppError
-        Where the commit has no version of these results, nothing can be fetched, or what was fetched does not verify.
+        If the commit has no version of these results, nothing can be fetched, or what was fetched does not verify.
     """
     require_versionable(plan)
     _require_version(str(plan.reports))
@@ -66,8 +66,8 @@ def sync(plan: Plan, *, remote: str | None = None, force: bool = False, jobs: in
             print(*mismatches, sep="\n")
             raise VseppError(
                 f"{len(mismatches)} artefacts are not what preset {plan.preset}, fidelity {plan.variant} of this commit "
-                "would make, see above, so nothing was declared done. Was dvc.lock committed after `dvc repro` with these "
-                "parameters and this code? If so, and files here were changed: vsepp sync --force"
+                "would make (see above), so nothing was declared done. Was dvc.lock committed after `dvc repro` with these "
+                "parameters and this code? If so, files here were changed; overwrite them: vsepp sync --force"
             )
         _touch()
     return verified
@@ -84,7 +84,7 @@ def require_versionable(plan: Plan) -> None:
     if plan.variant != plan.parameters.settings.fidelity:
         raise VseppError(
             f"params/config.yaml: label is {plan.variant!r}, but dvc.yaml versions results/<preset>/<fidelity>: set label to "
-            "null, or leave this variant to Snakemake alone"
+            "null, or make this variant with Snakemake alone"
         )
     require_copies(Path(".dvc"))
 
@@ -92,8 +92,7 @@ def require_versionable(plan: Plan) -> None:
 def require_copies(folder: Path) -> None:
     """Refuse a DVC cache of hard or symbolic links.
 
-    DVC replaces such links by copies before a phase runs, with new times, by which Snakemake takes stale results for
-    fresh ones.
+    Before a phase runs, DVC replaces such links by copies with new times, and Snakemake then takes stale results for fresh.
 
     Parameters
     ----------
@@ -103,7 +102,7 @@ def require_copies(folder: Path) -> None:
     Raises
     ------
     VseppError
-        Naming the file that sets it, and the command that mends it.
+        Naming the file that sets it and the command to change it.
     """
     if not folder.is_dir():
         return
@@ -118,7 +117,7 @@ def require_copies(folder: Path) -> None:
         option = {"repo": "project"}.get(level, level)
         raise VseppError(
             f"{config.files[level]}: cache.type is {', '.join(types)}, expected only {' and '.join(SAFE_CACHE_TYPES)}: DVC "
-            f"gives {links[0]}s new times, after which Snakemake keeps stale results. Mend it: "
+            f"gives {links[0]}s new times, after which Snakemake keeps stale results. Change it: "
             f"dvc config --{option} cache.type reflink,copy && dvc checkout --relink"
         )
 
@@ -151,7 +150,7 @@ def _alone() -> Iterator[Repo]:
     Raises
     ------
     VseppError
-        Where another command of DVC or Snakemake is at work in this folder.
+        If another command of DVC or Snakemake is running in this folder.
     """
     from dvc.exceptions import DvcException, NotDvcRepoError
     from dvc.lock import LockError
@@ -159,14 +158,14 @@ def _alone() -> Iterator[Repo]:
 
     if any(_SNAKEMAKE_LOCKS.glob("*.lock")):
         raise VseppError(
-            f"{_SNAKEMAKE_LOCKS}: Snakemake is at work in this folder, or was killed. Wait for it, or where none runs: "
+            f"{_SNAKEMAKE_LOCKS}: Snakemake is running in this folder, or was killed. Wait for it, or if none is running: "
             "snakemake --unlock"
         )
     try:
         repo = Repo()
     except NotDvcRepoError as error:
         raise VseppError(
-            f"{Path.cwd()}: no DVC repository, so there is nothing to get from; run this in a git clone of the project"
+            f"{Path.cwd()}: not a DVC repository; run this in a git clone of the project"
         ) from error
     except DvcException as error:
         raise VseppError(f".dvc/config: {error}") from error
@@ -175,7 +174,7 @@ def _alone() -> Iterator[Repo]:
             held.enter_context(lock_repo(repo))
         except LockError as error:
             raise VseppError(
-                "another command of DVC is at work in this folder; wait for it, then: vsepp sync"
+                "another command of DVC is running in this folder; wait for it, then: vsepp sync"
             ) from error
         yield repo
 
@@ -193,7 +192,7 @@ def _fetch(repo: Repo, wished: str | None, force: bool, jobs: int | None) -> Non
         if remote:
             repo.pull(stages, jobs=jobs, remote=wished, force=force)
         else:
-            log.info("no default remote (dvc remote add --default): taking what the local cache has")
+            log.info("no default remote (dvc remote add --default): using the local cache")
             repo.checkout(stages, force=force)
     except Exception as error:  # of DVC, of the plugin for this kind of remote, or of the network
         raise VseppError(f"{_explanation(error, remote)}\nNothing was declared done") from error
@@ -208,18 +207,18 @@ def _explanation(error: Exception, remote: str | None) -> str:
         folders = ", ".join(sorted(map(str, error.target_infos)))
         if remote:
             return (
-                f"remote {remote}: does not answer, or has not all of {folders}. Is its address right (dvc remote list), and did "
-                "whoever made these results push them (dvc push)?"
+                f"remote {remote}: does not answer, or lacks a part of {folders}. Is its address right (dvc remote list), and were "
+                "these results pushed (dvc push)?"
             )
         return (
-            f"no remote is set, and the local cache has not all of {folders}; say where results are kept: dvc remote add "
+            f"no remote is set, and the local cache lacks a part of {folders}; name a remote: dvc remote add "
             "--default NAME URL, see docs/remotes.md"
         )
     if "--force" in text:
         files = "\n".join(f"  {line}" for line in text.splitlines()[1:])
         return (
             f"there are files here that no version holds:\n{files}\nMove those that you want to keep, then overwrite the "
-            "others: vsepp sync --force"
+            "rest: vsepp sync --force"
         )
     if isinstance(error, DownloadError):
         return f"remote {remote}: {text}, see above; check its address (dvc remote list), the network and your access"
@@ -231,7 +230,7 @@ def _explanation(error: Exception, remote: str | None) -> str:
 
 
 def _touch() -> None:
-    """Declare all results done, in the order of the workflow, so that no input is newer than what was made from it."""
+    """Touch all results in the order of the workflow, so that no input is newer than what was made from it."""
     command = [sys.executable, "-m", "snakemake", "--cores", "1", "--touch", "--forceall", "--", *_TARGETS]
     done = subprocess.run(
         command,
@@ -245,20 +244,20 @@ def _touch() -> None:
         print(done.stdout)
         raise VseppError(
             f"snakemake --touch: ended with status {done.returncode}, see above. The results are here and verified, but "
-            "Snakemake does not know all of them as done; sync again once this is mended"
+            "Snakemake does not take all of them as done; sync again once this is fixed"
         )
 
 
 def list_models(plan: Plan) -> list[dict[str, Any]]:
-    """Models of a plan that are there, an entry for each protocol that they were evaluated under.
+    """Models of a plan that exist, one entry per protocol that they were evaluated under.
 
     Returns
     -------
     list
         `run`, `seed`, `folder`, `digest` (first twelve digits of that of the weights), `commit` (with `+` where some
         code or parameters were not committed), `uncommitted` (what of its making that was: `itself`, or roles such as `features`),
-        `best_epoch`, `megabytes`, and `protocol`, `i2t_r1`, `t2i_r1`, `rsum`, which are `None`
-        where the model was not evaluated since it was trained.
+        `best_epoch`, `megabytes`, and `protocol`, `folds`, `fold_size` (images), `i2t_r1`, `t2i_r1`, `rsum`, which are
+        `None` where the model was not evaluated since it was trained.
     """
     found = []
     for name, model in plan.models.items():
@@ -285,13 +284,15 @@ def list_models(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _scores(metrics: Path, run: Path) -> list[dict[str, Any]]:
-    """Recalls under each protocol, of this very model: those of an earlier training of it are no recalls of it."""
+    """Recalls under each protocol of this very model, not of an earlier training of the same run."""
     if not metrics.is_file() or read_manifest(metrics)["inputs"].get("run") != artefact_digest(run):
-        return [dict.fromkeys(("protocol", "i2t_r1", "t2i_r1", "rsum"))]
+        return [dict.fromkeys(("protocol", "folds", "fold_size", "i2t_r1", "t2i_r1", "rsum"))]
     content = json.loads(metrics.read_text(encoding="utf-8"))
     return [
         {
             "protocol": protocol,
+            "folds": values["folds"],
+            "fold_size": values["fold_size"],
             "i2t_r1": values["i2t"]["r1"],
             "t2i_r1": values["t2i"]["r1"],
             "rsum": values["rsum"],

@@ -1,4 +1,4 @@
-"""Rows of a large `.npy` file, read block by block where it lies: in a folder or in a zip archive."""
+"""Rows of a large `.npy` file, read block by block from a folder or from inside a zip archive."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from vsepp.errors import VseppError
 class NpyRows:
     """A float32 `.npy` file `(n, dim)`.
 
-    Streamed and not mapped, so that an archive need not be unpacked. Nothing is ever unpickled: the file must
-    be of plain numbers.
+    Streamed, not memory-mapped, so that an archive need not be unpacked. Nothing is unpickled: the file must hold plain
+    numbers.
 
     Parameters
     ----------
     container, member
-        Where it lies.
+        Folder or archive, and the file's path inside.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class NpyRows:
     Raises
     ------
     VseppError
-        Where it is missing, of another form or truncated.
+        If it is missing, truncated or not such an array.
     """
 
     def __init__(self, container: Container, member: str) -> None:
@@ -73,7 +73,7 @@ class NpyRows:
         Raises
         ------
         VseppError
-            Where the file cannot be read.
+            If the file cannot be read.
         """
         with self._container.open(self._member) as (stream, _):
             stream.seek(self._offset + start * self._row_bytes)

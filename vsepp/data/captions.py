@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 TOKENIZER = "lower case, nltk NLTKWordTokenizer, the caption as one line"
 
 _tokenizer = NLTKWordTokenizer()
-# What the word tokenizer only cuts at white space, commas and the last full stop: nine captions of ten, without
-# its some thirty substitutions each. It takes the words after it apart, so they go its way.
+# Nine captions in ten, which the word tokenizer only splits at white space, commas and the last full stop: they skip its
+# thirty or so substitutions. It splits the words of the second pattern, so captions with them take its way.
 _PLAIN = re.compile(r"[a-z0-9]+(?:,?[ \n]+[a-z0-9]+)*[ \n]*\.?[ \n]*")
 _CONTRACTED = re.compile(r"cannot|gimme|gonna|gotta|lemme|wanna")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)")
@@ -31,17 +31,16 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)")
 def tokenize(text: str) -> list[str]:
     """Split a caption into lower-case words and punctuation marks.
 
-    What `nltk.word_tokenize(text.lower(), preserve_line=True)` gives, which needs no download. Differs from
-    the released code: it first splits a caption into sentences with Punkt, so that a full stop inside a
-    caption becomes a word of its own there and stays on the word before it here; `multi_sentence_share`
-    measures that.
+    Equals `nltk.word_tokenize(text.lower(), preserve_line=True)`, which needs no download. Differs from the released code,
+    which first splits a caption into sentences with Punkt: a full stop inside a caption becomes a word of its own there,
+    but stays attached to the word before it here. `multi_sentence_share` measures how often.
     """
     text = text.lower()
     if _PLAIN.fullmatch(text) and not _CONTRACTED.search(text):
         tokens = text.replace(",", " ,").replace(".", " .").split()
     else:
         tokens = _tokenizer.tokenize(text)
-    # Interned, so that the words of a whole corpus are held once each.
+    # Interned, so that each word of a corpus is in memory once.
     return list(map(sys.intern, tokens))
 
 
@@ -60,14 +59,14 @@ def build_vocabulary(
     captions
         Captions table.
     spec
-        Splits and threshold. A split that the corpus does not have adds nothing.
+        Splits and threshold. A split that the corpus lacks adds nothing.
     tokenized
-        `tokenize_captions(captions)`, where it is at hand.
+        `tokenize_captions(captions)`, if already computed.
 
     Raises
     ------
     VseppError
-        Where none of the splits has captions, or no word is left.
+        If none of the splits has captions, or no word is left.
     """
     counted = np.isin(captions["split"], spec.splits)
     if not counted.any():
@@ -93,7 +92,7 @@ def encode_captions(
     vocabulary
         The words known.
     tokenized
-        `tokenize_captions(captions)`, where it is at hand.
+        `tokenize_captions(captions)`, if already computed.
     """
     if tokenized is None:
         tokenized = tokenize_captions(captions)
@@ -101,11 +100,10 @@ def encode_captions(
 
 
 def multi_sentence_share(texts: Iterable[str]) -> dict[str, float]:
-    """How many captions a sentence splitter before the word tokenizer would give other words.
+    """How many captions would be split into other words if they were first split into sentences.
 
-    The splitter here cuts behind every `.`, `!` or `?` that white space follows. It does not know
-    abbreviations, which Punkt often leaves whole ("st. bernard"), so it is an estimate from above of what
-    Punkt changes, made without Punkt's model, a download.
+    The splitter here cuts after every `.`, `!` or `?` before white space. It does not know abbreviations, which Punkt often
+    leaves whole ("st. bernard"), so the result is an upper estimate of what Punkt changes, without downloading its model.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A folder or a zip archive of photographs, read where it lies."""
+"""A folder or a zip archive of photographs, read in place."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from typing import IO
 from vsepp.errors import VseppError, refuse
 from vsepp.spec import CorpusSpec
 
-# What macOS adds to the archives that it packs: shadows of the members, not members.
+# macOS adds these to its archives: metadata of the members, not members.
 _SHADOWS = "__MACOSX/"
-# Read whole into memory: more than any photograph or caption file takes.
+# A member is read into memory whole; no photograph or caption file is larger.
 LARGEST_MEMBER = 2 << 30
-# A member that unpacks to so many times its size, and is large, is made to fill memory: photographs hardly
-# shrink in an archive, text about tenfold.
+# A large member that unpacks to this many times its size is taken for a decompression bomb: photographs hardly shrink in
+# an archive, text about tenfold.
 LARGEST_RATIO, RATIO_MATTERS_ABOVE = 200, 100 << 20
 _OUTSIDE = re.compile(r"/|[A-Za-z]:|.*[\\\0]|(.*/)?\.\.(/|$)", re.DOTALL)
 _UNREADABLE = (
@@ -39,7 +39,7 @@ _UNREADABLE = (
 
 
 class Container:
-    """Files of a folder or of a zip archive, which is not unpacked; each process opens one for itself.
+    """Files of a folder or of a zip archive, which is not unpacked. Each process opens its own.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ class Container:
     Raises
     ------
     VseppError
-        Where there is nothing at `path`, or something that is neither; where a member's path leaves the archive,
-        or its declared sizes are those of a decompression bomb.
+        If `path` does not exist or is neither; if a member's path leaves the archive, or its declared sizes are those of a
+        decompression bomb.
     """
 
     def __init__(self, path: Path | str):
@@ -63,16 +63,16 @@ class Container:
         self._archive = None if self.is_folder else _opened(self.path)
 
     def locate(self, path: str) -> str | None:
-        """Member that `path` means, or `None`.
+        """The member that `path` names, or `None`.
 
-        The exact path counts first. Otherwise the base name decides, since one release packs the photographs
-        below a folder (`Flicker8k_Dataset/NAME.jpg`) and another does not; among several members of that base
-        name, the one whose path ends in `path`.
+        An exact path wins. Otherwise the base name decides, since one release packs the photographs in a folder
+        (`Flicker8k_Dataset/NAME.jpg`) and another does not; of several members with that base name, the one whose path
+        ends in `path`.
 
         Raises
         ------
         VseppError
-            Where several members would do.
+            If several members match.
         """
         candidates = self._by_basename.get(path.rpartition("/")[2], [])
         if path in candidates:
@@ -81,7 +81,7 @@ class Container:
             candidates = [name for name in candidates if name.endswith("/" + path)] or candidates
         if len(candidates) > 1:
             raise VseppError(
-                f"{self.path}: {path} is ambiguous: {' and '.join(candidates[:3])} have that name; "
+                f"{self.path}: {path} is ambiguous: {' and '.join(candidates[:3])} match; "
                 "keep one of them, or give the folder that holds it"
             )
         return candidates[0] if candidates else None
@@ -92,27 +92,27 @@ class Container:
         Raises
         ------
         VseppError
-            Where it is missing, damaged or larger than `LARGEST_MEMBER`, naming member and container.
+            If it is missing, damaged or larger than `LARGEST_MEMBER`, naming member and container.
         """
         with self.open(member) as (stream, size):
             if size > LARGEST_MEMBER:
                 raise VseppError(
-                    f"{self.path}: {member} takes {size:,} bytes, more than the {LARGEST_MEMBER:,} of any "
+                    f"{self.path}: {member} has {size:,} bytes, expected at most {LARGEST_MEMBER:,} for a "
                     "photograph or text; check where the copy comes from"
                 )
-            # One byte more is asked for: a member that holds more than it declares would be cut short silently.
+            # Ask for one byte more: otherwise a member that holds more than it declares would be cut short silently.
             data = stream.read(size + 1)
             if len(data) != size:
                 raise zipfile.BadZipFile(
-                    f"it declares {size:,} bytes and holds {'more' if len(data) > size else f'{len(data):,}'}"
+                    f"it declares {size:,} bytes but holds {'more' if len(data) > size else f'{len(data):,}'}"
                 )
         return data
 
     @contextmanager
     def open(self, member: str) -> Iterator[tuple[IO[bytes], int]]:
-        """Give a member as a stream, and the bytes that it should have: for what is too large for memory.
+        """Open a member that is too large for memory: a stream, and the number of bytes that it should have.
 
-        Errors are those of `read`; one of reading that the body raises is put down to the member.
+        Errors as in `read`; a reading error that the body raises is reported as one of the member.
         """
         try:
             if self._archive is None:
@@ -123,7 +123,7 @@ class Container:
             else:
                 info = copy.copy(self._archive.getinfo(member))
                 declared = info.file_size
-                # The stream would end, content with its sum, where it is told to: what lies beyond is to be seen.
+                # By itself the stream would end at the declared size, its checksum correct: this shows what lies beyond.
                 info.file_size += 1 << 16
                 with self._archive.open(info) as stream:
                     yield stream, declared
@@ -156,12 +156,12 @@ class Container:
 
 
 def _opened(path: Path) -> zipfile.ZipFile:
-    """Open an archive, but none that is made to do harm: paths that leave its folder, members that fill memory."""
+    """Open an archive, but refuse a malicious one: paths that leave its folder, members that fill memory."""
     try:
         archive = zipfile.ZipFile(path)
     except _UNREADABLE as error:
         raise VseppError(
-            f"{path}: expected a folder or a whole zip archive, found {path.stat().st_size} bytes that are not one "
+            f"{path}: expected a folder or a whole zip archive, found {path.stat().st_size} bytes of something else "
             f"({error}); it may be truncated: fetch it again"
         ) from error
     leaving, bombs = [], []
@@ -175,17 +175,17 @@ def _opened(path: Path) -> zipfile.ZipFile:
         f"{path}: members whose path leaves the archive's folder",
         "Paths must be relative, with forward slashes; check where the copy comes from.",
     )
-    refuse(bombs, f"{path}: members that unpack to more than is sane", "Check where the copy comes from.")
+    refuse(bombs, f"{path}: members that unpack to an implausible size", "Check where the copy comes from.")
     return archive
 
 
 def role_path(spec: CorpusSpec, role: str) -> Path:
-    """Path of the file, archive or folder that plays a role.
+    """Path of the file, archive or folder that the reader knows by this role.
 
     Raises
     ------
     VseppError
-        Where the corpus declares none.
+        If the corpus declares none.
     """
     if role not in spec.files:
         raise VseppError(

@@ -1,4 +1,4 @@
-"""Raw files → tables of images and captions, with every check that does not depend on the layout."""
+"""Raw files → tables of images and captions, with all checks that do not depend on the layout."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     Returns
     -------
     images
-        One row per image of a split, in file order: `image_id`, `file_name`, `container` (role of the folder
-        or archive in `spec.files`), `member` (path inside it), `split`. Where there are features and no
+        One row per image that is in a split, in file order: `image_id`, `file_name`, `container` (role of the folder
+        or archive in `spec.files`), `member` (path inside it), `split`. If there are features but no
         photographs, `container` is empty and `member` names file and row. `images.attrs["facts"]` counts what
         was kept and what was left out.
     captions
@@ -45,7 +45,7 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     Raises
     ------
     VseppError
-        On anything that is not as it should be, naming file and row; all problems of a kind in one message.
+        On anything wrong in the files, naming file and row; all problems of a kind in one message.
     """
     raw = components.load("reader", spec.reader.name).read(spec)
     if not raw.images:
@@ -76,7 +76,7 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _compare_sums(spec: CorpusSpec, found: dict[str, str]) -> dict[str, dict[str, object]]:
-    """Hold the sums of raw files against those that others report, which are no proof: say, do not refuse."""
+    """Compare checksums of raw files with those that others report, which prove nothing: warn, do not refuse."""
     compared: dict[str, dict[str, object]] = {}
     for name, reported in spec.reported_sha256.items():
         compared[name] = {"reported": list(reported), "found": found.get(name)}
@@ -85,8 +85,8 @@ def _compare_sums(spec: CorpusSpec, found: dict[str, str]) -> dict[str, dict[str
             log.warning(said, spec.name, name, spec.reader.name)
         elif found[name] not in reported:
             said = (
-                "corpus %s: %s has SHA-256 %s, but %s is reported for it. The reported sum is only a report, so "
-                "the file is used: compare it with another copy, or where it comes from"
+                "corpus %s: %s has SHA-256 %s, but %s is reported for it. The file is used, since "
+                "the reported sum was not verified here; compare it with another copy"
             )
             log.warning(said, spec.name, name, found[name], " or ".join(reported))
     return compared
@@ -109,13 +109,13 @@ def _check_captions(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
     refuse(none, "Images without captions", "Caption them, or take them out of the split.")
     if (wanted := spec.captions_per_image) is not None:
         fewer = [_counted(image) for image in images if len(image.captions) < wanted]
-        refuse(fewer, f"Images with fewer than {wanted} captions", "Mend the files, or captions_per_image.")
+        refuse(fewer, f"Images with fewer than {wanted} captions", "Fix the files, or captions_per_image.")
         if spec.surplus_captions == "error":
             more = [_counted(image) for image in images if len(image.captions) > wanted]
             refuse(
                 more,
                 f"Images with more than {wanted} captions",
-                "Mend the files, or set surplus_captions to drop to keep the first ones.",
+                "Fix the files, or set surplus_captions to drop to keep the first ones.",
             )
     empty, invalid = [], []
     for image in images:
@@ -128,7 +128,7 @@ def _check_captions(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
             elif _HALF_PAIR.search(text):
                 invalid.append(f"{where}: {text[:40]!r}")
     refuse(empty, "Empty captions", "Write them, or take the images out of the split.")
-    refuse(invalid, "Captions that are not UTF-8 text", "Mend the file.")
+    refuse(invalid, "Captions that are not UTF-8 text", "Fix the file.")
 
 
 def _counted(image: CaptionedImage) -> str:
@@ -156,7 +156,7 @@ def _members(images: Sequence[CaptionedImage], containers: dict[str, Container])
 def _check_expected(
     spec: CorpusSpec, raw: RawCorpus, containers: dict[str, Container], members: Sequence[str]
 ) -> None:
-    """Hold the sizes of the splits against the ones that are known of the source."""
+    """Compare the sizes of the splits with those known for the source."""
     problems = []
     for split, expected in spec.expected_images.items():
         listed = [image for image in raw.images if image.split == split]
@@ -169,12 +169,12 @@ def _check_expected(
         raise VseppError(
             f"corpus {spec.name}: splits of the wrong size: {'; '.join(problems)}."
             f"{_in_no_split(raw, containers, members)} "
-            "Mend the split files, or expected_images if this is another release."
+            "Fix the split files, or expected_images if this is another release."
         )
 
 
 def _in_no_split(raw: RawCorpus, containers: dict[str, Container], members: Sequence[str]) -> str:
-    """What a split that is short may lack: captioned images and photographs that no split lists."""
+    """What a split that is too small may lack: captioned images and photographs that no split lists."""
     used = {(image.container, member) for image, member in zip(raw.images, members, strict=True)}
     photographs = [
         name
@@ -195,7 +195,7 @@ def _used(spec: CorpusSpec, image: CaptionedImage) -> tuple[Caption, ...]:
 def _first_images(
     spec: CorpusSpec, images: Sequence[CaptionedImage]
 ) -> tuple[list[int], dict[str, dict[str, int]]]:
-    """Rows that `spec.first_images` keeps, in file order, and for each split that it names how many of how many."""
+    """Rows that `spec.first_images` keeps, in file order, and how many of how many images it keeps of each split."""
     seen: Counter[str] = Counter()
     kept = []
     for row, image in enumerate(images):

@@ -1,4 +1,4 @@
-"""Encoded photographs → `uint8` squares; what a worker process of the image store runs."""
+"""Encoded photographs → `uint8` squares, as a worker process of the image store computes them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ DECODING_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Ima
 
 
 class Chunk(NamedTuple):
-    """Consecutive rows of a store, and where their photographs are."""
+    """Consecutive rows of a store and their photographs."""
 
     number: int
     photographs: tuple[tuple[str, str], ...]
-    """Path of the container and member of each."""
+    """Container's path and member of each."""
     file: Path
     """The `.npy` file that the pixels are written into."""
     offset: int
-    """Byte of the file at which they start."""
+    """Byte of the file at which the rows start."""
     store: StoreSpec
 
 
 class ChunkResult(NamedTuple):
-    """What became of a chunk; nothing was written where there are problems."""
+    """The outcome of a chunk; if there are problems, nothing was written."""
 
     number: int
     upscaled: int
@@ -48,10 +48,9 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
     Raises
     ------
     VseppError
-        Where a container cannot be opened. Photographs that cannot be read or decoded are returned as
-        problems.
+        If a container cannot be opened. Photographs that cannot be read or decoded are returned as problems.
     OSError
-        Where the pixels cannot be written.
+        If the pixels cannot be written.
     """
     side = chunk.store.side
     pixels = np.empty((len(chunk.photographs), side, side, 3), np.uint8)
@@ -88,8 +87,8 @@ def stored(image: Image.Image, store: StoreSpec) -> np.ndarray:
 def resized(image: Image.Image, store: StoreSpec) -> Image.Image:
     """Bring an RGB image to `store.side` × `store.side`, bilinear and antialiased.
 
-    `squash` loses the aspect ratio, as the paper's text has it ("resized to 256×256"). `short_side` keeps it
-    and takes the centred square, with the rounding of torchvision's `Resize` and `CenterCrop`. Differs from
+    `squash` loses the aspect ratio, as in the paper's text ("resized to 256×256"). `short_side` keeps it and
+    takes the centred square, with the rounding of torchvision's `Resize` and `CenterCrop`. Differs from
     the released code, whose training crops come from the whole photograph.
     """
     side = store.side
@@ -103,10 +102,9 @@ def resized(image: Image.Image, store: StoreSpec) -> Image.Image:
 
 
 def decoded(data: bytes) -> Image.Image:
-    """A photograph as its file's pixels, in the mode of the file; raises one of `DECODING_ERRORS`."""
-    # No `draft`: it decodes a large JPEG at a fraction of its size, with other pixels than a full decode and
-    # a bilinear reduction give, and only for JPEGs. Nor is EXIF's orientation applied: like the field's
-    # loaders, the store takes the pixels as they are stored.
+    """The pixels of an encoded photograph, in its own mode; raises one of `DECODING_ERRORS`."""
+    # No `draft`: it decodes large JPEGs, and only these, at a reduced size, with other pixels than full decoding and bilinear
+    # resizing. EXIF's orientation is not applied: like the usual loaders, the store takes the pixels as they are.
     image = Image.open(io.BytesIO(data))
     image.load()
     return image
@@ -114,6 +112,5 @@ def decoded(data: bytes) -> Image.Image:
 
 @cache
 def _container(path: str, modified: int) -> Container:
-    # Kept open between chunks, since the list of a large archive's members takes a while to read; opened anew
-    # when the file is another one.
+    # Kept open between chunks, since reading the member list of a large archive takes a while; reopened if the file changed.
     return Container(path)

@@ -1,4 +1,4 @@
-"""What a reader of raw files gives, and how raw files are opened."""
+"""What a reader returns, and how raw files are opened."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class CaptionedImage:
 
     image_id: str
     path: str
-    """Where the raw files say that it lies, relative: `NAME.jpg` or `train2014/NAME.jpg`."""
+    """Relative path that the raw files give: `NAME.jpg` or `train2014/NAME.jpg`."""
     container: str
-    """Role of the folder or archive that holds it; empty where there are features and no photographs."""
+    """Role of the folder or archive that holds it; empty if there are features but no photographs."""
     split: str
     captions: tuple[Caption, ...]
     listed_in: str
     """File and row that list it, for messages."""
     captions_in: str
-    """File that holds its captions and what it calls their numbers, for messages: `dataset.json: sentid`."""
+    """File that holds its captions and its name for their numbers, for messages: `dataset.json: sentid`."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +44,20 @@ class RawCorpus:
 
     images: list[CaptionedImage]
     unlisted: list[str] | None = None
-    """Ids of images that the raw files caption and no split lists; `None` where one file does both."""
+    """Ids of images that have captions but are in no split; `None` if one file gives both."""
     sums: dict[str, str] = field(default_factory=dict)
-    """SHA-256 found of the files in `spec.reported_sha256` that were read."""
+    """File of `spec.reported_sha256` that was read → SHA-256 found."""
 
 
 class RawFile(NamedTuple):
-    """The bytes of a raw file and what messages call it."""
+    """The bytes of a raw file and its name in messages."""
 
     data: bytes
     where: str
 
 
 class RawFiles:
-    """Reads the raw text files of a corpus and sums those whose sum others report."""
+    """Reads the raw text files of a corpus and computes the checksums that others report."""
 
     def __init__(self, spec: CorpusSpec) -> None:
         self.spec = spec
@@ -65,15 +65,15 @@ class RawFiles:
         """Name, as in `spec.reported_sha256` → SHA-256 found."""
 
     def read(self, role: str, member: str) -> RawFile:
-        """Read the file that plays a role, given directly, or by the folder or zip archive that holds `member`.
+        """Read the file of a role: given itself, or as the folder or zip archive that holds `member`.
 
         Raises
         ------
         VseppError
-            Where the corpus declares no such role, or the file is missing.
+            If the corpus declares no such role, or the file is missing.
         """
         file = _read_file(role_path(self.spec, role), member)
-        # A file given directly may go by another name than its release gave it.
+        # A file given itself may have another name than in its release.
         for name in {member, PurePosixPath(file.where).name} & set(self.spec.reported_sha256):
             self.sums[name] = hashlib.sha256(file.data).hexdigest()
         return file
@@ -95,14 +95,14 @@ def decoded(file: RawFile) -> str:
     Raises
     ------
     VseppError
-        Where it is not UTF-8, naming line and byte.
+        If it is not UTF-8, naming line and byte.
     """
     try:
         return file.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = error.object[: error.start]
         line, start = before.count(b"\n") + 1, before.rfind(b"\n") + 1
-        # JSON is one long line: the text before the byte is what finds it.
+        # JSON is one long line: the text before the byte helps to find it.
         after = before[start:][-40:].decode("ascii", "replace")
         raise VseppError(
             f"{file.where}: not UTF-8: line {line}, byte {error.start - start + 1}: 0x{error.object[error.start]:02x} "
@@ -111,7 +111,7 @@ def decoded(file: RawFile) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines of a text without their ends, `\\n` or `\\r\\n`; what follows the last end counts if there is any."""
+    """Lines of a text without their ends, `\\n` or `\\r\\n`; text after the last end counts too."""
     # Not str.splitlines, which also breaks at characters that may stand inside a caption.
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
@@ -123,7 +123,7 @@ def parsed_json(file: RawFile, object_hook: Callable[[dict[str, Any]], Any] | No
     Raises
     ------
     VseppError
-        Where it is not JSON, or not an object, naming line and column.
+        If it is not JSON, or not an object, naming line and column.
     """
     try:
         value = json.loads(decoded(file), object_hook=object_hook)
@@ -143,7 +143,7 @@ def list_of(document: dict[str, Any], key: str, where: str) -> list[Any]:
     Raises
     ------
     VseppError
-        Where it does not.
+        If it does not.
     """
     value = document.get(key)
     if not isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The image store: every photograph decoded and resized once, memory-mapped from then on."""
+"""The image store: all photographs of a corpus, decoded and resized once, then memory-mapped."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def build_store(
 ) -> dict[str, Any]:
     """Decode all images of a corpus into `out/images.npy`, `uint8 (n_images, side, side, 3)` RGB.
 
-    Works in `state` and keeps what was done there when it fails or is killed: the same call goes on from the
-    chunks that are missing, and the result is moved to `out` only when it is whole.
+    Works in `state`. If it fails or is killed, finished chunks stay there and the same call continues with the missing
+    ones. The result is moved to `out` only when complete.
 
     Parameters
     ----------
@@ -59,22 +59,22 @@ def build_store(
     out
         Folder of the store.
     state
-        Folder to work in, on the file system of `out`, which outlives a kill; for these photographs and this store alone.
+        Working folder on the file system of `out`, used for these photographs and this store only.
     workers
-        Processes that decode; 1 decodes in this one.
+        Processes that decode; 1: this one.
     chunk_images
-        Images that are decoded together and counted as done together.
+        Images per chunk; a chunk is done as a whole or not at all.
 
     Returns
     -------
     dict
-        `images`, `upscaled` (those with a side shorter than the store's, whose pixels are partly made up) and
+        `images`, `upscaled` (those with a side shorter than the store's, which were enlarged) and
         `converted` (greyscale, CMYK or palette images turned into RGB).
 
     Raises
     ------
     VseppError
-        On photographs that are missing or do not decode, and where the disk is full.
+        On photographs that are missing or cannot be decoded, and if the disk is full.
     """
     if not len(images):
         raise VseppError(f"corpus {spec.name}: no images to store; check its splits")
@@ -105,7 +105,7 @@ def open_store(folder: Path) -> np.memmap:
     Raises
     ------
     VseppError
-        Where there is none, or something else.
+        If there is none, or the file is not a store.
     """
     path = folder / FILE
     if not path.is_file():
@@ -125,7 +125,7 @@ def open_store(folder: Path) -> np.memmap:
 def _photographs(images: Table, spec: CorpusSpec) -> list[tuple[str, str]]:
     if (np.asarray(images["container"]) == "").any():
         raise VseppError(
-            f"corpus {spec.name}: has features and no photographs (reader {spec.reader.name}), so there is nothing to "
+            f"corpus {spec.name}: has features but no photographs (reader {spec.reader.name}), so there is nothing to "
             "decode; give its runs image_features: precomputed"
         )
     paths = {role: str(role_path(spec, role)) for role in dict.fromkeys(images["container"])}
@@ -133,12 +133,12 @@ def _photographs(images: Table, spec: CorpusSpec) -> list[tuple[str, str]]:
 
 
 def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[ChunkResult]:
-    """Decode the chunks that the record in `state` does not have, and note each there; give all results."""
+    """Decode the chunks that are not yet recorded in `state`, record each, and return all results."""
     path = state / DONE
     done = _read_done(path)
     missing = [chunk for chunk in chunks if chunk.number not in done]
     if done:
-        log.info("%s: going on after %d finished chunks, %d to do", state, len(done), len(missing))
+        log.info("%s: continuing after %d finished chunks, %d to do", state, len(done), len(missing))
     problems: list[str] = []
     with path.open("a", encoding="utf-8") as record:
         results = in_processes(decode_chunk, [(chunk,) for chunk in missing], min(workers, len(missing)))
@@ -150,14 +150,14 @@ def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[
                 record.flush()
     refuse(
         problems,
-        "Photographs that do not decode",
-        f"Fetch them again; the others are kept in {state}, and the next run goes on from there.",
+        "Photographs that cannot be decoded",
+        f"Fetch them again; the others are kept in {state}, and the next run continues from there.",
     )
     return list(done.values())
 
 
 def _prepare(state: Path, shape: tuple[int, ...]) -> int:
-    """Make the file that chunks are written into, or take up the one that is there; give its data's offset."""
+    """Make the file that chunks are written into, or continue with an existing one; return the offset of its data."""
     file, begun = state / FILE, state / "begun.npy"
     if not file.is_file():
         state.mkdir(parents=True, exist_ok=True)
@@ -172,7 +172,7 @@ def _prepare(state: Path, shape: tuple[int, ...]) -> int:
 
 
 def _allocate(file: Path, shape: tuple[int, ...]) -> None:
-    """Make a `.npy` file of zeros and reserve its space, so that no disk fills up hours later."""
+    """Make a `.npy` file of zeros and reserve its space, so that the disk does not fill up hours later."""
     offset = np.lib.format.open_memmap(file, mode="w+", dtype=np.uint8, shape=shape).offset
     if hasattr(os, "posix_fallocate"):
         with file.open("r+b") as stream:
@@ -180,7 +180,7 @@ def _allocate(file: Path, shape: tuple[int, ...]) -> None:
 
 
 def _read_done(path: Path) -> dict[int, ChunkResult]:
-    """Results of the finished chunks; lines that a kill cut short are dropped from the file."""
+    """Results of the finished chunks; an incomplete last line is dropped from the file."""
     done: dict[int, ChunkResult] = {}
     for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
         with suppress(ValueError, TypeError):

@@ -25,9 +25,9 @@ CAPTIONS = pa.schema(
 
 
 class Table:
-    """Columns of one length, as arrays by name.
+    """Columns of equal length, as arrays by name.
 
-    Reading one imports no pandas, which would be a fifth of the start of every training.
+    Reading one does not import pandas, which would take a fifth of the time that a training needs to start.
     """
 
     def __init__(self, columns: Mapping[str, np.ndarray]) -> None:
@@ -48,7 +48,7 @@ def write_tables(folder: Path, images: pd.DataFrame, captions: pd.DataFrame) -> 
     Raises
     ------
     VseppError
-        Where the tables do not belong together.
+        If the tables do not belong together.
     """
     _check(folder, images, captions)
     for name, frame, schema in (("images", images, IMAGES), ("captions", captions, CAPTIONS)):
@@ -71,7 +71,7 @@ def read_tables(folder: Path) -> tuple[Table, Table]:
     Raises
     ------
     VseppError
-        Where a table is missing, unreadable or of another form.
+        If a table is missing, unreadable or has other columns.
     """
     images, captions = _read(folder / "images.parquet", IMAGES), _read(folder / "captions.parquet", CAPTIONS)
     _check(folder, images, captions)
@@ -113,6 +113,8 @@ def _check(folder: Path, images: Table | pd.DataFrame, captions: Table | pd.Data
         )
     ids, times = np.unique(np.asarray(captions["caption_id"]), return_counts=True)
     if len(repeated := ids[times > 1].tolist()):
-        raise VseppError(f"{folder}: caption ids that occur twice: {repeated[:5]} ({len(repeated)} in all)")
+        raise VseppError(
+            f"{folder}: caption ids that occur more than once: {repeated[:5]} ({len(repeated)} in all)"
+        )
     if not (np.asarray(images["split"])[index] == np.asarray(captions["split"])).all():
-        raise VseppError(f"{folder}: captions whose split is not their image's; read the corpus again")
+        raise VseppError(f"{folder}: captions in another split than their image; read the corpus again")

@@ -1,4 +1,4 @@
-"""Captions as word indices: one flat array and where each caption starts in it."""
+"""Captions as word indices: one flat array, and the offset of each caption in it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Tokens:
     Raises
     ------
     VseppError
-        Where the two do not fit.
+        If the two do not fit each other.
     """
 
     ids: np.ndarray
@@ -45,7 +45,7 @@ class Tokens:
         fits = o.ndim == 1 and len(o) and o[0] == 0 and o[-1] == len(self.ids) and (np.diff(o) > 0).all()
         if not fits:
             raise VseppError(
-                f"token offsets must rise from 0 to the {len(self.ids)} ids, at least one a caption; "
+                f"token offsets must rise from 0 to {len(self.ids)}, the number of ids, with at least one id per caption; "
                 f"found {o[:1]} to {o[-1:]} over {len(o)} entries: make the tokens again"
             )
 
@@ -73,7 +73,7 @@ class Tokens:
         return np.diff(self.offsets)
 
     def padded(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Captions of some rows, filled up with `<pad>` to the longest of them.
+        """Captions of some rows, padded with `<pad>` to the longest.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class Tokens:
         Raises
         ------
         IndexError
-            When a row is beyond the last.
+            If a row is out of range.
         """
         rows = np.asarray(rows, np.int64)
         if len(rows) and not (rows.min() >= 0 and rows.max() < len(self)):
@@ -110,7 +110,7 @@ class Tokens:
         Raises
         ------
         VseppError
-            Where it is missing or damaged.
+            If it is missing or damaged.
         """
         path = folder / FILE
         if not path.is_file():

@@ -24,24 +24,24 @@ class Vocabulary:
     words: tuple[str, ...]
     """`<pad>`, `<start>`, `<end>`, `<unk>`, then words by falling count, equal counts alphabetically."""
     counts: dict[str, int]
-    """How often each word, the four special ones apart, was seen."""
+    """How often each word occurred, without the four special ones."""
     threshold: int
-    """A word was kept when seen at least so often."""
+    """How often a word had to occur to be kept."""
     splits: tuple[str, ...]
     """Splits whose captions were counted."""
     captions: int
-    """How many captions that were."""
+    """Number of captions counted."""
     tokenizer: str
     """What split the captions into words."""
 
     @classmethod
     def of(cls, tokenized: Iterable[Sequence[str]], spec: VocabularySpec, tokenizer: str) -> Vocabulary:
-        """Count the words of captions and keep those seen at least `spec.threshold` times.
+        """Count the words of captions and keep those that occur at least `spec.threshold` times.
 
         Raises
         ------
         VseppError
-            Where no word is left.
+            If no word is left.
         """
         seen: Counter[str] = Counter()
         captions = 0
@@ -52,8 +52,8 @@ class Vocabulary:
         if not kept:
             most = max(seen.values(), default=0)
             raise VseppError(
-                f"empty vocabulary: no word is seen {spec.threshold} times or more in the {captions} captions of "
-                f"{' + '.join(spec.splits)}, the most frequent of {len(seen)} is seen {most} times; lower the "
+                f"empty vocabulary: no word occurs {spec.threshold} times or more in the {captions} captions of "
+                f"{' + '.join(spec.splits)}, the most frequent of {len(seen)} words occurs {most} times; lower the "
                 "vocabulary's threshold or count more splits"
             )
         counts = {word: seen[word] for word in kept}
@@ -82,7 +82,7 @@ class Vocabulary:
         Raises
         ------
         VseppError
-            Where it is missing or is not a vocabulary.
+            If it is missing or is not a vocabulary.
         """
         path = folder / FILE
         if not path.is_file():

@@ -1,9 +1,9 @@
-"""Ranks under any similarity, counted in blocks of scores: by NumPy on a CPU's threads, or by torch on a device.
+"""Ranks under any similarity, counted in blocks of scores: with NumPy on a CPU's threads, or with torch on a device.
 
 Ties must be exact: equal pairs of vectors need bitwise equal scores wherever they lie. Inner products take the grid of
-`vsepp.evaluation.products`, where every sum is exact. Another similarity sums over the dimensions as it likes, and in
-which order that adds up can depend on how many pairs are scored at once and, on a GPU, on where in memory a pair begins.
-So `score` is always called with the same number of pairs, as two whole arrays, for right pairs and wrong ones alike.
+`vsepp.evaluation.products`, where every sum is exact. Other similarities sum over the dimensions in an
+order that can depend on the number of pairs scored at once and, on a GPU, on the pair's position in memory. So `score` is
+always called with the same number of pairs, as two whole arrays, for correct and wrong pairs alike.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from vsepp.errors import VseppError
 from vsepp.evaluation.products import on_grid, ranges, usable_threads
 from vsepp.similarity import namespace
 
-# Elements of the largest temporaries. On a CPU they stay in a core's cache, and fewer would spend the time on handing the
-# interpreter's lock from thread to thread; on a device 128 MB of float64 keep it busy.
+# Elements of the largest temporaries. On a CPU they fit a core's cache; with fewer, time is lost passing the interpreter's
+# lock between threads. 128 MB of float64 keep a GPU busy.
 _ON_CPU, _ON_DEVICE = 1 << 17, 1 << 24
 
 Score = Callable[[Any, Any], Any]
@@ -27,7 +27,7 @@ Score = Callable[[Any, Any], Any]
 
 
 class BlockCounter:
-    """Counts the wrong items above each query's right one, and those tied with it.
+    """Counts the wrong items above each query's correct one, and those tied with it.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class BlockCounter:
     score
         The similarity; `None` for the inner product.
     device
-        Where scores are made and counted; `None` for NumPy. Its memory holds the images' embeddings and a few times
-        128 MB, or one caption's scores where these take more.
+        Where scores are computed and counted; `None` for NumPy. It needs memory for the images' embeddings and a few times
+        128 MB, or for one caption's scores if these take more.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class BlockCounter:
         self.xp = np if device is None else namespace(device)
         self.images = self._put(on_grid(images) if score is None else images)
         n_images, dims = images.shape
-        # A GPU loads four numbers of a row at once, counted from where in memory it begins: every fourth row does alike.
+        # A GPU loads four numbers of a row at once, aligned in memory: only every fourth row is summed alike.
         self.spread = 4 if score and device and dims % 4 else 1
         room = _ON_DEVICE // max(n_images, self.spread * dims) if device else _ON_CPU // dims
         self.width = max(1, min(room, len(captions)))
@@ -98,8 +98,8 @@ class BlockCounter:
         scores = self.xp.stack(found)
         if self.xp.isnan(scores).any():
             raise VseppError(
-                "the similarity of some image and caption is NaN; expected a number for any finite embeddings: "
-                "mend the similarity, since what is no number has no rank"
+                "the similarity of some image and caption is NaN, which has no rank; expected a number for any finite "
+                "embeddings: correct the similarity"
             )
         return scores
 
@@ -108,7 +108,7 @@ class BlockCounter:
         return self._put(on_grid(rows) if self.score is None else rows)
 
     def _rows(self, of_captions: np.ndarray, start: int) -> np.ndarray:
-        """What a call scores: `width` rows, the last one again where there are no more, each `spread` times."""
+        """The rows of one call: `width` rows, the last one repeated if there are fewer, each `spread` times."""
         rows = np.minimum(np.arange(start, start + self.width), len(of_captions) - 1)
         return of_captions[rows.repeat(self.spread)]
 
@@ -136,7 +136,7 @@ def tally(scores: Any, images: Any, owners: Any, best: Any, own: Any) -> tuple[A
     tuple
         Integers `(n,)` and `(m,)`.
     """
-    # Nothing compares with NaN: an image's own captions are no wrong items.
+    # Comparisons with NaN are false: an image's own captions are not wrong items.
     scores = namespace(scores).where(images[:, None] == owners, np.nan, scores)
     best = best[:, None]
     for_images = (scores > best).sum(1) + (scores >= best).sum(1)

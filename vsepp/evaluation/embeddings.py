@@ -21,10 +21,10 @@ _OPTIONS = "similarity_options"
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """Image and caption embeddings in the joint space, with what belongs to what.
+    """Image and caption embeddings in the joint space, and the image of each caption.
 
-    Checked when made: other floating-point types are converted to float32, and a `VseppError` names the array
-    and the row that is wrong.
+    Checked on creation: other floating-point types are converted to float32, and a `VseppError` names the wrong array
+    and row.
     """
 
     image_embeddings: np.ndarray
@@ -32,9 +32,9 @@ class Embeddings:
     caption_embeddings: np.ndarray
     """`(n_captions, d)` float32."""
     caption_to_image: np.ndarray
-    """`(n_captions,)` int64: the row of each caption's image. Any number of captions per image but none."""
+    """`(n_captions,)` int64: the row of each caption's image. Each image has at least one."""
     similarity: Component = field(default_factory=lambda: Component("dot"))
-    """A module of `vsepp.similarity`, with those of its options that differ from their defaults."""
+    """A module of `vsepp.similarity`, with its options that differ from their defaults."""
 
     def __post_init__(self) -> None:
         images = _checked_rows(self.image_embeddings, "image_embeddings")
@@ -53,8 +53,7 @@ class Embeddings:
     def load(cls, path: Path) -> Embeddings:
         """Read an `.npz` with these arrays.
 
-        `similarity` is one string, `dot` where it is left out; `similarity_options` is one too, a JSON object, and may
-        be left out.
+        `similarity`, a string, is optional (default `dot`), and so is `similarity_options`, a string with a JSON object.
 
         Raises
         ------
@@ -65,7 +64,7 @@ class Embeddings:
         arrays = _read_arrays(path)
         if missing := [key for key in _REQUIRED if key not in arrays]:
             raise VseppError(
-                f"{path}: has no {', '.join(missing)}; expected the arrays {', '.join(_REQUIRED)} and, where "
+                f"{path}: has no {', '.join(missing)}; expected the arrays {', '.join(_REQUIRED)} and, if "
                 f"it is not dot, similarity; the file has {', '.join(sorted(arrays)) or 'none'}"
             )
         try:
@@ -86,7 +85,7 @@ class Embeddings:
 
 
 def write_arrays(path: Path, **arrays: np.ndarray) -> None:
-    """Write an `.npz` so that it is either there whole or not there."""
+    """Write an `.npz` atomically."""
     with whole_file(Path(path)) as partial, partial.open("wb") as stream:
         np.savez(stream, **arrays)  # type: ignore[arg-type]  # none is named allow_pickle
 
@@ -128,7 +127,7 @@ def _checked_rows(embeddings: np.ndarray, what: str) -> np.ndarray:
     embeddings = np.asarray(embeddings)
     if embeddings.ndim != 2 or 0 in embeddings.shape:
         raise VseppError(
-            f"{what}: expected shape (rows, dimensions) with neither 0, got {embeddings.shape}; "
+            f"{what}: expected shape (rows, dimensions), neither of them 0, got {embeddings.shape}; "
             "encode at least one image and one caption"
         )
     if embeddings.dtype.kind != "f":
@@ -136,14 +135,14 @@ def _checked_rows(embeddings: np.ndarray, what: str) -> np.ndarray:
     with np.errstate(over="ignore"):
         embeddings = np.ascontiguousarray(embeddings, dtype=np.float32)
         squares = np.vecdot(embeddings, embeddings)
-    # Norms so bounded on both sides keep every score within float32.
+    # With these bounds on the norms, every score is within float32's range.
     usable = squares < np.finfo(np.float32).max / 4
     if not usable.all():
         row = int(np.argmin(usable))
         found = "NaN" if np.isnan(embeddings[row]).any() else "a value or norm beyond float32"
         raise VseppError(
             f"{what}: row {row} holds {found}: expected finite embeddings; "
-            "look for a training that diverged or a division by a zero norm"
+            "the training may have diverged, or a norm of zero was divided by"
         )
     return embeddings
 
@@ -153,7 +152,7 @@ def _checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: i
     owner = np.asarray(caption_to_image)
     if owner.shape != (n_captions,) or owner.dtype.kind not in "iu":
         raise VseppError(
-            f"caption_to_image: expected {n_captions} integers, one a caption, got shape {owner.shape} "
+            f"caption_to_image: expected {n_captions} integers, one per caption, got shape {owner.shape} "
             f"of {owner.dtype}"
         )
     outside = np.flatnonzero((owner < 0) | (owner >= n_images))
@@ -168,14 +167,14 @@ def _checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: i
     if missing.size:
         raise VseppError(
             f"image row {missing[0]} has no caption in caption_to_image ({missing.size} of {n_images} images "
-            "have none): expected at least one each, since caption retrieval has no right answer otherwise; "
+            "have none): expected at least one each, since caption retrieval has no correct answer otherwise; "
             "leave such images out"
         )
     return owner
 
 
 def _checked_similarity(similarity: Component) -> Component:
-    """A similarity that there is, without the options that have their defaults."""
+    """An existing similarity, without options that have their defaults."""
     chosen = components.options("similarity", similarity)
     defaults = asdict(type(chosen)())
     different = {name: value for name, value in asdict(chosen).items() if value != defaults[name]}

@@ -54,12 +54,12 @@ def split_rows(images: Table, captions: Table, split: str, limit: int | None = N
     split
         Its name.
     limit
-        Take at most the first so many images, with all of their captions.
+        Take only this many images, from the first, with all of their captions.
 
     Raises
     ------
     VseppError
-        When the split has no images.
+        If the split has no images.
     """
     image_rows = np.flatnonzero(np.asarray(images["split"]) == split)[:limit]
     if not len(image_rows):
@@ -73,14 +73,14 @@ def split_rows(images: Table, captions: Table, split: str, limit: int | None = N
 def encode_split(
     model: JointEmbedding, images: ImageInputs, tokens: Tokens, rows: SplitRows, device: torch.device
 ) -> Embeddings:
-    """Embed a split under the model as it is in evaluation mode, in IEEE fp32 whatever it was trained in.
+    """Embed a split with the model in evaluation mode, in IEEE fp32 whatever precision it was trained in.
 
     Parameters
     ----------
     model
-        Its mode is put back afterwards.
+        Its mode is restored afterwards.
     images
-        Gives the model's input for rows of the images table, under the validation and test crop.
+        Returns the model's input for rows of the images table, under the validation and test crop.
     tokens
         Of the whole corpus.
     rows
@@ -100,7 +100,7 @@ def encode_split(
 
 @contextmanager
 def evaluation_mode(model: JointEmbedding, device: torch.device) -> Iterator[None]:
-    """Embed within: without gradients, batch statistics and lower precision. The model's mode is put back."""
+    """Embed within: no gradients, no batch statistics, no lower precision. The model's mode is restored."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -127,7 +127,7 @@ def embed_captions(
 ) -> np.ndarray:
     """Embed the captions of rows `(n,)`, within `evaluation_mode`: float32 `(n, d)`."""
     out = np.empty((len(rows), model.spec.joint_dim), np.float32)
-    # Captions of one length together: the text encoder then meets few different lengths in a batch.
+    # Captions of similar length together, so that a batch has few different lengths.
     by_length = np.argsort(tokens.lengths[rows], kind="stable")
     for start in range(0, len(rows), BATCH):
         part = by_length[start : start + BATCH]
@@ -153,12 +153,12 @@ class CentreCrops:
 
 
 def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> CachedFeatures | CentreCrops:
-    """Open what a run's model embeds of the validation and test images, in its file.
+    """Open what a run's model reads for the validation and test images.
 
     Parameters
     ----------
     run
-        The run's spec: cached features for a frozen encoder, crops for one that is part of the model.
+        The run's spec: cached features for a frozen encoder, crops for one inside the model.
     folders
         Role → folder: `features` or `eval_store`.
     n_images
@@ -167,7 +167,7 @@ def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> Cac
     Raises
     ------
     VseppError
-        When the folder that is needed was not given or belongs to another corpus.
+        If the folder that is needed was not given, or belongs to another corpus.
     """
     if not run.live_encoder:
         cached = CachedFeatures.open(required(folders, "features", run))
@@ -175,7 +175,7 @@ def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> Cac
         return cached
     if run.eval_crop.kind != "1C":
         raise VseppError(
-            f"run {run.id}: an encoder in the model sees one crop an image, not {run.eval_crop.kind}"
+            f"run {run.id}: an encoder inside the model takes one crop per image, not {run.eval_crop.kind}"
         )
     folder = required(folders, "eval_store", run)
     store = open_store(folder)
@@ -184,7 +184,7 @@ def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> Cac
 
 
 def check_rows(found: int, expected: int, folder: Path, what: str) -> None:
-    """Refuse an artefact that has not one row for each image of the corpus."""
+    """Refuse an artefact that does not have one row per image of the corpus."""
     if found != expected:
         raise VseppError(
             f"{folder}: has {what} of {found} images, expected {expected} as in the images table; it was "
@@ -193,7 +193,7 @@ def check_rows(found: int, expected: int, folder: Path, what: str) -> None:
 
 
 def required(folders: Mapping[str, Path], role: str, run: RunSpec) -> Path:
-    """The folder of a role, or an error that says which artefact the run lacks."""
+    """The folder of a role, or an error that names the missing artefact."""
     if role not in folders:
-        raise VseppError(f"run {run.id}: needs the folder of its {role}, and none was given")
+        raise VseppError(f"run {run.id}: needs the folder of its {role}, but none was given")
     return folders[role]

@@ -16,15 +16,15 @@ class DirectionMetrics:
     """How well one direction retrieves. Nothing is rounded."""
 
     r1: float
-    """R@1: percent of the queries whose rank is below 1."""
+    """R@1: percentage of queries with a rank below 1."""
     r5: float
     """R@5, percent."""
     r10: float
     """R@10, percent."""
     medr: float
-    """Med r: 1 is best; whole for one fold, a mean of whole numbers for several."""
+    """Med r, 1 is best; a whole number for one fold, a mean of whole numbers for several."""
     meanr: float
-    """Mean r: 1 is best."""
+    """Mean r, 1 is best."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class RetrievalMetrics:
 
     @property
     def rsum(self) -> float:
-        """Sum of the six recalls, 600 is best."""
+        """Sum of the six recalls; 600 is best."""
         return sum(side.r1 + side.r5 + side.r10 for side in (self.i2t, self.t2i))
 
     def to_dict(self) -> dict:
@@ -49,10 +49,9 @@ class RetrievalMetrics:
 def direction_metrics(ranks: np.ndarray) -> DirectionMetrics:
     """Metrics of one direction.
 
-    Med r is the floor of the median of the 0-based ranks, plus 1, as the released code has it; Mean r is
-    their mean plus 1. A rank may be fractional, since a tie counts half: R@K counts every rank below K, so a
-    query that ties with one other item for the first place (rank 0.5) counts for R@1, with two others (rank
-    1) not.
+    Med r is the floor of the median of the 0-based ranks, plus 1, as in the released code; Mean r is their mean plus 1. A rank
+    may be fractional, since a tie counts half. R@K counts ranks below K: a correct item tied for first place with one other
+    (rank 0.5) counts for R@1, with two others (rank 1) it does not.
 
     Parameters
     ----------
@@ -62,10 +61,10 @@ def direction_metrics(ranks: np.ndarray) -> DirectionMetrics:
     Raises
     ------
     VseppError
-        Without queries.
+        If there are no queries.
     """
     if len(ranks) == 0:
-        raise VseppError("no ranks: expected at least one query to take metrics of")
+        raise VseppError("no ranks: expected at least one query")
     r1, r5, r10 = (100.0 * float(np.mean(ranks < k)) for k in (1, 5, 10))
     median = float(np.floor(np.median(ranks)))
     return DirectionMetrics(r1, r5, r10, medr=median + 1, meanr=float(np.mean(ranks)) + 1)

@@ -1,17 +1,17 @@
 """Ranks by inner product, counted in tiles of scores on a CPU.
 
 Ties must be exact: equal pairs of vectors need bitwise equal scores wherever they lie. A matrix product in
-float32 does not promise that. Its kernels sum in an order that depends on where in the matrix an element lies
-(AVX2 ones do, whatever the shape of the tile), and a collapsed model then ranks at random in its rounding
-errors. So products are made exact: embeddings are rounded to a grid so fine that the scores are nearer to
-the true ones than float32 sums are, and so coarse that float64 holds every sum without rounding. Ranks are
-then the same on every machine, with any number of threads.
+float32 does not guarantee that: its kernels sum in an order that depends on an element's position in the matrix (AVX2
+kernels do for any tile shape), so that rounding errors would decide the ranks of a collapsed model. So products are made
+exact: embeddings are rounded to a grid fine enough that scores are closer to the true ones than float32 sums are, and
+coarse enough that float64 holds every sum without rounding. Ranks are then the same on every machine, with any number of
+threads.
 
-A float32 product takes half the time. It comes with a bound of its distance from the exact scores: the right one's
-score is widened to the range that they may be off by, items above it and below it are decided, and those within it, few
-as a rule, are scored exactly.
+A float32 product takes half the time, and its distance from the exact scores is bounded. So the correct item's score is
+widened to a range by that bound: items above and below the range are decided, and those within it, usually few, are scored
+exactly.
 
-Everything counted is twice a rank: an item above counts two, by > and by ≥, and a tied one counts one, by ≥ alone.
+What is counted is twice a rank: an item above counts two, by > and by ≥, and a tied one counts one, by ≥ alone.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ _UNDECIDED = 64
 
 
 class Range(NamedTuple):
-    """What counts as tied with the right item of each query: scores from `low` to `high`, each `(queries,)`."""
+    """What counts as tied with the correct item of each query: scores from `low` to `high`, each `(queries,)`."""
 
     low: np.ndarray
     high: np.ndarray
 
 
 class ProductCounter:
-    """Counts the wrong items above each query's right one, and those tied with it.
+    """Counts the wrong items above each query's correct one, and those tied with it.
 
     With u = 2^-24, a float32 sum of d products in any order is off by at most d·u / (1 − d·u) of Σ|aᵢbᵢ| ≤ ‖a‖‖b‖
     (Higham, Accuracy and Stability of Numerical Algorithms, Section 3.1). The grid moves an element by at most 2^-26 of
     its row's norm, so a score by √d·u/2 of both norms. What is added to these covers the rounding of the norms and a
-    last scaling. Numbers smaller than float32's normal ones may have been taken as zero anywhere.
+    last scaling. Subnormal numbers of float32 may have been treated as zero anywhere.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class ProductCounter:
         return self._captions_grid
 
     def _without_own(self, tile: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
-        """Blank out images' own captions, which are no wrong items: nothing compares with NaN."""
+        """Blank out images' own captions, which are not wrong items: comparisons with NaN are false."""
         images = self.owner[cols]
         place = np.flatnonzero((images >= rows.start) & (images < rows.stop))
         tile[images[place] - rows.start, place] = np.nan
@@ -173,7 +173,7 @@ def _range(score: np.ndarray, error: np.ndarray) -> Range:
 
 
 def _twice(scores: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """2 where a score is above the right item's, 1 tied, 0 below."""
+    """2 where a score is above the correct item's, 1 where it is tied, 0 below."""
     return (scores > right).astype(np.int64) + (scores >= right)
 
 
@@ -241,7 +241,7 @@ def ranges(total: int, size: int) -> Iterator[slice]:
 
 
 def usable_threads() -> int:
-    """Cores that this process may use, or what the scheduler says that it should."""
+    """Cores that this process may use, or the number that the scheduler gave it."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "")
     return min(cores, int(asked)) if asked.isdigit() and int(asked) else cores

@@ -1,4 +1,4 @@
-"""Protocols: which test images are ranked against which, and whose metrics are averaged.
+"""Protocols: which test images are ranked against which, and over what metrics are averaged.
 
 | name | folds | metrics |
 |---|---|---|
@@ -6,8 +6,8 @@
 | `5x1K` | five consecutive folds of `fold_size` images | mean of each metric over the folds |
 | `5K` | all images at once | of all images (all of COCO's 5,000) |
 
-Folds follow the order of the test images' file. A single fold's score is higher than that of all
-images and not comparable with it, so a record keeps its protocol.
+Folds follow the order of the test images' file. The recalls of a fold are higher than those of all images and not
+comparable with them, so a result always names its protocol.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ DEFAULT_FOLD_SIZE = 1000
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What a protocol says of a set of embeddings. Nothing is rounded."""
+    """The metrics of a set of embeddings under a protocol. Nothing is rounded."""
 
     protocol: str
     fold_size: int
-    """Images of a fold: with `5K` all of them."""
+    """Images per fold; all of them with `5K`."""
     similarity: str
     """Its name."""
     per_fold: tuple[RetrievalMetrics, ...]
     ranks: Ranks
-    """Each query's rank within its fold: the first images, and captions as `caption_rows` names them."""
+    """Each query's rank within its fold: of the first images, and of the captions in `caption_rows`."""
     caption_rows: np.ndarray
     """`(n_captions,)` int64, ascending: rows of the caption embeddings that were ranked."""
     caption_images: np.ndarray
@@ -55,7 +55,7 @@ class Evaluation:
         return mean_metrics(self.per_fold)
 
     def __str__(self) -> str:
-        """A small table of both directions for people; figures are rounded here and nowhere else."""
+        """A small table of both directions to read; numbers are rounded here and nowhere else."""
         folds = len(self.per_fold)
         lines = [
             f"protocol {self.protocol}: {folds} fold{'s' * (folds > 1)} of {self.fold_size} images, "
@@ -92,11 +92,11 @@ def evaluate(embeddings: Embeddings, protocol: str, fold_size: int = DEFAULT_FOL
     Parameters
     ----------
     embeddings
-        Of the whole test set, images in the order of its file.
+        Of the whole test set, images in file order.
     protocol
         `1K`, `5x1K` or `5K`.
     fold_size
-        Images of a fold; `5K` does not use it.
+        Images per fold; not used by `5K`.
 
     Raises
     ------
@@ -158,6 +158,6 @@ def protocol_folds(protocol: str, n_images: int, fold_size: int = DEFAULT_FOLD_S
     if n_images < folds * fold_size:
         raise VseppError(
             f"protocol {protocol} needs {folds} × {fold_size} = {folds * fold_size} test images, "
-            f"got {n_images}; give a smaller fold size, or take protocol 5K, which ranks all images at once"
+            f"got {n_images}; give a smaller fold size, or use protocol 5K, which ranks all images at once"
         )
     return [slice(start, start + fold_size) for start in range(0, folds * fold_size, fold_size)]

@@ -1,7 +1,7 @@
-"""Ranks by counting: how many wrong items score above the right one, plus half of those tied with it.
+"""Ranks by counting: the number of wrong items that score above the correct one, plus half of those tied with it.
 
-Scores are `scores[image, caption]`, always that way round, and are made and counted a part at a time, so no
-`(n_images, n_captions)` array is ever held. Nothing is sorted: a rank is a count.
+Scores are `scores[image, caption]`, always that way round. They are computed and counted part by part, so that no
+`(n_images, n_captions)` array is ever in memory. Nothing is sorted: a rank is a count.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vsepp.evaluation.products import ProductCounter
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """Rank of the right item for each query, 0 is best; halves come from ties."""
+    """Rank of the correct item for each query, 0 is best; halves come from ties."""
 
     i2t: np.ndarray
     """Caption retrieval: `(n_images,)` float64, rank of the image's best caption among others' captions."""
@@ -32,20 +32,20 @@ def retrieval_ranks(embeddings: Embeddings, device: Any = None) -> Ranks:
     """Rank every image against every caption, both ways, in one pass over the scores.
 
     An item's rank is the number of wrong items scored above it plus half of the wrong ones tied with it, so a
-    collapsed model ranks at chance and not at the top. Of an image's own captions the best-scoring one
-    counts, and the others are not wrong items.
+    collapsed model ranks at chance, not at the top. Of an image's own captions the best-scoring one
+    counts; the others are not wrong items.
 
-    Inner products are exact, so their ranks are the same everywhere. Under another similarity a device may round to
-    another last digit than NumPy: wrong items nearer than that to the right one may then fall on its other side.
+    Inner products are exact, so their ranks are the same everywhere. Under another similarity a device may differ from NumPy
+    in the last digit, and wrong items closer than that to the correct one may change sides.
 
-    Differs from the released code: there ties fall as an unstable sort leaves them.
+    Differs from the released code, where an unstable sort decides ties.
 
     Parameters
     ----------
     embeddings
         Of all images and captions.
     device
-        A torch device that has float64, to rank there; `None` ranks with NumPy, on all threads.
+        A torch device with float64; `None`: NumPy, on all threads.
     """
     images, captions = embeddings.image_embeddings, embeddings.caption_embeddings
     module = components.load("similarity", embeddings.similarity.name)

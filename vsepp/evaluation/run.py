@@ -26,7 +26,7 @@ log = logging.getLogger("vsepp")
 def evaluate_run(
     spec: EvaluationSpec, folders: Mapping[str, Path], out: Path, device: torch.device
 ) -> list[protocols.Evaluation]:
-    """Embed a split with the best snapshot of a run, rank it under each protocol, and write what was found.
+    """Embed a split with the best snapshot of a run, rank it under each protocol, and write the results.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def evaluate_run(
     Raises
     ------
     VseppError
-        As `encode_run`, and on a protocol that the split is too small for.
+        As `encode_run`, and if the split is too small for a protocol.
     """
     embeddings = encode_run(spec.run, spec.split, folders, device)
     embeddings.save(out / "embeddings.npz")
@@ -62,16 +62,16 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
         `test`, `val`, ...
     folders
         Role → folder: `run`, with `model.safetensors` and the `vocabulary.json` that it was trained with; `corpus`, the
-        tables; `tokens`, word ids of all captions under that vocabulary, which are made where there are none;
-        `features` under the validation and test crop, for a frozen encoder; for an encoder that is part of the model
-        `eval_store` and, unless the run's weights hold all of the encoder's, `encoder`.
+        tables; `tokens`, word ids of all captions under that vocabulary, made here if not given;
+        for a frozen encoder `features` under the validation and test crop; for an encoder inside the model `eval_store`
+        and, unless the run's weights include the encoder's, `encoder`.
     device
         Where to compute.
 
     Raises
     ------
     VseppError
-        On a missing or ill-fitting artefact, and where memory runs out.
+        If an artefact is missing or does not fit, or memory runs out.
     """
     with out_of_memory_explained(f"run {run.id}, split {split}", device, _what_to_lower(run, device)):
         images, captions = read_tables(folders["corpus"])
@@ -85,7 +85,7 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
 
 
 def _tokens(folders: Mapping[str, Path], captions: Table, vocabulary: Vocabulary) -> Tokens:
-    """Word ids of a corpus' captions under the vocabulary that lies beside a run's weights."""
+    """Word ids of a corpus's captions under the vocabulary beside a run's weights."""
     if folder := folders.get("tokens"):
         tokens = Tokens.load(folder)
         if len(tokens) != len(captions):
@@ -103,7 +103,7 @@ def _tokens(folders: Mapping[str, Path], captions: Table, vocabulary: Vocabulary
 
 
 def _network(run: RunSpec, weights: Path, folders: Mapping[str, Path]) -> ImageEncoder:
-    """The encoder to load a run's weights into: with its own weights, or with none where the run's replace them all."""
+    """The encoder to load a run's weights into, with its own weights unless the run's replace all of them."""
     if "encoder" not in folders and holds_encoder(weights):
         return build_encoder(run.encoder)
     return load_encoder(run.encoder, required(folders, "encoder", run))

@@ -1,8 +1,8 @@
-"""Which part of a stored image an encoder sees, and cutting it out.
+"""Which part of a decoded image an encoder sees, and how it is cut out.
 
-A crop is a box `(top, left, height, width)` in pixels of the stored image and a flag that mirrors it. The
-boxes of random crops are a function of (draw, epoch, caption id) alone: a counter is hashed, no generator has
-a state, so any process can compute the crop of any pair at any time.
+A crop is a box `(top, left, height, width)` in pixels of the stored image and a flag that says whether it is
+mirrored. The boxes of random crops are a function of (draw, epoch, caption id) alone, computed by hashing: there is no
+generator with a state, so any process can compute the crop of any pair at any time.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ ATTEMPTS = 10
 _TOP, _LEFT, _FLIP, _FIRST_ATTEMPT = 0, 1, 2, 3
 _GOLDEN = 0x9E3779B97F4A7C15
 
-# Images that are resized together: on a CPU so few that its cache holds what lies between the two passes, on a GPU
-# so many that it is busy and meets few launches and uploads.
+# Images resized together: few on a CPU, so that results between the two passes stay in its cache; many on a GPU, for fewer
+# launches and uploads.
 _RESIZED_AT_ONCE = {"cpu": 16}
 _RESIZED_ELSEWHERE = 256
 
@@ -51,8 +51,8 @@ def fixed_boxes(crop: CropSpec, side: int) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     tuple
-        Boxes int64 `(k, 4)` and flips bool `(k,)`; k is 1 or 10. An odd margin leaves the smaller half above
-        and to the left.
+        Boxes int64 `(k, 4)` and flips bool `(k,)`; k is 1 or 10. Of an odd margin, the smaller half is
+        above and to the left.
     """
     room = _room(crop, side)
     centre = [room // 2, room // 2]
@@ -70,7 +70,7 @@ def fixed_boxes(crop: CropSpec, side: int) -> tuple[np.ndarray, np.ndarray]:
 def crop_boxes(
     caption_ids: np.ndarray, draw: int, epoch: int, crop: CropSpec, side: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes of random crops, one a caption.
+    """Boxes of random crops, one per caption.
 
     `crop` is one window of the crop's size at a uniform integer position; `resized_crop` draws area and
     aspect first, as torchvision's `RandomResizedCrop` does (`crop` is what the paper's text says,
@@ -81,7 +81,7 @@ def crop_boxes(
     caption_ids
         int64 `(n,)`, unique names of captions, not their rows.
     draw, epoch
-        Which draw of random crops, and the epoch from 0.
+        Seed of the random crops, and the epoch from 0.
     crop
         Kind `RC`.
     side
@@ -109,16 +109,16 @@ def crop_boxes(
 
 @dataclass(frozen=True, eq=False)
 class CaptionCrops:
-    """The random crops that the images of captions are seen by."""
+    """The random crops of the images of all captions."""
 
     crop: CropSpec
-    """Kind `RC`, wherever a crop is asked for."""
+    """Of kind `RC`."""
     image_rows: np.ndarray
     """int64 `(n_captions,)`, the image of every row of the captions table."""
     caption_ids: np.ndarray
     """int64 `(n_captions,)`, the id of every row of the captions table."""
     draw: int
-    """Which draw of random crops."""
+    """Seed of the random crops."""
 
     @classmethod
     def from_table(cls, captions: Table, crop: CropSpec, draw: int) -> CaptionCrops:
@@ -139,7 +139,7 @@ class CaptionCrops:
 
 
 def _room(crop: CropSpec, side: int) -> int:
-    """Pixels that a crop can move by."""
+    """Number of pixels by which a crop can move."""
     if crop.size > side:
         raise VseppError(
             f"crop {crop.kind}: {crop.size} pixels do not fit into images of {side}; give a larger store_side"
@@ -162,7 +162,7 @@ def _resized_shapes(keys: np.ndarray, side: int) -> tuple[np.ndarray, np.ndarray
 
 
 def _keys(caption_ids: np.ndarray, draw: int, epoch: int) -> np.ndarray:
-    """One 64-bit key a caption, uint64 `(n,)`."""
+    """One 64-bit key per caption, uint64 `(n,)`."""
     start = np.zeros(1, np.uint64)
     for number in (np.int64(draw), np.int64(epoch)):
         start = _mix(start + number.astype(np.uint64) + np.uint64(_GOLDEN))
@@ -191,7 +191,7 @@ def gather_crops(
     ----------
     images
         uint8 `(n_images, side, side, 3)`: the store, as a memory map, an array or a tensor on any device. Of
-        an array only the windows are read.
+        an array, only the windows are read.
     rows
         int64 `(n,)`, the image of each crop.
     boxes, flips
@@ -202,7 +202,7 @@ def gather_crops(
     Returns
     -------
     torch.Tensor
-        uint8 `(n, size, size, 3)`, where the images are (an array is on the CPU).
+        uint8 `(n, size, size, 3)`, on the images' device (an array is on the CPU).
     """
     if isinstance(images, torch.Tensor) and images.device.type == "cpu":
         images = images.numpy()
@@ -219,8 +219,7 @@ def _windows(
 ) -> torch.Tensor:
     """Windows of one size, uint8 `(n, size, size, 3)`.
 
-    The store is viewed as an array of all its overlapping windows, which costs nothing, and one is picked per
-    row.
+    Picked from a view of the store as an array of all its overlapping windows, which costs nothing.
     """
     count, side = images.shape[:2]
     shape = (count, side - size + 1, side - size + 1, size, size * 3)
@@ -264,8 +263,8 @@ def _resized(images: torch.Tensor, boxes: np.ndarray, flips: np.ndarray, size: i
 def _taps(start: np.ndarray, extent: np.ndarray, size: int, side: int) -> tuple[np.ndarray, np.ndarray]:
     """Source pixels of each resized pixel and their weights, both `(n, size, taps)`; weights sum to 1.
 
-    A triangle as wide as the reduction, as PIL's `BILINEAR` and torch's `antialias=True` have it; pixels
-    outside the box do not count.
+    A triangle filter as wide as the reduction, as in PIL's `BILINEAR` and torch's `antialias=True`; pixels outside the box
+    do not count.
     """
     scale = (extent / size)[:, None, None]
     start, end = start[:, None, None], (start + extent)[:, None, None]

@@ -19,7 +19,7 @@ from vsepp.runtime.progress import track
 from vsepp.spec import CropSpec
 
 FILE = "features.npy"
-# Images between two places that a killed step can go on from; a multiple of what the encoder sees at once.
+# Images between two points from which a killed step can continue; a multiple of the encoder's batch.
 CHUNK_IMAGES = 4 * ENCODE_BATCH
 
 
@@ -28,8 +28,8 @@ def extract_features(
 ) -> None:
     """Write `out/features.npy`, float32 `(n_images, 1, dim)`, rows as in the store.
 
-    10C is the mean of the features of ten crops, before any normalisation. Works in `state` and goes on from
-    what lies there; `out` gets the file only when it is whole.
+    10C is the mean of the features of ten crops, before any normalisation. Works in `state` and continues
+    from what is there; the file is moved to `out` only when complete.
 
     Parameters
     ----------
@@ -42,14 +42,14 @@ def extract_features(
     out
         Folder of the result.
     state
-        Folder that outlives a kill, for these inputs alone.
+        Working folder that survives a kill, for these inputs only.
     device
         Where to compute.
 
     Raises
     ------
     VseppError
-        When the crop does not fit the images or the encoder, a feature is not finite, or the disk is full.
+        If the crop does not fit the images or the encoder, a feature is not finite, or the disk is full.
     """
     check_size(encoder, crop)
     encoder.to(device).eval()
@@ -112,7 +112,7 @@ class CachedFeatures:
         Raises
         ------
         VseppError
-            When the file is missing or not of the expected shape.
+            If the file is missing or not of the expected shape.
         """
         path = folder / FILE
         if not path.is_file():
@@ -123,7 +123,7 @@ class CachedFeatures:
                 f"{path}: expected float32 (n_images, regions, dim), got {features.dtype} {features.shape}"
             )
         if features.shape[1] != 1:
-            raise VseppError(f"{path}: expected one region an image, got {features.shape[1]}")
+            raise VseppError(f"{path}: expected one region per image, got {features.shape[1]}")
         return cls(folder, features)
 
     def __len__(self) -> int:
@@ -136,12 +136,12 @@ class CachedFeatures:
         return self.features.shape[2]
 
     def rows(self, image_rows: np.ndarray) -> torch.Tensor:
-        """Features float32 `(n, dim)` of rows `(n,)` of the images table, on the GPU where they lie there.
+        """Features float32 `(n, dim)` of rows `(n,)` of the images table, on the GPU if they are there.
 
         Raises
         ------
         VseppError
-            When a row is beyond the last.
+            If a row is out of range.
         """
         if len(image_rows) and not 0 <= image_rows.min() <= image_rows.max() < len(self):
             raise VseppError(

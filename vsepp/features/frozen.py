@@ -1,11 +1,11 @@
 """Run a frozen encoder over crops, so that a crop's feature does not depend on what else is in its batch.
 
-Matrix products may add in another order in a batch of another size. So every caller goes through `encode_crops`,
-which always runs `encode_batch` crops and pads the last ones. On a CPU a crop's feature is then
-the same, bit for bit, in every position, beside any other crops and with any number of threads, with each precision
-and memory format that an encoder's spec can name, compiled too (tests hold the encoders to it); so a tape holds what
-`inline` computes, with the same spec. On a GPU it is the same as far as the libraries keep to one algorithm per
-shape. Features of two specs that differ in precision, memory format or compilation are close, not equal.
+Matrix products may sum in another order in a batch of another size. So every caller uses `encode_crops`, which always runs
+`encode_batch` crops at once and pads the last batch. On a CPU, a crop's feature is then the same, bit for bit, in every
+position, beside any other crops, with any number of threads, and under every precision, memory format and compilation that
+an encoder's spec can name (tests check this); so a tape holds exactly what `inline` computes with the same spec. On a GPU
+it is the same as far as the libraries use one algorithm per shape. Features under two specs that differ in precision,
+memory format or compilation are close, not equal.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from vsepp.runtime.placing import Placed, upload
 from vsepp.spec import CropSpec
 
 ENCODE_BATCH = 128
-# On a CPU, so that what lies between the layers of a full-size network does not outgrow cache and memory: at
-# 224 pixels EfficientNet-Lite0 runs twice as fast as with 128 at a time, in an eighth of the memory.
+# On a CPU, small enough for the activations of a full-size network: at 224 pixels EfficientNet-Lite0 runs twice as fast as
+# with 128 at a time, in an eighth of the memory.
 _LARGE_ON_CPU = 16
 _LARGE_PIXELS = 64
 
 
 def encode_batch(size: int, device: torch.device) -> int:
-    """Crops that are encoded at a time: decided by their size in pixels and the kind of device alone."""
+    """Number of crops encoded at a time; depends only on their size in pixels and the kind of device."""
     return _LARGE_ON_CPU if device.type == "cpu" and size > _LARGE_PIXELS else ENCODE_BATCH
 
 
@@ -36,7 +36,7 @@ def check_size(encoder: ImageEncoder, crop: CropSpec) -> None:
     """Refuse crops of another size than the encoder's input."""
     if crop.size != encoder.spec.input_size:
         raise VseppError(
-            f"crop {crop.kind}: {crop.size} pixels, but encoder {encoder.spec.architecture!r} sees "
+            f"crop {crop.kind}: {crop.size} pixels, but encoder {encoder.spec.architecture!r} takes "
             f"{encoder.spec.input_size}; give the crop the encoder's input_size"
         )
 
@@ -64,8 +64,8 @@ def encode_crops(
     device
         Where to compute.
     fill
-        Fill fewer crops than a batch up to one, as everything must whose features are kept. Without it a single image
-        is encoded alone, much faster, and its feature may differ in its last digits.
+        Pad fewer crops than a batch to a whole one; required for features that are kept. Without it, a single image is
+        encoded alone, which is much faster, and its feature may differ in the last digits.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def encode_crops(
         float32 `(n, dim)` on the device, neither normalised nor checked.
     """
     features = torch.empty((len(rows), encoder.dim), device=device)
-    # Repeating the first crop fills up the last batch.
+    # The first crop is repeated to fill the last batch.
     batch = encode_batch(encoder.spec.input_size, device)
     if not fill:
         batch = min(batch, len(rows))
@@ -89,7 +89,7 @@ def encode_crops(
 
 
 def finite(features: np.ndarray, rows: np.ndarray, encoder: ImageEncoder) -> np.ndarray:
-    """Give features float32 `(n, dim)` of images `(n,)` back, or refuse them where one is not finite."""
+    """Return features float32 `(n, dim)` of images `(n,)`; refuse them if one is not finite."""
     if not np.isfinite(features).all():
         row = rows[np.flatnonzero(~np.isfinite(features).all(axis=1))[0]]
         raise VseppError(

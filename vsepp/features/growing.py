@@ -1,4 +1,4 @@
-"""A `.npy` file that grows row by row, so that a killed step goes on where it was."""
+"""A `.npy` file that grows row by row, so that a killed step continues where it was."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from vsepp.provenance.space import full_disk_explained
 
 
 class GrowingRows:
-    """Appends rows to a `.npy` file whose header already names all of them.
+    """Appends rows to a `.npy` file whose header already declares the final number.
 
-    The file's length says how many rows are done: what was cut off in the middle of a chunk is dropped.
+    The file's length says how many rows are done; an incomplete last chunk is dropped.
 
     Parameters
     ----------
     path
-        Taken up when it exists with this shape and type, else begun anew.
+        Continued if it exists with this shape and type, otherwise started anew.
     shape
         Of the finished array, `(n, ...)`.
     dtype
         Of the finished array.
     chunk
-        Rows that are appended at a time, except for the last ones.
+        Rows appended at a time; the last time perhaps fewer.
     """
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype | type, chunk: int) -> None:
@@ -38,7 +38,7 @@ class GrowingRows:
 
     @property
     def missing_bytes(self) -> int:
-        """What the rest of the rows takes."""
+        """Bytes of the rows that are still missing."""
         return (self.shape[0] - self.done) * self._row_bytes
 
     def _take_up(self, chunk: int) -> int:
@@ -60,7 +60,7 @@ class GrowingRows:
         Raises
         ------
         VseppError
-            When the disk is full; the rows before these stay.
+            If the disk is full; earlier rows stay.
         """
         if rows.dtype != self.dtype or rows.shape[1:] != self.shape[1:]:
             raise ValueError(

@@ -33,14 +33,14 @@ def make_features(
     out
         Folder of the result.
     state
-        Folder that outlives a kill, for these inputs alone.
+        Working folder that survives a kill, for these inputs only.
     placing
-        Where to compute, and where the images shall lie.
+        Where to compute and where to keep the images.
 
     Returns
     -------
     dict
-        `image store` → where the images lay: `device` or `mapped`.
+        `image store` → where the images were kept: `device` or `mapped`.
     """
     with _opened(spec.encoder, store, encoder, placing, f"{spec.crop.kind} features") as (images, network):
         extract_features(images, network, spec.crop, out, state, device=placing.device)
@@ -52,7 +52,7 @@ def make_tape(
 ) -> dict[str, str]:
     """Write the random-crop features of every caption of some splits in every epoch; see `write_tape`.
 
-    Parameters and result as of `make_features`; `corpus` is the folder of the tables.
+    Parameters and result as in `make_features`; `corpus` is the folder of the tables.
     """
     _, captions = read_tables(corpus)
     crops = CaptionCrops.from_table(captions, spec.crop, spec.draw)
@@ -66,7 +66,7 @@ def make_tape(
 def _opened(
     spec: EncoderSpec, store: Path, encoder: Path, placing: Placing, what: str
 ) -> Iterator[tuple[Placed, ImageEncoder]]:
-    """Give the images where they shall lie, and the encoder; explain a lack of memory within."""
+    """Yield the images, in the place chosen for them, and the encoder; explain a lack of memory within."""
     smaller = (
         f"take a smaller encoder than {spec.architecture} or a smaller input_size than {spec.input_size}"
     )

@@ -1,4 +1,4 @@
-"""Published features in place of computed ones: `*_precomp` folders → `features.npy`."""
+"""Published features instead of computed ones: `*_precomp` folders → `features.npy`."""
 
 from __future__ import annotations
 
@@ -22,47 +22,47 @@ from vsepp.spec import CorpusSpec
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
 
-# As `vsepp.features.extract` calls it, without the encoders that it imports.
+# Same name as in `vsepp.features.extract`, which imports the encoders.
 FILE = "features.npy"
 BLOCK_IMAGES = 2048
-# Of a row's length from 1: published rows are float32, and some passed through 16 bits.
+# Tolerance of a row's length around 1: published rows are float32, and some were once stored in 16 bits.
 _UNIT = 1e-3
 
 
 class _Part(NamedTuple):
-    """What the images table takes of a file of features."""
+    """The part of a file of features that the images table names."""
 
     rows: NpyRows
     images: int
     step: int
-    """Rows of the file an image."""
+    """Rows of the file per image."""
 
 
 def import_precomputed(spec: CorpusSpec, images: Table, out: Path, state: Path) -> dict[str, Any]:
     """Write `out/features.npy`, float32 `(n_images, 1, dim)`, rows as in the images table.
 
-    Works in `state` and goes on from what lies there; `out` gets the file only when it is whole.
+    Works in `state` and continues from what is there; the file is moved to `out` only when complete.
 
     Parameters
     ----------
     spec
-        The corpus, of reader `precomp`.
+        The corpus, with the reader `precomp`.
     images
         Its images table.
     out
         Folder of the result.
     state
-        Folder that outlives a kill, for these inputs alone.
+        Working folder that survives a kill, for these inputs only.
 
     Returns
     -------
     dict
-        `images`, `dim`, `rows_per_image` (split → 1 or 5) and `unit_length` (share of the rows whose L2 norm is 1).
+        `images`, `dim`, `rows_per_image` (split → 1 or 5) and `unit_length` (fraction of the rows whose L2 norm is 1).
 
     Raises
     ------
     VseppError
-        Where the table was read from other files, on NaN and infinite values, and where the disk is full.
+        If the table was read from other files, a value is NaN or infinite, or the disk is full.
     """
     if spec.reader.name != "precomp":
         raise VseppError(
@@ -99,7 +99,7 @@ def raw_features(spec: CorpusSpec) -> dict[str, Path]:
 
 
 def _parts(spec: CorpusSpec, images: Table) -> dict[str, _Part]:
-    """What the table takes of each file, held against the files."""
+    """The part of each file that the table names, checked against the file."""
     parts = {}
     expected: list[str] = []
     for prefix, rows in feature_files(spec).items():
@@ -107,11 +107,11 @@ def _parts(spec: CorpusSpec, images: Table) -> dict[str, _Part]:
         members = np.asarray(images["member"])[np.asarray(images["split"]) == split].tolist()
         step = _rows_per_image(members, len(rows))
         needed = len(members) * step
-        # A rehearsal's table may end before the file does.
+        # With `first_images`, the table may name fewer images than the file has.
         cut = spec.first_images.get(split) == len(members)
         if not members or needed > len(rows) or (needed != len(rows) and not cut):
             raise VseppError(
-                f"{rows.where}: has {len(rows)} rows, but the images table takes {needed} for its "
+                f"{rows.where}: has {len(rows)} rows, but the images table needs {needed} for its "
                 f"{len(members)} images of {split}: it was read from another file. Run the step that reads the "
                 "corpus again"
             )
@@ -121,21 +121,21 @@ def _parts(spec: CorpusSpec, images: Table) -> dict[str, _Part]:
     wrong = [f"row {row}: {one!r}" for row, one in enumerate(found) if [one] != expected[row : row + 1]]
     refuse(
         wrong,
-        f"corpus {spec.name}: rows of the images table that are not the next of the files",
+        f"corpus {spec.name}: rows of the images table that are not in the order of the files",
         "Run the step that reads the corpus again.",
     )
     return parts
 
 
 def _rows_per_image(members: list[str], rows: int) -> int:
-    """1 or 5, as the rows that the table's first two images name are apart; one image is all of its file."""
+    """1 or 5: the distance between the rows of the table's first two images. A single image has the whole file."""
     if len(members) < 2:
         return CAPTIONS_PER_IMAGE if rows == CAPTIONS_PER_IMAGE else 1
     return CAPTIONS_PER_IMAGE if members[1].endswith(f"#{CAPTIONS_PER_IMAGE}") else 1
 
 
 def _missing(parts: Iterable[_Part], done: int) -> Iterator[tuple[_Part, int]]:
-    """Parts that are not written to their end, and the image of each to go on from."""
+    """Parts that are not complete, and the image from which to continue each."""
     for part in parts:
         start = min(done, part.images)
         done -= start
@@ -159,7 +159,7 @@ def _blocks(part: _Part, start: int) -> Iterator[np.ndarray]:
 
 
 def _unit_length(path: Path) -> float:
-    """Share of the rows whose L2 norm is 1."""
+    """Fraction of the rows whose L2 norm is 1."""
     features = np.load(path, mmap_mode="r")[:, 0]
     unit = 0
     for start in range(0, len(features), BLOCK_IMAGES):

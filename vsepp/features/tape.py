@@ -1,9 +1,9 @@
-"""Random-crop features of a frozen encoder: written once to a tape that all runs share, or computed in the
-step.
+"""Random-crop features of a frozen encoder: written once to a tape that all runs share, or computed in each
+training step.
 
-The crop of a pair is a function of (draw, epoch, caption id) alone. So all frozen runs, losses, seeds and
-sizes of negative sets of one corpus read the same features, RC reads its part of RC+rV's tape, and computing
-them inside the step (`InlineFeatures`) gives what the tape (`Tape`) holds: bit for bit on a CPU.
+The crop of a pair is a function of (draw, epoch, caption id) alone. So all frozen runs of a corpus read the same features,
+whatever their loss, seed or negative set, and RC reads its part of RC+rV's tape. Computing features in the step
+(`InlineFeatures`) gives what the tape (`Tape`) holds, on a CPU bit for bit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vsepp.runtime.placing import Placed, rows_of, upload
 
 CAPTIONS = "captions.npy"
 LARGEST = float(np.finfo(np.float16).max)
-# Bytes of the next epoch that are asked of the kernel at a time, which reads no more of what it is asked at once.
+# Bytes of the next epoch requested from the kernel at a time; it reads no more per request.
 _PIECE = 1 << 20
 
 
@@ -34,7 +34,7 @@ def epoch_file(epoch: int) -> str:
 def in_16_bits(
     features: np.ndarray, image_rows: np.ndarray, caption_ids: np.ndarray, encoder: ImageEncoder
 ) -> np.ndarray:
-    """Features float32 `(n, dim)` as float16; those that are not finite or do not fit are refused."""
+    """Features float32 `(n, dim)` as float16; refused if not finite or too large."""
     finite(features, image_rows, encoder)
     largest = max(features.max(), -features.min()) if features.size else 0.0
     if largest > LARGEST:
@@ -50,17 +50,17 @@ def in_16_bits(
 class Tape:
     """A tape that `vsepp.features.tape_writer` wrote, by epoch and row of the captions table.
 
-    Its epochs stay in their files. While one is used, the next one is read into the kernel's memory.
+    Epochs stay in their files. While one is used, the next is read into the kernel's page cache.
 
     Parameters
     ----------
     folder
-        Of the tape; epochs are read as they are asked for.
+        Folder of the tape; epochs are read when they are needed.
 
     Raises
     ------
     VseppError
-        When it does not say whose captions it holds.
+        If it does not say which captions it holds.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -89,7 +89,7 @@ class Tape:
         Raises
         ------
         VseppError
-            When the tape lacks the epoch or one of the captions.
+            If the tape lacks the epoch or one of the captions.
         """
         if epoch != self._epoch:
             self._begin(epoch)
@@ -106,7 +106,7 @@ class Tape:
         return rows_of(self._features, found)
 
     def _begin(self, epoch: int) -> None:
-        """Map an epoch, and look for the next one if memory has room for both."""
+        """Map an epoch, and the next one if memory has room for both."""
         self._features, self._epoch = self._map(epoch), epoch
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         fits = hasattr(os, "posix_fadvise") and 2 * self._features.nbytes <= memory / 2
@@ -114,7 +114,7 @@ class Tape:
         self._next, self._used, self._asked = path if fits and path.is_file() else None, 0, 0
 
     def _ask_for_next(self, count: int) -> None:
-        """Have the kernel read as much of the next epoch as was used of this one: it is in memory when its turn comes."""
+        """Have the kernel read as much of the next epoch as was used of this one, so that it is in memory in time."""
         self._used += count * self._features.itemsize * self._features.shape[1]
         if self._next is None or self._used - self._asked < _PIECE:
             return
@@ -128,7 +128,7 @@ class Tape:
         if not path.is_file():
             raise VseppError(
                 f"{self.folder}: the tape has no epoch {epoch}; it has {self._epochs()}. Run the step that "
-                "writes it with as many epochs as the run trains for"
+                "writes it, with as many epochs as the run has"
             )
         features = np.load(path, mmap_mode="r")
         if features.shape[0] != len(self._captions):
@@ -142,7 +142,7 @@ class Tape:
 
 
 class InlineFeatures:
-    """The features that a tape would hold, computed when they are asked for: for a disk that is small.
+    """The features that a tape would hold, computed when they are needed: for small disks.
 
     Parameters
     ----------
@@ -151,14 +151,14 @@ class InlineFeatures:
     encoder
         Put into evaluation mode and moved to `device`.
     crops
-        Of the captions of the corpus, of kind `RC` and of the encoder's input size.
+        Random crops of the corpus's captions, of the encoder's input size.
     device
         Where to compute.
 
     Raises
     ------
     VseppError
-        When the crops do not fit the encoder.
+        If the crops do not fit the encoder.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class InlineFeatures:
         Raises
         ------
         VseppError
-            When a feature is not finite or too large for 16 bits.
+            If a feature is not finite or too large for 16 bits.
         """
         images, boxes, flips = self._crops.of(epoch, caption_rows, self._store.shape[1])
         features = encode_crops(self._store, self._encoder, images, boxes, flips, self._device).cpu().numpy()

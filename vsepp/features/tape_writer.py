@@ -1,4 +1,4 @@
-"""Write a tape of random-crop features, an epoch at a time."""
+"""Write a tape, the random-crop features of a frozen encoder, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from vsepp.provenance.space import check_space
 from vsepp.runtime.placing import Placed
 from vsepp.runtime.progress import track
 
-# Captions between two places that a killed step can go on from; a multiple of what the encoder sees at once.
+# Captions between two points from which a killed step can continue; a multiple of the encoder's batch.
 CHUNK_CAPTIONS = 8 * ENCODE_BATCH
-# Lies in the state folder while files are moved: only then a file in `out` is known to be this tape's.
+# In the state folder while files are moved: only then do files in `out` belong to this tape.
 _COMPLETE = "complete"
 
 
@@ -35,10 +35,10 @@ def write_tape(
     *,
     device: torch.device,
 ) -> None:
-    """Write `out/captions.npy` and one `out/epoch-NNN.npy` an epoch, float16 `(n_captions, dim)`.
+    """Write `out/captions.npy` and one `out/epoch-NNN.npy` per epoch, float16 `(n_captions, dim)`.
 
-    Works in `state` and goes on from what lies there. All files are moved at once, since a failed step loses what it has
-    already put into `out`.
+    Works in `state` and continues from what is there. All files are moved to `out` at once, since a failed step loses what
+    it has put there.
 
     Parameters
     ----------
@@ -47,22 +47,22 @@ def write_tape(
     encoder
         Put into evaluation mode and moved to `device`.
     crops
-        Of the captions of the corpus, of kind `RC` and of the encoder's input size.
+        Random crops of the corpus's captions, of the encoder's input size.
     caption_rows
         `(n_captions,)`, rows of the captions table, ascending: all captions that any run trains on.
     epochs
-        How many.
+        Number of epochs.
     out
         Folder of the result.
     state
-        Folder that outlives a kill, for these inputs alone.
+        Working folder that survives a kill, for these inputs only.
     device
         Where to compute.
 
     Raises
     ------
     VseppError
-        When the captions are not in order, the crops do not fit the images or the encoder, a feature is not finite or too
+        If the captions are not in order, the crops do not fit the images or the encoder, a feature is not finite or too
         large for 16 bits, or the disk is too small.
     """
     if np.any(np.diff(caption_rows) <= 0):
@@ -71,7 +71,7 @@ def write_tape(
     encoder.to(device).eval()
     state.mkdir(parents=True, exist_ok=True)
     files = {epoch: state / epoch_file(epoch) for epoch in range(epochs)}
-    if (state / _COMPLETE).is_file():  # what a killed step had already moved is there
+    if (state / _COMPLETE).is_file():  # a killed step had already moved some files
         files = {
             epoch: path for epoch, path in files.items() if path.is_file() or not (out / path.name).is_file()
         }

@@ -1,18 +1,18 @@
-"""Losses over the similarities of a batch: one module each, found by its name (`vsepp.components`).
+"""Losses over the similarities of a batch: one module each, found by name (`vsepp.components`).
 
 A loss is a function of `scores[image, caption]`, with the pairs on the diagonal:
 
     loss(scores, options, batch) -> scalar, summed over queries and both directions
 
-`options` is the module's `Options`, a frozen dataclass whose defaults are the paper's; `batch` says what else is known
-of the pairs. Beside `loss` and `Options` a module may define
+`options` is the module's `Options`, a frozen dataclass whose defaults are the paper's; `batch` holds what else is known
+about the pairs. Besides `loss` and `Options` a module may define
 
-- `CITATION`: where the loss comes from;
-- `needs(options)`: which of `image_rows` and `caption_rows` it wants in `batch`; they are `None` otherwise;
-- `READS`: roles of the artefacts it reads, such as `("corpus",)`;
-- `class State(torch.nn.Module)`, made once as `State(options, folders)`: parameters of its own, which are trained,
-  clipped and checkpointed with the model's, published beside it (`loss.safetensors`) and taken up by fine-tuning; and what it has
-  read from the folders (role → path) of `READS`, in buffers that are better not persistent where they are large.
+- `CITATION`: the source of the loss;
+- `needs(options)`: which of `image_rows` and `caption_rows` it needs in `batch`; the others are `None`;
+- `READS`: roles of the artefacts that it reads, such as `("corpus",)`;
+- `class State(torch.nn.Module)`, made once as `State(options, folders)`: its own parameters, which are trained,
+  clipped and checkpointed with the model's, saved beside it (`loss.safetensors`) and continued by fine-tuning; and what it
+  read from the folders (role → path) of `READS`, in buffers, which should not be persistent if they are large.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batch:
-    """What is known of the n pairs behind `scores`, besides the scores."""
+    """What is known about the n pairs behind `scores`."""
 
     queries: int | None = None
-    """The first so many pairs are queries; `None` means all."""
+    """How many pairs are queries, from the first; `None`: all."""
     negatives: torch.Tensor | None = None
-    """int64 `(m,)`, positions among the n pairs of the candidates for negatives (Section 3.6); `None` means all."""
+    """int64 `(m,)`, positions of the candidates for negatives among the n pairs (Section 3.6); `None`: all."""
     image_rows: torch.Tensor | None = None
     """int64 `(n,)`, each pair's row of the images table: pairs with equal ones show the same image."""
     caption_rows: torch.Tensor | None = None
@@ -42,16 +42,16 @@ class Batch:
     epochs: int = 1
     """Of the whole training."""
     state: Any = None
-    """The loss's own `State`; in a training of a loss without one an empty module."""
+    """The loss's own `State`; an empty module for a loss without one."""
 
 
 WHOLE = Batch()
-"""All pairs are queries and candidates, and nothing else is known of them."""
+"""All pairs are queries and candidates; nothing else is known about them."""
 
 
 def first_epoch_after(fraction: float, epochs: int) -> int:
-    """The epoch, from 0, that follows a fraction of all epochs: the nearest one, halves up.
+    """The epoch, from 0, after a fraction of all epochs, rounded to the nearest (halves up).
 
-    A fraction such as 2/3 of 12 epochs must give 8 whichever way its last digit was rounded.
+    So 2/3 of 12 epochs gives 8, however the last digit of the fraction was rounded.
     """
     return math.floor(fraction * epochs + 0.5)

@@ -21,9 +21,9 @@ class Options:
     margin: float = 0.2
     """α, above 0."""
     mask_same_image: bool = False
-    """Captions of a query's own image are no negatives of it, nor is that image."""
+    """Do not use captions of a query's own image, or that image, as its negatives."""
     curriculum: float = 0.0
-    """Fraction of the epochs that are trained with SH first (Section 3.5), from 0 to 1."""
+    """Fraction of the epochs, from the first, that are trained with SH (Section 3.5), from 0 to 1."""
 
     def __post_init__(self) -> None:
         if not self.margin > 0:
@@ -33,14 +33,14 @@ class Options:
 
 
 def needs(options: Options) -> tuple[str, ...]:
-    """What the loss wants to know of the pairs."""
+    """What the loss needs to know about the pairs."""
     return ("image_rows",) if options.mask_same_image else ()
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
     """MH loss, Eq. 6, summed over the queries and both directions; SH, Eq. 5, while the curriculum lasts.
 
-    A query without a negative costs nothing; of equally hard negatives one receives the gradient.
+    A query without negatives costs nothing; of equally hard negatives, one receives the gradient.
     Differs from the paper: Eq. 4 is a mean over pairs; the released code sums, and so do we.
 
     Parameters
@@ -50,7 +50,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     options
         See `Options`.
     batch
-        What is known of the pairs; see `vsepp.losses.violations.hinge_costs`.
+        What is known about the pairs; see `vsepp.losses.violations.hinge_costs`.
 
     Returns
     -------

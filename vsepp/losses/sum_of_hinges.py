@@ -19,7 +19,7 @@ class Options:
     margin: float = 0.2
     """α, above 0."""
     mask_same_image: bool = False
-    """Captions of a query's own image are no negatives of it, nor is that image."""
+    """Do not use captions of a query's own image, or that image, as its negatives."""
 
     def __post_init__(self) -> None:
         if not self.margin > 0:
@@ -27,7 +27,7 @@ class Options:
 
 
 def needs(options: Options) -> tuple[str, ...]:
-    """What the loss wants to know of the pairs."""
+    """What the loss needs to know about the pairs."""
     return ("image_rows",) if options.mask_same_image else ()
 
 
@@ -43,7 +43,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     options
         See `Options`.
     batch
-        What is known of the pairs; see `vsepp.losses.violations.hinge_costs`.
+        What is known about the pairs; see `vsepp.losses.violations.hinge_costs`.
 
     Returns
     -------

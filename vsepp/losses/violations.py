@@ -1,4 +1,4 @@
-"""Hinge costs of the negatives of a batch, which every loss of the paper is made of."""
+"""Hinge costs of the negatives of a batch: both losses of the paper are made of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from vsepp.losses import WHOLE, Batch
 def hinge_costs(
     scores: torch.Tensor, margin: float, batch: Batch = WHOLE, *, mask_same_image: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """By how much each negative violates the margin of each query, the brackets [·]₊ of Eqs. 5 and 6.
+    """How much each negative violates the margin of each query: the brackets [·]₊ of Eqs. 5 and 6.
 
-    A pair is no negative of itself. Its candidates are a subset of the batch, or more pairs than the batch has
-    (Section 3.6).
+    A pair is never its own negative. Candidates are the batch, a subset of it, or more pairs than the batch (Section 3.6).
 
     Parameters
     ----------
@@ -25,20 +24,20 @@ def hinge_costs(
     batch
         Its queries, and m candidates for negatives.
     mask_same_image
-        Captions of a query's own image, and that image itself, are no negatives of it; without it two captions
-        of one image are negatives of each other.
+        Do not use captions of a query's own image, or that image, as its negatives; otherwise two captions of one image
+        are negatives of each other.
 
     Returns
     -------
     tuple[torch.Tensor, torch.Tensor]
         `captions[query, negative]` = [α − s(i, c) + s(i, ĉ)]₊ for the image as query, and
         `images[query, negative]` = [α − s(i, c) + s(î, c)]₊ for the caption as query; each `(queries, m)`,
-        0 where the candidate is no negative.
+        0 where the candidate is not a negative.
 
     Raises
     ------
     VseppError
-        When images are to be masked and the batch does not say which they are.
+        If images are to be masked and the batch does not say which they are.
     """
     pairs = torch.arange(len(scores), device=scores.device)
     asked = pairs if batch.queries is None else pairs[: batch.queries]

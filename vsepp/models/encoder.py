@@ -1,7 +1,7 @@
-"""Image encoders: networks cut at their penultimate layer, how they are made, kept in a folder and read.
+"""Image encoders, networks cut at their penultimate layer: how they are made, saved and loaded.
 
 An encoder is named `<family>/<architecture>`; a family is a component, a module of `vsepp.models.image`. Families are
-imported when they are asked for, so that torchvision is loaded only where one of its networks is used.
+imported on demand, so that torchvision is loaded only if one of its networks is used.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CutNetwork(NamedTuple):
     dim: int
     """D_φ of Eq. 1."""
     removed: tuple[str, ...] = ()
-    """Prefixes of the parameters that a whole network's weights have and the cut one has not."""
+    """Prefixes of parameters that the whole network has and the cut one lacks."""
 
 
 class ImageEncoder(nn.Module):
@@ -45,7 +45,7 @@ class ImageEncoder(nn.Module):
     spec
         Gives the scaling of the input, the memory format, and whether the network is compiled.
     cut
-        The network itself; its parameters keep their names, whatever the spec says.
+        The network; its parameters keep their names.
     """
 
     _offset: torch.Tensor
@@ -57,8 +57,8 @@ class ImageEncoder(nn.Module):
         self._memory_format = _MEMORY_FORMATS[spec.memory_format]
         self.network = cut.network.to(memory_format=self._memory_format)
         if spec.compile != "off":
-            # Each shape of batch is translated for itself. A shape that stands for all would come to be with the second
-            # one that is seen, so that the last bits of a training would depend on where it was taken up again.
+            # Compiled for each batch shape separately. Dynamic shapes would appear with the second shape that is seen, so that
+            # the last bits of a training would depend on where it was resumed.
             mode = "reduce-overhead" if spec.compile == "cuda_graphs" else "default"
             self.network.compile(mode=mode, dynamic=False)
         self.dim = cut.dim
@@ -75,13 +75,13 @@ class ImageEncoder(nn.Module):
         Raises
         ------
         VseppError
-            When the network is to be compiled and cannot be.
+            If the network is to be compiled and cannot be.
         """
         if self.spec.compile == "off":
             return self.network(pixels)
         with compiling_explained(self.spec, pixels.device):
             features = self.network(pixels)
-        # What a CUDA graph returns is overwritten by its next replay.
+        # The next replay of a CUDA graph overwrites what it returned.
         return features.clone() if self.spec.compile == "cuda_graphs" else features
 
     def normalise(self, crops: torch.Tensor) -> torch.Tensor:
@@ -95,8 +95,8 @@ class ImageEncoder(nn.Module):
         Returns
         -------
         torch.Tensor
-            float32 `(n, 3, height, width)` on the crops' device, in the spec's memory format whichever way the
-            crops came, so that equal crops give equal bits.
+            float32 `(n, 3, height, width)` on the crops' device, in the spec's memory format whatever that of the
+            crops, so that equal crops give equal bits.
         """
         if crops.dtype != torch.uint8 or crops.dim() != 4 or 3 not in (crops.shape[1], crops.shape[3]):
             raise VseppError(
@@ -105,7 +105,7 @@ class ImageEncoder(nn.Module):
             )
         offset, scale = self._offset.to(crops.device), self._scale.to(crops.device)
         if self._memory_format is torch.channels_last:
-            # Whole lines of pixels at once: three channels at a time take a CPU six times as long.
+            # Whole lines of pixels at once: three channels at a time would take a CPU six times as long.
             by_pixel = (crops if crops.shape[3] == 3 else crops.permute(0, 2, 3, 1)).contiguous()
             width = by_pixel.shape[2]
             lines = by_pixel.flatten(2).to(torch.float32)
@@ -118,7 +118,7 @@ class ImageEncoder(nn.Module):
 
 @contextmanager
 def compiling_explained(spec: EncoderSpec, device: torch.device) -> Iterator[None]:
-    """Call a compiled network within: a failure to compile says what to do.
+    """Call a compiled network within: if it cannot be compiled, the error says what to do.
 
     Parameters
     ----------
@@ -130,8 +130,8 @@ def compiling_explained(spec: EncoderSpec, device: torch.device) -> Iterator[Non
     Raises
     ------
     VseppError
-        For CUDA graphs on another device than a GPU, and where compiling fails, as without a compiler. A lack of memory
-        passes as it is.
+        For CUDA graphs on another device than a GPU, and if compiling fails, as without a compiler. A lack of memory
+        is raised unchanged.
     """
     from torch._dynamo.exc import TorchDynamoException
 
@@ -145,7 +145,7 @@ def compiling_explained(spec: EncoderSpec, device: torch.device) -> Iterator[Non
     try:
         yield
     except TorchDynamoException as error:
-        if is_out_of_memory(error):  # told as any other lack of memory, by who knows what else takes it
+        if is_out_of_memory(error):  # explained by the caller, who knows what else takes memory
             raise
         said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise VseppError(
@@ -161,7 +161,7 @@ def build_encoder(spec: EncoderSpec) -> ImageEncoder:
     Raises
     ------
     VseppError
-        When the family or the architecture does not exist, with a list of what does.
+        If the family or the architecture does not exist, listing those that do.
     """
     family, name = family_of(spec)
     return ImageEncoder(
@@ -170,7 +170,7 @@ def build_encoder(spec: EncoderSpec) -> ImageEncoder:
 
 
 def family_of(spec: EncoderSpec) -> tuple[ModuleType, str]:
-    """Module and name within it that `<family>/<name>` means; VseppError when there is no such network."""
+    """Module and network that `<family>/<name>` names; VseppError if there is no such network."""
     family, _, name = spec.architecture.partition("/")
     module = components.load("image encoder", family)
     known = module.architectures()
@@ -207,7 +207,7 @@ def load_encoder(spec: EncoderSpec, folder: Path) -> ImageEncoder:
     Raises
     ------
     VseppError
-        When the folder is incomplete or holds another architecture than the spec names.
+        If the folder is incomplete or holds another architecture than the spec names.
     """
     from safetensors.torch import load_file
 
@@ -223,7 +223,7 @@ def encoder_dim(spec: EncoderSpec, folder: Path) -> int:
 
 
 def _description(spec: EncoderSpec, folder: Path) -> dict[str, Any]:
-    """What an encoder's folder says of it, if it is whole and of the spec's architecture."""
+    """Description in an encoder's folder, if complete and of the spec's architecture."""
     for name in (DESCRIPTION, WEIGHTS):
         if not (folder / name).is_file():
             raise VseppError(f"{folder / name}: missing; run the step that makes encoder {spec.name!r} again")
@@ -237,15 +237,15 @@ def _description(spec: EncoderSpec, folder: Path) -> dict[str, Any]:
 
 
 def load_state(encoder: ImageEncoder, state: dict[str, torch.Tensor], source: object) -> None:
-    """Put a network's weights into an encoder; those of the removed classifier are left out.
+    """Load a network's weights into an encoder, except those of the removed classifier.
 
-    Files that were saved before torch 0.4.1 have no counts of batch normalisation's batches; no feature depends
-    on them, and the encoder keeps its own.
+    Files saved before torch 0.4.1 lack the batch counters of batch normalisation; no feature depends on them, and the
+    encoder keeps its own.
 
     Raises
     ------
     VseppError
-        Naming the parameters that are missing, unknown or of another shape; nothing is changed then.
+        Naming the parameters that are missing, unknown or of another shape; then nothing is changed.
     """
     state = {key: value for key, value in state.items() if not key.startswith(encoder.removed or ("\0",))}
     own = encoder.network.state_dict()
@@ -254,12 +254,12 @@ def load_state(encoder: ImageEncoder, state: dict[str, torch.Tensor], source: ob
 
 
 def put_weights(module: nn.Module, state: Mapping[str, torch.Tensor], refusal: str) -> None:
-    """Put weights into a module.
+    """Load weights into a module.
 
     Raises
     ------
     VseppError
-        The refusal, and the parameters that are missing, unknown or of another shape; nothing is changed then.
+        `refusal`, and the parameters that are missing, unknown or of another shape; then nothing is changed.
     """
     own = module.state_dict()
     problems = {

@@ -16,7 +16,7 @@ from vsepp.models.encoder import ImageEncoder, put_weights
 from vsepp.similarity import scorer
 from vsepp.spec import ModelSpec
 
-# Below this length a vector has no direction to keep.
+# A shorter vector has no meaningful direction.
 SHORTEST = 1e-8
 ENCODER_PREFIX = "encoder."
 
@@ -33,13 +33,13 @@ class JointEmbedding(nn.Module):
     vocabulary_size
         Number of words that the text encoder knows, special tokens included.
     encoder
-        The image encoder where it runs inside the model (fine-tuned, or its statistics move); without it the
-        model takes features that were computed before.
+        The image encoder, if it runs inside the model (fine-tuned, or its statistics change); without it the
+        model takes precomputed features.
 
     Raises
     ------
     VseppError
-        On an unknown component or option, and when D_ψ differs from D without a caption projection.
+        On an unknown component or option, and if D_ψ differs from D without a caption projection.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class JointEmbedding(nn.Module):
         Parameters
         ----------
         images
-            Features `(n, feature_dim)` of any precision; with an encoder in the model, uint8 crops
+            Features `(n, feature_dim)` of any precision; with an encoder inside the model, uint8 crops
             `(n, size, size, 3)`.
 
         Returns
         -------
         torch.Tensor
-            `(n, joint_dim)`. Not of unit length where `normalise_images` is false (VSE0).
+            `(n, joint_dim)`. Not of unit length if `normalise_images` is false (VSE0).
         """
         features = images.float() if self.encoder is None else self.encoder(self.encoder.normalise(images))
         if self.spec.normalise_features:
@@ -106,7 +106,7 @@ class JointEmbedding(nn.Module):
         return self.map_captions(self.text(ids, lengths))
 
     def map_captions(self, states: torch.Tensor) -> torch.Tensor:
-        """g(c) from the text encoder's states `(n, D_ψ)`: mapped where there is a W_g, and of unit length."""
+        """g(c) from the text encoder's states `(n, D_ψ)`: mapped by W_g if there is one, then scaled to unit length."""
         embeddings = l2_normalise(states if self.caption_map is None else self.caption_map(states))
         return embeddings.abs() if self.spec.absolute else embeddings
 
@@ -115,7 +115,7 @@ class JointEmbedding(nn.Module):
         return self._scores(image_embeddings, caption_embeddings)
 
     def load_weights(self, state: dict[str, torch.Tensor], source: object) -> None:
-        """Put weights into the model, an encoder's only where both have one.
+        """Load weights into the model; those of an encoder only if both have one.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class JointEmbedding(nn.Module):
         Raises
         ------
         VseppError
-            Naming what is missing, unknown or of another shape; nothing is changed then.
+            Naming what is missing, unknown or of another shape; then nothing is changed.
         """
         if not any(key.startswith(ENCODER_PREFIX) for key in state):
             own = self.state_dict()
@@ -139,7 +139,7 @@ class JointEmbedding(nn.Module):
 def load_joint(
     spec: ModelSpec, weights: Path, vocabulary_size: int, encoder: ImageEncoder | None = None
 ) -> JointEmbedding:
-    """Read a trained model; D_φ is taken from its weights.
+    """Load a trained model; its weights give D_φ.
 
     Parameters
     ----------
@@ -150,21 +150,19 @@ def load_joint(
     vocabulary_size
         Number of words that it was trained with, special tokens included: of `vocabulary.json` beside the weights.
     encoder
-        For a run whose encoder lives in the model; its weights are replaced by the trained ones.
+        For a run whose encoder runs inside the model; the trained weights replace its own.
 
     Raises
     ------
     VseppError
-        When the file is missing or holds another model.
+        If the file is missing or holds another model.
     """
     state = read_weights(weights)
     if "image_map.weight" not in state:
-        raise VseppError(
-            f"{weights}: holds no image_map.weight, so it is not a joint embedding of this package"
-        )
+        raise VseppError(f"{weights}: holds no image_map.weight, so it is not a joint embedding of vsepp")
     if encoder is None and any(key.startswith(ENCODER_PREFIX) for key in state):
         raise VseppError(
-            f"{weights}: holds the weights of an image encoder; load it with an encoder to put them in"
+            f"{weights}: holds the weights of an image encoder; load it with an encoder to hold them"
         )
     model = JointEmbedding(spec, state["image_map.weight"].shape[1], vocabulary_size, encoder)
     model.load_weights(state, weights)
@@ -177,14 +175,14 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
     Raises
     ------
     VseppError
-        When the file is missing or damaged.
+        If the file is missing or damaged.
     """
     with _opened(path) as weights:
         return {name: weights.get_tensor(name) for name in weights.keys()}  # noqa: SIM118
 
 
 def holds_encoder(path: Path) -> bool:
-    """Whether a run's weights hold those of an image encoder; reads names alone. Errors as in `read_weights`."""
+    """Whether a run's weights include an image encoder's; reads only names. Errors as in `read_weights`."""
     with _opened(path) as weights:
         return any(name.startswith(ENCODER_PREFIX) for name in weights.keys())  # noqa: SIM118
 

@@ -1,4 +1,4 @@
-"""How precisely products are computed: in a frozen pass, a training step, and when embeddings are made."""
+"""The precision of matrix products: in a frozen encoder, in a training step, and in embeddings."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Precision = Literal["fp32", "tf32", "bf16"]
 
 @contextmanager
 def fp32_products_in(precision: Precision, device: torch.device) -> Iterator[None]:
-    """Say how a GPU multiplies fp32 tensors within, whatever torch is set to outside; put that back afterwards.
+    """Set how a GPU multiplies fp32 tensors within, whatever torch is set to outside, and restore that afterwards.
 
-    torch's own default lets convolutions and the GRU of a GPU round their inputs to TF32, 10 bits of fraction.
+    By default, torch lets convolutions and the GRU round their inputs to TF32 (10 bits of mantissa) on a GPU.
 
     Parameters
     ----------
     precision
-        `fp32`: IEEE single precision everywhere. `tf32`: TF32 in matrix products, convolutions and the GRU, where the
-        hardware has it. `bf16`: TF32 in what autocast leaves to cuDNN in fp32, the GRU; matrix products outside of
+        `fp32`: IEEE single precision everywhere. `tf32`: TF32 in matrix products, convolutions and the GRU, if the
+        hardware has it. `bf16`: TF32 in the GRU, which autocast leaves to cuDNN in fp32; matrix products outside of
         autocast, such as scores, are IEEE.
     device
-        Where is computed; nothing is set for a CPU. What is set holds for all threads of the process, so for the
-        backward pass too if that is within.
+        Where to compute; nothing is set for a CPU. Settings apply to all threads of the process, so also to a backward
+        pass within.
     """
     if device.type != "cuda":
         yield
@@ -41,17 +41,17 @@ def fp32_products_in(precision: Precision, device: torch.device) -> Iterator[Non
 
 @contextmanager
 def products_in(precision: Precision, device: torch.device) -> Iterator[None]:
-    """Compute matrix products and convolutions within in a precision, whatever torch is set to outside.
+    """Compute matrix products and convolutions within in this precision, whatever torch is set to outside.
 
-    `fp32` is IEEE single precision. `tf32` lets all products round to TF32 where the hardware can, and is fp32
-    elsewhere. `bf16` is autocast.
+    `fp32` is IEEE single precision. `tf32` lets all products round to TF32 if the hardware can, and is fp32
+    otherwise. `bf16` is autocast.
 
     Parameters
     ----------
     precision
         Of an encoder's or a run's spec.
     device
-        Where is computed.
+        Where to compute.
     """
     with (
         fp32_products_in(precision, device),

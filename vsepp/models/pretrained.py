@@ -1,4 +1,4 @@
-"""Encoders with weights that are not made here: published ones, or a file's."""
+"""Encoders with weights from elsewhere: published ones, or those of a file."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _NAMED_AFTER_SUM = re.compile(r"-([0-9a-f]{8,64})\.pth$")
 
 
 def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:
-    """Make the encoder that `spec.weights` names.
+    """Make an encoder with the weights that `spec.weights` names.
 
-    `torchvision/<entry>` and `pip` are published weights, `random` draws them under the caller's torch seed,
-    and `file/<name>` is a file of the whole or of the cut network. No pickle is executed.
+    `torchvision/<entry>` and `pip` are published weights, `random` draws them under the caller's torch seed, and
+    `file/<name>` is a file with the weights of the whole or the cut network. No pickle is executed.
 
     Parameters
     ----------
     spec
         The encoder.
     file
-        Where the file of `file/<name>` lies (.pth, .pt or .safetensors). It is no part of the spec, so that
-        the same weights in another place make the same encoder.
+        Path of the file of `file/<name>` (.pth, .pt or .safetensors). It is not part of the spec, so that
+        the same weights in another place give the same encoder.
 
     Raises
     ------
     VseppError
-        When the source does not exist, cannot be read, holds another network's weights, or has not the
+        If the source does not exist, cannot be read, holds another network's weights, or does not have the
         SHA-256 that its name promises.
     """
     source, _, name = spec.weights.partition("/")
@@ -49,7 +49,7 @@ def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:
     if Path(spec.weights).suffix in _FILES:
         raise VseppError(
             f"encoder {spec.name!r}: weights {spec.weights!r} are a path, which would make the encoder depend on "
-            f"where its file lies; name them 'file/{Path(spec.weights).name}' and give the path apart from the spec"
+            f"the place of its file; name them 'file/{Path(spec.weights).name}' and give the path apart from the spec"
         )
     if spec.weights == "random":
         return build_encoder(spec)
@@ -89,7 +89,7 @@ def check_sum(file: Path, name: str) -> None:
     Raises
     ------
     VseppError
-        Naming both sums. Other names promise nothing.
+        Naming both checksums. A file with another kind of name is accepted.
     """
     promised = _NAMED_AFTER_SUM.search(name)
     if promised is None:
@@ -98,18 +98,16 @@ def check_sum(file: Path, name: str) -> None:
     if not found.startswith(promised[1]):
         raise VseppError(
             f"{file}: its SHA-256 is {found}, expected one that starts with {promised[1]}, as the name {name} "
-            "says; it is damaged or another file: fetch it again. If the digits are no checksum, rename it"
+            "says; it is damaged or a different file: fetch it again. If the digits are not a checksum, rename it"
         )
 
 
 def read_state(path: Path) -> dict[str, torch.Tensor]:
     """Read a state dict from a .safetensors file, or from a .pth or .pt file without executing any pickle."""
     if not path.is_file():
-        raise VseppError(f"{path}: no such file of weights; fetch it, or say where it lies")
+        raise VseppError(f"{path}: no such file of weights; fetch it, or give its path")
     if path.suffix not in _FILES:
-        raise VseppError(
-            f"{path}: cannot tell what it holds; expected a name that ends in {', '.join(_FILES)}"
-        )
+        raise VseppError(f"{path}: cannot tell what it holds; expected a name ending in {', '.join(_FILES)}")
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file

@@ -1,1 +1,1 @@
-"""Digests, manifests and the refusal of artefacts that do not belong together."""
+"""Digests and manifests; artefacts that do not belong together are refused."""

@@ -1,4 +1,4 @@
-"""An artefact as the plan has it: what it is made with and from, and where it lies."""
+"""An artefact in the plan: what it is made with and from, and its folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 PHASES = ("corpus", "features", "models", "results")
-"""Of dvc.yaml, each made by the target `all_<phase>` of the workflow."""
+"""Phases of dvc.yaml; the workflow's target `all_<phase>` makes each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,9 +18,9 @@ class Artefact:
     kind: str
     """`corpus`, `tokens`, `store`, `run`, ...: also the wildcard of the rule that makes it."""
     name: str
-    """One of its kind."""
+    """Name, unique within the kind."""
     folder: Path
-    """Where it lies, relative to the working folder."""
+    """Its folder, relative to the working folder."""
     phase: str
     """One of `PHASES`."""
     spec: Any
@@ -28,16 +28,16 @@ class Artefact:
     code: str
     """Digest of the computing modules."""
     files: tuple[str, ...] = ()
-    """Names of the files in `folder` that others read; none where the folder as a whole is the artefact."""
+    """Names of the files in `folder` that others read; none if the folder as a whole is the artefact."""
     inputs: Mapping[str, Path] = field(default_factory=dict)
     """Role → what it is made from: the folder of another artefact, or one file of it."""
     raw: Mapping[str, Path] = field(default_factory=dict)
-    """Role → raw file or folder. What is packed here may have been unpacked where a result comes from."""
+    """Role → raw file or folder. An archive here may have been an unpacked folder on another machine."""
     seed: int | None = None
     versioned: bool = True
-    """Whether DVC keeps it. What it does not keep may be absent, and is verified where it is there."""
+    """Whether DVC keeps it. Otherwise it may be absent, and is verified if present."""
 
     @property
     def targets(self) -> list[Path]:
-        """What Snakemake is asked for, and what depends on it."""
+        """The files that Snakemake is asked for, and that others depend on."""
         return [self.folder / name for name in self.files] or [self.folder]

@@ -1,7 +1,7 @@
-"""Which modules each step computes with: the step's own, and the components that its spec names.
+"""Which modules a step computes with: its own, and the components that its spec names.
 
-The modules that a step imports are found by following imports; components, which are looked up by name when it runs, are
-added here.
+Modules that a step imports are found by following imports. Components are looked up by name at run time, so they are added
+here.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "score": ("vsepp.evaluation.protocols",),
     "report": ("vsepp.reporting.pages",),
 }
-"""Step, as its subcommand is called → the modules that it begins with."""
+"""Step, named as its subcommand → the modules that it starts from."""
 
 
 def step_code(step: str, spec: Any = None) -> str:
-    """Digest of the code that a step computes with, for what its spec names.
+    """Digest of the code that a step computes with, including the components that its spec names.
 
     Parameters
     ----------
     step
         Name of the subcommand.
     spec
-        What it computes.
+        All that decides what it computes.
     """
     return code_digest(*_MODULES[step], *_components(step, spec))
 

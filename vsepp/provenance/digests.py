@@ -1,4 +1,4 @@
-"""SHA-256 digests of files, folders, specs and code, and in what two specs differ."""
+"""SHA-256 digests of files, folders, specs and code, and the difference of two specs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vsepp.components import source_file
 _BLOCK = 1 << 22
 _NOT_CONTENT = ("manifest.json", ".snakemake_timestamp")
 
-# Declarations and plumbing: no number depends on them, so a change in them must not retrain anything.
+# Declarations and plumbing: no number depends on them, so a change here must not retrain anything.
 _NOT_COMPUTATION = tuple(
     f"vsepp.{name}."
     for name in (
@@ -45,7 +45,7 @@ def file_digest(path: Path) -> str:
 
 
 def path_digest(path: Path, of_file: Callable[[Path], str] = file_digest) -> str:
-    """Digest of a file, or of a folder's relative names and contents, manifests and Snakemake's time stamps left out.
+    """Digest of a file, or of the relative names and contents in a folder, without manifests and Snakemake's time stamps.
 
     Parameters
     ----------
@@ -61,13 +61,13 @@ def path_digest(path: Path, of_file: Callable[[Path], str] = file_digest) -> str
 
 
 def value_digest(value: Any) -> str:
-    """Digest of anything that JSON can write; the order of keys does not matter."""
+    """Digest of a JSON value; the order of keys does not matter."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def differing(one: Any, other: Any, key: str = "") -> list[tuple[str, Any, Any]]:
-    """Innermost parts in which two values of JSON differ: dotted key and both values, `None` where there is none."""
+    """Innermost parts in which two JSON values differ: dotted key and both values, `None` for a missing one."""
     if one == other:
         return []
     if isinstance(one, dict) and isinstance(other, dict):
@@ -84,11 +84,10 @@ def _are_objects(value: Any) -> bool:
 
 
 def code_digest(*modules: str) -> str:
-    """Digest of what these modules compute, with all modules of the package that they import.
+    """Digest of the code of these modules and of all modules of their package that they import.
 
-    Syntax trees are compared, without docstrings, comments and layout: a comment changes nothing. Modules that
-    are looked up by name at run time (a loss, a similarity, an encoder) are not found by following imports:
-    pass the ones that a run names.
+    It is taken of syntax trees without docstrings, comments and layout. Modules that are looked up by name at run time (a
+    loss, a similarity, an encoder) are not found by following imports: pass those that a run names.
 
     Parameters
     ----------
@@ -112,7 +111,7 @@ def _closure(modules: Iterable[str]) -> set[str]:
 
 @cache
 def _imports(name: str) -> tuple[str, ...]:
-    """Modules that a module imports, of ours and of its own package."""
+    """Modules of vsepp and of its own package that a module imports."""
     found: list[str] = []
     ours = ("vsepp", name.split(".")[0])
     for node in _statements(_tree(name)):
@@ -155,7 +154,7 @@ def _tree(name: str) -> ast.Module:
 
 
 def _statements(node: ast.AST) -> Iterator[Any]:
-    """All statements below a node, and what groups them; not their expressions, which hold none and are many."""
+    """All statements below a node and the nodes that group them, but no expressions, which hold no statements."""
     for field in ("body", "handlers", "cases", "orelse", "finalbody"):
         for statement in getattr(node, field, ()):
             yield statement

@@ -1,4 +1,4 @@
-"""Whether artefacts are of the kind that a trained run works on: its vocabulary, its encoder, its crop, one corpus."""
+"""Whether artefacts fit a trained run: its vocabulary, its encoder, its crop, one corpus."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ VOCABULARY = "vocabulary.json"
 
 
 def spec_of(folder: Path) -> RunSpec:
-    """The spec that a run was trained under, as its own folder has it.
+    """The spec that a run was trained under, read from its folder.
 
     Raises
     ------
     VseppError
-        Where it is not the folder of a run.
+        If it is not the folder of a run.
     """
     if not (folder / CONFIG).is_file():
-        raise VseppError(f"{folder}: no {CONFIG}; expected the folder of a trained run, or give its spec")
+        raise VseppError(f"{folder}: no {CONFIG}; expected the folder of a trained run")
     return from_json(RunSpec, str(folder / CONFIG))
 
 
 def require_trained(run: RunSpec, folder: Path) -> dict[str, Any]:
-    """Manifest of a model that was trained under this spec; a checkout of another commit can leave another one.
+    """Manifest of a model that must have been trained under this spec; after a checkout of another commit it may not be.
 
     Raises
     ------
     VseppError
-        Where the folder holds no run, a file of it was changed, or it was trained under another spec.
+        If the folder holds no run, a file in it was changed, or it was trained under another spec.
     """
     if not (folder / MANIFEST).is_file():
         raise VseppError(f"{folder}: no {MANIFEST}; expected the folder of a trained run")
@@ -48,7 +48,7 @@ def require_trained(run: RunSpec, folder: Path) -> dict[str, Any]:
 
 
 def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -> None:
-    """Refuse artefacts that a trained run would turn into meaningless embeddings.
+    """Refuse artefacts from which a trained run would make meaningless embeddings.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def _require_vocabulary(tokens: Path, folder: Path) -> None:
     found, wanted = artefact_digest(tokens / VOCABULARY), artefact_digest(folder / VOCABULARY)
     if found != wanted:
         raise VseppError(
-            f"{tokens}: its word ids are of another vocabulary than that of {folder}: expected digest {wanted[:12]} of "
-            f"{VOCABULARY}, got {found[:12]}. Give none, and they are made with the run's own"
+            f"{tokens}: its word ids belong to another vocabulary than {folder}: expected digest {wanted[:12]} of "
+            f"{VOCABULARY}, got {found[:12]}. Leave out tokens, and they are made with the run's vocabulary"
         )
 
 
@@ -94,7 +94,7 @@ def _require_features(
     manifest = require_intact(features)
     computed = manifest["step"] == "features"
     if computed != (run.image_features == "computed"):
-        kind = {True: "computed by an encoder here", False: "published with the captions"}
+        kind = {True: "computed here by an encoder", False: "published with the captions"}
         raise VseppError(
             f"{features}: these features were {kind[computed]}, but {folder} was trained on features that were "
             f"{kind[not computed]}; give it features of that kind"
@@ -110,19 +110,19 @@ def _require_features(
         store = manifest["ancestors"].get("store", {})
         if store.get("spec_digest") != value_digest(to_dict(run.eval_store)):
             raise VseppError(
-                f"{features}: made from images that were resized in another way than those of {folder}. Make them again (vsepp "
+                f"{features}: made from images resized in another way than those of {folder}. Make them again (vsepp "
                 f"features) from a store with the eval_store in {folder / CONFIG}"
             )
     _require_corpus(manifest, "store.images" if computed else "images", features, corpus)
 
 
 def _require_encoder(made: Mapping[str, Any], folder: Path, artefact: Path, found: str) -> None:
-    """Refuse another encoder's weights; a released model knows its encoder by its spec only."""
+    """Refuse another encoder's weights; a released model names its encoder by the spec only."""
     wanted = made["inputs"].get("encoder")
     if wanted is not None and found != wanted:
         raise VseppError(
-            f"{artefact}: of another encoder than the one that {folder} was trained with: expected weights of digest "
-            f"{wanted[:12]}, got {found[:12]}. Get the encoder from where the run comes from and make the features with it"
+            f"{artefact}: belongs to another encoder than {folder} was trained with: expected weights with digest "
+            f"{wanted[:12]}, got {found[:12]}. Get the run's own encoder and make the features with it"
         )
 
 
@@ -130,7 +130,7 @@ def _require_store(run: RunSpec, folder: Path, store: Path, corpus: Path) -> Non
     manifest = read_manifest(store)
     if manifest["spec"] != to_dict(run.eval_store):
         raise VseppError(
-            f"{store}: its images were resized in another way than those of {folder}: "
+            f"{store}: its images were not resized like those of {folder}: "
             f"{_difference(to_dict(run.eval_store), manifest['spec'])}. Make it again (vsepp store) with the eval_store in "
             f"{folder / CONFIG}"
         )
@@ -143,7 +143,7 @@ def _require_corpus(manifest: Mapping[str, Any], role: str, artefact: Path, corp
     if found != wanted:
         raise VseppError(
             f"{artefact}: made from the images of another corpus than {corpus}: expected digest {wanted[:12]} of "
-            f"images.parquet, got {str(found)[:12]}. Make it again from this corpus, or give the corpus it was made from"
+            f"images.parquet, got {str(found)[:12]}. Make it again from this corpus, or give the corpus that it was made from"
         )
 
 

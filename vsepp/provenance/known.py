@@ -1,4 +1,4 @@
-"""Digests of files that did not change since they were last digested, so that large ones are read once."""
+"""Digests of files that have not changed since they were last digested, so that large ones are read once."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from vsepp.provenance.manifest import artefact_digest
 from vsepp.runtime.files import write_text
 
 KNOWN = Path("results") / ".state" / "digests.json"
-"""Where a working folder keeps them."""
+"""File of a working folder that keeps them."""
 
 
 class KnownDigests:
-    """Digests by path, as long as size, time of change and inode stay the same.
+    """Digests by path, valid as long as size, time of change and inode stay the same.
 
     Parameters
     ----------
     path
-        JSON file that keeps them from one call to the next; damaged or missing, everything is digested again.
+        JSON file that keeps them between calls; if it is damaged or missing, everything is digested again.
     """
 
     def __init__(self, path: Path = KNOWN) -> None:

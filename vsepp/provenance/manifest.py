@@ -1,4 +1,4 @@
-"""The manifest beside every artefact: what it was made from, by which code, where and at what cost."""
+"""The manifest beside every artefact: what it was made from, with which code, where and at what cost."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MANIFEST = "manifest.json"
 SEAL = "digest"
 """Key of a manifest that holds the digest of all others."""
 CLOCKED = ("history.csv",)
-"""Outputs that also say how long a step took, by which two trainings of the same model differ: they are verified, but no
-part of what an artefact is to those that read it."""
-# Paths whose content decides what is computed and shown: an edit of a text elsewhere makes nothing dirty.
+"""Outputs that also record times, in which two trainings of the same model differ: they are verified, but are not part of
+the artefact's digest."""
+# Paths whose content decides what is computed and shown: an edit elsewhere makes nothing dirty.
 _DECIDING = ("vsepp", "params", "workflow", "profiles", "reports/templates", "Snakefile", "pyproject.toml")
 _CODE = Path(__file__).resolve().parents[2]
 _VERSIONS_OF = ("vsepp", "torch", "torchvision", "numpy", "pandas", "pyarrow", "pillow", "nltk", "snakemake")
@@ -43,7 +43,7 @@ def recorded(
 ) -> Iterator[dict[str, Any]]:
     """Write `folder/manifest.json` once the body has succeeded.
 
-    Yields a dictionary; what the body puts into it (device, counts, warnings) is kept under `facts`.
+    Yields a dictionary; what the body puts into it (device, counts, warnings) is saved under `facts`.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def recorded(
     """
     started = time.monotonic()
     facts: dict[str, Any] = {}
-    git = git_state()  # of the code that runs, whatever is checked out by the time it ends
+    git = git_state()  # of the code that runs, whatever is checked out when it ends
     yield facts
     manifest = {
         "step": step,
@@ -93,24 +93,24 @@ def recorded(
 
 
 def made_in(path: Path) -> Path:
-    """The folder whose manifest tells of a path: itself, or the one that it is a file or folder of."""
+    """The folder whose manifest covers a path: the path itself, or the folder that it is in."""
     own = path.is_dir() and ((path / MANIFEST).is_file() or not (path.parent / MANIFEST).is_file())
     return path if own else path.parent
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Write a folder's manifest, sealed with the digest of all else in it."""
+    """Write a folder's manifest, sealed with a digest of its content."""
     sealed = {**manifest, SEAL: _seal(manifest)}
     write_text(folder / MANIFEST, json.dumps(sealed, indent=1, sort_keys=True) + "\n")
 
 
 def read_manifest(artefact: Path) -> dict[str, Any]:
-    """Manifest of an artefact: of the folder itself, or of the folder that a file or a part lies in.
+    """Manifest of an artefact: of the folder itself, or of the folder that a file is in.
 
     Raises
     ------
     VseppError
-        When it is missing, or is no longer as its step wrote it.
+        If it is missing, or is no longer as its step wrote it.
     """
     folder = made_in(artefact)
     path = folder / MANIFEST
@@ -132,13 +132,13 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
 
 
 def _seal(manifest: Mapping[str, Any]) -> str:
-    """Digest of a manifest without its seal, as a reader will see it: JSON turns every key into text."""
+    """Digest of a manifest without its seal, in the form that is read back: JSON turns every key into text."""
     unsealed = {key: value for key, value in manifest.items() if key != SEAL}
     return value_digest(json.loads(json.dumps(unsealed)))
 
 
 def ancestors(inputs: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
-    """All that artefacts were made from, directly or not, as far as it has manifests.
+    """Everything that artefacts were made from, directly or indirectly, if it has a manifest.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def ancestors(inputs: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
     Returns
     -------
     dict
-        Dotted roles, such as `run.features.encoder`, to step, digests of content, spec and code, commit and whether
+        Dotted roles, such as `run.features.encoder`, to step, digests of content, spec and code, commit, and whether
         tracked files differed from it.
     """
     found: dict[str, dict[str, Any]] = {}
@@ -169,18 +169,18 @@ def ancestors(inputs: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
 
 
 def dirty_parts(manifest: Mapping[str, Any]) -> list[str]:
-    """What of an artefact's making used code that no commit holds: `itself`, and dotted roles of ancestors."""
+    """Which steps behind an artefact used uncommitted code: `itself`, and dotted roles of ancestors."""
     own = ["itself"] if manifest["git"].get("dirty") else []
     return own + sorted(role for role, entry in manifest["ancestors"].items() if entry.get("dirty"))
 
 
 def sidecar_path(path: Path) -> Path:
-    """Where the manifest of a single file lies: of a download, beside which nothing else was made."""
+    """Path of the manifest of a single file, such as a download."""
     return path.with_name(f"{path.name}.{MANIFEST}")
 
 
 def read_sidecar(path: Path) -> dict[str, Any] | None:
-    """Manifest of a single file, or `None` where there is none or the file was written to since."""
+    """Manifest of a single file, or `None` if there is none or the file was written to since."""
     try:
         noted = json.loads(sidecar_path(path).read_text(encoding="utf-8"))
         status = path.stat()
@@ -193,7 +193,7 @@ def read_sidecar(path: Path) -> dict[str, Any] | None:
 
 
 def artefact_digest(path: Path, digest: Callable[[Path], str] = path_digest) -> str:
-    """Digest of an input: the one its own manifest records, or that of the bytes where there is none.
+    """Digest of an input: the one that its manifest records or, without a manifest, that of its bytes.
 
     Equal models have equal digests, however long their training took.
 
@@ -202,7 +202,7 @@ def artefact_digest(path: Path, digest: Callable[[Path], str] = path_digest) -> 
     path
         File or folder.
     digest
-        How bytes are digested.
+        Function that digests bytes.
     """
     if path.is_dir() and (path / MANIFEST).is_file():
         outputs = read_manifest(path)["outputs"]
@@ -217,12 +217,12 @@ def artefact_digest(path: Path, digest: Callable[[Path], str] = path_digest) -> 
 
 
 def require_intact(folder: Path, *names: str) -> dict[str, Any]:
-    """Manifest of an artefact whose files are as its step wrote them: those that are named, or all.
+    """Manifest of an artefact, after a check that the named files, or all, are as its step wrote them.
 
     Raises
     ------
     VseppError
-        Where the manifest was changed, or a file is missing or holds other bytes.
+        If the manifest was changed, or a file is missing or was changed.
     """
     manifest = read_manifest(folder)
     for name in names or manifest["outputs"]:
@@ -242,7 +242,7 @@ def require_input(artefact: Path, role: str, used: Path) -> None:
     Raises
     ------
     VseppError
-        Naming both artefacts and the command that mends it.
+        Naming both artefacts and what to do.
     """
     recorded_digest = read_manifest(artefact)["inputs"].get(role)
     present = artefact_digest(used)
@@ -250,13 +250,13 @@ def require_input(artefact: Path, role: str, used: Path) -> None:
         raise VseppError(
             f"{artefact} was made from another {role} than {used}: expected digest {present[:12]}, its manifest "
             f"says {str(recorded_digest)[:12]}. Make it again: delete it and run the same "
-            "command, or snakemake where it was made"
+            "command, or snakemake if that made it"
         )
 
 
 @cache
 def git_state(root: Path = _CODE) -> dict[str, Any]:
-    """Commit and whether code or parameters differ from it; the environment's VSEPP_GIT_COMMIT where git has no such code."""
+    """Commit, and whether code or parameters differ from it; the variable VSEPP_GIT_COMMIT if git does not track this code."""
 
     def git(*arguments: str) -> str:
         return subprocess.run(
@@ -264,9 +264,9 @@ def git_state(root: Path = _CODE) -> dict[str, Any]:
         ).stdout.strip()
 
     try:
-        # An installed package may lie in a folder that the repository of something else ignores.
+        # An installed package may be in a folder that some other repository ignores.
         git("ls-files", "--error-unmatch", "vsepp/__init__.py")
-        # Not what is written while results are made: DVC's lock between its phases, and the sums of first downloads.
+        # Without files that are written while results are made: DVC's lock, and checksums of first downloads.
         but = [f":(exclude){name}" for name in ("dvc.lock", "params/sources.lock.yaml")]
         changed = git("status", "--porcelain", "--untracked-files=all", "--", *_DECIDING, *but)
         return {"commit": git("rev-parse", "HEAD"), "dirty": bool(changed)}
@@ -275,7 +275,7 @@ def git_state(root: Path = _CODE) -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    """Versions of the packages that a number may depend on."""
+    """Versions of the packages that numbers may depend on."""
     found = {}
     for name in _VERSIONS_OF:
         with suppress(PackageNotFoundError):

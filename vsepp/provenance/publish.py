@@ -1,4 +1,4 @@
-"""Work in a state folder under a lock, then publish a step's outputs at once."""
+"""Work in a state folder under a lock, then publish the outputs of a step at once."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ log = logging.getLogger("vsepp")
 
 @contextmanager
 def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
-    """Give a folder to work in that outlives a kill, and remove it once the body has succeeded.
+    """Yield a working folder that survives a kill, and remove it once the body has succeeded.
 
-    Snakemake deletes the declared outputs of a job that failed or is about to start, so what a resume needs
-    cannot lie among them: it lies beside them, in `.state/<digest of identity>`, for one process at a time.
-    Unfinished work on the same output by other parameters, code or inputs is not used. It stays, since it is of use
-    again where they are changed back, and the log says what differs.
+    Snakemake deletes the declared outputs of a job that failed or is about to start. So what is needed to resume lies beside
+    them, in `.state/<digest of identity>`, for one process at a time. Unfinished work on the same output with other
+    parameters, code or inputs is not used. It stays, since it can be used again if these are changed back, and the log says
+    what differs.
 
     Parameters
     ----------
     output
-        Folder that the step publishes in.
+        Folder that the step publishes to.
     identity
-        All that decides what the step computes, by name; other values give another folder.
+        Everything that decides what the step computes, by name; other values give another folder.
     """
     from filelock import FileLock
 
@@ -40,7 +40,7 @@ def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
     with FileLock(folder.with_suffix(".lock")):
         for left, differing in _unfinished(output, whole, name):
             log.warning(
-                "%s: %s holds unfinished work on it, which is not used: %s. Delete it unless you go back",
+                "%s: unfinished work in %s is not used: %s. Delete it unless you change that back",
                 output,
                 left,
                 "; ".join(differing),
@@ -53,20 +53,20 @@ def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
 
 
 def _unfinished(output: Path, identity: Mapping[str, Any], present: Path) -> Iterator[tuple[Path, list[str]]]:
-    """State folders of the same output and another identity, with what differs."""
+    """State folders of the same output with another identity, and what differs."""
     for name in sorted(present.parent.glob("*.json")):
         if name == present or not name.with_suffix("").is_dir():
             continue
         try:
             theirs = json.loads(name.read_text(encoding="utf-8"))
         except (ValueError, FileNotFoundError):
-            continue  # killed while it was written, or done meanwhile beside this one
+            continue  # killed while it was written, or finished meanwhile by another process
         if theirs["output"] == output.name:
             yield name.with_suffix(""), differences(theirs, identity, "there")
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any], where: str) -> list[str]:
-    """All that differs between two nested mappings, by dotted key, with both values; theirs are those `where`."""
+    """Differences of two nested mappings: dotted key and both values; `there` is called `where`."""
     return [
         f"{key}: {'nothing' if there is None else there} {where}, {'nothing' if here is None else here} now"
         for key, there, here in differing(theirs, ours)

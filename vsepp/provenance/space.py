@@ -1,4 +1,4 @@
-"""Disks that are full, or will be: said with how much is needed and how much there is."""
+"""Full disks, now or soon: errors that say how much is needed and how much is free."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from vsepp.errors import VseppError
 from vsepp.runtime.progress import bytes_text
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""A quota and a limit on the size of files stop a write as a full disk does."""
+"""A quota or a limit on file sizes stops a write like a full disk."""
 
 
 def check_space(folder: Path, needed: int, what: str) -> None:
-    """Refuse to begin what the disk cannot hold; `needed` is in bytes.
+    """Refuse to start what the disk cannot hold; `needed` is in bytes.
 
     Raises
     ------
@@ -26,28 +26,28 @@ def check_space(folder: Path, needed: int, what: str) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise VseppError(
-            f"{folder}: no space: {what} needs {bytes_text(needed)} and {bytes_text(free)} are free; free some or put the "
+            f"{folder}: no space: {what} needs {bytes_text(needed)} and {bytes_text(free)} are free; free some, or put the "
             "results on another disk"
         )
 
 
 @contextmanager
 def full_disk_explained(path: Path, what: str, needed: int | None) -> Iterator[None]:
-    """Turn the system's refusal of bytes into an error that says how to go on; other failures pass.
+    """Turn the system's error about a full disk into one that says how to continue; raise other failures unchanged.
 
     Parameters
     ----------
     path
-        File or folder that is written to.
+        File or folder being written to.
     what
-        Says what there is no space for, behind "no space": `for the image store`.
+        What there is no space for, after the words "no space": `for the image store`.
     needed
-        Bytes that it takes, where known.
+        Bytes that it needs, if known.
 
     Raises
     ------
     VseppError
-        Where the disk is full.
+        If the disk is full.
     """
     try:
         yield
@@ -57,6 +57,6 @@ def full_disk_explained(path: Path, what: str, needed: int | None) -> Iterator[N
         free = bytes_text(shutil.disk_usage(path if path.is_dir() else path.parent).free)
         takes = "" if needed is None else f"{bytes_text(needed)} are needed, "
         raise VseppError(
-            f"{path}: no space {what} ({error.strerror}): {takes}{free} are free. Free some and run the step again: it goes "
-            "on from what is done"
+            f"{path}: no space {what} ({error.strerror}): {takes}{free} are free. Free some and run the step again: it "
+            "continues where it was"
         ) from error

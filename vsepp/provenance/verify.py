@@ -1,4 +1,4 @@
-"""Whether artefacts are what the present parameters and code would make of the present inputs."""
+"""Whether artefacts are what the current parameters and code would make from the current inputs."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ class Mismatch:
     folder: Path
     differences: tuple[str, ...]
     mend: str
-    """The command that makes it right."""
+    """The command that makes it again."""
 
     def __str__(self) -> str:
-        return f"{self.folder}: {'; '.join(self.differences)}\n    mend: {self.mend}"
+        return f"{self.folder}: {'; '.join(self.differences)}\n    fix: {self.mend}"
 
 
 def verify_all(
     artefacts: Iterable[Artefact], known: KnownDigests, phase: str | None = None
 ) -> tuple[int, list[Mismatch]]:
-    """Verify what a plan has.
+    """Verify the artefacts of a plan.
 
     Parameters
     ----------
     artefacts
         The whole table.
     known
-        Digests that need not be computed again; what had to be is added and kept.
+        Digests that need not be computed again; new ones are added and saved.
     phase
-        Only what this phase makes; `None` is all.
+        Only what this phase makes; `None`: all.
 
     Returns
     -------
     tuple
-        How many artefacts are there and verified, and what does not verify.
+        Number of artefacts present and verified, and those that do not verify.
     """
     table = {artefact.folder: artefact for artefact in artefacts}
     wanted = [artefact for artefact in table.values() if phase in (None, artefact.phase)]
@@ -63,16 +63,16 @@ def verify(
     Parameters
     ----------
     expected
-        What should be there.
+        The artefact as the plan has it.
     known
         Digests that need not be computed again.
     table
-        Folder → what is expected of it: what inputs that are not here, such as a deleted tape, are held against.
+        Folder → artefact that is expected there, to check inputs that are absent, such as a deleted tape.
 
     Returns
     -------
     Mismatch or None
-        `None` where spec, code, inputs and bytes are as they should be, and for an absent artefact that is not versioned.
+        `None` if spec, code, inputs and bytes are as expected, and for an absent artefact that is not versioned.
     """
     target = expected.targets[0]
     again = f"snakemake --cores all --forcerun {target} -- {target}"
@@ -96,7 +96,7 @@ def verify(
 
 
 def _there(path: Path) -> bool:
-    """Whether something is there: a job that failed may have left an empty folder."""
+    """Whether the artefact exists: a failed job may have left an empty folder."""
     return path.is_file() or (path.is_dir() and any(path.iterdir()))
 
 
@@ -110,7 +110,7 @@ def _spec_differences(expected: Artefact, manifest: Mapping[str, Any]) -> list[s
 
 
 def shown(value: Any) -> str:
-    """A value of a spec, which leaves out what has its default."""
+    """A value of a spec, for a message; defaults are left out of specs."""
     return "its default" if value is None else repr(value)
 
 
@@ -119,12 +119,12 @@ def _code_differences(expected: Artefact, manifest: Mapping[str, Any]) -> list[s
         return []
     commit = str(manifest["git"].get("commit"))[:10]
     return [
-        f"made by other code (of commit {commit}) than the present one: {_two(expected.code, manifest['code_digest'])}"
+        f"made by other code (of commit {commit}) than the current one: {_two(expected.code, manifest['code_digest'])}"
     ]
 
 
 def _input_differences(expected: Artefact, manifest: Mapping[str, Any], known: KnownDigests) -> list[str]:
-    """Inputs of other roles or digests; those that are not here are not compared."""
+    """Inputs with other roles or digests; absent ones are not compared."""
     recorded = manifest["inputs"]
     found = []
     for role in sorted(recorded.keys() | expected.inputs.keys()):
@@ -147,7 +147,7 @@ def _input_differences(expected: Artefact, manifest: Mapping[str, Any], known: K
 def _absent_differences(
     expected: Artefact, manifest: Mapping[str, Any], table: Mapping[Path, Artefact], below: str = ""
 ) -> Iterator[str]:
-    """Inputs that are not here and that would be made differently now: Snakemake does not ask for them any more."""
+    """Absent inputs that would be made differently now: Snakemake no longer asks for them."""
     for name, path in expected.inputs.items():
         role, other = below + name, table.get(path) or table.get(path.parent)
         made = manifest["ancestors"].get(role)
@@ -157,7 +157,7 @@ def _absent_differences(
         if not same_spec or made["code_digest"] != other.code:
             what = "code" if same_spec else "parameters"
             commit = str(made.get("commit"))[:10]
-            yield f"made from a {role} of other {what} (of commit {commit}) than the present, and {other.folder} is not here"
+            yield f"made from a {role} with other {what} (of commit {commit}) than the current, and {other.folder} is absent"
         yield from _absent_differences(other, manifest, table, f"{role}.")
 
 

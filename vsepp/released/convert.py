@@ -1,7 +1,7 @@
 """A released checkpoint and its vocabulary → the files of a run of this package.
 
-The released code keeps two state dicts: of the image encoder (a CNN where images were read, and the map W_f, `fc`)
-and of the text encoder. `opt` are the flags of its training, which must be those of the run that the file stands for.
+The released code saves two state dicts: of the image encoder (the map W_f, `fc`, and a CNN if images were read) and of the
+text encoder. `opt` are the flags of its training, which must match the run that the file is taken for.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Checkpoint:
     opt: dict[str, Any]
     """Flags of the training."""
     progress: dict[str, int | float | None]
-    """`epoch`, `best_rsum` and `Eiters` (steps), `None` where an older file lacks them."""
+    """`epoch`, `best_rsum` and `Eiters` (steps); `None` if an older file lacks them."""
 
     @property
     def full(self) -> bool:
-        """Whether it holds a CNN, and not the map of precomputed features alone."""
+        """Whether it holds a CNN, not only the map of precomputed features."""
         return any(key.startswith("cnn.") for key in self.image)
 
 
@@ -63,7 +63,7 @@ def import_released(checkpoint: Path, vocabulary: Path, run: RunSpec, out: Path)
     vocabulary
         The `<data_name>_vocab.pkl` that it was trained with.
     run
-        The run that it stands for; one with a live encoder where the file holds a CNN.
+        The run that it is taken for; with the encoder inside the model if the file holds a CNN.
     out
         Folder to write into.
 
@@ -71,14 +71,14 @@ def import_released(checkpoint: Path, vocabulary: Path, run: RunSpec, out: Path)
     -------
     dict
         Facts for the manifest: `epoch`, `best_rsum` and `Eiters` of the file, `opt`, `words`, `sha256` of both
-        files, and `differences` in margin or learning rate (key → value of the file and of the run), which change
-        nothing in the evaluation.
+        files, and `differences` in margin or learning rate (key → value of the file and of the run), which do not
+        affect the evaluation.
 
     Raises
     ------
     VseppError
-        When a file is refused, is not of the released code's structure, or is not of this run: then with all that
-        disagrees, each by key, value of the file and value of the run.
+        If a file is refused, does not have the released code's structure, or is not of this run; then with all
+        disagreements: key, value of the file, value of the run.
     """
     content = read_checkpoint(checkpoint)
     words = read_words(vocabulary)
@@ -104,7 +104,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     Raises
     ------
     VseppError
-        When the file is refused or is not `{model: [image encoder, text encoder], opt, ...}`.
+        If the file is refused or is not `{model: [image encoder, text encoder], opt, ...}`.
     """
     content = read_torch(path)
     match content:
@@ -131,12 +131,12 @@ def read_words(path: Path) -> tuple[str, ...]:
     Raises
     ------
     VseppError
-        When the file is refused, an index is missing or a word repeated, or the special words are not first.
+        If the file is refused, an index is missing, a word is repeated, or the special words are not first.
     """
     values = read_vocabulary(path)
     indices, names = values.get("word2idx"), values.get("idx2word")
     if not (isinstance(indices, dict) and isinstance(names, dict)):
-        raise VseppError(f"{path}: no vocabulary: expected word2idx and idx2word, found {_texts(values)}")
+        raise VseppError(f"{path}: not a vocabulary: expected word2idx and idx2word, found {_texts(values)}")
     if holes := [i for i in range(len(names)) if not _is_text(names.get(i))]:
         raise VseppError(f"{path}: idx2word has {len(names)} entries but no word of index {holes[0]}")
     words = tuple(names[i] for i in range(len(names)))
@@ -152,11 +152,11 @@ def read_words(path: Path) -> tuple[str, ...]:
 
 
 def disagreements(content: Checkpoint, run: RunSpec, words: int) -> list[str]:
-    """What says that a checkpoint is not of a run, one text each: key, value of the file, value of the run.
+    """Disagreements of a checkpoint with a run, one text each: key, value of the file, value of the run.
 
     Flags that the file lacks are left out, and so are flags without effect in its training: `cnn_type`,
     `finetune`, `crop_size` and `use_restval` with precomputed features, `img_dim` without them, and `use_restval`
-    of other data than COCO.
+    for other data than COCO.
     """
     opt, found = content.opt, []
     for key, wanted in _expected_flags(content, run):
@@ -167,7 +167,9 @@ def disagreements(content: Checkpoint, run: RunSpec, words: int) -> list[str]:
         found.append(f"data_name is {name!r}, the run's training set {run.trainset!r}")
     if content.full != run.live_encoder:
         holds = "holds an image encoder" if content.full else "holds no image encoder"
-        keeps = "in the model" if run.live_encoder else "apart, as it is frozen and in evaluation mode"
+        keeps = (
+            "in the model" if run.live_encoder else "outside it, since it is frozen and in evaluation mode"
+        )
         found.append(f"the file {holds}, the run keeps its encoder {keeps}")
     for key, wanted in {"caption_projection": False, "image_bias": True, "normalise_features": True}.items():
         if getattr(run.model, key) != wanted:
@@ -181,7 +183,7 @@ def disagreements(content: Checkpoint, run: RunSpec, words: int) -> list[str]:
 
 
 def _expected_flags(content: Checkpoint, run: RunSpec) -> Iterator[tuple[str, Any]]:
-    """Flags of the released code that have an effect there → the values that say the same as the run."""
+    """Flags that have an effect in the released code → the values that correspond to the run."""
     model, text = run.model, options("text encoder", run.model.text)
     yield "embed_size", model.joint_dim
     if text.dim != model.joint_dim:
@@ -193,7 +195,7 @@ def _expected_flags(content: Checkpoint, run: RunSpec) -> Iterator[tuple[str, An
     yield "use_abs", model.absolute
     yield "no_imgnorm", not model.normalise_images
     if not content.full:
-        # The dimension of published features is theirs, whichever encoder the run names.
+        # Published features have their own dimension, whatever encoder the run names.
         if run.image_features == "computed":
             yield "img_dim", _outline(run).image_map.in_features
         return
@@ -205,14 +207,14 @@ def _expected_flags(content: Checkpoint, run: RunSpec) -> Iterator[tuple[str, An
 
 
 def our_state(content: Checkpoint, source: object) -> dict[str, torch.Tensor]:
-    """The weights under the names that they have here.
+    """The weights under their names here.
 
     Raises
     ------
     VseppError
-        When two weights get one name.
+        If two weights get the same name.
     """
-    # Early versions of torchvision put a dropout before each linear layer of VGG's classifier, not behind it.
+    # Early versions of torchvision put dropout before each linear layer of VGG's classifier, not after it.
     old_vgg = "cnn.classifier.1.weight" in content.image
     names = {key: _image_name(key, old_vgg) for key in content.image}
     names |= {key: _text_name(key) for key in content.text}
@@ -223,7 +225,7 @@ def our_state(content: Checkpoint, source: object) -> dict[str, torch.Tensor]:
 
 
 def _image_name(key: str, old_vgg: bool) -> str:
-    # DataParallel adds a level `module` wherever it is put.
+    # DataParallel adds a level `module` wherever it is applied.
     parts = [part for part in key.split(".") if part != "module"]
     if old_vgg and parts[:2] == ["cnn", "classifier"]:
         parts[2] = {"1": "0", "4": "3"}.get(parts[2], parts[2])
@@ -247,8 +249,8 @@ def fit_state(
     Parameters
     ----------
     state
-        Weights under the names that they have here. Counters of batch normalisation, which PyTorch before 0.4.1
-        did not have and which nothing here reads, are set to zero where they are missing.
+        Weights under their names here. Missing counters of batch normalisation are set to zero: PyTorch before 0.4.1
+        did not have them, and nothing here reads them.
     run, words
         The run and the size of its vocabulary.
     source
@@ -273,25 +275,25 @@ def fit_state(
 
 
 def _outline(run: RunSpec, words: int = len(SPECIAL), dim: int | None = None) -> JointEmbedding:
-    """The run's model without memory for its weights; it takes features of `dim`, by default its encoder's."""
+    """The run's model without memory for its weights; it takes features of size `dim`, by default its encoder's."""
     with torch.device("meta"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nothing is initialised without memory
+        warnings.simplefilter("ignore")  # torch warns that there is no memory to initialise
         encoder = build_encoder(run.encoder)
         return JointEmbedding(run.model, dim or encoder.dim, words, encoder if run.live_encoder else None)
 
 
 def _tensors(state: dict[Any, Any], path: Path) -> dict[str, torch.Tensor]:
-    """Contiguous copies, which no tensor of the file can make larger than the file."""
+    """Contiguous copies; no tensor may be larger than the file."""
     size = path.stat().st_size
     for key, value in state.items():
         if not isinstance(key, str) or not isinstance(value, torch.Tensor):
             raise VseppError(
                 f"{path}: `model` has a {type(value).__name__} under {_said(key)}; expected tensors by name"
             )
-        # Of a stride of zero, a few numbers would pass for any amount of them.
+        # With a stride of zero, a few numbers could pass for any number of them.
         on_cpu = value.layout is torch.strided and value.device.type == "cpu"
         if not on_cpu or not value.nbytes <= value.untyped_storage().nbytes() <= size:
-            raise VseppError(f"{path}: {key} is no plain tensor of numbers that the file holds")
+            raise VseppError(f"{path}: {key} is not a plain tensor whose numbers the file holds")
     return {key: value.detach().clone(memory_format=torch.contiguous_format) for key, value in state.items()}
 
 
@@ -307,7 +309,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _texts(keys: Iterable[Any]) -> list[str]:
-    """Keys of a dictionary for a message; those that are no texts may be of any size."""
+    """Keys of a dictionary for a message; keys other than text may be of any size."""
     return sorted(key for key in keys if isinstance(key, str))
 
 

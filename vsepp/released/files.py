@@ -1,7 +1,7 @@
-"""Read the files of the released code, which are pickles, with a list of the few classes that they may name.
+"""Read the files of the released code, which are pickles, allowing only the few classes that they need.
 
-A pickle is a program: it may name any function and call it. `torch.load(weights_only=True)` calls what makes tensors
-and containers alone, and here `argparse.Namespace`, the flags of a training; a vocabulary may name its own class.
+A pickle is a program: it can name any function and call it. `torch.load(weights_only=True)` only makes tensors and
+containers, and here also `argparse.Namespace`, the flags of a training. A vocabulary may name its own class.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from vsepp.errors import VseppError
 
 ZIP = b"PK\x03\x04"
 SEQUENTIAL = pickle.dumps(MAGIC_NUMBER, 2) + pickle.dumps(PROTOCOL_VERSION, 2)
-"""How files of PyTorch before 1.6 begin; a description of the machine that wrote them comes next."""
-# Of that description; the memo's number of the text is between them.
+"""The beginning of files of PyTorch before 1.6; a description of the machine that wrote them follows."""
+# Part of that description; the text's number in the pickle's memo is in between.
 _LITTLE_ENDIAN = re.compile(rb"little_endian(q.)?\x88", re.DOTALL)
-# In bytes: not a number in floating point, and -1 as an integer.
+# These bytes are NaN as a floating-point number and -1 as an integer.
 _UNREAD = 0xFF
 
 
@@ -40,7 +40,7 @@ def read_torch(path: Path) -> Any:
     Raises
     ------
     VseppError
-        When the file is missing, damaged, too short or names anything but these.
+        If the file is missing, damaged, too short or names anything else.
     """
     with _opened(path) as stream:
         start = stream.read(4096)
@@ -48,7 +48,7 @@ def read_torch(path: Path) -> Any:
         if start.startswith(ZIP):
             return _loaded(stream, path)
         if tarfile.is_tarfile(path):
-            raise VseppError(f"{path}: it is an archive; unpack it and give the model_best.pth.tar inside")
+            raise VseppError(f"{path}: this is an archive; unpack it and give the model_best.pth.tar inside")
         if not start.startswith(SEQUENTIAL):
             _refuse(
                 path, "no file of torch.save: its magic number and protocol version are not the known ones"
@@ -59,7 +59,7 @@ def read_torch(path: Path) -> Any:
 
 
 def _loaded(stream: BinaryIO, path: Path, sequential: bool = False) -> Any:
-    """What `torch.load` makes of a file whose storages fit into it and are all read."""
+    """Result of `torch.load`, for a file whose storages fit into it and are all read."""
     left, storages = path.stat().st_size, []
 
     def on_cpu(storage: Any, location: str) -> Any:  # an UntypedStorage; torch annotates a class of stubs
@@ -76,8 +76,8 @@ def _loaded(stream: BinaryIO, path: Path, sequential: bool = False) -> Any:
         with safe_globals([argparse.Namespace]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             content = torch.load(stream, map_location=on_cpu, weights_only=True)
-    except Exception as error:  # torch raises whatever the bytes make of themselves
-        # Its reason alone: the message around it recommends to execute the file.
+    except Exception as error:  # damaged bytes can raise anything
+        # Only its reason: the full message recommends executing the file.
         known = isinstance(error.__context__, pickle.UnpicklingError)
         reason = str(error.__context__ if known else error).strip()
         reason = reason.partition(". Please")[0].partition("\n")[0][:300]
@@ -94,14 +94,14 @@ def read_vocabulary(path: Path) -> dict[str, Any]:
     Raises
     ------
     VseppError
-        When the file is missing, damaged or holds anything else.
+        If the file is missing, damaged or holds anything else.
     """
-    # Made anew: a pickle can set attributes of what it names.
+    # A new class each time: a pickle can set attributes of what it names.
     kind = type("Vocabulary", (), {})
     with _opened(path) as stream:
         try:
             found = _Unpickler(stream.read(), kind).load()
-        except Exception as error:  # whatever the bytes make of themselves
+        except Exception as error:  # damaged bytes can raise anything
             _refuse(path, f"a damaged or hostile pickle: {type(error).__name__}: {error!s:.300}")
     if not isinstance(found, kind):
         _refuse(path, f"it holds a {type(found).__name__}, expected a pickled Vocabulary")
@@ -109,7 +109,7 @@ def read_vocabulary(path: Path) -> dict[str, Any]:
 
 
 class _Unpickler(pickle._Unpickler):
-    """The unpickler in Python: in the one in C a number in a file of ten bytes can take gigabytes."""
+    """The unpickler in Python: with the one in C, a number in a file of ten bytes can take gigabytes."""
 
     def __init__(self, pickled: bytes, vocabulary: type) -> None:
         super().__init__(io.BytesIO(pickled), encoding="utf-8")
@@ -117,7 +117,7 @@ class _Unpickler(pickle._Unpickler):
 
     def find_class(self, module: str, name: str) -> type:
         """The class of vocabularies, and nothing else."""
-        # vocab.py is the program that writes them, so to its pickles the class is one of __main__.
+        # vocab.py writes them as the main program, so in its pickles the class belongs to __main__.
         if module in ("vocab", "__main__") and name == "Vocabulary":
             return self._vocabulary
         raise pickle.UnpicklingError(f"it names {module}.{name}, which such a file may not hold")
@@ -125,7 +125,7 @@ class _Unpickler(pickle._Unpickler):
 
 def _opened(path: Path) -> BinaryIO:
     if not path.is_file():
-        raise VseppError(f"{path}: no such file; fetch it, or give the place where it lies")
+        raise VseppError(f"{path}: no such file; fetch it, or give its path")
     return path.open("rb")
 
 

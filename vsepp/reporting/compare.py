@@ -6,42 +6,20 @@ embeddings, of anyone's model.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
-from vsepp.errors import VseppError
-from vsepp.evaluation import intervals, protocols
-from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import METRICS, Effect
-from vsepp.evaluation.ranks import Ranks
-from vsepp.provenance.manifest import MANIFEST, require_intact
 from vsepp.reporting import filters
-from vsepp.reporting.records import AT_CHANCE, ranks_like_chance
+from vsepp.reporting.ranked import Ranked, read_two
+from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES, ranks_like_chance
 from vsepp.reporting.specs import DIRECTIONS
-
-
-@dataclass(frozen=True, eq=False)
-class _Ranked:
-    """One model of one seed, and how it ranks a test set under a protocol."""
-
-    source: str
-    """Folder or file."""
-    seed: int | None
-    """`None` where it is not known."""
-    metrics: dict[str, Any]
-    """A section of metrics.json."""
-    ranks: Ranks
-    caption_rows: np.ndarray
-    caption_images: np.ndarray
-    corpus: str | None = None
-    """Digest of the corpus that was embedded; `None` where it is not known."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +82,7 @@ class Comparison:
     def __str__(self) -> str:
         test, seeds = self.test, len(self.seeds)
         folds = test["folds"]
-        lines = [f"{name}  {filters.listing(side)}" for name, side in zip("AB", self.sources, strict=True)]
+        lines = [f"{name}  {_place(side)}" for name, side in zip("AB", self.sources, strict=True)]
         lines += [
             f"protocol {test['protocol']}: {folds} fold{'s' * (folds > 1)} of {test['fold_size']:,} images, "
             f"{test['n_captions']:,} captions in all; {seeds} {'seed' if seeds == 1 else 'seeds'}",
@@ -141,32 +119,19 @@ def compare(
         Where a model cannot be read, where they were not measured on the same test images under the same protocol, and
         where they have no seed in common.
     """
-    paths = [_seed_paths(side) for side in (first, second)]
-    name = protocol or _common_protocol(paths)
-    # Folders say how large a fold is, and embeddings are ranked alike.
-    kept = [{path: _read(path, name) for path in side if not path.is_file()} for side in paths]
-    known = [one.metrics["fold_size"] for side in kept for one in side.values()]
-    size = fold_size or next(iter(known), protocols.DEFAULT_FOLD_SIZE)
-    if fold_size and name != "5K" and any(one != fold_size for one in known):
-        raise VseppError(f"fold size: got {fold_size}, but an evaluation has folds of {known[0]} images")
-    a, b, seeds = _paired(
-        *(
-            [found.get(path) or _rank(path, name, size) for path in side]
-            for side, found in zip(paths, kept, strict=True)
-        )
-    )
-    for one in (*a, *b):
-        _require_same_test(a[0], one)
+    a, b = read_two(first, second, protocol, fold_size)
     return Comparison(
         sources=(_sources(a), _sources(b)),
-        seeds=seeds,
-        test={key: a[0].metrics[key] for key in ("protocol", "folds", *_TEST)},
+        seeds=tuple(
+            one.seed if one.seed is not None else other.seed for one, other in zip(a, b, strict=True)
+        ),
+        test={key: a[0].metrics[key] for key in ("protocol", "folds", *TEST_IMAGES)},
         differences=_differences(a, b),
         warnings=tuple(_warnings(a, b)),
     )
 
 
-def _differences(a: Sequence[_Ranked], b: Sequence[_Ranked]) -> tuple[Difference, ...]:
+def _differences(a: Sequence[Ranked], b: Sequence[Ranked]) -> tuple[Difference, ...]:
     found = []
     for metric in METRICS:
         of, over = ([_values(one, metric) for one in side] for side in (a, b))
@@ -177,64 +142,6 @@ def _differences(a: Sequence[_Ranked], b: Sequence[_Ranked]) -> tuple[Difference
         found.append(Difference(metric, float(np.mean(of)), float(np.mean(over)), effect, 1.0, tuple(exact)))
     corrected = intervals.holm([one.effect.p for one in found])
     return tuple(replace(one, p=p) for one, p in zip(found, corrected, strict=True))
-
-
-def _seed_paths(given: Path | Sequence[Path]) -> list[Path]:
-    """Where each seed of a model lies: a file of embeddings or the folder of an evaluation."""
-    paths = []
-    for path in [given] if isinstance(given, (str, Path)) else given:
-        path = Path(path)
-        found = path.glob("seed-*") if path.is_dir() else ()
-        seeds = sorted(found, key=lambda one: (len(one.name), one.name))
-        paths += [one if one.is_file() else _evaluation(one) for one in seeds or [path]]
-    if not paths:
-        raise VseppError("expected two models to compare, got none")
-    return paths
-
-
-def _common_protocol(paths: Sequence[Sequence[Path]]) -> str:
-    """The first protocol that all evaluations have."""
-    listed = [list(_content(path)) for side in paths for path in side if not path.is_file()]
-    if not listed:
-        return "5K"
-    common = [name for name in listed[0] if all(name in names for names in listed)]
-    if not common:
-        have = " and ".join(", ".join(names) for names in dict.fromkeys(map(tuple, listed)))
-        raise VseppError(f"no protocol in common: they were evaluated under {have}; evaluate both under one")
-    return common[0]
-
-
-def _content(folder: Path) -> dict[str, dict[str, Any]]:
-    """The metrics of an evaluation: protocol → metrics."""
-    file = folder / "metrics.json"
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        if all({*_NEEDED} <= set(found) for found in content.values()):
-            return content
-    except (ValueError, TypeError, AttributeError):
-        pass
-    raise VseppError(
-        f"{file}: expected protocol → metrics with {', '.join(_NEEDED)}, as `vsepp evaluate --output` writes it"
-    )
-
-
-def _read(folder: Path, protocol: str) -> _Ranked:
-    """How a model that was evaluated ranks its test set."""
-    if (folder / MANIFEST).is_file():
-        require_intact(folder, "metrics.json", "ranks.npz")
-    content, file = _content(folder), folder / "ranks.npz"
-    if protocol not in content:
-        raise VseppError(f"{folder}/metrics.json: no protocol {protocol}; it has {', '.join(content)}")
-    try:
-        with np.load(file, allow_pickle=False) as archive:
-            i2t, t2i, rows, images = (archive[f"{protocol}_{part}"] for part in _RANKS)
-    except (KeyError, ValueError, OSError, BadZipFile):
-        raise VseppError(
-            f"{file}: cannot be read, or lacks {protocol}_{' or '.join(_RANKS)}; evaluate the model again"
-        ) from None
-    return _Ranked(
-        str(folder), _seed(folder), content[protocol], Ranks(i2t, t2i), rows, images, _corpus(folder)
-    )
 
 
 def metric_text(*metrics: str) -> str:
@@ -263,104 +170,7 @@ def sentences(differences: Sequence[Difference]) -> list[str]:
     return told
 
 
-_RANKS = ("i2t", "t2i", "caption_rows", "caption_images")
-_TEST = ("fold_size", "n_images", "n_captions")
-_NEEDED = ("protocol", "folds", *_TEST, "similarity", "rsum")
-_TEST_NAMES = ("images of a fold", "test images", "test captions")
-
-
-def _evaluation(path: Path) -> Path:
-    """The evaluation that a path names: itself, or the one beside a run."""
-    parts = path.absolute().parts
-    if (path / "metrics.json").is_file() and (path / "ranks.npz").is_file():
-        return path
-    if "runs" in parts:
-        place = len(parts) - 1 - parts[::-1].index("runs")
-        beside = Path(*parts[:place], "evaluations", *parts[place + 1 :])
-        if (beside / "metrics.json").is_file():
-            return beside
-        raise VseppError(
-            f"{path}: its evaluation is not there; expected {beside}/metrics.json: evaluate the run first"
-        )
-    raise VseppError(
-        f"{path}: expected a folder with metrics.json and ranks.npz, a trained run's folder or an .npz of embeddings"
-    )
-
-
-def _rank(path: Path, protocol: str, fold_size: int) -> _Ranked:
-    found = protocols.evaluate(Embeddings.load(path), protocol, fold_size)
-    return _Ranked(
-        str(path),
-        _seed(path),
-        found.to_dict(),
-        found.ranks,
-        found.caption_rows,
-        found.caption_images,
-        _corpus(path.parent),
-    )
-
-
-def _seed(path: Path) -> int | None:
-    """The seed that a path names."""
-    named = [part.removeprefix("seed-") for part in path.absolute().parts if part.startswith("seed-")]
-    return int(named[-1]) if named and named[-1].isdecimal() else None
-
-
-def _corpus(folder: Path) -> str | None:
-    """Digest of the corpus behind an evaluation."""
-    if not (folder / MANIFEST).is_file():
-        return None
-    found = json.loads((folder / MANIFEST).read_text(encoding="utf-8")).get("inputs", {}).get("corpus")
-    return None if found is None else str(found)
-
-
-def _paired(
-    first: Sequence[_Ranked], second: Sequence[_Ranked]
-) -> tuple[list[_Ranked], list[_Ranked], tuple[int | None, ...]]:
-    """Both models of the seeds that are compared."""
-    alone = len(first) == len(second) == 1
-    if alone or any(len(side) == 1 and side[0].seed is None for side in (first, second)):
-        pairs = max(len(first), len(second))
-        a, b = (list(side) * (pairs // len(side)) for side in (first, second))
-        longer = a if len(first) >= len(second) else b
-        return a, b, (None,) if alone else tuple(one.seed for one in longer)
-    by_seed = [{one.seed: one for one in side} for side in (first, second)]
-    common = sorted(seed for seed in by_seed[0] if seed is not None and seed in by_seed[1])
-    if not common:
-        seeds = [filters.listing(sorted(str(seed) for seed in side)) for side in by_seed]
-        raise VseppError(
-            f"no seed in common: A has {seeds[0]}, B has {seeds[1]}; name one seed's folder of each"
-        )
-    a, b = ([side[seed] for seed in common] for side in by_seed)
-    return a, b, tuple(common)
-
-
-def _require_same_test(first: _Ranked, other: _Ranked) -> None:
-    def refuse(what: str, one: Any, two: Any) -> None:
-        raise VseppError(f"not the same test set: {first.source} has {one} {what}, {other.source} has {two}")
-
-    if first.metrics["protocol"] != other.metrics["protocol"]:
-        raise VseppError(
-            f"not the same protocol: {first.source} was ranked under {first.metrics['protocol']}, "
-            f"{other.source} under {other.metrics['protocol']}"
-        )
-    for key, name in zip(_TEST, _TEST_NAMES, strict=True):
-        if first.metrics[key] != other.metrics[key]:
-            refuse(name, first.metrics[key], other.metrics[key])
-    for one, two in (
-        (first.caption_images, other.caption_images),
-        (first.caption_rows, other.caption_rows),
-    ):
-        differ = np.flatnonzero(one != two)
-        if len(differ):
-            row = differ[0]
-            raise VseppError(
-                f"not the same test set: the captions belong to other images; ranked caption {row} to image "
-                f"{first.caption_images[row]} in {first.source}, to image {other.caption_images[row]} in {other.source}"
-            )
-
-
-def _warnings(a: Sequence[_Ranked], b: Sequence[_Ranked]) -> list[str]:
+def _warnings(a: Sequence[Ranked], b: Sequence[Ranked]) -> list[str]:
     found = []
     similarities = [
         filters.listing(dict.fromkeys(one.metrics["similarity"] for one in side)) for side in (a, b)
@@ -376,11 +186,23 @@ def _warnings(a: Sequence[_Ranked], b: Sequence[_Ranked]) -> list[str]:
     return found
 
 
-def _sources(side: Sequence[_Ranked]) -> tuple[str, ...]:
+def _sources(side: Sequence[Ranked]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.source for one in side))
 
 
-def _values(one: _Ranked, metric: str) -> np.ndarray:
+def _place(sources: Sequence[str]) -> str:
+    """Folders of seeds as one: `evaluations/a, seed-0 and seed-1`."""
+    parents = {Path(source).parent for source in sources}
+    if len(sources) == 1 or len(parents) > 1:
+        return filters.listing(sources)
+    return f"{parents.pop()}, {filters.listing(Path(source).name for source in sources)}"
+
+
+def _p(value: float) -> str:
+    return f"{value:.4f}" if value >= 0.0001 else "<0.0001"
+
+
+def _values(one: Ranked, metric: str) -> np.ndarray:
     return intervals.per_image(one.ranks, one.caption_images, metric, one.metrics["fold_size"])
 
 
@@ -401,7 +223,7 @@ def _as_dict(found: Difference) -> dict[str, Any]:
 
 
 def _table(differences: Sequence[Difference]) -> list[str]:
-    rows = [("", "A", "B", "A−B", "over images", "over seeds", "p", "p, Holm")]
+    rows: list[tuple[str, ...]] = [("", "A", "B", "A−B", "over images", "over seeds", "p", "p, Holm")]
     for direction, group in groupby(differences, lambda found: found.metric.partition("_")[0]):
         for place, found in enumerate(group):
             name = f"{DIRECTIONS[direction]}, " if direction in DIRECTIONS and not place else ""
@@ -412,9 +234,9 @@ def _table(differences: Sequence[Difference]) -> list[str]:
                 for one in (effect.images, effect.seeds)
             ]
             values = (f"{found.first:.1f}", f"{found.second:.1f}", f"{effect.value:+.1f}")
-            rows.append((name + metric, *values, *ends, *(f"{p:.4f}" for p in (effect.p, found.p))))
+            rows.append((name + metric, *values, *ends, *map(_p, (effect.p, found.p))))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     exact = [p for found in differences for p in found.mcnemar]
-    told = f"exact McNemar, R@1 of caption retrieval: p {filters.listing(f'{p:.4f}' for p in exact)}"
+    told = f"exact McNemar, R@1 of caption retrieval: p {filters.listing(map(_p, exact))}"
     return [*lines, told + (", seed by seed" if len(exact) > 1 else "")]

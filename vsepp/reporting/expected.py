@@ -185,6 +185,41 @@ def moved(old: Iterable[Expected], new: Iterable[Expected]) -> list[str]:
     return [f"- {run}, {protocol}: rsum {', '.join(parts)}" for (run, protocol), parts in lines.items()]
 
 
+def update_expected(file: Path, log: Path, records: Records, commit: str, why: str = "") -> None:
+    """Set a study's values from the present results, and append what moved to the change log.
+
+    Parameters
+    ----------
+    file
+        Of the study; made where there is none.
+    log
+        `docs/scores.md`.
+    records
+        Of each model; errors as in `set_expected`.
+    commit
+        That is checked out.
+    why
+        What moved the scores, in a sentence.
+    """
+    old = read_expected(file) if file.is_file() else []
+    new = set_expected(old, records)
+    write_expected(file, new)
+    if lines := moved(old, new):
+        parts = [f"## {file.parent.name}, {commit[:12]}", *([why] if why else []), "\n".join(lines)]
+        with log.open("a", encoding="utf-8") as stream:
+            stream.write("\n" + "\n\n".join(parts) + "\n")
+
+
+def failures(states: Iterable[State]) -> list[str]:
+    """Of each score outside its bounds: the cause that was written down, and the command that makes it."""
+    return [
+        f"{state.row.run}, {state.row.protocol}, seed {state.row.seed}, {state.row.metric}: "
+        f"{state.row.cause or 'no known cause'}; expected since {state.row.commit}; made by: {state.command}"
+        for state in states
+        if state.word == FAIL
+    ]
+
+
 def matrix(states: Sequence[State]) -> list[tuple[str, ...]]:
     """Rows to print: run, protocol, seed, each metric beside what is expected, the worst state of these; headings first."""
     rows = [("run", "protocol", "seed", *METRICS.values(), "state")]

@@ -156,19 +156,14 @@ def _about_runs(spec: FigureSpec, records: Records) -> list[str]:
 
 
 def inline_svg(drawn: Drawn, file: Path) -> str:
-    """A figure's SVG as part of a page, with its text alternative."""
-    label = filters.numbered(drawn.spec.id) or drawn.spec.title
-    svg, desc = themed(file.read_text(encoding="utf-8"), drawn.spec.id, label), f"{drawn.spec.id}-desc"
-    svg = svg.replace(" aria-label=", f' aria-describedby="{desc}" aria-label=', 1)
-    start = svg.index(">") + 1
-    return f'{svg[:start]}<desc id="{desc}">{escape(drawn.alt)}</desc>{svg[start:]}'
+    """A figure's SVG as part of a page: it takes the page's colours, in light and dark, and its ids stay its own."""
+    spec = drawn.spec
+    title = filters.numbered(spec.id) or spec.title
+    return themed(file.read_text(encoding="utf-8"), spec.id, title, drawn.alt)
 
 
-def themed(svg: str, name: str, text: str) -> str:
-    """An SVG as part of a page: it takes the page's colours, in light and dark, and its ids, which begin with `name`, stay its own.
-
-    `text` says what it shows, for those who do not see it.
-    """
+def themed(svg: str, name: str, title: str, alt: str) -> str:
+    """An SVG as part of a page, see `inline_svg`; its ids begin with `name`, and `alt` says what it shows."""
     style = matplotlib.rc_params_from_file(STYLE, use_default_template=False)
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
@@ -184,4 +179,7 @@ def themed(svg: str, name: str, text: str) -> str:
     }
     for colour, shown in colours.items():
         svg = svg.replace(colour, shown)
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(text)}" ', 1)
+    label, desc = escape(title), f"{name}-desc"
+    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" aria-describedby="{desc}" ', 1)
+    start = svg.index(">") + 1
+    return f'{svg[:start]}<desc id="{desc}">{escape(alt)}</desc>{svg[start:]}'

@@ -193,10 +193,10 @@ def _log(record: Record) -> tuple[str, str]:
 # --- Figures -----------------------------------------------------------------------------------------------------
 
 
-def _svg(figure: Figure, name: str, text: str) -> Markup:
+def _svg(figure: Figure, name: str, title: str, text: str) -> Markup:
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return Markup(themed(out.getvalue(), name, text))
+    return Markup(themed(out.getvalue(), name, title, text))
 
 
 def _curves(records: Sequence[Record]) -> Markup:
@@ -218,9 +218,9 @@ def _curves(records: Sequence[Record]) -> Markup:
         panels[0].set(xlabel="Epoch", ylabel="Training loss a query")
         panels[1].set(xlabel="Epoch", ylabel="Validation R@1 (%)")
         panels[1].legend()
-    last = [f"{read_history(record, 'rsum')[len(read_history(record, 'rsum'))]:.1f}" for record in records]
-    text = f"Training loss and validation R@1 over {len(loss)} epochs. rsum after the last: {filters.listing(last)}."
-    return _svg(figure, "curves", text)
+        last = [f"{list(read_history(record, 'rsum').values())[-1]:.1f}" for record in records]
+        text = f"Training loss and validation R@1 over {len(loss)} epochs. rsum after the last: {filters.listing(last)}."
+        return _svg(figure, "curves", "Learning curves", text)
 
 
 def _rank_figure(records: Sequence[Record]) -> Markup:
@@ -248,7 +248,8 @@ def _rank_figure(records: Sequence[Record]) -> Markup:
             told.append(f"{title}: half of the queries within the first {int(np.median(ranks)) + 1}")
         axis.set(xscale="log", xlabel="k", ylabel="Queries with rank ≤ k (%)", ylim=(0, 102))
         axis.legend(loc="lower right")
-    return _svg(figure, "ranks", f"Recall at k over k, protocol {protocol}. {'; '.join(told)}.")
+        text = f"Recall at k over k, protocol {protocol}. {'; '.join(told)}."
+        return _svg(figure, "ranks", "Distribution of ranks", text)
 
 
 # --- Queries -----------------------------------------------------------------------------------------------------

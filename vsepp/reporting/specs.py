@@ -45,10 +45,10 @@ class ContextSpec:
     """Role → what played it in the paper."""
     default_encoder: str = ""
     """Role of the encoder that a row's label does not name."""
-    serif: bool = False
-    """Whether figures are set in the paper's serif type."""
     settings: str = ""
     """What `--config` needs besides the preset to make these runs."""
+    serif: bool = False
+    """Whether figures are set in the paper's serif type."""
 
     def here(self, role: str) -> str:
         """What plays a role in this report."""

@@ -216,7 +216,9 @@ def _row(
 
 def _with_gaps(groups: Sequence[Group], verdicts: Sequence[Verdict]) -> list[Group]:
     """Hang claimed gains of one row over another on the row that gains."""
-    fed = {(row.spec.run, row.facts["protocol"]): row for group in groups for row in group.rows if row.ours}
+    fed: dict[tuple[str | None, str | None], Row] = {
+        (row.spec.run, row.facts["protocol"]): row for group in groups for row in group.rows if row.ours
+    }
     gaps: dict[str, Gap] = {}
     for verdict in verdicts:
         claim = verdict.spec

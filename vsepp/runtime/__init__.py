@@ -1,1 +1,1 @@
-"""The machine: device and threads, GPUs and who has them, where data lie, whole files, processes, progress and logs."""
+"""The machine: device, threads, sharing of GPUs, placement of data, atomic files, processes, progress and logs."""

@@ -1,4 +1,4 @@
-"""Which GPU a job computes on. Snakemake counts GPUs but assigns none, so jobs take theirs from locks.
+"""Which GPU a job computes on. Snakemake counts GPUs but assigns none, so jobs take theirs by locks.
 
 Nothing here imports torch: the workflow counts GPUs at every start, and a job must know its GPU before CUDA does.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("vsepp")
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# What a scheduler gave to a job is that job's own, and many number it from 0 again: GPU 0 of one is not that of another.
+# Schedulers give each job its own GPUs, and many number them from 0: GPU 0 of one job is not that of another.
 ALLOCATIONS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 SECONDS_BETWEEN_TRIES = 1.0
 SECONDS_BETWEEN_LOG_LINES = 600.0
@@ -33,12 +33,12 @@ SECONDS_BETWEEN_LOG_LINES = 600.0
 
 @dataclass(frozen=True)
 class Holder:
-    """A job on a GPU, as it tells the others."""
+    """A job on a GPU, as it describes itself to others."""
 
     process: int
     what: str
     share: int
-    """It leaves room for so many jobs of its kind, itself included."""
+    """How many jobs of its kind fit on the GPU, itself included."""
 
     def __str__(self) -> str:
         return f"{self.what} (process {self.process})"
@@ -63,7 +63,7 @@ def installed() -> int:
 def visible_gpus() -> tuple[str, ...]:
     """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them: numbers or UUIDs.
 
-    Unset it means all. As for the driver, the list ends at the first entry that is no GPU.
+    If it is not set: all. As in the driver, the list ends at the first entry that is not a GPU.
     """
     there = [str(number) for number in range(installed())]
     if VISIBLE not in os.environ or not there:
@@ -77,30 +77,30 @@ def visible_gpus() -> tuple[str, ...]:
 
 
 def one_of(gpus: Sequence[str], number: int | None) -> Sequence[str]:
-    """The GPUs of which a job would take any: all, or only the one that is N-th among them, from 0, for `cuda:N`.
+    """The GPUs that a job may take: all, or for `cuda:N` only the N-th, from 0.
 
     Raises
     ------
     VseppError
-        When there are not so many.
+        If there are not that many.
     """
     if number is None:
         return gpus
     if number >= len(gpus):
         raise VseppError(
-            f"device: got cuda:{number}, but there are {len(gpus)} GPUs to use here; expected cuda:0 to "
+            f"device: got cuda:{number}, but there are {len(gpus)} GPUs here; expected cuda:0 to "
             f"cuda:{len(gpus) - 1}"
         )
     return gpus[number : number + 1]
 
 
 def lock_folder() -> Path:
-    """Where jobs of this user, within one allocation of a scheduler, lock their GPUs.
+    """Folder in which jobs of this user, within one allocation of a scheduler, lock their GPUs.
 
     Raises
     ------
     VseppError
-        When the folder is there and another user's, who could then decide over our GPUs.
+        If the folder belongs to another user, who could then decide over these GPUs.
     """
     job = next((os.environ[name] for name in ALLOCATIONS if os.environ.get(name)), "")
     folder = Path(tempfile.gettempdir()) / "-".join(["vsepp-devices", str(os.getuid()), *filter(None, [job])])
@@ -118,29 +118,29 @@ def claim(what: str, gpus: Sequence[str], share: int = 1, folder: Path | None = 
     """Take one of some GPUs, waiting while all are taken, and make it the only one this process sees.
 
     A job that shares its GPU with N - 1 others takes 1/N of it, and jobs fit as long as their parts add up to at
-    most one: a job that wants a GPU for itself never meets one that shares. Jobs go to the emptiest GPU. The
-    kernel frees what a process held when it ends, however it ends.
+    most one: a job that needs a whole GPU never shares it. Jobs take the emptiest GPU. When a process ends, however it
+    ends, the kernel releases its locks.
 
     Parameters
     ----------
     what
-        Which job this is, for the log of those who wait for it.
+        Name of this job, for the log of those that wait for it.
     gpus
         Numbers or UUIDs, from `visible_gpus`. A GPU must have one name: a number and a UUID are not compared.
     share
-        N, jobs of this kind that fit on one GPU.
+        N, the number of jobs of this kind that fit on one GPU.
     folder
-        Where the locks lie; `lock_folder()` by default.
+        Folder of the locks; by default `lock_folder()`.
 
     Yields
     ------
     str
-        The GPU, to which CUDA_VISIBLE_DEVICES is set in the meantime.
+        The GPU; CUDA_VISIBLE_DEVICES is set to it meanwhile.
 
     Raises
     ------
     VseppError
-        When `share` is below 1, or there is no GPU to take.
+        If `share` is below 1, or there is no GPU to take.
     """
     if share < 1:
         raise VseppError(f"jobs that share a GPU: got {share}; expected at least 1")
@@ -161,12 +161,12 @@ def claim(what: str, gpus: Sequence[str], share: int = 1, folder: Path | None = 
 
 
 def _wait(me: Holder, gpus: Sequence[str], folder: Path) -> tuple[str, BaseFileLock]:
-    """Try until there is room on one of the GPUs, and say who waits for whom."""
+    """Try until there is room on one of the GPUs, and log who waits for whom."""
     from filelock import FileLock
 
     said = -SECONDS_BETWEEN_LOG_LINES
     while True:
-        # One process looks at a time, so that what it found is still so when it takes a place.
+        # Only one process looks at a time, so that what it found still holds when it takes a place.
         with FileLock(folder / "looking.lock"):
             holders = {gpu: _holders(folder, gpu) for gpu in gpus}
             taken = {gpu: sum(Fraction(1, job.share) for job in holders[gpu].values()) for gpu in gpus}
@@ -195,14 +195,12 @@ def _holders(folder: Path, gpu: str) -> dict[int, Holder]:
 
 
 def _take(folder: Path, gpu: str, holders: Mapping[int, Holder], me: Holder) -> BaseFileLock:
-    """Lock a free place of a GPU and write down who has it."""
+    """Lock a free place of a GPU and record who has it."""
     place = next(number for number in range(len(holders) + 1) if number not in holders)
     path = folder / _lock_name(gpu, place)
     lock = _try_lock(path)
     if lock is None:
-        raise VseppError(
-            f"{path}: was locked by a process that does not ask for it as jobs do; end that process"
-        )
+        raise VseppError(f"{path}: was locked by a process that is not a job of vsepp; end that process")
     path.with_suffix(".json").write_text(json.dumps(asdict(me)), encoding="utf-8")
     return lock
 
@@ -213,7 +211,7 @@ def _lock_name(gpu: str, place: object) -> str:
 
 
 def _try_lock(path: Path) -> BaseFileLock | None:
-    """Lock a file, or give `None` where another process has it."""
+    """Lock a file, or return `None` if another process has it."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path)
@@ -225,8 +223,8 @@ def _try_lock(path: Path) -> BaseFileLock | None:
 
 
 def _read_holder(lock: Path) -> Holder:
-    """Who holds a lock; one who did not get to write it down takes the whole GPU."""
+    """Who holds a lock; a job that has not recorded itself takes the whole GPU."""
     try:
         return Holder(**json.loads(lock.with_suffix(".json").read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
-        return Holder(0, "a job that does not say which", 1)
+        return Holder(0, "an unnamed job", 1)

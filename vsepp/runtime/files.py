@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and large ones that are read with progress."""
+"""Files written whole or not at all, and large files read with progress."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _BLOCK = 1 << 20
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Give a path beside `path` to write to, which replaces `path` once the body has succeeded.
+    """Yield a path beside `path` to write to; it replaces `path` once the body has succeeded.
 
-    Its name is the process's own: two processes that make one artefact must not write into one file.
+    Each process has its own name for it: two processes that make one artefact must not write to the same file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -34,7 +34,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def blocks_of(path: Path, what: str) -> Iterator[bytes]:
-    """Blocks of a large file, with progress; `what` is said of it in a few words."""
+    """Blocks of a large file, with progress; `what` names the work in a few words."""
     with path.open("rb") as stream, track_bytes(path.stat().st_size, what) as advance:
         while block := stream.read(_BLOCK):
             yield block

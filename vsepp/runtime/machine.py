@@ -1,4 +1,4 @@
-"""The device and the threads that a job computes with; no result depends on them."""
+"""The device and threads that a job computes with."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def use_machine(
 ) -> tuple[torch.device, dict[str, Any]]:
     """Set the threads and choose the device.
 
-    A GPU is taken from the machine's locks and kept until the process ends; see `vsepp.runtime.devices.claim`. Under
+    A GPU is locked until the process ends; see `vsepp.runtime.devices.claim`. Under
     `torchrun` each process has the GPU of its local rank and takes no lock.
 
     Parameters
@@ -30,21 +30,21 @@ def use_machine(
     wanted
         `auto`, `cpu`, `cuda` (a free GPU; waits for one) or `cuda:N` (this GPU).
     share
-        Jobs like this one that share a GPU.
+        How many jobs like this one share a GPU.
     threads
         CPU threads of tensor operations; torch's own choice by default.
     job
-        Step and output, for those who wait for its GPU.
+        Step and output, for the log of those that wait for its GPU.
 
     Returns
     -------
     tuple
-        The device, and the facts for the manifest: `device`, `threads` and, where one was claimed, `gpu`.
+        The device, and the facts for the manifest: `device`, `threads` and, if one was claimed, `gpu`.
 
     Raises
     ------
     VseppError
-        When a device was asked for that is not there.
+        If the wanted device does not exist.
     """
     facts = use_cpu(threads)
     device, gpu = _choose_device(wanted, share, job)
@@ -54,7 +54,7 @@ def use_machine(
 
 
 def use_cpu(threads: int | None = None) -> dict[str, Any]:
-    """Set the threads of a step that computes on the CPU; gives the facts for its manifest."""
+    """Set the threads of a step that computes on the CPU; returns the facts for its manifest."""
     _keep_freed_memory()
     if devices.process_rank() > 0:  # the first process speaks for all of them
         log.setLevel(logging.WARNING)
@@ -64,9 +64,9 @@ def use_cpu(threads: int | None = None) -> dict[str, Any]:
 
 
 def _keep_freed_memory() -> None:
-    """Tell glibc to keep what tensors free, up to a gigabyte, instead of giving it back to the kernel at once.
+    """Tell glibc to keep up to a gigabyte that tensors free, instead of returning it to the kernel at once.
 
-    Every step allocates the same sizes again; fetching fresh pages for them cost a fifth of a CPU training's time.
+    Every step allocates the same sizes again; fetching fresh pages for them took a fifth of a CPU training's time.
     """
     m_trim_threshold, m_mmap_threshold = -1, -3  # of malloc.h
     try:
@@ -78,7 +78,7 @@ def _keep_freed_memory() -> None:
 
 
 def _choose_device(wanted: str, share: int, job: str) -> tuple[torch.device, str | None]:
-    """The device that was asked for, made this process's own where it is a GPU, and the GPU that was claimed."""
+    """The wanted device, claimed for this process if it is a GPU, and the claimed GPU."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", wanted):
         raise VseppError(f"device: got {wanted!r}; expected auto, cpu, cuda or cuda:N")
     device, rank = torch.device("cuda" if wanted == "auto" else wanted), devices.local_rank()
@@ -103,15 +103,15 @@ def _choose_device(wanted: str, share: int, job: str) -> tuple[torch.device, str
         reason = _why_no_gpu()
     if wanted != "auto":
         raise VseppError(
-            f"device: {wanted} asked for, but torch finds no GPU ({reason}); ask for auto to fall back on the CPU"
+            f"device: got {wanted}, but torch finds no GPU ({reason}); use auto to fall back on the CPU"
         )
     if found := gpu or next(iter(there[rank or 0 :]), None):
-        log.warning("GPU %s is there, but torch finds none (%s); this job computes on the CPU", found, reason)
+        log.warning("GPU %s exists, but torch finds none (%s); this job computes on the CPU", found, reason)
     return torch.device("cpu"), None
 
 
 def _why_no_gpu() -> str:
-    """What torch has against the GPUs of this machine, in its own words."""
+    """Why torch does not use the GPUs of this machine, in its own words."""
     try:
         torch.cuda.init()
     except (RuntimeError, AssertionError) as error:
@@ -120,7 +120,7 @@ def _why_no_gpu() -> str:
 
 
 def _require_local_gpu(wanted: str, rank: int, gpus: int) -> None:
-    """Refuse what cannot be had by one of the processes that `torchrun` started here."""
+    """Refuse a device that a process started by `torchrun` cannot have."""
     if wanted not in ("auto", "cuda"):
         raise VseppError(
             f"device: got {wanted} under torchrun, where each process takes the GPU of its local rank; expected auto, cpu "
@@ -128,6 +128,6 @@ def _require_local_gpu(wanted: str, rank: int, gpus: int) -> None:
         )
     if gpus and rank >= gpus:
         raise VseppError(
-            f"torchrun: a process with local rank {rank} was started, but there are {gpus} GPUs to use here; expected "
+            f"torchrun: a process with local rank {rank} was started, but there are {gpus} GPUs here; expected "
             f"{gpus} processes on this machine or fewer, or device cpu"
         )

@@ -1,4 +1,4 @@
-"""Where the arrays lie whose rows every step reads: in the memory of the device, or in their files."""
+"""Where arrays that every step reads are kept: in the device's memory, or in their files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vsepp.runtime.progress import bytes_text, track_bytes
 log = logging.getLogger("vsepp")
 
 DATA_ON = ("auto", "device", "mapped")
-# Of what a GPU has free, the part that data may take; the rest is for models and steps.
+# Fraction of a GPU's free memory that data may take; the rest is for models and steps.
 _FOR_DATA = 1 / 2
 _CHUNK_BYTES = 64 << 20
 
@@ -25,21 +25,21 @@ Placed = np.ndarray | torch.Tensor
 
 @dataclass(frozen=True)
 class Placing:
-    """Where a job's data shall lie; what it computes does not depend on it."""
+    """Where to keep a job's data; results do not depend on it."""
 
     device: torch.device
     data_on: str = "auto"
-    """`device` and `mapped` are demands. `auto`: on a GPU where they fit into half of what is free there, divided by
-    the jobs that share it; else in their files, which the kernel keeps in memory as far as there is room."""
+    """`device` and `mapped` are strict. `auto`: on the GPU, if they fit into half of its free memory divided by the jobs that
+    share it; otherwise in their files, which the kernel caches in memory as far as there is room."""
     share: int = 1
-    """Jobs that share the device, this one included."""
+    """How many jobs share the device, this one included."""
 
     def __post_init__(self) -> None:
         if self.data_on not in DATA_ON:
             raise VseppError(f"data_on: got {self.data_on!r}; expected one of {', '.join(DATA_ON)}")
 
     def what_to_lower(self, places: Iterable[str] = ("device",)) -> list[str]:
-        """What of this to change where memory runs out, with data in these places."""
+        """What to change here if memory runs out, with data in these places."""
         advice = []
         may_be_there = self.data_on == "device" or (self.data_on == "auto" and self.device.type == "cuda")
         if may_be_there and "device" in places:
@@ -59,12 +59,12 @@ def place(array: np.ndarray, what: str, placing: Placing) -> Placed:
     what
         A few words that name it.
     placing
-        Where data shall lie.
+        Where to keep data.
 
     Raises
     ------
     VseppError
-        When it was demanded on a GPU where it does not fit.
+        If `device` was chosen and the array does not fit.
     """
     on_gpu, demanded = placing.device.type == "cuda", placing.data_on == "device"
     if placing.data_on == "mapped" or not (on_gpu or demanded):
@@ -77,12 +77,12 @@ def place(array: np.ndarray, what: str, placing: Placing) -> Placed:
 
 
 def fits(size: int, free: int, what: str, placing: Placing) -> bool:
-    """Whether so many bytes of data go to a GPU that has so many free.
+    """Whether data of `size` bytes go to a GPU with `free` bytes free.
 
     Raises
     ------
     VseppError
-        When it was demanded that they go there, and they do not fit.
+        If `device` was chosen and they do not fit.
     """
     demanded = placing.data_on == "device"
     room = free if demanded else _FOR_DATA * free / placing.share
@@ -101,16 +101,16 @@ def place_of(array: Placed) -> str:
 
 
 def rows_of(array: Placed, rows: np.ndarray) -> torch.Tensor:
-    """Copy rows `(n,)` out: `(n, ...)`, on the GPU where the array lies there, else on the CPU."""
+    """Copy rows `(n,)` out: `(n, ...)`, on the GPU if the array is there, otherwise on the CPU."""
     if isinstance(array, torch.Tensor) and array.device.type != "cpu":
         return array.index_select(0, upload(rows, array.device))
     return torch.from_numpy(np.asarray(array)[rows])
 
 
 def upload(array: np.ndarray | torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Bring what the host has to a device without making the host wait for the device.
+    """Copy a tensor to a device without making the host wait for the device.
 
-    Only from pinned memory does a copy to a GPU not wait for the work before it.
+    A copy to a GPU waits for earlier work unless it is from pinned memory.
     """
     tensor = torch.as_tensor(array)
     if device.type != "cuda" or tensor.device.type == "cuda":

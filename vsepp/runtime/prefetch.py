@@ -1,4 +1,4 @@
-"""Items made in a thread ahead of their use: the inputs of the next steps while a GPU computes a step."""
+"""Items prepared in a thread ahead of their use: inputs of the next steps, while a GPU computes a step."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ THREAD = "prefetch"
 def prefetched(items: Iterator[T], depth: int, device: torch.device) -> Iterator[Iterator[T]]:
     """Draw items in a thread, in their order and at most `depth` ahead of the one in use.
 
-    On a GPU they are made on a stream of their own, beside that of their user. What drawing an item raises is raised
-    where the item would have come. The thread has ended when the context is left, however it is left.
+    On a GPU they are made on a separate stream. An error in drawing an item is raised where the item would have come. When
+    the context is left, however it is left, the thread has ended.
 
     Parameters
     ----------
     items
-        Drawn by the thread alone. On a GPU, objects whose `tensors()` are made by the work that drawing them starts.
+        Drawn only by the thread. On a GPU, objects with a method `tensors()` that returns all tensors made by drawing them.
     depth
-        0 draws each item when it is asked for, without a thread.
+        0: each item is drawn when it is needed, without a thread.
     device
         Where they are made.
     """
@@ -45,7 +45,7 @@ def prefetched(items: Iterator[T], depth: int, device: torch.device) -> Iterator
 
 
 def _made(items: Iterator[T], stream: torch.cuda.Stream | None) -> tuple[T, torch.cuda.Event | None] | None:
-    """The next item and when its tensors are there; nothing after the last."""
+    """The next item and the event after which its tensors are ready; nothing after the last."""
     with nullcontext() if stream is None else torch.cuda.stream(stream):
         for item in items:
             return item, None if stream is None else stream.record_event()

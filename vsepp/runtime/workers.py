@@ -20,29 +20,29 @@ def in_processes(
     items: Sequence[tuple[Any, ...]],
     workers: int,
 ) -> Iterator[tuple[int, Any]]:
-    """Call a function once per tuple of arguments, in so many processes of their own.
+    """Call a function once per tuple of arguments, in several processes.
 
-    When one fails the others are ended, and when this process ends, by `kill -9` too, they end with it.
+    If one fails, the others are ended. If this process ends, even by `kill -9`, they end too.
 
     Parameters
     ----------
     call
-        Found by its name in the new processes, so at the top level of a module.
+        A function at the top level of a module, so that new processes can import it.
     items
         The arguments of each call.
     workers
-        Processes, each for one call at a time; with one worker this process makes the calls.
+        Number of processes, each making one call at a time; 1: this process makes the calls.
 
     Yields
     ------
     tuple
-        Number of a call, from 0, and what it returned: as they get ready.
+        Number of a call, from 0, and what it returned, in order of completion.
 
     Raises
     ------
     VseppError
-        When a process was killed, or failed with what is not meant for a user. A VseppError or OSError of the function
-        is raised as it is.
+        If a process was killed, or failed with an unexpected error. A VseppError or OSError of the function is raised
+        unchanged.
     """
     if workers <= 1:
         for number, arguments in enumerate(items):
@@ -54,7 +54,7 @@ def in_processes(
     try:
         for _ in range(min(workers, len(items))):
             here, processes[here] = _started(call)
-        # Once all are starting: arguments that fill the pipe wait until a process has started and reads them.
+        # After all were started: arguments that fill the pipe block until their process reads them.
         for here in processes:
             _give(here, waiting, busy)
         while busy:
@@ -74,7 +74,7 @@ def _started(call: Callable[..., Any]) -> tuple[Connection, SpawnProcess]:
     here, there = context.Pipe()
     process = context.Process(target=_work, args=(there, call))
     process.start()
-    there.close()  # so that only the process has it, and its end is seen here
+    there.close()  # so that only the process holds it, and its end is noticed here
     return here, process
 
 
@@ -84,7 +84,7 @@ def _give(
     """Hand a process the next call, if there is one."""
     for number, arguments in waiting:
         busy[here] = number
-        with suppress(BrokenPipeError):  # it has ended, and the answer that does not come says why
+        with suppress(BrokenPipeError):  # it has ended; the missing answer is handled below
             here.send(arguments)
         return
 
@@ -95,10 +95,10 @@ def _answer(here: Connection, process: SpawnProcess) -> Any:
     except (EOFError, ConnectionResetError):
         process.join()
         code = process.exitcode or 0
-        how = "killed, perhaps for want of memory" if code < 0 else "ended by the error that is told above"
+        how = "killed, perhaps for lack of memory" if code < 0 else "ended by the error above"
         raise VseppError(
             f"one of the processes that share this work was {how} ({_status(code)}). What is done is kept: run the step "
-            "again, with fewer processes where memory is short"
+            "again, with fewer processes if memory is short"
         ) from None
     if error is not None:
         raise error
@@ -110,10 +110,10 @@ def _status(code: int) -> str:
 
 
 def _work(there: Connection, call: Callable[..., Any]) -> None:
-    """Make the calls that come and send what each returns, or its error."""
+    """Make each call that arrives and send its result or error."""
     configure_logging()
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with suppress(EOFError, BrokenPipeError):  # nobody is there any more to give or take
+    with suppress(EOFError, BrokenPipeError):  # the other side is gone
         while True:
             arguments = there.recv()
             try:
@@ -124,7 +124,7 @@ def _work(there: Connection, call: Callable[..., Any]) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when the one that started it is gone: a kill of that one leaves it working or waiting."""
+    """End this process when its parent is gone; otherwise it would go on after a kill of the parent."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

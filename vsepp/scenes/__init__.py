@@ -1,1 +1,1 @@
-"""The embedded corpus: rendered scenes with captions, and the pretraining of the mini encoders on others."""
+"""Generated scenes: rendered images with captions, and other scenes to pretrain the mini encoders on."""

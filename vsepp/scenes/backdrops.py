@@ -1,4 +1,4 @@
-"""Backgrounds: a sky over a ground, with what makes grass grass and a storm a storm."""
+"""Backgrounds: a sky over a ground, each with its details, such as blades of grass or lightning."""
 
 from __future__ import annotations
 

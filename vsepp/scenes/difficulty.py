@@ -1,4 +1,4 @@
-"""The numbers that decide how hard the generated corpus is."""
+"""The numbers that decide how hard generated scenes are."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def _between(low: float, high: float, unit: str = "probability", *, whole: bool 
 
 @dataclass(frozen=True)
 class Difficulty:
-    """Difficulty of a generated corpus, one number each; all are required."""
+    """Difficulty of generated scenes; all numbers are required."""
 
     objects_min: float = _between(1, 6, "objects", whole=True)
     """Fewest objects in a scene."""
     objects_max: float = _between(1, 6, "objects", whole=True)
     """Most objects in a scene."""
     near_duplicate: float = _between(0, 1)
-    """A scene copies an earlier one of its split and changes one attribute."""
+    """A scene is a copy of an earlier one of its split with one attribute changed."""
     overlap: float = _between(0, 1, "fraction of the radii")
     """How far two objects may cover each other."""
     shortest_side: float = _between(0.5, 1, "fraction of the side")
@@ -41,11 +41,11 @@ class Difficulty:
     omit_background: float = _between(0, 1)
     """A caption leaves out the ground, or the sky."""
     vague: float = _between(0, 1)
-    """A mention says `thing` or the like in place of the shape."""
+    """A mention says `thing` or similar instead of the shape."""
     synonym: float = _between(0, 1)
-    """Another word than the usual one is taken."""
+    """A word is replaced by a synonym."""
     relation: float = _between(0, 1)
-    """A caption of several objects says how two of them lie."""
+    """A caption of several objects says how two of them are placed."""
     extra_captions: float = _between(0, 1)
     """A COCO image has six or seven captions, not five."""
 

@@ -41,7 +41,7 @@ class Photograph:
 
 
 def generate(spec: ScenesSpec, out: Path, workers: int = 1) -> dict[str, Any]:
-    """Render the embedded corpus.
+    """Render scenes with captions in the raw layouts of real data sets.
 
     Files do not depend on the number of workers; two calls with one spec write the same bytes.
 
@@ -63,7 +63,7 @@ def generate(spec: ScenesSpec, out: Path, workers: int = 1) -> dict[str, Any]:
     Raises
     ------
     VseppError
-        On unknown layouts, splits or settings, and when a layout's folder already holds something.
+        On unknown layouts, splits or settings, and if a layout's folder is not empty.
     """
     settings = Difficulty.from_mapping(spec.settings)
     _check(spec, out)
@@ -75,7 +75,7 @@ def generate(spec: ScenesSpec, out: Path, workers: int = 1) -> dict[str, Any]:
         photographs = _photographs(spec, settings, layout, number)
         for folder in {photograph.folder for photograph in photographs}:
             (root / folder).mkdir(parents=True, exist_ok=True)
-        # Flickr30K has five captions an image.
+        # Flickr30K has five captions per image.
         drawn = settings if layout == "coco" else replace(settings, extra_captions=0.0)
         captions = _drawn(photographs, root, drawn, workers, f"scenes of {layout}")
         if layout == "coco":
@@ -128,7 +128,7 @@ def _photographs(spec: ScenesSpec, settings: Difficulty, layout: str, number: in
 def _drawn(
     photographs: list[Photograph], root: Path, settings: Difficulty, workers: int, what: str
 ) -> list[list[str]]:
-    """Write every JPEG and give the captions of each, in order."""
+    """Write every JPEG and return the captions of each, in order."""
     chunks = [photographs[start : start + _CHUNK] for start in range(0, len(photographs), _CHUNK)]
     results = in_processes(_draw_chunk, [(chunk, root, settings) for chunk in chunks], workers)
     drawn = dict(track(results, len(chunks), what, f"chunk of {_CHUNK} image"))

@@ -1,9 +1,8 @@
 """Pretraining of the mini encoders: what ImageNet is to VGG19 and ResNet152.
 
-Single objects before two-coloured backgrounds are classified coarsely: by family of shapes, by surface, by
-tones. Their colours have no names in the captions, half of their shapes are not the captions', their textures are
-of two hues and their backgrounds are neither grass nor storm. So the frozen features do not already hold what
-captions say, and fine-tuning has something to gain.
+Single objects on two-coloured backgrounds are classified coarsely: by family of shapes, by surface and by tones. Captions
+name none of these colours and only half of these shapes; the textures have two hues, and the backgrounds are neither grass
+nor storm. So the frozen features do not already hold what captions say, and fine-tuning has something to gain.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ LABELS = {
     "above": tuple(TONES),
     "below": tuple(TONES),
 }
-"""Part of a label → its values, told apart by a softmax of their own; the last two are the background's tones."""
+"""Part of a label → its values, with a softmax for each part; the last two are the background's tones."""
 
 _RADII = (0.2, 0.4)
 _HELD_OUT = 0.1
@@ -81,20 +80,20 @@ def pretrain(encoder_spec: EncoderSpec, spec: PretrainingSpec, out: Path) -> dic
     Raises
     ------
     VseppError
-        When the encoder sees more than there is to see, or its loss is not finite.
+        If the encoder's input is larger than the images, or its loss is not finite.
     """
     if encoder_spec.input_size > spec.side:
         raise VseppError(
-            f"pretraining.side: encoder {encoder_spec.name!r} sees {encoder_spec.input_size} pixels, expected a side of at "
+            f"pretraining.side: encoder {encoder_spec.name!r} takes {encoder_spec.input_size} pixels, expected a side of at "
             f"least that, got {spec.side}"
         )
     images, labels = labelled_scenes(spec)
     targets = torch.from_numpy(labels)
     held_out = max(1, int(_HELD_OUT * len(images)))
-    # Dropout and initial weights come from torch's generator; the caller's is left as it was.
+    # Dropout and initial weights come from torch's generator; the caller's is left unchanged.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
-        # How its frozen pass runs is nothing to its weights.
+        # How it is run when frozen does not affect its weights.
         encoder = build_encoder(replace(encoder_spec, compile="off"))
         head = nn.Linear(encoder.dim, sum(len(values) for values in LABELS.values()))
         right = _fit(encoder, head, images[held_out:], targets[held_out:], spec)
@@ -191,7 +190,7 @@ def _fit(
 def _accuracy(
     encoder: ImageEncoder, head: nn.Linear, images: np.ndarray, targets: torch.Tensor
 ) -> dict[str, float]:
-    """Fraction of centre crops of which each part of the label is told rightly."""
+    """Fraction of centre crops for which each part of the label is predicted correctly."""
     crop = CropSpec(kind="1C", size=encoder.spec.input_size)
     boxes, flips = fixed_boxes(crop, images.shape[1])
     right = torch.zeros(len(LABELS), dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""What a scene is: objects with attributes on a background, before anything is drawn or said."""
+"""Scenes: objects with attributes on a background, before anything is drawn or described."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ def sample_scene(rng: np.random.Generator, side: int, settings: Difficulty) -> S
 
 
 def place(rng: np.random.Generator, scene: Scene, thing: Thing, settings: Difficulty) -> Thing:
-    """Move an object to a spot inside the image where it covers the scene's other objects little enough.
+    """Move an object to a place inside the image where it hardly covers other objects of the scene.
 
-    In a crowded scene the best of the spots tried is taken.
+    In a crowded scene, the best of the places tried is used.
     """
     margin_x = scene.radius(thing) / scene.width
     margin_y = scene.radius(thing) / scene.height

@@ -1,18 +1,18 @@
-"""Similarities of image and caption embeddings: one module each, found by its name (`vsepp.components`).
+"""Similarities of image and caption embeddings: one module each, found by name (`vsepp.components`).
 
-A similarity is a function of embeddings, whose last dimension is that of the joint space, larger is better:
+A similarity is a function of embeddings, whose last dimension is that of the joint space; larger means more similar:
 
     score(images, captions, options) -> s(image, caption)
 
-It broadcasts over the other dimensions, and is written in operations that NumPy and torch share (`namespace`), for it
-serves training, ranking on a CPU and ranking on a GPU. It sums over the last dimension alone, and not by a matrix
-product: equal pairs must score equal, wherever in an array they lie. `options` is the module's `Options`, a frozen
-dataclass whose defaults are the paper's. Beside `score` and `Options` a module may define
+It broadcasts over the other dimensions and uses operations that NumPy and torch share (`namespace`), since it serves
+training and ranking on a CPU or GPU. It sums over the last dimension, but not by a matrix product: equal pairs must have
+equal scores, wherever in an array they are. `options` is the module's `Options`, a frozen dataclass whose defaults are the
+paper's. Besides `score` and `Options` a module may define
 
-- `CITATION`: where the similarity comes from;
-- `matrix(images, captions, options)`: `scores[image, caption]` of tensors `(n, d)` and `(m, d)`, where there is a faster
-  way in training than to broadcast `score`;
-- `INNER_PRODUCT = True`, where `score` is f·g: it is then ranked by exact sums.
+- `CITATION`: the source of the similarity;
+- `matrix(images, captions, options)`: `scores[image, caption]` of tensors `(n, d)` and `(m, d)`, if there is a faster way
+  in training than broadcasting `score`;
+- `INNER_PRODUCT = True`, if `score` is f·g: it is then ranked by exact sums.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ import numpy as np
 from vsepp import components
 from vsepp.spec import Component
 
-# Largest temporary where there is no faster way, in elements.
+# Largest temporary, in elements, if there is no faster way.
 _ELEMENTS = 1 << 22
 
 
 def namespace(array: Any) -> ModuleType:
-    """The module whose functions take an array or a device: `numpy`, or `torch`, which is not imported for it."""
+    """The module with the functions for an array or tensor: `numpy`, or `torch`, which is not imported by this."""
     return np if isinstance(array, np.ndarray) else sys.modules["torch"]
 
 

@@ -1,4 +1,4 @@
-"""Inner product (Eq. 3): the cosine where both sides are normalised, else a dot product (VSE0)."""
+"""Inner product (Eq. 3): the cosine if both sides are normalised, otherwise a dot product (VSE0)."""
 
 from __future__ import annotations
 

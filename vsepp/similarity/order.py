@@ -1,4 +1,4 @@
-"""Order similarity, Section 3.7: how far a caption is from lying below its image."""
+"""Order similarity (Section 3.7): minus the amount by which a caption violates the order, that is, exceeds its image."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ CITATION = "Vendrov et al., Order-Embeddings of Images and Language, ICLR 2016"
 
 @dataclass(frozen=True)
 class Options:
-    """What it is the negative of."""
+    """Options of the order similarity."""
 
     form: Literal["squared", "root"] = "squared"
-    """`squared`: the squared length of what a caption exceeds its image by, as in the paper; `root`: the length itself,
-    as in the released code."""
+    """`squared`: the squared length of the vector by which a caption exceeds its image, as in the paper; `root`: the length
+    itself, as in the released code."""
 
     def __post_init__(self) -> None:
         if self.form not in ("squared", "root"):
@@ -33,14 +33,14 @@ def score(images: Any, captions: Any, options: Options) -> Any:
     squared = xp.linalg.vecdot(excess, excess)
     if options.form == "squared":
         return -squared
-    # In double precision, in which roots of different squares differ: root ranks as squared does, ties included.
+    # In double precision, where roots of different squares differ, so that `root` and `squared` give the same ranks and ties.
     return -xp.sqrt(squared.astype("float64") if xp is np else squared.double())
 
 
 def matrix(images: Any, captions: Any, options: Options) -> Any:
     """`scores[image, caption]` `(n, m)` of tensors `(n, d)` and `(m, d)`, none above 0.
 
-    No temporary of n×m×d elements is made. The root's slope is infinite at 0; its gradient there is taken as 0.
+    No temporary of n×m×d elements is made. The slope of the root is infinite at 0; the gradient there is set to 0.
     """
     from vsepp.similarity.order_violation import OrderViolation
 

@@ -1,4 +1,4 @@
-"""What the order similarity is made of, for all pairs of a batch, with its gradient."""
+"""The order violation of all pairs of a batch, with its gradient."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-# Largest temporary, in elements. A CPU wants it to stay in its cache, a GPU wants few launches: a quarter of the
-# 128 × 128 × 1024 of a batch, of which a step never holds the whole.
+# Largest temporary, in elements: small enough for a CPU's cache, large enough for few launches on a GPU. It is a quarter of
+# the 128 × 128 × 1024 of a batch, which are never held at once.
 TILE_ON_CPU = 1 << 19
 TILE_ON_GPU = 1 << 22
 

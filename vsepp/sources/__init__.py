@@ -1,1 +1,1 @@
-"""Downloads: whole and verified, or not there."""
+"""Downloads: complete and verified, or not there at all."""

@@ -1,4 +1,4 @@
-"""Files from their mirrors: resumed, verified, and in place only when they are whole."""
+"""Files from their mirrors: resumed, verified, and moved into place only when complete."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from vsepp.spec import SourceSpec
 log = logging.getLogger("vsepp")
 
 LONGEST_WAIT = 120.0
-"""Seconds; no server makes us wait longer before the next attempt."""
+"""Seconds; longest wait before the next attempt, whatever a server asks for."""
 
 
 def fetch(source: SourceSpec, target: Path, lock: Path, manner: Manner | None = None) -> dict[str, Any]:
-    """Bring a file to `target`, whole and verified, or verify the one that is there.
+    """Download and verify a file, or verify the one that is already there.
 
-    What was received before a failure or a kill stays in a state folder beside the target and is gone on with. Of
-    several processes that want the same file one fetches it and the others wait. The facts are also written to
+    After a failure or a kill, what was received stays in a state folder beside the target, and the next call resumes from it.
+    If several processes want the same file, one fetches it and the others wait. The facts are also written to
     `<target>.manifest.json`.
 
     Parameters
     ----------
     source
-        Mirrors, and what is known of the file.
+        Mirrors, and what is known about the file.
     target
-        Where it belongs.
+        Path of the file.
     lock
-        File of the sums that first downloads recorded (`params/sources.lock.yaml`).
+        File of the checksums that first downloads recorded (`params/sources.lock.yaml`).
     manner
         How patient the download is.
 
@@ -54,8 +54,8 @@ def fetch(source: SourceSpec, target: Path, lock: Path, manner: Manner | None = 
     Raises
     ------
     VseppError
-        Where no mirror gives the file, naming what each of them did; where it has to be asked for by hand; where
-        the disk is full; on a file with another sum.
+        If no mirror gives the file, naming what each did; if it must be requested by hand; if the disk is full; if the
+        file has another checksum.
     """
     if target.exists():
         return check_present(source, target, lock)
@@ -105,7 +105,7 @@ def fetch_all(sources: Sequence[tuple[SourceSpec, Path]], lock: Path, workers: i
 
 
 def _download(source: SourceSpec, target: Path, lock: Path, state: Path, manner: Manner) -> dict[str, Any]:
-    """Go through the mirrors until one has given the right file; `state` is ours alone."""
+    """Try the mirrors until one gives the right file; `state` belongs to this process alone."""
     demand = demanded(source, lock)
     partial = Partial(state, source.file, manner.stopped)
     told = []
@@ -121,8 +121,8 @@ def _download(source: SourceSpec, target: Path, lock: Path, state: Path, manner:
                 fault = _fault(source, partial, demand)
                 if fault is None:
                     return _settle(source, target, lock, partial, demand)
-                # What a crash left, or what came while the file was replaced, says nothing against the mirror's
-                # file of now: it has one more go from the first byte.
+                # The wrong bytes may be left from a crash, or the file may have been replaced meanwhile: try this mirror
+                # once more from the first byte.
                 if partial.pieced and url not in repeated:
                     repeated.add(url)
                     mirrors.appendleft(url)
@@ -139,12 +139,12 @@ def _persist(
     demand: Demand | None,
     manner: Manner,
 ) -> None:
-    """Ask one mirror until it has given everything, or failed so many times in a row.
+    """Ask one mirror until it has given everything or failed too many times in a row.
 
     Raises
     ------
     Refused
-        With what it did the last time.
+        With its last failure.
     """
     furthest = failures = 0
     while not partial.whole:
@@ -164,7 +164,7 @@ def _persist(
 
 
 def _fault(source: SourceSpec, partial: Partial, demand: Demand | None) -> str | None:
-    """What is wrong with a file that came to its end, if anything."""
+    """What is wrong with a complete file, if anything."""
     if demand and partial.sha256 != demand.sha256:
         return f"sha256 {partial.sha256}, expected {demand.sha256}"
     if source.size is not None and partial.length != source.size:
@@ -184,7 +184,7 @@ def _put_aside(target: Path, partial: Partial) -> Path:
 def _settle(
     source: SourceSpec, target: Path, lock: Path, partial: Partial, demand: Demand | None
 ) -> dict[str, Any]:
-    """Publish a verified file; its sidecar is there first, so that nobody finds the one without the other."""
+    """Publish a verified file; its manifest is written first, so that the file is never there without it."""
     with partial.file.open("rb") as stream:
         os.fsync(stream.fileno())
     url = partial.origin.url if partial.origin else None
@@ -202,7 +202,7 @@ def _by_hand(source: SourceSpec, target: Path) -> str:
     licence = f"\nLicence: {source.licence}." if source.licence else ""
     return (
         f"{target}: missing, and no mirror serves it.\n{source.instructions}\n"
-        f"Put it there, or into a folder of your own as {source.file}{others}, and name that folder as `archives` in "
+        f"Put it there, or into your own folder as {source.file}{others}, and name that folder as `archives` in "
         f"params/config.yaml.{licence}"
     )
 
@@ -211,10 +211,10 @@ def _no_mirror(target: Path, told: Sequence[str], demand: Demand | None) -> str:
     expected = replaced = ""
     if demand:
         expected = f" with sha256 {demand.sha256} ({demand.basis})"
-        replaced = "\nIf all of them send one other file, it was replaced: see that this is meant, and change the expected sum."
+        replaced = "\nIf all of them send the same other file, it was replaced: make sure that this was intended, and change the expected sum."
     listed = "".join(f"\n  {what}" for what in told)
     return (
         f"{target}: none of its mirrors gave the file{expected}:{listed}\n"
-        "Run the step again later; it goes on from what was received. Or get the file elsewhere and put it there, or "
-        f"into a folder of your own that `archives` in params/config.yaml names.{replaced}"
+        "Run the step again later; it resumes from what was received. Or get the file elsewhere and put it there, or "
+        f"into your own folder that `archives` in params/config.yaml names.{replaced}"
     )

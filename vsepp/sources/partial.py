@@ -1,4 +1,4 @@
-"""The part of a download that is on disk: its bytes, their running SHA-256 and where they came from."""
+"""The part of a download that is on disk: its bytes, their SHA-256 so far and their origin."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from vsepp.runtime.files import blocks_of, write_text
 
 @dataclass(frozen=True)
 class Origin:
-    """What a server said of the file that it is sending."""
+    """What a server says about the file that it sends."""
 
     url: str
     etag: str | None
     last_modified: str | None
     total: int | None
-    """Bytes of the whole file, where it said so."""
+    """Bytes of the whole file, if it says so."""
 
     @property
     def validator(self) -> str | None:
-        """What `If-Range` takes to recognise the same content: a strong ETag, else the date."""
+        """Value for `If-Range` that identifies the content: a strong ETag, otherwise the date."""
         if self.etag and not self.etag.startswith("W/"):
             return self.etag
         return self.last_modified
 
 
 class Partial:
-    """A download under way in a state folder, which a kill leaves as it is.
+    """A download in progress in a state folder, which survives a kill.
 
     Attributes
     ----------
     file
         The bytes.
     length
-        How many there are.
+        Number of bytes.
     origin
-        Where they came from; `None` while there are none.
+        Where they came from; `None` if there are none.
     pieced
-        Whether they came in more than one response, so that a wrong sum may be the fault of the seam.
+        Whether they came in more than one response, so that a wrong checksum may be due to joining them.
     """
 
     def __init__(self, folder: Path, what: str, stopped: Callable[[], None] = lambda: None):
-        """Take up what lies in `folder`, reading it once for its hash; `stopped` may raise in between."""
+        """Resume from what is in `folder`, reading it once for its hash; `stopped` may raise meanwhile."""
         self.file = folder / "content"
         self._note = folder / "origin.json"
         self.length = 0
@@ -62,16 +62,16 @@ class Partial:
 
     @property
     def sha256(self) -> str:
-        """Of the bytes so far, in hexadecimal."""
+        """SHA-256 of the bytes so far, in hexadecimal."""
         return self._sha.hexdigest()
 
     @property
     def whole(self) -> bool:
-        """Whether as many bytes are there as the server announced."""
+        """Whether all bytes that the server announced are there."""
         return self.origin is not None and self.length == self.origin.total
 
     def start(self, origin: Origin | None) -> None:
-        """Throw away all bytes; the next ones come from the first on, from `origin`."""
+        """Discard all bytes and start again from the first one, from `origin`."""
         self.file.open("wb").close()
         self._sha = hashlib.sha256()
         self.length = 0
@@ -102,5 +102,5 @@ class Partial:
 def _read_origin(note: Path) -> Origin | None:
     try:
         return Origin(**json.loads(note.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):  # none, or half of one: the bytes are of no use then
+    except (OSError, ValueError, TypeError):  # missing or incomplete: the bytes are then of no use
         return None

@@ -1,4 +1,4 @@
-"""Which sum a file must have: the published one, or the one that its first download recorded."""
+"""The checksum that a file must have: the published one, or the one that its first download recorded."""
 
 from __future__ import annotations
 
@@ -21,25 +21,24 @@ from vsepp.spec import SourceSpec
 log = logging.getLogger("vsepp")
 
 _HEADER = """\
-# SHA-256 of files for which none is published, as their first download had them. Later downloads, here and after a
-# clone, must have the same. Written by `vsepp fetch`; commit it. Where a publisher has replaced a file on purpose,
-# delete its entry.
+# SHA-256 of files for which none is published, recorded at their first download. Later downloads, here or in a clone, must
+# have the same. Written by `vsepp fetch`; commit it. If a publisher has replaced a file on purpose, delete its entry.
 """
 
 
 @dataclass(frozen=True)
 class Demand:
-    """The sum that a file must have."""
+    """The checksum that a file must have."""
 
     sha256: str
     verified: str
     """`published` or `recorded before`."""
     basis: str
-    """Where the sum comes from, for messages."""
+    """Source of the checksum, for messages."""
 
 
 def demanded(source: SourceSpec, lock: Path) -> Demand | None:
-    """The sum that a file must have; `None` before its first download when none is published."""
+    """The checksum that a file must have; `None` before its first download if none is published."""
     if source.sha256:
         return Demand(source.sha256.lower(), "published", "its entry in params/datasets.yaml")
     if entry := read_lock(lock).get(source.file):
@@ -48,12 +47,12 @@ def demanded(source: SourceSpec, lock: Path) -> Demand | None:
 
 
 def read_lock(lock: Path) -> dict[str, dict[str, Any]]:
-    """Recorded sums: file → `sha256`, `size`, `url`, `date`.
+    """Recorded checksums: file → `sha256`, `size`, `url`, `date`.
 
     Raises
     ------
     VseppError
-        On a file that is not what `record` writes.
+        If the file is not one that `record` writes.
     """
     if not lock.is_file():
         return {}
@@ -62,7 +61,9 @@ def read_lock(lock: Path) -> dict[str, dict[str, Any]]:
     except yaml.YAMLError as error:
         raise VseppError(f"{lock}: not valid YAML: {error}") from error
     if not isinstance(entries, dict):
-        raise VseppError(f"{lock}: expected files and their sums, got {type(entries).__name__}; restore it")
+        raise VseppError(
+            f"{lock}: expected files and their checksums, got {type(entries).__name__}; restore it"
+        )
     for file, entry in entries.items():
         if not isinstance(entry, dict) or not {"sha256", "size", "date"} <= set(entry):
             raise VseppError(
@@ -72,12 +73,12 @@ def read_lock(lock: Path) -> dict[str, dict[str, Any]]:
 
 
 def record(source: SourceSpec, facts: dict[str, Any], lock: Path) -> None:
-    """Record the sum of a first download, atomically and after what other processes recorded.
+    """Record the checksum of a first download, atomically, keeping what other processes recorded.
 
     Raises
     ------
     VseppError
-        When another sum was recorded in the meantime.
+        If another checksum was recorded in the meantime.
     """
     guard = lock.parent / ".state" / f"{lock.name}.lock"
     guard.parent.mkdir(parents=True, exist_ok=True)
@@ -86,19 +87,19 @@ def record(source: SourceSpec, facts: dict[str, Any], lock: Path) -> None:
         known = entries.get(source.file)
         if known and known["sha256"] != facts["sha256"]:
             raise VseppError(
-                f"{source.file}: two first downloads at once gave two files: sha256 {facts['sha256']} here, "
+                f"{source.file}: two simultaneous first downloads gave different files: sha256 {facts['sha256']} here, "
                 f"{known['sha256']} in {lock}; find out which is right and delete the other"
             )
         if known:
             return
-        # The day and no time of it: nothing else here changes from one download to the next.
+        # The day without a time: nothing else here changes from one download to the next.
         entries[source.file] = {key: facts[key] for key in ("sha256", "size", "url")} | {
             "date": facts["date"][:10]
         }
         write_text(lock, _HEADER + yaml.safe_dump(entries, sort_keys=True, allow_unicode=True))
     log.warning(
-        "%s: NOT VERIFIED: no sha256 is published for it. The one of this first download, %s, is recorded in %s and "
-        "demanded from now on: compare it with another source where you can, and commit the file.",
+        "%s: NOT VERIFIED: no sha256 is published for it. That of this first download, %s, is recorded in %s and "
+        "required from now on: compare it with another source if you can, and commit the file.",
         source.file,
         facts["sha256"],
         lock,
@@ -108,7 +109,7 @@ def record(source: SourceSpec, facts: dict[str, Any], lock: Path) -> None:
 def describe(
     source: SourceSpec, file: Path, sha256: str, url: str | None, demand: Demand | None
 ) -> dict[str, Any]:
-    """Facts of a verified file, as its sidecar holds them; `file` has the final content and time stamp."""
+    """Facts about a verified file, as in its manifest; `file` has the final content and time stamp."""
     status = file.stat()
     return {
         "file": source.file,
@@ -129,12 +130,12 @@ def write_sidecar(target: Path, facts: dict[str, Any]) -> None:
 
 
 def check_present(source: SourceSpec, target: Path, lock: Path) -> dict[str, Any]:
-    """Verify a file that is there already; it is read only when its sidecar does not speak for it.
+    """Verify a file that is already there; it is read only if its manifest does not vouch for it.
 
     Raises
     ------
     VseppError
-        On another size or sum than expected; the file is left as it is.
+        If size or checksum is not as expected; the file is left as it is.
     """
     if not target.is_file():
         raise VseppError(f"{target}: expected a file, found something else; move it away")
@@ -143,13 +144,13 @@ def check_present(source: SourceSpec, target: Path, lock: Path) -> dict[str, Any
     size = target.stat().st_size
     if source.size is not None and size != source.size:
         raise VseppError(
-            f"{target}: has {size:,} bytes, expected {source.size:,}; it is cut off or another file: "
+            f"{target}: has {size:,} bytes, expected {source.size:,}; it is truncated or a different file: "
             "move it away and run the step again"
         )
     sha256 = noted["sha256"] if noted else _file_sum(target)
     if demand and sha256 != demand.sha256:
         raise VseppError(
-            f"{target}: sha256 {sha256}, expected {demand.sha256} ({demand.basis}); it is damaged or another file: "
+            f"{target}: sha256 {sha256}, expected {demand.sha256} ({demand.basis}); it is damaged or a different file: "
             "move it away and run the step again, or correct the expected sum if you trust this file"
         )
     facts = noted or describe(source, target, sha256, None, demand)

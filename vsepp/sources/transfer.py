@@ -1,4 +1,4 @@
-"""One mirror: ask for the bytes that are missing, and notice when what comes is not the file."""
+"""One mirror: ask for the missing bytes, and notice if it sends something else."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from vsepp.runtime.progress import track_bytes
 from vsepp.sources.partial import Origin, Partial
 from vsepp.spec import SourceSpec
 
-_BLOCK = 1 << 18  # bytes; as many may be lost to a resume when a connection breaks
+_BLOCK = 1 << 18  # bytes; at most this many are lost when a connection breaks
 _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 _ZIP = b"PK\x03\x04"
 _PAGE = "it answers with an HTML page, not with the file"
 
 
 class Refused(Exception):
-    """A mirror does not give the file, or not now (`again`), perhaps naming the seconds to `wait`."""
+    """A mirror does not give the file, or not now (`again`), perhaps with a number of seconds to `wait`."""
 
     def __init__(self, reason: str, *, again: bool = False, wait: float = 0.0):
         super().__init__(reason)
@@ -30,7 +30,7 @@ class Refused(Exception):
 
 
 class Stopped(Exception):
-    """The user wants no more; what is on disk stays there."""
+    """The user has stopped the download; what is on disk stays."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class Manner:
     """How patient a download is."""
 
     timeouts: tuple[float, float] = (15.0, 60.0)
-    """Seconds for a connection, and without a byte."""
+    """Seconds to wait for a connection, and for the next byte."""
     attempts: int = 5
-    """Failures in a row before a mirror is given up; one that brought new bytes counts as the first."""
+    """Failures in a row before a mirror is given up; a failure after new bytes counts as the first."""
     backoff: float = 1.0
-    """Seconds after the first of these, doubled after every further one."""
+    """Seconds to wait after the first of these, doubled after each further one."""
     stop: threading.Event = field(default_factory=threading.Event)
-    """Set when the user wants no more."""
+    """Set when the user has stopped the download."""
 
     def stopped(self) -> None:
-        """Raise `Stopped` once the user wants no more."""
+        """Raise `Stopped` if the user has stopped the download."""
         if self.stop.is_set():
             raise Stopped
 
@@ -61,29 +61,29 @@ def transfer(
     sum_known: bool,
     manner: Manner,
 ) -> None:
-    """Bring `partial` to the whole file as `url` has it.
+    """Complete `partial` from `url`.
 
     Parameters
     ----------
     session
-        For connections that are kept.
+        Session that keeps connections.
     url
         The mirror.
     source
         What is expected.
     partial
-        What is there already; it is gone on with where it is certain to be a part of the same file.
+        What is there already; resumed if it is certain to be a part of the same file.
     sum_known
-        Whether the finished file will be held against a known sum: a resume may then cross mirrors.
+        Whether the finished file will be compared with a known checksum; then one mirror may continue another's part.
     manner
-        Timeouts, and the wish to stop.
+        Timeouts, and the event that stops the download.
 
     Raises
     ------
     Refused
-        Where the mirror does not give the file, or not all of it.
+        If the mirror does not give the file, or not all of it.
     VseppError
-        Where the disk has no room for it.
+        If the disk has no room for it.
     """
     headers = _headers(partial, url, sum_known)
     try:
@@ -95,8 +95,8 @@ def transfer(
 
 
 def _headers(partial: Partial, url: str, sum_known: bool) -> dict[str, str]:
-    """Headers of a request: for what is missing, where it can be told to be of the same file, or for the whole."""
-    # A compressed transfer would have a length, ranges and a sum of its own.
+    """Headers of a request: for the missing part, if it can be identified as part of the same file, otherwise for all of it."""
+    # A compressed transfer would have another length, other ranges and another checksum.
     headers = {"User-Agent": f"vsepp/{__version__}", "Accept-Encoding": "identity"}
     origin = partial.origin
     if origin is None or not partial.length:
@@ -112,7 +112,7 @@ def _headers(partial: Partial, url: str, sum_known: bool) -> dict[str, str]:
 def _prepare(
     response: requests.Response, url: str, source: SourceSpec, partial: Partial, resuming: bool
 ) -> None:
-    """Look at the head of a response and set `partial` to where its body goes on, or refuse it."""
+    """Read the head of a response and set `partial` to where its body continues, or refuse it."""
     status = response.status_code
     if status == 416 and resuming:
         partial.start(None)
@@ -127,21 +127,21 @@ def _prepare(
         raise Refused(_PAGE)
     encoding = response.headers.get("Content-Encoding", "identity")
     if encoding != "identity":
-        raise Refused(f"it compresses the file ({encoding}) although it was asked not to")
+        raise Refused(f"it compresses the file ({encoding}) although asked not to")
     origin = _origin(response, url, partial)
     if source.size is not None and origin.total not in (None, source.size):
         raise Refused(f"its file has {origin.total:,} bytes, expected {source.size:,}")
     if status == 206:
         partial.go_on(origin)
     else:
-        partial.start(origin)  # all of it: ranges are ignored, or the file is another by now
+        partial.start(origin)  # all of it: the server ignores ranges, or the file has changed
     total = source.size if origin.total is None else origin.total
     if total is not None:
         check_space(partial.file.parent, total - partial.length, f"the rest of {source.file}")
 
 
 def _origin(response: requests.Response, url: str, partial: Partial) -> Origin:
-    """What a good response says of the file; a piece that does not fit the others is refused."""
+    """What a valid response says about the file; a part that does not fit the others is refused."""
     total: int | None
     if response.status_code == 200:
         length = response.headers.get("Content-Length", "")
@@ -180,16 +180,16 @@ def _require_first_bytes(block: bytes, source: SourceSpec) -> None:
     if start.startswith((b"<!doctype html", b"<html")):
         raise Refused(_PAGE)
     if source.file.lower().endswith(".zip") and not block.startswith(_ZIP):
-        raise Refused(f"what it sends is no zip file: it begins with {block[:8]!r}")
+        raise Refused(f"what it sends is not a zip file: it begins with {block[:8]!r}")
 
 
 def _refusal(error: requests.RequestException, partial: Partial, manner: Manner) -> Refused:
-    """An error of the HTTP library in words; whether another attempt could help."""
+    """An error of the HTTP library in words, and whether another attempt could help."""
     if isinstance(error, requests.exceptions.SSLError):
         return Refused(f"its certificate is not accepted ({error})")
     if isinstance(error, requests.exceptions.ConnectTimeout):
         return Refused(f"no connection within {manner.timeouts[0]:g} s", again=True)
-    # A stall within the body comes as a connection error whose text alone tells it.
+    # A stall within the body is a connection error; only its text tells.
     if isinstance(error, requests.exceptions.ReadTimeout) or "Read timed out" in str(error):
         return Refused(f"stalled: no byte for {manner.timeouts[1]:g} s", again=True)
     if isinstance(error, requests.exceptions.ChunkedEncodingError):

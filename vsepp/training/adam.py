@@ -1,9 +1,9 @@
 """Adam (Kingma and Ba, 2014) around torch's functional form, without torch's optimiser classes.
 
-Those import the compiler when they are made, to exempt themselves from it: 5 s of a CPU, where this one takes 2 ms, and
-every run of a table is a process of its own. The arithmetic is torch's own fused kernel: weights are equal to the bit, and
-its step takes 15.5 ms beside 16.0 (1C at the paper's size, 11 million parameters, one core; the whole step takes 380 ms
-with either).
+Those import the compiler on creation, to exempt themselves from it, which takes 5 s on a CPU where this one takes 2 ms, and
+every run of a table is a process of its own. The arithmetic is torch's fused kernel: weights are equal bit for bit, and a
+step takes 15.5 ms instead of 16.0 (1C at the paper's size, 11 million parameters, one core; a whole training step takes
+380 ms with either).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Adam:
     Parameters
     ----------
     parameters
-        All that is trained; changed in place.
+        All trained parameters; changed in place.
     learning_rate
         May be set between steps.
     """
@@ -43,7 +43,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Take a step along the gradients; a parameter without one stays as it is, with its moments."""
+        """Take a step along the gradients; a parameter without one, and its moments, stay unchanged."""
         has = [k for k, parameter in enumerate(self.parameters) if parameter.grad is not None]
         adam(
             [self.parameters[k] for k in has],

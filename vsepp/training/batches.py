@@ -1,6 +1,6 @@
-"""Which pairs each step sees. Everything here is a function of the seed, the epoch and the step alone.
+"""Which pairs each step uses: a function of the seed, the epoch and the step alone.
 
-So a training that goes on from a checkpoint, or on another machine, sees what it would have seen.
+So a training that is resumed, also on another machine, uses the same pairs as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class StepPairs:
     pairs: np.ndarray
     """int64 `(n,)`, indices of training pairs; no pair twice."""
     queries: int
-    """The first so many of them are queries."""
+    """How many of them are queries, from the first."""
     negatives: np.ndarray | None
-    """int64 `(m,)`, positions in `pairs` among which negatives are sought; `None` means all of `pairs`."""
+    """int64 `(m,)`, positions in `pairs` from which negatives are taken; `None`: all."""
 
 
 def steps_per_epoch(pairs: int, batch_size: int) -> int:
@@ -49,13 +49,13 @@ def epoch_batches(
     batch_size
         Queries per step.
     order_seed
-        Seed of the order and of all that is sampled here.
+        Seed of the order and of everything sampled here.
     epoch
         From 0.
     negative_set
-        M, the number of pairs among which negatives are sought. Below the batch size they are sampled from
-        the batch, one subset for all queries of the step; above it, more pairs are sampled from the rest of
-        the training pairs, and the batch is part of the negative set. `None` is the batch.
+        M, the number of pairs from which negatives are taken. If it is below the batch size, a subset of the batch is
+        sampled, the same for all queries of the step; if above, further training pairs are sampled, and the batch is
+        part of the negative set. `None`: the batch.
     """
     order = epoch_order(pairs, order_seed, epoch)
     size = batch_size if negative_set is None else negative_set

@@ -1,8 +1,8 @@
-"""What a killed training needs to go on: checkpoints in the state folder, each there whole or not at all.
+"""What a killed training needs to resume: checkpoints in the state folder, each complete or not there at all.
 
-`checkpoint.pt` is the newest one; `checkpoint.previous.pt` is the one before, for when the newest is damaged. The
-best snapshot changes less often than the rest: it has a file of its own, `best-NNNN.pt`, written when it is another
-one, before the checkpoint that names it by its epoch.
+`checkpoint.pt` is the newest; `checkpoint.previous.pt` is the one before, in case the newest is damaged. The best
+snapshot changes less often than the rest, so it has its own file, `best-NNNN.pt`, written when it changes, before the
+checkpoint that names its epoch.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ FILE = "checkpoint.pt"
 PREVIOUS = "checkpoint.previous.pt"
 
 SECONDS_BETWEEN = 60.0
-# Of the time so far: the checkpoints along the way together, and once more the one after the last epoch. Writing
-# so stays under 1 % of a training's time.
+# Fraction of the time so far that all checkpoints on the way may take, and again the one after the last epoch. Writing thus
+# takes less than 1 % of a training's time.
 SHARE = 0.005
-# What the first one is expected to take: a disk's answer, and bytes per second. After it, what the last one took.
+# Expected cost of the first one: seconds of latency, and bytes per second. From then on, the cost of the last one.
 _ASSUMED_WAIT, _ASSUMED_RATE = 0.02, 2.5e8
 
 
 class Checkpoints:
-    """The checkpoints of one training: when to write one, writing, and taking up the last one.
+    """The checkpoints of one training: when to write one, writing, and resuming from the last one.
 
     Parameters
     ----------
     folder
-        State folder. It holds two checkpoints at most, and the best snapshots that they name.
+        State folder. It holds at most two checkpoints and the best snapshots that they name.
     identity
-        All that decides what is trained, nested mappings of what JSON can write: the run, the code, ... A
-        checkpoint that was written under another one is refused.
+        Everything that decides what is trained (the run, the code, ...), as nested mappings of JSON values. A
+        checkpoint with another identity is refused.
     interval
-        Least seconds between two checkpoints. There are more where writing would cost more than its share of
-        the time. 0 writes whenever asked, whatever it costs; infinity never.
+        Shortest time between two checkpoints, seconds; longer if writing would take more than its share of the time.
+        0: write whenever asked, whatever it costs; infinity: never.
     size
-        Bytes of a checkpoint with its best snapshot, about: decides when the first one is worth its time.
+        Approximate bytes of a checkpoint with its best snapshot; decides when the first one is worth its time.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Checkpoints:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.written = ""
-        """Where in the training the last checkpoint is, in words; empty where there is none."""
+        """Where in the training the last checkpoint is, in words; empty if there is none."""
         self._identity = json.dumps(identity, sort_keys=True)
         self._interval = interval
         self._size = size
@@ -71,11 +71,11 @@ class Checkpoints:
 
     @property
     def share(self) -> float:
-        """Share of this process's training time that went into writing checkpoints."""
+        """Fraction of this process's training time spent writing checkpoints."""
         return self._seconds / max(time.monotonic() - self._began, 1e-9)
 
     def due(self, *, last: bool = False) -> bool:
-        """Whether to write one now. After the `last` epoch the interval does not count, only what writing costs."""
+        """Whether to write one now. After the `last` epoch only the cost of writing counts, not the interval."""
         if self._interval == 0 or math.isinf(self._interval):
             return self._interval == 0
         now = time.monotonic()
@@ -87,23 +87,23 @@ class Checkpoints:
     def save(
         self, content: Mapping[str, Any], best_epoch: int, best: dict[str, torch.Tensor], where: str
     ) -> None:
-        """Write a checkpoint; a kill at any moment leaves it or the one before.
+        """Write a checkpoint; a kill at any moment leaves this one or the one before.
 
         Parameters
         ----------
         content
             Tensors, numbers, strings and containers of them: it is read back without unpickling objects.
         best_epoch
-            Epoch of the best snapshot, from 1; 0 where there is none yet.
+            Epoch of the best snapshot, from 1; 0 if there is none yet.
         best
-            Its weights; written only if the checkpoint before had those of another epoch.
+            Its weights; written only if the previous checkpoint had another best epoch.
         where
             Where in the training this is, in words.
 
         Raises
         ------
         VseppError
-            When the disk is full; the checkpoint before stays.
+            If the disk is full; the previous checkpoint stays.
         """
         started = time.monotonic()
         before, self._best_epoch = self._best_epoch, best_epoch
@@ -125,22 +125,21 @@ class Checkpoints:
         self._seconds += self._expected
 
     def load(self) -> dict[str, Any] | None:
-        """Take up the newest checkpoint that is whole; `None` where there is none.
+        """Read the newest intact checkpoint; `None` if there is none.
 
-        What a kill left half-written is removed. A damaged checkpoint is said, and removed once it is known
-        how to go on.
+        Half-written files are removed. A damaged checkpoint is logged, and removed once it is clear how to continue.
 
         Returns
         -------
         dict
-            The content that was saved, and under `best` and `best_epoch` the best snapshot.
+            The saved content, and the best snapshot under `best` and `best_epoch`.
 
         Raises
         ------
         VseppError
-            When the checkpoint was written under another identity, naming what differs. Nothing is removed.
+            If the checkpoint has another identity, naming what differs. Then nothing is removed.
         """
-        for partial in self.folder.glob(".*"):  # ours, and what safetensors writes to before it renames
+        for partial in self.folder.glob(".*"):  # ours, and temporary files of safetensors
             partial.unlink()
         damaged: list[Path] = []
         for path in (self.folder / FILE, self.folder / PREVIOUS):
@@ -153,13 +152,13 @@ class Checkpoints:
                 damaged.append(path)
                 continue
             if damaged:
-                log.warning("%s: goes on from the checkpoint before, of %s", path, content["where"])
+                log.warning("%s: resuming from the previous checkpoint, of %s", path, content["where"])
             if path.name == PREVIOUS:
-                path.replace(self.folder / FILE)  # what is damaged must not become the one before
+                path.replace(self.folder / FILE)  # the damaged one must not become the previous one
             self._best_epoch, self.written = content["best_epoch"], content["where"]
             return content
         if damaged:
-            log.error("%s: no checkpoint can be read; TRAINING STARTS FROM THE BEGINNING", self.folder)
+            log.error("%s: no checkpoint can be read; TRAINING STARTS AGAIN FROM THE BEGINNING", self.folder)
         for path in [*damaged, *self.folder.glob("best-*.pt")]:
             path.unlink()
         return None
@@ -168,7 +167,7 @@ class Checkpoints:
         return self.folder / f"best-{epoch:04d}.pt"
 
     def _write(self, path: Path, content: Mapping[str, Any], keep: Path | None = None) -> None:
-        """Replace `path`, atomically and past a power failure; what was there is kept as `keep`."""
+        """Replace `path` atomically, safe against power failure; the old file is kept as `keep`."""
         with (
             full_disk_explained(self.folder, "for a checkpoint", self._size),
             whole_file(path) as partial,
@@ -203,21 +202,21 @@ class Checkpoints:
 
 
 class _Damaged(Exception):
-    """A file that is not what was written."""
+    """A damaged file."""
 
 
 def _save(content: dict[str, Any], stream: Any) -> None:
     try:
         torch.save(content, stream)
     except RuntimeError as error:
-        # torch speaks of positions in the file when the system refused to write.
+        # If the system refuses to write, torch's error is only about positions in the file.
         if isinstance(error.__context__, OSError):
             raise error.__context__ from error
         raise
 
 
 def _load(path: Path) -> dict[str, Any]:
-    """Content of a file, every byte compared with its checksum, which `torch.load` does not do."""
+    """Content of a file after a check of all checksums, which `torch.load` does not make."""
     try:
         with zipfile.ZipFile(path) as archive:
             if wrong := archive.testzip():
@@ -225,18 +224,18 @@ def _load(path: Path) -> dict[str, Any]:
         return torch.load(path, map_location="cpu", weights_only=True)
     except (_Damaged, MemoryError, PermissionError):
         raise
-    except Exception as error:  # zipfile and torch raise whatever the bytes make of themselves
+    except Exception as error:  # zipfile and torch can raise anything for damaged bytes
         lines = str(error).splitlines() or [type(error).__name__]
         raise _Damaged(f"{path.name}: {lines[0]}") from error
 
 
 def _refuse_other(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    """Raise where a checkpoint's identity is another one, with both values of all that differs."""
+    """Refuse a checkpoint with another identity, with both values of everything that differs."""
     differing = differences(theirs, ours, "in the checkpoint")
     if differing:
         raise VseppError(
-            f"{path}: the checkpoint of other code or of another run; {'; '.join(differing)}. Give each run a "
-            f"state folder of its own, or delete {path.parent} to train from the start"
+            f"{path}: a checkpoint of other code or another run; {'; '.join(differing)}. Give each run its own "
+            f"state folder, or delete {path.parent} to train from the start"
         )
 
 

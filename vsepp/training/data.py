@@ -1,4 +1,4 @@
-"""What one run trains and validates on, put together from the artefacts of the steps before."""
+"""What a run trains and validates on, from the artefacts of earlier steps."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from vsepp.runtime.placing import Placed, Placing, place, place_of
 from vsepp.spec import RunSpec
 
 TrainInputs = Callable[[np.ndarray, int], torch.Tensor]
-"""Indices of training pairs `(n,)` and the epoch (from 0) to what the model embeds; see `ImageInputs`."""
+"""Indices of training pairs `(n,)` and the epoch (from 0) → the model's input for their images; see `ImageInputs`."""
 
 STEPS_AHEAD = {"cuda": 2}
-"""Kind of device → steps whose inputs are made ahead. On a CPU a thread would take the cores that the step computes on."""
+"""Kind of device → steps whose inputs are prepared ahead. On a CPU, a thread would take cores from the step."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Training pairs, where their images' inputs come from, and the validation split."""
+    """Training pairs, the source of their images' inputs, and the validation split."""
 
     tokens: Tokens
     """Of the whole corpus."""
@@ -48,7 +48,7 @@ class TrainingData:
     feature_dim: int
     """D_φ."""
     pairs: np.ndarray
-    """int64 `(n_pairs,)`, the rows of the captions table that are trained on: each caption with its image."""
+    """int64 `(n_pairs,)`, the rows of the captions table to train on: each caption with its image."""
     image_rows: np.ndarray
     """int64 `(n_pairs,)`, each pair's row of the images table."""
     train_inputs: TrainInputs
@@ -56,12 +56,12 @@ class TrainingData:
     validation: SplitRows
     placing: Placing
     data_on: dict[str, str]
-    """What training reads in every step → `device` or `mapped`."""
+    """What is read in every step → `device` or `mapped`."""
     encoder_folder: Path | None = None
-    """Of the encoder, where it is part of the model."""
+    """Of the encoder, if it runs inside the model."""
 
     def what_to_lower(self, run: RunSpec) -> list[str]:
-        """What to change where memory runs out in a step of a run on these data, the best first."""
+        """What to change if memory runs out in a step of a run on these data, the best first."""
         advice = self.placing.what_to_lower(self.data_on.values())
         if (run.schedule.negative_set or 0) > run.schedule.batch_size:
             advice.append(f"lower schedule.negative_set, now {run.schedule.negative_set}")
@@ -72,8 +72,8 @@ class TrainingData:
 
 
 def steps_ahead(run: RunSpec, device: torch.device) -> int:
-    """Steps of a run whose inputs are made ahead."""
-    # Precision and CUDA graphs of a frozen encoder are set for a process or a thread: it stays in the step's.
+    """How many steps' inputs are prepared ahead in a run."""
+    # Precision and CUDA graphs of a frozen encoder are set per process or thread: it stays in the step's thread.
     return 0 if run.reads == "inline" else STEPS_AHEAD.get(device.type, 0)
 
 
@@ -85,7 +85,7 @@ def load_training_data(
     data_on: str = "auto",
     share: int = 1,
 ) -> TrainingData:
-    """Put together what a run trains on: all captions of its training splits, each with its image.
+    """Load what a run trains on: all captions of its training splits, each with its image.
 
     Parameters
     ----------
@@ -93,18 +93,18 @@ def load_training_data(
         The run's spec.
     folders
         Role → folder: `corpus`, the tables; `tokens`; for a frozen encoder `features`, under the validation and test crop.
-        By what the run reads (`RunSpec.reads`) also the `tape`, or the `encoder`'s weights and the `train_store` and
-        `eval_store`, images that training and validation crops are cut from.
+        Depending on `RunSpec.reads`, also the `tape`, or the `encoder` and the image stores that training and validation crops
+        are cut from, `train_store` and `eval_store`.
     device
         Where the run trains.
     data_on, share
-        Where images and features lie, and the jobs that share the device; see `Placing`.
+        Where to keep images and features, and how many jobs share the device; see `Placing`.
 
     Raises
     ------
     VseppError
-        When a folder that is needed was not given, artefacts do not belong to one corpus, data do not fit
-        where they were demanded, or memory runs out.
+        If a folder that is needed was not given, artefacts do not belong to one corpus, data do not fit where they should
+        be, or memory runs out.
     """
     placing = Placing(device, data_on, share)
     with out_of_memory_explained(f"run {run.id}", device, placing.what_to_lower()):
@@ -133,7 +133,7 @@ def load_training_data(
 
 
 def _tokens(folders: Mapping[str, Path], captions: int) -> tuple[Tokens, Vocabulary]:
-    """The tokens of so many captions, held against their vocabulary."""
+    """The tokens of all captions, checked against their vocabulary."""
     folder = folders["tokens"]
     tokens, vocabulary = Tokens.load(folder), Vocabulary.read(folder)
     if len(tokens) != captions:
@@ -184,7 +184,7 @@ def _images(
         store = _train_store(run, folders, n_images, placing)
         encoder, data_on = required(folders, "encoder", run), {"image store": place_of(store)}
         if run.reads == "live":
-            # Validation reads a small part of its images: it uses what training has placed, and files otherwise.
+            # Validation reads a small part of the images: it uses what training has placed, otherwise files.
             if folders["eval_store"] == folders["train_store"]:
                 evaluated = CentreCrops(store, run.eval_crop)
 
@@ -198,8 +198,8 @@ def _images(
     assert isinstance(evaluated, CachedFeatures)  # the encoder is frozen
     if source.dim != evaluated.dim:
         raise VseppError(
-            f"run {run.id}: training features have {source.dim} dimensions ({folders[made_by]}) and validation "
-            f"features {evaluated.dim} ({folders['features']}); they are of different encoders"
+            f"run {run.id}: training features have {source.dim} dimensions ({folders[made_by]}), validation "
+            f"features {evaluated.dim} ({folders['features']}); they come from different encoders"
         )
     return _Images(lambda chosen, epoch: source.rows(epoch, pairs[chosen]), source.dim, evaluated, data_on)
 

@@ -1,7 +1,7 @@
 """One run on several processes, each with a device: `torchrun --nproc-per-node 2 -m vsepp.cli train …`.
 
-Every process takes a part of the pairs of every batch, embeds it, and gets the embeddings of the others, so the
-negatives are those of the whole batch. The gradients are the ones that one process has on the same batch.
+Every process embeds its share of each batch's pairs and gets the embeddings of the others, so the negatives are those of
+the whole batch. The gradients equal those of a single process on the same batch.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from vsepp.spec import RunSpec
 
 T = TypeVar("T")
 
-# The others wait so long for the first process, which validates and writes.
+# The others wait at most this long for the first process, which validates and writes.
 PATIENCE = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """The processes that train a run together. Alone, nothing is exchanged and no value changes."""
+    """The processes that train a run together. A single process exchanges nothing, and no value changes."""
 
     rank: int = 0
     """Number of this process."""
@@ -42,10 +42,10 @@ class ProcessGroup:
         return self.rank == 0
 
     def share(self, pairs: int) -> slice:
-        """The pairs of a batch that this process loads and embeds: neighbours, and at least one.
+        """The pairs of a batch that this process loads and embeds: consecutive, at least one.
 
-        Where a batch has fewer pairs than there are processes, those left over embed its first pair, so that
-        all have the same work to do; `gather` drops what they made of it.
+        If a batch has fewer pairs than there are processes, the extra ones embed its first pair, so that all take part;
+        `gather` drops their embeddings.
         """
         start, stop = _bounds(pairs, self.rank, self.size)
         return slice(start, stop) if stop > start else slice(0, 1)
@@ -65,8 +65,8 @@ class ProcessGroup:
         Returns
         -------
         tuple[torch.Tensor, torch.Tensor]
-            Each `(pairs, d)`, in the order of the batch. The gradient that reaches a share is the sum of those
-            that all processes have for it.
+            Each `(pairs, d)`, in the order of the batch. The gradient of a share is the sum of those of
+            all processes.
         """
         if self.size == 1:
             return images, captions
@@ -74,12 +74,12 @@ class ProcessGroup:
         return both[0], both[1]
 
     def add_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
-        """Replace the gradients by their sum over all processes, which is the same to the bit on each."""
+        """Replace the gradients by their sum over all processes, the same on each bit for bit."""
         if self.size == 1:
             return
-        # Every process has done the same work, so that a gradient is missing in all of them or in none.
+        # Every process has done the same work, so a gradient is missing in all of them or in none.
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        # At once: a call for each would cost more than the adding.
+        # All at once: one call each would take longer than the addition.
         total = torch.cat([gradient.flatten() for gradient in gradients])
         dist.all_reduce(total)
         parts = total.split([gradient.numel() for gradient in gradients])
@@ -87,7 +87,7 @@ class ProcessGroup:
             gradient.copy_(part.view(gradient.shape))
 
     def from_first(self, make: Callable[[], T]) -> T:
-        """What `make` gives in the first process, in all of them; the others wait and do not call it.
+        """The result of `make` in the first process, sent to all; the others wait and do not call it.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class ProcessGroup:
         return value
 
     def check_same(self, weights: Mapping[str, torch.Tensor], what: str) -> None:
-        """Refuse to go on with weights that are not those of the first process, to the bit.
+        """Refuse weights that differ from those of the first process in any bit.
 
         Raises
         ------
@@ -138,7 +138,7 @@ def require_divisible(run: RunSpec, group: ProcessGroup) -> None:
     Raises
     ------
     VseppError
-        For an encoder in training mode: its batch statistics, and what dropout draws, are of the whole batch.
+        For an encoder in training mode: batch statistics and dropout depend on the whole batch.
     """
     if group.size > 1 and run.live_encoder and run.encoder_mode == "legacy":
         raise VseppError(
@@ -150,17 +150,17 @@ def require_divisible(run: RunSpec, group: ProcessGroup) -> None:
 
 @contextmanager
 def join(device: torch.device) -> Iterator[ProcessGroup]:
-    """Meet the processes that `torchrun` started; without it this one is alone.
+    """Join the processes that `torchrun` started; without it, this process is alone.
 
     Parameters
     ----------
     device
-        Where this process computes: GPUs exchange by NCCL, CPUs by gloo.
+        Where this process computes: GPUs exchange with NCCL, CPUs with gloo.
 
     Raises
     ------
     VseppError
-        When GPUs are to exchange and this torch cannot.
+        If GPUs are to exchange and this torch cannot.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
@@ -168,7 +168,7 @@ def join(device: torch.device) -> Iterator[ProcessGroup]:
     if device.type == "cuda":
         if not dist.is_nccl_available():
             raise VseppError(
-                "torchrun: this torch has no NCCL to exchange between GPUs; ask for the device cpu"
+                "torchrun: this torch lacks NCCL, which GPUs need to exchange data; use the device cpu"
             )
         torch.cuda.set_device(device)
     # Numbers and checkpoints are exchanged from the CPU's memory, so gloo is always there.
@@ -188,7 +188,7 @@ class _Gather(torch.autograd.Function):
         bounds = [_bounds(pairs, rank, group.size) for rank in range(group.size)]
         ctx.loaded, ctx.bounds = both.shape[1], bounds[group.rank]
         counts = [stop - start for start, stop in bounds]
-        # Shares differ by a pair at most, and collectives want equal shapes.
+        # Shares differ by at most one pair, but collectives need equal shapes.
         padded = both.new_zeros(2, max(counts), both.shape[2])
         padded[:, : counts[group.rank]] = both[:, : counts[group.rank]]
         parts = [torch.empty_like(padded) for _ in bounds]

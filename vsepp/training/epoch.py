@@ -1,7 +1,8 @@
-"""An epoch: its steps, validation, and whether its weights are the best so far."""
+"""An epoch: its steps, its validation, and whether its weights are the best so far."""
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import asdict
 from itertools import islice
@@ -25,20 +26,21 @@ from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed, recal
 from vsepp.training.state import LOSS_PREFIX, Training, save
 from vsepp.training.step import RunLoss, StepInputs, train_step
 
-# Losses stay on the device for so many steps, so that a GPU need not wait for the host after each.
+# Losses stay on the device for this many steps, so that a GPU need not wait for the host after each.
 STEPS_BETWEEN_CHECKS = 50
-# Validation images and captions whose scores tell whether the model has collapsed.
+# Number of validation images and captions whose scores show whether the model has collapsed.
 SPREAD_OVER = 256
 
 
 def learning_rate(schedule: ScheduleSpec, epoch: int) -> float:
-    """Adam's rate in an epoch (from 0): multiplied by `drop_factor` from `drop_at` of the epochs on (Section 3.2)."""
+    """Adam's learning rate in an epoch (from 0): multiplied by `drop_factor` after the fraction `drop_at` of the epochs
+    (Section 3.2)."""
     dropped = epoch >= first_epoch_after(schedule.drop_at, schedule.epochs)
     return schedule.learning_rate * schedule.drop_factor if dropped else schedule.learning_rate
 
 
 def train_epoch(training: Training, epoch: int) -> EpochRecord:
-    """Train for what is left of an epoch (from 0) and validate."""
+    """Train for the rest of an epoch (from 0) and validate."""
     rate = learning_rate(training.run.schedule, epoch)
     training.optimiser.learning_rate = rate
     started = training.epoch_began = time.monotonic() - training.so_far.seconds
@@ -50,7 +52,7 @@ def train_epoch(training: Training, epoch: int) -> EpochRecord:
 
 
 def _record(training: Training, epoch: int, rate: float, started: float) -> EpochRecord:
-    """Validate after an epoch, keep the weights if they are the best so far, and sum the epoch up."""
+    """Validate after an epoch, keep the weights if they are the best so far, and summarise the epoch."""
     data = training.data
     trained = time.monotonic()
     metrics, spread = _validate(training)
@@ -78,7 +80,7 @@ def _record(training: Training, epoch: int, rate: float, started: float) -> Epoc
 
 
 def _steps(training: Training, epoch: int, rate: float) -> None:
-    """Take the steps of an epoch that are left, and add them to what is known of it so far."""
+    """Take the remaining steps of an epoch and add them to its record."""
     run, data, so_far = training.run, training.data, training.so_far
     total, done = steps_per_epoch(len(data.pairs), run.schedule.batch_size), so_far.steps
     batches = epoch_batches(
@@ -98,7 +100,7 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
         fp32_products_in(run.precision, training.device),
         prefetched(made, steps_ahead(run, training.device), training.device) as ahead,
     ):
-        for step, inputs in enumerate(track(ahead, total - done, what, "step"), start=done):
+        for step, inputs in enumerate(track(ahead, total - done, what, "step", logging.INFO), start=done):
             _set_encoder_mode(training, epoch * total, step)
             losses.append(
                 train_step(
@@ -123,7 +125,7 @@ def _settle(losses: list[torch.Tensor], training: Training, epoch: int, rate: fl
     """Fetch the losses of the last steps, check them, and add them up."""
     values = torch.stack(losses).double().cpu()
     _check_finite(values, training, epoch, training.so_far.steps, rate)
-    # One by one: where the sum was interrupted must not show in its last digit.
+    # One by one: an interruption must not change the last digit of the sum.
     for value in values.tolist():
         training.so_far.loss += value
     training.so_far.steps += len(losses)
@@ -139,7 +141,7 @@ def step_inputs(
     device: torch.device,
     group: ProcessGroup = ALONE,
 ) -> StepInputs:
-    """Gather the features and tokens of this process's share of a batch on the device, never waiting for it."""
+    """Gather the features and tokens of this process's share of a batch on the device, without waiting for it."""
     loaded = drawn.pairs[group.share(len(drawn.pairs))]
     ids, lengths = data.tokens.padded(data.pairs[loaded])
     rows = {"image_rows": data.image_rows, "caption_rows": data.pairs}
@@ -161,11 +163,11 @@ def step_inputs(
 
 
 def _set_encoder_mode(training: Training, before: int, step: int) -> None:
-    """Put an encoder of the model into training mode where the released code has it, else into evaluation.
+    """Put an encoder inside the model into training mode whenever the released code does, otherwise into evaluation mode.
 
-    Differs from the paper: the paper does not say. The released code enters training mode at the start of an
-    epoch and leaves it at the first validation, which comes every 500 steps of the whole training: `legacy`.
-    Departs from the code in that fine-tuning counts its steps from its own start.
+    The paper does not mention the mode. The released code enters training mode at the start of an epoch and leaves it at the
+    first validation, which comes every 500 steps of the whole training: `legacy`. Differs from the code: fine-tuning counts
+    its steps from its own start.
 
     Parameters
     ----------
@@ -181,7 +183,7 @@ def _set_encoder_mode(training: Training, before: int, step: int) -> None:
 
 
 def legacy_training_mode(before: int, step: int, every: int) -> bool:
-    """Whether the released code is still in training mode: no validation yet in this epoch.
+    """Whether the released code would still be in training mode: no validation yet in this epoch.
 
     Parameters
     ----------
@@ -196,10 +198,10 @@ def legacy_training_mode(before: int, step: int, every: int) -> bool:
 
 
 def _if_collapsed(training: Training, inputs: StepInputs) -> float:
-    """Loss of the step if all embeddings were equal; an epoch's batches of one size share it.
+    """Loss of the step if all embeddings were equal; the same for all batches of one size in an epoch.
 
-    2 × margin a query for MH, whatever the margin: it stays there when a model has collapsed to one point, where no negative
-    is harder than another.
+    With MH it is 2 × margin per query: the loss stays there once a model has collapsed to one point, where no negative is
+    harder than another.
     """
     known, batch = training.so_far.collapsed_losses, inputs.batch
     size = (inputs.pairs, batch.queries, None if batch.negatives is None else len(batch.negatives))
@@ -223,7 +225,7 @@ def _check_finite(losses: torch.Tensor, training: Training, epoch: int, first: i
 
 
 def _validate(training: Training) -> tuple[RetrievalMetrics, float]:
-    """Recalls on the validation split, and the deviation of the scores of its first items."""
+    """Recalls on the validation split, and the standard deviation of the scores of its first items."""
     data = training.data
     try:
         found = encode_split(training.model, data.eval_inputs, data.tokens, data.validation, training.device)

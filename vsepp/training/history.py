@@ -1,4 +1,4 @@
-"""What a training reports after every epoch."""
+"""What a training records after every epoch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 from vsepp.evaluation.metrics import RetrievalMetrics
 
-# A model has collapsed when an epoch's mean loss is so close to that of equal embeddings, relatively, scores differ
-# by so little of the margin, and it ranks not much better than chance. The loss alone does not tell: MH passes
-# through the same value with scores that are close together, and learns to rank there.
+# A model has collapsed if an epoch's mean loss is this close (relatively) to that of equal embeddings, scores differ by
+# this little of the margin, and it hardly ranks better than chance. The loss alone is not enough: MH passes through the
+# same value while scores are close together and the model learns to rank.
 COLLAPSED_LOSS = 0.01
 COLLAPSED_SPREAD = 0.05
 COLLAPSED_RSUM = 2.0
@@ -21,9 +21,9 @@ class EpochRecord:
     """One row of `history.csv`."""
 
     epoch: int
-    """From 1: how many epochs were finished."""
+    """Number of finished epochs."""
     loss: float
-    """Mean over the epoch's queries, both directions together, while the weights moved."""
+    """Mean over the epoch's queries, both directions added, during training."""
     lr: float
     i2t_r1: float
     """Caption retrieval on the validation split, percent."""
@@ -37,9 +37,9 @@ class EpochRecord:
     seconds: float
     """Training and validation."""
     pairs_per_second: float
-    """Queries per second of training, validation left out."""
+    """Queries per second of training, without validation."""
     collapsed: int
-    """1 where the model maps everything to one point; see `is_collapsed`."""
+    """1 if the model maps everything to one point; see `is_collapsed`."""
 
 
 def recalls(metrics: RetrievalMetrics) -> dict[str, float]:
@@ -53,7 +53,7 @@ def recalls(metrics: RetrievalMetrics) -> dict[str, float]:
 
 
 def is_collapsed(loss: float, collapsed_loss: float, spread: float, rsum: float) -> bool:
-    """Whether a model maps everything to one point, where MH can stay for good.
+    """Whether a model maps everything to one point, where training with MH can get stuck.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ def is_collapsed(loss: float, collapsed_loss: float, spread: float, rsum: float)
     spread
         Standard deviation of the scores of different images and captions, in margins.
     rsum
-        Sum of recalls on the validation split, in that of chance.
+        Sum of recalls on the validation split, as a multiple of chance.
     """
     near = abs(loss - collapsed_loss) <= COLLAPSED_LOSS * collapsed_loss
     return collapsed_loss > 0 and near and spread < COLLAPSED_SPREAD and rsum < COLLAPSED_RSUM
 
 
 def chance_rsum(n_images: int) -> float:
-    """Sum of the six recalls, percent, of a random order: an item is among the first K in K / n_images of all."""
+    """Sum of the six recalls of a random order, in percent: an item is among the first K with probability K / n_images."""
     return 2 * sum(100 * min(k / n_images, 1) for k in (1, 5, 10))
 
 

@@ -1,4 +1,4 @@
-"""Train a run: epochs of steps, validation, the best snapshot, and going on after a kill."""
+"""Train a run: epochs, validation, the best snapshot, and resuming after a kill."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, read_weights
 from vsepp.provenance.publish import publish
 from vsepp.runtime.memory import out_of_memory_explained
+from vsepp.runtime.progress import PROGRESS, duration_text
 from vsepp.spec import RunSpec, to_dict, to_json
 from vsepp.training.checkpoint import SECONDS_BETWEEN, Checkpoints
 from vsepp.training.data import TrainingData
@@ -27,7 +29,7 @@ from vsepp.training.step import RunLoss, make_optimiser
 
 log = logging.getLogger("vsepp")
 LOSS_FILE = "loss.safetensors"
-"""Parameters of the loss's own of the best epoch, beside the model's."""
+"""File of the loss's own parameters in the best epoch, beside the model's."""
 
 
 def train(
@@ -44,8 +46,8 @@ def train(
 ) -> dict[str, Any]:
     """Train a run, select the snapshot with the best sum of recalls on validation, and publish it.
 
-    A training that was killed goes on from its last checkpoint, within an epoch too, and ends with the same
-    weights and history as one that was not, bit for bit on a CPU.
+    A training that was killed resumes from its last checkpoint, even within an epoch, and ends with the same weights and
+    history as an uninterrupted one, on a CPU bit for bit.
 
     Parameters
     ----------
@@ -54,36 +56,34 @@ def train(
     data
         Pairs, features and validation split, from `load_training_data`.
     out
-        Folder of the results: `model.safetensors` (weights of the best epoch; those of a frozen encoder are
-        not in it), `history.csv`, `config.json` (the run's spec).
+        Folder of the results: `model.safetensors` (weights of the best epoch, without those of a frozen
+        encoder), `history.csv`, `config.json` (the run's spec).
     state
-        Folder that outlives a kill. It is left to the caller to remove.
+        Working folder that survives a kill. The caller removes it.
     device
         Where to compute.
     folders
         Role → folder of what the run reads. `init_from` is the frozen run whose best snapshot a fine-tuned run starts
-        from, with a new Adam; the others are for a loss that reads artefacts.
+        from, with a new Adam; the others are for losses that read artefacts.
     identity
-        What else decides the result, for JSON: digests of the code and of the inputs. A checkpoint that was
-        written under another one, or by another run, is refused.
+        What else decides the result, as JSON values: digests of code and inputs. A checkpoint with another identity, or of
+        another run, is refused.
     checkpoint_seconds
-        Least time between two checkpoints; see `Checkpoints`.
+        Shortest time between two checkpoints; see `Checkpoints`.
     group
-        The processes that train the run together. Only the first one validates and writes; the facts of the
-        others are empty.
+        The processes that train the run together. Only the first one validates and writes; the others return no facts.
 
     Returns
     -------
     dict
         Facts for the manifest: best epoch and its rsum, epochs, parameters, pairs, collapsed epochs, speed, and the
-        share of this process's time that writing checkpoints took.
+        fraction of this process's time spent writing checkpoints.
 
     Raises
     ------
     VseppError
-        When the loss is no longer finite or memory runs out (the last checkpoint stays), when artefacts or the
-        checkpoint do not fit the run, when a folder is missing, and when `init_from` is given to a run that starts
-        from nothing.
+        If the loss is no longer finite or memory runs out (the last checkpoint stays), if artefacts or the checkpoint do
+        not fit the run, if a folder is missing, or if `init_from` is given to a run that is not fine-tuned.
     """
     require_divisible(run, group)
     model = _model(run, data, folders.get("init_from"))
@@ -122,7 +122,7 @@ def _model(run: RunSpec, data: TrainingData, init_from: Path | None) -> JointEmb
     if run.live_encoder:
         assert data.encoder_folder  # a live encoder has one
         encoder = load_encoder(run.encoder, data.encoder_folder).requires_grad_(run.finetuned).eval()
-    # The weights depend on this seed alone, whatever was drawn before.
+    # The weights depend only on this seed, whatever was drawn before.
     torch.manual_seed(run.init_seed)
     model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder)
     if init_from is not None:
@@ -132,34 +132,37 @@ def _model(run: RunSpec, data: TrainingData, init_from: Path | None) -> JointEmb
 
 
 def _checkpoint_bytes(model: JointEmbedding) -> int:
-    """Weights, those of the best epoch, and Adam's two moments of what is trained."""
+    """Current weights, weights of the best epoch, and Adam's two moments of trained parameters."""
     whole = sum(value.nbytes for value in model.state_dict().values())
     return 2 * (whole + sum(value.nbytes for value in model.parameters() if value.requires_grad))
 
 
 def _report(training: Training) -> None:
-    """Log a line for the epoch, and advice where the model has collapsed."""
+    """Log a line for the epoch, and advice if the model has collapsed."""
     run, last = training.run, training.history[-1]
-    log.info(
-        "%s: epoch %d/%d  loss %.4f  lr %g  caption R@1 %.1f  image R@1 %.1f  rsum %.1f%s  %.0f pairs/s",
-        run.id, last.epoch, run.schedule.epochs, last.loss, last.lr, last.i2t_r1, last.t2i_r1, last.rsum,
-        " (best)" if training.best_epoch == last.epoch else "", last.pairs_per_second,
+    left = (run.schedule.epochs - last.epoch) * median(record.seconds for record in training.history)
+    log.log(
+        PROGRESS,
+        "%s, seed %d: epoch %d/%d  loss %.4f  lr %g  validation: caption R@1 %.1f  image R@1 %.1f  rsum %.1f%s  %.0f pairs/s%s",
+        run.id, run.init_seed, last.epoch, run.schedule.epochs, last.loss, last.lr, last.i2t_r1, last.t2i_r1,
+        last.rsum, " (best)" if training.best_epoch == last.epoch else "", last.pairs_per_second,
+        f"  about {duration_text(left)} left" if left else "",
     )  # fmt: skip
     if last.collapsed:
         log.warning(
-            "%s: collapsed in epoch %d: the mean loss, %.4f a pair, is that of embeddings that are all equal "
-            "(2 × margin for MH), they nearly are, and it ranks like chance. It may recover; if it does not: begin with SH "
-            "(curriculum), lower learning_rate, or check the normalisation of the images",
+            "%s: collapsed in epoch %d: embeddings are nearly equal, the mean loss, %.4f per pair, is that of equal ones "
+            "(2 × margin for MH), and ranks are like chance. It may recover; if not, begin with SH (curriculum), lower "
+            "learning_rate, or check the normalisation of the images",
             run.id, last.epoch, last.loss,
         )  # fmt: skip
 
 
 def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
-    """Write the results into the state folder, move them into place, and tell the facts."""
+    """Write the results into the state folder, move them into place, and return the facts."""
     from safetensors.torch import save_file
 
     run, history, checkpoint_share = training.run, training.history, training.checkpoints.share
-    # `best` is of the whole model; a frozen encoder is not in the model at all, so nothing need be left out.
+    # `best` is the whole model; a frozen encoder is not part of it, so nothing has to be left out.
     weights = {key: value.contiguous() for key, value in training.best.items()}
     own = {key: weights.pop(key) for key in list(weights) if key.startswith(LOSS_PREFIX)}
     save_file(weights, state / "model.safetensors")

@@ -1,4 +1,4 @@
-"""What changes while a run trains, and its way into a checkpoint and back."""
+"""What changes while a run trains, and how it is saved to a checkpoint and restored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger("vsepp")
 
 @dataclass
 class EpochSoFar:
-    """Where in an epoch a training is."""
+    """How far an epoch is."""
 
     steps: int = 0
     """Steps taken."""
@@ -31,9 +31,9 @@ class EpochSoFar:
     if_collapsed: float = 0.0
     """The same if all embeddings were equal."""
     seconds: float = 0.0
-    """Before the last checkpoint that was taken up, in this epoch."""
+    """Spent in this epoch before the checkpoint from which it was resumed."""
     collapsed_losses: dict[tuple, float] = field(default_factory=dict)
-    """Size of a batch → its loss if all embeddings were equal, of the first such batch."""
+    """Batch size → loss if all embeddings were equal, from the first batch of that size."""
 
 
 LOSS_PREFIX = "loss."
@@ -41,7 +41,7 @@ LOSS_PREFIX = "loss."
 
 @dataclass
 class Training:
-    """All that changes while a run trains."""
+    """Everything that changes while a run trains."""
 
     run: RunSpec
     data: TrainingData
@@ -51,19 +51,19 @@ class Training:
     optimiser: Adam
     checkpoints: Checkpoints
     group: ProcessGroup = ALONE
-    """The processes that train together; of what follows, the others know the history and the epoch so far."""
+    """The processes that train together; of the fields below, all but the first know only the history and the epoch so far."""
     history: list[EpochRecord] = field(default_factory=list)
     so_far: EpochSoFar = field(default_factory=EpochSoFar)
     """Of the epoch after those in `history`."""
     epoch_began: float = 0.0
-    """When that epoch would have begun by this process's clock, had it not been killed."""
+    """When that epoch would have begun on this process's clock without interruption."""
     best: dict[str, torch.Tensor] = field(default_factory=dict)
-    """Weights of the best epoch so far, on the CPU; those of the loss's own state begin with `LOSS_PREFIX`."""
+    """Weights of the best epoch so far, on the CPU; names of the loss's own start with `LOSS_PREFIX`."""
     best_epoch: int = 0
 
 
 def go_on(training: Training) -> None:
-    """Take up the last checkpoint, if there is one."""
+    """Resume from the last checkpoint, if there is one."""
     saved = training.group.from_first(training.checkpoints.load)
     if saved is None:
         return
@@ -74,11 +74,11 @@ def go_on(training: Training) -> None:
     training.so_far = EpochSoFar(**saved["so_far"])
     training.best, training.best_epoch = saved["best"], saved["best_epoch"]
     restore_random_states(saved["random"], training.device)
-    log.info("%s: goes on after %s", training.run.id, saved["where"])
+    log.info("%s: resuming after %s", training.run.id, saved["where"])
 
 
 def save(training: Training) -> None:
-    """Write a checkpoint, unless the weights are not finite: then nobody shall go on from here."""
+    """Write a checkpoint, unless the weights are not finite: then nothing should resume from here."""
     if not all(bool(value.isfinite().all()) for value in training.optimiser.parameters):
         return
     done, so_far = len(training.history), training.so_far

@@ -1,4 +1,4 @@
-"""One step of the optimisation, the only part of the training that is hot."""
+"""One step of the optimisation, where training spends its time."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from vsepp.training.distributed import ALONE, ProcessGroup
 
 @dataclass(frozen=True, eq=False)
 class RunLoss:
-    """The loss that a run names, with its options and what it has of its own; see `vsepp.losses`."""
+    """The loss that a run names, with its options and its own state; see `vsepp.losses`."""
 
     function: Callable[[torch.Tensor, Any, Batch], torch.Tensor]
     options: Any
     needs: tuple[str, ...] = ()
-    """What it wants to know of the pairs: `image_rows`, `caption_rows`."""
+    """What it needs to know about the pairs: `image_rows`, `caption_rows`."""
     state: torch.nn.Module = field(default_factory=torch.nn.Module)
-    """Parameters and buffers of its own; an empty module where it has none."""
+    """Its own parameters and buffers; an empty module if it has none."""
 
     @classmethod
     def of(cls, run: RunSpec, folders: Mapping[str, Path], device: torch.device) -> RunLoss:
-        """Load a run's loss; its state draws its first values under the caller's torch seed.
+        """Load a run's loss; its state is initialised under the caller's torch seed.
 
         Parameters
         ----------
         run
             The run's spec.
         folders
-            Role → folder of what the run reads; the state is given those that the loss names.
+            Role → folder of what the run reads; the state gets those that the loss names.
         device
             Where the run trains.
 
         Raises
         ------
         VseppError
-            When there is no such loss, it refuses its options, or a folder that it reads was not given.
+            If there is no such loss, it refuses its options, or a folder that it reads was not given.
         """
         module, options = components.load("loss", run.loss.name), components.options("loss", run.loss)
         needs = module.needs(options) if hasattr(module, "needs") else ()
@@ -54,7 +54,7 @@ class RunLoss:
         roles = getattr(module, "READS", ())
         if missing := [role for role in roles if role not in folders]:
             raise VseppError(
-                f"run {run.id}: loss {run.loss.name!r} reads {', '.join(missing)}, and no such folder was given; "
+                f"run {run.id}: loss {run.loss.name!r} reads {', '.join(missing)}, but no such folder was given; "
                 f"there are {', '.join(sorted(folders)) or 'none'}"
             )
         state = module.State(options, {role: folders[role] for role in roles})
@@ -63,14 +63,14 @@ class RunLoss:
 
 @dataclass(frozen=True)
 class StepInputs:
-    """What a step reads: n pairs, of which the first ones are queries.
+    """What a step reads: n pairs, of which the first are queries.
 
-    Where several processes train a run, `images`, `ids` and `lengths` are of this one's share of the pairs, and
-    the rest is about all n; see `vsepp.training.distributed`.
+    If several processes train a run, `images`, `ids` and `lengths` are those of this process's share, the rest concerns
+    all n pairs; see `vsepp.training.distributed`.
     """
 
     images: torch.Tensor
-    """Features `(n, feature_dim)`, or uint8 crops `(n, size, size, 3)` for an encoder in the model."""
+    """Features `(n, feature_dim)`, or uint8 crops `(n, size, size, 3)` for an encoder inside the model."""
     ids: torch.Tensor
     """int64 `(n, longest)`, tokens of the captions."""
     lengths: torch.Tensor
@@ -78,7 +78,7 @@ class StepInputs:
     pairs: int
     """n, of the whole batch."""
     batch: Batch
-    """What the loss is told of the pairs."""
+    """What the loss needs to know about the pairs."""
 
     def tensors(self) -> Iterator[torch.Tensor]:
         """All tensors of the step."""
@@ -88,7 +88,7 @@ class StepInputs:
 
 
 def make_optimiser(model: JointEmbedding, learning_rate: float, loss: RunLoss) -> Adam:
-    """Adam over all that is trained (Section 3.2), the loss's own parameters last."""
+    """Adam over all trained parameters (Section 3.2), the loss's own last."""
     parameters = (*model.parameters(), *loss.state.parameters())
     return Adam((parameter for parameter in parameters if parameter.requires_grad), learning_rate)
 
@@ -103,12 +103,12 @@ def train_step(
     *,
     bf16: bool = False,
 ) -> torch.Tensor:
-    """Take one step and return the loss that it saw, a detached scalar on the model's device.
+    """Take one step and return its loss, a detached scalar on the model's device.
 
     Parameters
     ----------
     model, optimiser, loss
-        Changed in place, of the loss its state.
+        Changed in place; of the loss, its state.
     inputs
         The pairs.
     clip_norm
@@ -116,7 +116,7 @@ def train_step(
     group
         The processes that take this step together.
     bf16
-        Embed in bf16, but for a GPU's GRU; weights, embeddings and scores are fp32 all the same.
+        Embed in bf16, except for the GRU on a GPU; weights, embeddings and scores stay fp32.
     """
     optimiser.zero_grad()
     with torch.autocast(inputs.images.device.type, torch.bfloat16, enabled=bf16):
@@ -126,7 +126,7 @@ def train_step(
         images, captions = images.float(), captions.float()
     images, captions = group.gather(images, captions, inputs.pairs)
     value = loss.function(model.scores(images, captions), loss.options, inputs.batch)
-    # Each process has the loss of the whole batch, and their gradients are added: so each stands for its part.
+    # Each process has the loss of the whole batch, and their gradients are added, so each counts as its share.
     (value / group.size).backward()
     group.add_gradients(optimiser.parameters)
     torch.nn.utils.clip_grad_norm_(optimiser.parameters, clip_norm)

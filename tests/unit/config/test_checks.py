@@ -20,7 +20,7 @@ OF_ONE_KEY = {
     "mixed": ({**COCO, "trainset": "2C"}, "mixed.trainset: got '2C'; input should be '1C', '10C', 'RC', "),
 }  # fmt: skip
 OF_BASES = {
-    "orphan": ({"base": "nobody"}, "orphan: base: got 'nobody', which is no entry of any paper"),
+    "orphan": ({"base": "nobody"}, "orphan: base: got 'nobody', which is not an entry of any paper"),
     "odd": ({"base": "odd"}, "odd: inherits from itself: odd → odd"),
     "a": ({"base": "b"}, "a: inherits from itself: a → b → a"),
     "b": ({"base": ["vsepp", "a"]}, "b: inherits from itself: b → a → b"),
@@ -50,9 +50,9 @@ OF_RUNS = {
     "centre": ({**COCO, "trainset": "1C", "finetune_from": "coco-vsepp-1c"}, "centre.trainset: got '1C'; a fine-tuned run needs images: RC or RC+rV"),
     "other": ({**COCO, "finetune_from": "coco-vsepp-rc-rv"}, "other.trainset: got 'RC', but coco-vsepp-rc-rv, which it starts from, has 'RC+rV'"),
     "words": ({**COCO, "finetune_from": "coco-vsepp-rc", "vocabulary_threshold": 9}, "words.vocabulary_threshold: got 9, but coco-vsepp-rc, which it starts from, has 4"),
-    "fed": ({**COCO, "feeds": {"1.7": "1K"}}, "fed.feeds: row 1.7 is fed by coco-vsepp-rc already"),
+    "fed": ({**COCO, "feeds": {"1.7": "1K"}}, "fed.feeds: row 1.7 is already fed by coco-vsepp-rc"),
     "unknown": ({**COCO, "feeds": {"9.9": "1K"}}, "unknown.feeds: row 9.9 is not in "),
-    "idle": ({**COCO, "protocols": []}, "idle.protocols: got none and feeds no row; name the protocols to evaluate it under"),
+    "idle": ({**COCO, "protocols": []}, "idle.protocols: got none, and the run feeds no row; name the protocols to evaluate it under"),
     "folds": ({**COCO, "dataset": "flickr", "protocols": ["5x1K"]}, "protocol 5x1K needs 5 such folds, more than the 200 test images of scenes_flickr"),
 }  # fmt: skip
 
@@ -101,7 +101,7 @@ def test_what_papers_that_are_not_reproduced_have_is_named(params):
     assert said in refused(params)
     assert "papers: got 'nobodys', but there is no folder" in refused(params, papers=["nobodys"])
     edit(mine, {"coco-vse0-1c": {"base": "vse0"}})
-    assert "ids are shared by all papers" in refused(params)
+    assert "an id may be used by one paper only" in refused(params)
 
 
 def test_dimensions_must_be_equal_where_nothing_maps_one_to_the_other():
@@ -114,7 +114,7 @@ def test_wrong_tables_figures_and_released_checkpoints_are_all_named_at_once(par
         "9.9": "tables.a: row 9.9 is not in ",
         "7.7": "tables.b: row 7.7 is trained here, but no run feeds it",
         "nobody": "tables.c: nobody is no run of any paper",
-        "vsepp": "tables.d: vsepp is abstract: it is only inherited from",
+        "vsepp": "tables.d: vsepp is abstract: it is never trained, only inherited from",
     }
     named = {"title": "T", "caption": "C.", "dataset": "coco", "trainset": True}
     tables = {
@@ -138,7 +138,7 @@ def test_wrong_tables_figures_and_released_checkpoints_are_all_named_at_once(par
         *(f"{params / TABLES}: {said}" for said in rows.values()),
         f"{params / TABLES}: figures.figure2b: someone is no run of any paper",
         f"{params / RELEASED}: mine.run: got 'nobody'; expected the id of a run",
-        f"{params / RELEASED}: coco-vse0-1c: is the id of a run already; choose another name",
+        f"{params / RELEASED}: coco-vse0-1c: is already the id of a run; choose another name",
         f"{params / 'presets/mini.yaml'}: tables.vsepp: got 'table9'; {params / TABLES} has table1, table2, ",
     ):
         assert said in text
@@ -181,10 +181,21 @@ DATA = {"preset": "paper", "label": "x"}
     ("overrides", "said"),
     [
         ({"only": "nothing-*"}, "only: 'nothing-*' matches no run of preset mini; there are coco-vse0-1c, "),
-        ({"archives": "/no/such/folder"}, "archives: got '/no/such/folder', which is no folder"),
+        ({"archives": "/no/such/folder"}, "archives: got '/no/such/folder', which is not a folder"),
         ({"preset": "huge"}, "presets/huge.yaml: no such file; there are flickr8k, mini, paper"),
         ({"fidelity": "poster"}, "fidelity: got 'poster'"),
         ({"seeds": []}, "seeds: got []"),
+        ({"seeds": 3}, "--config: seeds: got 3; input should be a valid list; write 'seeds=[0,1,2]' for three trainings of each"),
+        ({"seeds": "0,1"}, "--config: seeds: got '0,1'; input should be a valid list; write 'seeds=[0,1,2]' for three"),
+        ({"seeds": [0, "x"]}, "--config: seeds.1: got 'x'; input should be a valid integer, unable to parse string as an integer; write"),
+        ({"only": 3}, "--config: only: got 3; input should be a valid list; write 'only=[coco-vse0-1c,flickr-*]'"),
+        ({"label": 3}, "--config: label: got 3; input should be a valid string; write label=mine"),
+        ({"fidelity": ["paper"]}, "--config: fidelity: got ['paper']; input should be 'paper' or 'code'; write fidelity=code"),
+        ({"papers": "vsep"}, "there are vsepp; did you mean vsepp?"),
+        ({"only": "coco-vsep-1c"}, "; did you mean coco-vsepp-1c?"),
+        ({"preset": "flikr8k"}, "; did you mean flickr8k?"),
+        ({"label": "x", "sedes": [0]}, "seeds, sources, tables; did you mean seeds?"),
+        ({"label": "x", "runs": {"default": {"epoch": 3}}}, "; did you mean epochs?"),
         ({"label": "x", "epochs": 3}, "epochs: unknown key; known are"),
         ({"label": "x", "runs": 3}, "runs: got 3; expected keys and values, such as runs='{name: "),
         ({"label": "x", "runs": {"nobody": {"epochs": 3}}}, "--config: runs.nobody: no such entry"),
@@ -200,7 +211,7 @@ DATA = {"preset": "paper", "label": "x"}
         ({**DATA, "datasets": {"coco2014": {"files": {"splits": "nothing.zip"}}}}, "coco2014.files.splits: got 'nothing.zip'; expected an entry of `sources`: "),
         ({**DATA, "datasets": {"coco2014": {"reader": "html"}}}, "datasets.coco2014.reader: no reader is named 'html'"),
         ({**DATA, "datasets": {"coco2014": {"precomputed": {"10C": "f30k_precomp"}}}}, "coco2014.precomputed.10C: got 'f30k_precomp'; expected an entry of published features"),
-        ({**DATA, "datasets": {"coco2014": {"crops": "1C"}}}, "coco2014.crops: the crops of published features: needed with reader precomp, and with no other"),
+        ({**DATA, "datasets": {"coco2014": {"crops": "1C"}}}, "coco2014.crops: required by the reader precomp (crops of the published features), not allowed with any other reader"),
         ({**DATA, "sources": {"val2014.zip": {"sha256": "abc"}}}, "val2014.zip.sha256: got 'abc'"),
         ({**DATA, "sources": {"val2014.zip": {"mirrors": ["ftp://x"]}}}, "mirrors.0: got 'ftp://x'"),
         ({**DATA, "encoders": {"vgg": {"weights": "/data/vgg.pth"}}}, "vgg.weights: got '/data/vgg.pth'"),
@@ -216,7 +227,7 @@ def test_a_wrong_override_is_named(overrides, said):
         (b"- a\n- b\n", ": expected keys and values, got list"),
         (b"a: [1\n", ": not valid YAML: while parsing a flow sequence"),
         (b"a: \xff\n", ": not valid YAML: "),
-        (b"a: {}\nb: {}\na: {}\n", ": `a` stands twice, in lines 1 and 3; keep one"),
+        (b"a: {}\nb: {}\na: {}\n", ": `a` is given twice, in lines 1 and 3; keep one"),
         (b"A: {}\n", ": runs.A.[key]: got 'A'; string should match pattern"),
     ],
 )

@@ -88,7 +88,7 @@ def test_unknown_words_become_unk_between_start_and_end():
 @pytest.mark.parametrize(
     ("splits", "threshold", "said"),
     [
-        (("train",), 4, r"empty vocabulary.*4 times.*3 captions of train,.*seen 3 times.*threshold"),
+        (("train",), 4, r"empty vocabulary.*4 times.*3 captions of train,.*occurs 3 times.*threshold"),
         (("val",), 1, r"no captions in val.*restval, test, train"),
         ((), 1, r"no captions in no splits.*restval, test, train"),
     ],

@@ -159,7 +159,7 @@ def test_a_bomb_is_refused_by_what_it_declares(tmp_path):
     path = patched(stored_in(tmp_path / "a.zip", "bomb.jpg", b"x"), "bomb.jpg", sizes(150_000, 150 << 20))
     with pytest.raises(VseppError) as caught:
         Container(path)
-    said = "a.zip: members that unpack to more than is sane (1 in all): bomb.jpg (150,000 bytes unpack to 157,286,400)"
+    said = "a.zip: members that unpack to an implausible size (1 in all): bomb.jpg (150,000 bytes unpack to 157,286,400)"
     assert said in str(caught.value)
 
 
@@ -168,7 +168,7 @@ def test_what_is_too_large_for_memory_is_refused_and_named(tmp_path):
         stream.truncate(3 << 30)
     packed = patched(stored_in(tmp_path / "a.zip", "huge.jpg", b"x"), "huge.jpg", sizes(1 << 30, 3 << 30))
     for path in (tmp_path, packed):
-        with pytest.raises(VseppError, match=rf"huge\.jpg takes {3 << 30:,} bytes"):
+        with pytest.raises(VseppError, match=rf"huge\.jpg has {3 << 30:,} bytes"):
             Container(path).read("huge.jpg")
 
 
@@ -180,7 +180,7 @@ def test_a_member_that_holds_more_than_it_declares_is_refused(tmp_path, compress
     declared = {16: zlib.crc32(content[:100]).to_bytes(4, "little"), 24: (100).to_bytes(4, "little")}
     patched(path, "liar.jpg", declared)
     with pytest.raises(
-        VseppError, match=r"liar\.jpg cannot be read \(it declares 100 bytes and holds more\)"
+        VseppError, match=r"liar\.jpg cannot be read \(it declares 100 bytes but holds more\)"
     ):
         Container(path).read("liar.jpg")
 
@@ -188,7 +188,7 @@ def test_a_member_that_holds_more_than_it_declares_is_refused(tmp_path, compress
 def test_a_member_that_holds_less_than_it_declares_is_refused(tmp_path):
     path = stored_in(tmp_path / "a.zip", "short.jpg", b"x" * 50)
     patched(path, "short.jpg", {24: (60).to_bytes(4, "little")})
-    with pytest.raises(VseppError, match=r"short\.jpg cannot be read \(it declares 60 bytes and holds 50\)"):
+    with pytest.raises(VseppError, match=r"short\.jpg cannot be read \(it declares 60 bytes but holds 50\)"):
         Container(path).read("short.jpg")
 
 

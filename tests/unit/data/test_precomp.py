@@ -121,5 +121,5 @@ def test_arrays_of_another_dimension_or_size_than_they_should_have_are_refused(t
 def test_there_is_nothing_to_decode(tmp_path):
     spec = write_precomp(tmp_path)
     images, _ = read_corpus(spec)
-    with pytest.raises(VseppError, match=r"f30k_precomp: has features and no photographs.*precomputed"):
+    with pytest.raises(VseppError, match=r"f30k_precomp: has features but no photographs.*precomputed"):
         build_store(images, spec, StoreSpec("squash", 16), tmp_path / "out", tmp_path / "state", 1)

@@ -98,7 +98,7 @@ BAD_COCO = {
     "sentence without annotation": (
         "val_captions",
         lambda d: d["annotations"].pop(0),
-        "that COCO does not annotate (1 in all) … sentid 70004 … captions_val2014.json",
+        "that COCO does not have (1 in all) … sentid 70004 … captions_val2014.json",
     ),
     "annotation of another image": (
         "train_captions",
@@ -160,7 +160,7 @@ BAD_KARPATHY = {
     ),
     "sentence id twice": (
         lambda images: (images[3].update(sentids=[6, 1]), images[3]["sentences"][1].update(sentid=1)),
-        "twice (1 in all) … sentid 1 (b.jpg and c.jpg)",
+        "more than once (1 in all) … sentid 1 (b.jpg and c.jpg)",
     ),
     "no captions": (
         lambda images: images[2].update(sentences()),
@@ -256,7 +256,7 @@ def test_flickr8k_images_of_a_list_that_nobody_captioned_are_named_with_file_and
 # What stands in the file → what stands there instead → what is said of it.
 BAD_TOKENS = {
     "no tab": (b"a.jpg#0\ta", b"a.jpg#0 a", "malformed lines (1 in all) … line 7: 'a.jpg#0 a"),
-    "twice": (b"a.jpg#1\t", b"a.jpg#0\t", "occur twice (1 in all) … line 8: a.jpg#0"),
+    "twice": (b"a.jpg#1\t", b"a.jpg#0\t", "occur more than once (1 in all) … line 8: a.jpg#0"),
     "not UTF-8": (b"a.jpg caption 1", b"a.jpg caf\xe9 1", "not UTF-8: line 8, byte 18: 0xe9 after"),
 }
 

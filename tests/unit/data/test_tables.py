@@ -49,8 +49,8 @@ def test_a_table_that_is_missing_damaged_or_of_another_form_is_named(tables, tmp
     ("column", "value", "images", "said"),
     [
         ("split", "test", 4, "images 0 to 8, but there are 4"),
-        ("caption_id", 57003, 9, r"twice: \[57003\] \(1 in all\)"),
-        ("split", "train", 9, "split is not their image's"),
+        ("caption_id", 57003, 9, r"more than once: \[57003\] \(1 in all\)"),
+        ("split", "train", 9, "in another split than their image"),
     ],
 )
 def test_tables_that_do_not_belong_together_are_refused(tables, tmp_path, column, value, images, said):

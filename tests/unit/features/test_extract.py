@@ -83,7 +83,7 @@ def test_cached_features_by_image_row(tmp_path, store, encoder):
 
 
 def test_crops_of_another_size_than_the_encoders_are_refused(tmp_path, store, encoder):
-    with pytest.raises(VseppError, match="28 pixels, but encoder 'mini/resnet_mini' sees 24"):
+    with pytest.raises(VseppError, match="28 pixels, but encoder 'mini/resnet_mini' takes 24"):
         extract_features(store, encoder, CropSpec(kind="1C", size=28), tmp_path, tmp_path, device=CPU)
 
 

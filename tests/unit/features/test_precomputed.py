@@ -75,9 +75,9 @@ def test_values_that_are_not_finite_are_named_with_file_and_row(spec, tmp_path, 
 @pytest.mark.parametrize(
     ("repeated", "sizes", "said"),
     [
-        (("train",), {"dev": 4}, r"dev_ims\.npy: has 4 rows, but .* takes 2 for its 2 images of val"),
-        ((), {}, r"train_ims\.npy: has 7 rows, but .* takes 35"),
-        (("train", "dev"), {}, r"dev_ims\.npy: has 10 rows, but .* takes 2 for"),
+        (("train",), {"dev": 4}, r"dev_ims\.npy: has 4 rows, but .* needs 2 for its 2 images of val"),
+        ((), {}, r"train_ims\.npy: has 7 rows, but .* needs 35"),
+        (("train", "dev"), {}, r"dev_ims\.npy: has 10 rows, but .* needs 2 for"),
     ],
 )
 def test_a_table_of_other_files_is_refused(spec, tmp_path, repeated, sizes, said):

@@ -154,10 +154,10 @@ def test_all_of_a_plan_or_of_a_phase_are_counted_and_what_may_be_absent_is_not(m
     ("kind", "change", "said"),
     [
         (None, {}, None),
-        ("tape", {"spec": {"draw": 1}}, "made from a tape of other parameters (of commit "),
-        ("tape", {"code": "x"}, "made from a tape of other code (of commit "),
-        ("store", {"spec": {"side": 32}}, "made from a tape.store of other parameters (of commit "),
-        ("store", {"code": "x"}, "made from a tape.store of other code (of commit "),
+        ("tape", {"spec": {"draw": 1}}, "made from a tape with other parameters (of commit "),
+        ("tape", {"code": "x"}, "made from a tape with other code (of commit "),
+        ("store", {"spec": {"side": 32}}, "made from a tape.store with other parameters (of commit "),
+        ("store", {"code": "x"}, "made from a tape.store with other code (of commit "),
     ],
 )
 def test_deleted_inputs_that_would_be_made_differently_now_are_refused(made, kind, change, said):

@@ -306,7 +306,7 @@ OTHER_TEXT = {**text_state(), "rnn.weight_ih_l1": torch.zeros(3)}
         (LIVE, CNN, None, LIVE_FLAGS | {"crop_size": 224}, "crop_size is 224, of the run 24"),
         (LIVE, CNN, None, LIVE_FLAGS | {"data_name": "coco_precomp"}, "the run's training set 'RC'"),
         (LIVE, None, None, LIVE_FLAGS, "holds no image encoder, the run keeps its encoder in the model"),
-        (KEPT_APART, CNN, None, LIVE_FLAGS, "holds an image encoder, the run keeps its encoder apart"),
+        (KEPT_APART, CNN, None, LIVE_FLAGS, "holds an image encoder, the run keeps its encoder outside it"),
         (FROZEN, image_state(64), None, FLAGS, "image_map.weight (6, 64), expected (6, 128)"),
         (FROZEN, image_state(64), None, FLAGS | {"img_dim": 64}, "img_dim is 64, of the run 128"),
         (FROZEN, None, OTHER_TEXT, FLAGS, "unknown: text.gru.weight_ih_l1"),

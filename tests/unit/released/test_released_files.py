@@ -216,7 +216,7 @@ RESIZED = "Trying to resize storage"
         ({"view": ("v", 4, 3)}, (0, (3,), (1,)), RESIZED),
         ({}, (0, (7,), (1,)), WRONG_SIZE.format(28)),
         ({}, (0, (2, 2), (5, 1)), WRONG_SIZE.format(28)),
-        ({}, (0, (1 << 40,), (0,)), "a is no plain tensor of numbers that the file holds"),
+        ({}, (0, (1 << 40,), (0,)), "a is not a plain tensor whose numbers the file holds"),
         ({}, (0, (2,), (-1,)), "RuntimeError: Storage size calculation overflowed"),
         ({}, (-1, (2,), (1,)), "invalid storage offset -1"),
         ({}, (0, 6, 1), "TypeError"),
@@ -253,7 +253,7 @@ def test_storages_that_are_not_in_the_list_are_not_taken_for_read(tmp_path, keys
 )
 def test_tensors_that_are_not_of_the_file_are_refused(tmp_path, made):
     path = checkpoint(tmp_path / "a", image={"a": made})
-    with pytest.raises(VseppError, match="/a: a is no plain tensor of numbers that the file holds"):
+    with pytest.raises(VseppError, match="/a: a is not a plain tensor whose numbers the file holds"):
         read_checkpoint(path)
 
 
@@ -306,7 +306,7 @@ def test_an_archive_is_told_apart(tmp_path):
     write_torch(tmp_path / "model_best.pth.tar", {})
     with tarfile.open(tmp_path / "runs.tar", "w") as archive:
         archive.add(tmp_path / "model_best.pth.tar", "model_best.pth.tar")
-    with pytest.raises(VseppError, match=r"runs\.tar: it is an archive; unpack it"):
+    with pytest.raises(VseppError, match=r"runs\.tar: this is an archive; unpack it"):
         read_torch(tmp_path / "runs.tar")
 
 

@@ -12,6 +12,7 @@ from vsepp.evaluation.ranks import Ranks
 from vsepp.reporting.claims import WORDS, counts, judge
 from vsepp.reporting.specs import ClaimSpec
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
 PROTOCOL = "5x1K"
 ROLES = ("coco", "vgg")
 

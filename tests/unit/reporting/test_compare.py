@@ -3,10 +3,10 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from plans import PARAMS
 
 from vsepp.cli import main
 from vsepp.errors import VseppError
@@ -17,6 +17,7 @@ from vsepp.evaluation.ranks import Ranks
 from vsepp.reporting.compare import compare, metric_text
 from vsepp.spec import Component
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
 N, OWNER = 60, np.repeat(np.arange(60), 5)
 
 
@@ -269,10 +270,9 @@ def test_the_command_prints_a_table_and_json(files, capsys):
     ],
 )
 def test_the_command_names_what_is_not_there(files, capsys, monkeypatch, tmp_path, name, said):
-    params = Path(__file__).resolve().parents[3] / "params"
     a = files("a", 0.5)
     monkeypatch.chdir(tmp_path)
-    assert main(["compare", name, str(a), "--params", str(params)]) == 1
+    assert main(["compare", name, str(a), "--params", str(PARAMS)]) == 1
     assert said in capsys.readouterr().err
     assert main(["compare", name, str(a)]) == 1
     assert "run ids need the project's folder, with params/" in capsys.readouterr().err

@@ -2,25 +2,30 @@
 
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from statistics import stdev
 
 import pytest
+from plans import PARAMS, plan
 from reported import DIRTY, I2T, T2I
 
 from vsepp.cli import main
 from vsepp.errors import VseppError
+from vsepp.provenance.manifest import MANIFEST, read_manifest, write_manifest
 from vsepp.reporting.expected import (
     METRICS,
     TIMES,
     Expected,
     counts,
     expected_state,
+    failures,
     matrix,
     moved,
     read_expected,
     reproduction,
     set_expected,
     study,
+    update_expected,
     worst,
     write_expected,
 )
@@ -73,7 +78,7 @@ def test_what_is_unstable_is_held_to_chance_and_what_is_at_chance_to_nothing(row
 
 
 def test_a_collapsed_seed_is_held_to_nothing_only_where_it_ranks_like_chance(models):
-    models.add("gone", i2t(0.2, 0.01), T2I[:0] or (0.2, 1.0, 2.0, 100, 100), "1K", collapsed=True)
+    models.add("gone", i2t(0.2, 0.01), (0.2, 1.0, 2.0, 100, 100), "1K", collapsed=True)
     assert of(set_expected([], models.records), "gone").cause == "collapsed"
 
 
@@ -160,6 +165,24 @@ def test_an_update_keeps_what_did_not_move_with_its_commit_and_cause(rows, study
     assert "none → " in lines[0]
 
 
+def test_an_update_logs_what_moved_under_its_commit(study_of, now, tmp_path, context):
+    file, log = tmp_path / "docs/results/mini/expected.csv", tmp_path / "scores.md"
+    update_expected(file, log, study_of, "1" * 40)
+    assert log.read_text().startswith("\n## mini, 111111111111\n\n- calm, 1K: rsum none → ")
+    before = log.read_text()
+    update_expected(file, log, study_of, "2" * 40)
+    assert log.read_text() == before, "nothing moved"
+    changed = now(steady=60)
+    states = expected_state(read_expected(file), changed, context)
+    assert failures(states)[0].startswith(
+        "steady, 1K, seed 0, i2t_r1: no known cause; expected since abc; made by: snake"
+    )
+    update_expected(file, log, changed, "3" * 40, "A better way.")
+    added = log.read_text().removeprefix(before)
+    assert added.startswith("\n## mini, 333333333333\n\nA better way.\n\n- steady, 1K: rsum ")
+    assert failures(expected_state(read_expected(file), changed, context)) == []
+
+
 def test_values_are_not_set_from_uncommitted_code(models):
     models.add("a", git=DIRTY)
     with pytest.raises(VseppError, match="made with uncommitted changes; commit them"):
@@ -204,10 +227,8 @@ def test_a_wrong_file_is_named_with_its_line(tmp_path, text, said):
 
 
 def test_an_entry_for_others_names_machine_versions_commit_and_states(rows, study_of, context):
-    from vsepp.provenance.manifest import MANIFEST, read_manifest, write_manifest
-
     records = {"steady": study_of["steady"][:1]}
-    folder = models_folder(records)
+    folder = Path(records["steady"][0].spec.evaluation)
     manifest = read_manifest(folder / MANIFEST)
     made = {
         "machine": {"processor": "Some CPU", "cores": 4},
@@ -221,34 +242,22 @@ def test_an_entry_for_others_names_machine_versions_commit_and_states(rows, stud
     )
 
 
-def models_folder(records):
-    from pathlib import Path
-
-    return Path(records["steady"][0].spec.evaluation)
-
-
 def test_the_file_of_a_study(tmp_path):
     assert study(tmp_path, "mini", "paper") == tmp_path / "results/mini/expected.csv"
     assert study(tmp_path, "flickr8k", "code") == tmp_path / "results/flickr8k-code/expected.csv"
 
 
 def test_the_shipped_values_are_of_runs_that_there_are():
-    from plans import PARAMS, plan
-
     rows = read_expected(PARAMS.parent / "docs/results/mini/expected.csv")
     made = plan(seeds=[0, 1, 2])
     for row in rows:
         assert row.protocol in made.models[row.run].protocols
         assert row.seed in made.models[row.run].specs
-    trained = {name for name, model in made.models.items() if model.released is None}
-    assert trained == {row.run for row in rows}
     assert all(row.commit and isinstance(row, Expected) for row in rows)
     assert sum(row.held_to == "tolerance" for row in rows) > len(rows) / 2
 
 
 def test_the_command_says_what_is_missing(tmp_path, monkeypatch, capsys):
-    from plans import PARAMS
-
     monkeypatch.chdir(tmp_path)
     assert main(["expected", "--params", str(PARAMS)]) == 1
     assert "preset mini: nothing was evaluated yet" in capsys.readouterr().err

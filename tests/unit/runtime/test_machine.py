@@ -42,11 +42,11 @@ def test_auto_says_that_it_takes_the_cpu_although_a_gpu_was_claimed(monkeypatch,
     monkeypatch.setenv(devices.VISIBLE, "5,3")
     device, facts = use_machine()
     assert device.type == facts["device"] == "cpu" and "gpu" not in facts
-    said = r"GPU 5 is there, but torch finds none \(\w.*; this job computes on the CPU"
+    said = r"GPU 5 exists, but torch finds none \(\w.*; this job computes on the CPU"
     assert re.search(said, caplog.text)
     with devices.claim("the next", ["5"], folder=devices.lock_folder()):
         pass  # it was given back
-    with pytest.raises(VseppError, match=r"cuda asked for, but torch finds no GPU \(\w"):
+    with pytest.raises(VseppError, match=r"got cuda, but torch finds no GPU \(\w"):
         use_machine("cuda")
     caplog.clear()
     use_machine("cpu")
@@ -56,7 +56,7 @@ def test_auto_says_that_it_takes_the_cpu_although_a_gpu_was_claimed(monkeypatch,
     monkeypatch.setattr(devices, "installed", lambda: 6)
     monkeypatch.setenv("LOCAL_RANK", "1")
     use_machine()
-    assert "GPU 3 is there" in caplog.text
+    assert "GPU 3 exists" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ def test_a_lack_of_memory_says_what_to_lower(refused):
         refused()
     assert re.fullmatch(
         r"run tiny: out of memory on cpu \(.*(memory|allocate|ALLOC_FAILED).*\); this process took [\d.]+ [MG]B at most; the "
-        r"machine has [\d.]+ GB\. Lower this; or that; or end what else takes memory here\. Then run the same command "
-        r"again: it goes on from what is kept",
+        r"machine has [\d.]+ GB\. Lower this; or that; or end other programs that use memory here\. Then run the same command "
+        r"again: it continues where it was",
         str(caught.value),
     )
 

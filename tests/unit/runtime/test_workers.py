@@ -42,8 +42,8 @@ def test_every_call_is_answered_by_as_many_processes_as_were_asked_for(workers):
     ("number", "error", "said"),
     [
         (3, VseppError, "row 3: got nothing"),
-        (4, VseppError, r"killed, perhaps for want of memory \(signal 9\)"),
-        (5, VseppError, r"ended by the error that is told above \(status 1\)"),
+        (4, VseppError, r"killed, perhaps for lack of memory \(signal 9\)"),
+        (5, VseppError, r"ended by the error above \(status 1\)"),
         (7, OSError, "No space left"),
     ],
 )

@@ -366,8 +366,7 @@ class TestRecordedSums:
             spec = source(server)
             assert get(spec, tmp_path)["verified"] == "recorded first time"
             assert (
-                f"no sha256 is published for it. The one of this first download, {sha(content)}"
-                in caplog.text
+                f"no sha256 is published for it. That of this first download, {sha(content)}" in caplog.text
             )
             entry = yaml.safe_load(lock.read_text())["photographs.bin"]
             assert entry["sha256"] == sha(content)
@@ -386,7 +385,7 @@ class TestRecordedSums:
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
-            ("- a", "expected files and their sums"),
+            ("- a", "expected files and their checksums"),
             ("a: {", "not valid YAML"),
             ("a.bin: {size: 1}", "a.bin: exp"),
         ],
@@ -414,7 +413,7 @@ class TestFilesPutThere:
         target.write_bytes(content)
         with pytest.raises(VseppError, match=rf"sha256 {sha(content)}, expected {sha(b'')}"):
             get(SourceSpec("photographs.bin", sha256=sha(b"")), tmp_path)
-        with pytest.raises(VseppError, match="has 3,000,000 bytes, expected 7; it is cut off"):
+        with pytest.raises(VseppError, match="has 3,000,000 bytes, expected 7; it is truncated"):
             get(SourceSpec("photographs.bin", size=7), tmp_path)
         assert target.read_bytes() == content
 
@@ -424,7 +423,7 @@ class TestFilesPutThere:
         spec = SourceSpec("photographs.bin", sha256=sha(content))
         get(spec, tmp_path)
         target.write_bytes(content[::-1])
-        with pytest.raises(VseppError, match="it is damaged or another file"):
+        with pytest.raises(VseppError, match="it is damaged or a different file"):
             get(spec, tmp_path)
 
     def test_a_folder_is_not_a_file(self, tmp_path):

@@ -122,7 +122,7 @@ def test_all_damaged_is_said_loudly_and_leaves_an_empty_folder(tmp_path, caplog)
     for name in (FILE, PREVIOUS):
         (tmp_path / name).write_bytes(b"not a checkpoint")
     assert number(tmp_path) is None
-    assert "TRAINING STARTS FROM THE BEGINNING" in caplog.text
+    assert "TRAINING STARTS AGAIN FROM THE BEGINNING" in caplog.text
     assert names(tmp_path) == []
 
 

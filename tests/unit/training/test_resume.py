@@ -162,7 +162,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(corpus, t
     with pytest.raises(Killed):
         run_in(state.parent, tiny.LEGACY, killed_at(data, 6), checkpoint_seconds=0)
     assert "checkpoint.pt: damaged" in caplog.text
-    assert "goes on from the checkpoint before, of epoch 2, step 1" in caplog.text
+    assert "resuming from the previous checkpoint, of epoch 2, step 1" in caplog.text
     caplog.clear()
     out, _ = run_in(state.parent, tiny.LEGACY, killed_at(data, 1))
     assert "damaged" not in caplog.text

@@ -1,5 +1,5 @@
-"""Readers of raw files: one module for each layout, found by its name (`vsepp.components`).
+"""Readers of raw files: one module per layout, found by name (`vsepp.components`).
 
-A module has `read(spec) -> RawCorpus` (see `vsepp.data.raw`); `Options`, a frozen dataclass, where the layout has any,
-made by `vsepp.components.options("reader", spec.reader)`; and `CITATION`, of the data.
+A module has `read(spec) -> RawCorpus` (see `vsepp.data.raw`); optionally `Options`, a frozen
+dataclass, which `vsepp.components.options("reader", spec.reader)` makes; and `CITATION` of the data.
 """

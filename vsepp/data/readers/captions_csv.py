@@ -1,7 +1,7 @@
-"""Pictures of one's own: a folder, and a CSV of captions.
+"""Your own pictures: a folder, and a CSV of captions.
 
-Roles: `images` (a folder or zip archive) and `captions` (a CSV with the columns `image`, `caption` and, if there is one,
-`split`). A picture has as many rows as captions.
+Roles: `images` (a folder or zip archive) and `captions` (a CSV with the columns `image`, `caption` and optionally
+`split`). A picture has one row per caption.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ COLUMNS = ("image", "caption")
 
 
 def read(spec: CorpusSpec) -> RawCorpus:
-    """Read the pictures in the order in which the file first names them.
+    """Read the pictures in the order of the CSV.
 
     A caption's id is its row, from 1. Without a column `split` a tenth of the pictures is `test` and a tenth `val`, by a
-    hash of their names: a picture stays in its split when others are added.
+    hash of their names: a picture keeps its split when others are added.
 
     Raises
     ------
     VseppError
-        Where a column is missing, a row names no picture or another split than the picture's rows before it, or a split is
-        unknown.
+        If a column is missing, if a row names no picture, or if a split is unknown or not that of the picture's other rows.
     """
     files = RawFiles(spec)
     file = files.read("captions", "captions.csv")
@@ -78,5 +77,5 @@ def read(spec: CorpusSpec) -> RawCorpus:
 
 
 def _drawn(name: str) -> str:
-    """The split of a picture whose file says none."""
+    """The split of a picture if the CSV gives none."""
     return {0: "test", 1: "val"}.get(int(hashlib.sha256(name.encode()).hexdigest(), 16) % 10, "train")

@@ -29,12 +29,12 @@ _PART = re.compile(r"(train|val)2014")
 def read(spec: CorpusSpec) -> RawCorpus:
     """Read COCO: split, order and caption ids from Karpathy's file, the text from COCO's own annotations.
 
-    An image's id is its COCO id; a caption's id is the `sentid`, which is the id of the annotation.
+    An image's id is its COCO id; a caption's id is the `sentid`, which is also the id of its annotation.
 
     Raises
     ------
     VseppError
-        On malformed files; on a sentence id that COCO does not annotate, or annotates another image with.
+        On malformed files; on a sentence id that COCO does not have, or has for another image.
     """
     raw = RawFiles(spec)
     entries, where = karpathy.load(raw, "dataset_coco.json")
@@ -62,7 +62,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
         ours = {"image_id": str(cocoid), "container": f"{part}_images"}
         images.append(replace(entry, **ours, captions=tuple(captions), captions_in=f"{file}: annotation"))
     refuse(misplaced, f"{where}: images that belong to neither train2014 nor val2014", "Expected COCO 2014.")
-    refuse(unknown, f"{where}: sentences that COCO does not annotate", "Fetch both releases again.")
+    refuse(unknown, f"{where}: sentences that COCO does not have", "Fetch both releases again.")
     refuse(foreign, f"{where}: annotations of another image", "Fetch both releases again.")
     annotated = {str(annotation["image_id"]) for part in annotations.values() for annotation in part.values()}
     unlisted = sorted(annotated - {image.image_id for image in images})
@@ -70,7 +70,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
 
 
 def _annotations(raw: RawFiles, part: str) -> tuple[dict[int, dict[str, Any]], str]:
-    """Annotations of a part by id, and what messages call their file."""
+    """Annotations of a part by id, and the name of their file in messages."""
     file = raw.read(f"{part}_captions", f"captions_{part}2014.json")
     document = parsed_json(file)
     rows = list_of(document, "annotations", file.where)
@@ -93,5 +93,5 @@ def _annotations(raw: RawFiles, part: str) -> tuple[dict[int, dict[str, Any]], s
         ids = [annotation["id"] for annotation in rows]
         seen: set[int] = set()
         repeated = [f"id {i}" for i in ids if i in seen or seen.add(i)]  # type: ignore[func-returns-value]
-        refuse(repeated, f"{file.where}: annotation ids that occur twice", "Fetch the file again.")
+        refuse(repeated, f"{file.where}: annotation ids that occur more than once", "Fetch the file again.")
     return coco.anns, file.where

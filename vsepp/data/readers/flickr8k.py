@@ -28,12 +28,12 @@ def read(spec: CorpusSpec) -> RawCorpus:
     """Read the photographs of the three lists, in list order: train, val (`dev`), test.
 
     A caption's id is its line in `Flickr8k.token.txt`, counted from 1; an image's id is its file name without
-    suffix. The release captions 92 photographs that no list names: they are counted and left out.
+    suffix. The release has captions for 92 photographs that are in no list: they are counted and left out.
 
     Raises
     ------
     VseppError
-        On malformed lines, and on listed photographs that nobody captioned.
+        On malformed lines, and on listed photographs without captions.
     """
     files = RawFiles(spec)
     captions, where = _captions(files)
@@ -57,13 +57,13 @@ def read(spec: CorpusSpec) -> RawCorpus:
                     captions_in=f"{where}: line",
                 )
             )
-    refuse(unknown, f"Photographs of a split list that {where} does not caption", "Mend the list.")
+    refuse(unknown, f"Photographs of a split list without captions in {where}", "Fix the list.")
     unlisted = sorted(captions.keys() - {image.path for image in images})
     return RawCorpus(images, unlisted, files.sums)
 
 
 def _captions(files: RawFiles) -> tuple[dict[str, list[Caption]], str]:
-    """Captions of each photograph in file order, and what messages call their file."""
+    """Captions of each photograph in file order, and the name of their file in messages."""
     file = files.read("text", CAPTIONS)
     captions: dict[str, list[Caption]] = {}
     numbers: set[tuple[str, str]] = set()
@@ -78,7 +78,7 @@ def _captions(files: RawFiles) -> tuple[dict[str, list[Caption]], str]:
         numbers.add((row["name"], row["number"]))
         captions.setdefault(row["name"], []).append(Caption(line, row["text"]))
     refuse(malformed, f"{file.where}: malformed lines", "Expected NAME.jpg#k, a tab and the caption.")
-    refuse(repeated, f"{file.where}: captions that occur twice", "Keep one line each.")
+    refuse(repeated, f"{file.where}: captions that occur more than once", "Keep one line each.")
     return captions, file.where
 
 

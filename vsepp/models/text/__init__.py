@@ -1,4 +1,4 @@
-"""Text encoders: one module each, found by its name (`vsepp.components`).
+"""Text encoders: one module each, found by name (`vsepp.components`).
 
 A module has
 
@@ -6,5 +6,5 @@ A module has
 - `class TextEncoder(torch.nn.Module)`, made as `TextEncoder(vocabulary_size, options)`: maps `ids`, int64
   `(n, longest)` from `<start>` to `<end>`, and `lengths`, int64 `(n,)` on the CPU, to ψ(c; θ_ψ), `(n, dim)`. Its weights
   may have any names;
-- `CITATION`: where it comes from.
+- `CITATION`: its source.
 """

@@ -33,8 +33,8 @@ class Options:
 class TextEncoder(nn.Module):
     """ψ(c; θ_ψ) of Eq. 2: the GRU's state at `<end>`, the last token of a caption.
 
-    On a GPU it is computed in fp32 under autocast too; whether its products may be in TF32 is for
-    `vsepp.models.precision` to say.
+    On a GPU it is computed in fp32 even under autocast; `vsepp.models.precision` decides whether its products may be
+    in TF32.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class TextEncoder(nn.Module):
         Parameters
         ----------
         ids
-            int64 `(n, longest)`, from `<start>` to `<end>`; what follows `<end>` is not read.
+            int64 `(n, longest)`, from `<start>` to `<end>`; anything after `<end>` is ignored.
         lengths
             int64 `(n,)` on the CPU, number of tokens of each caption.
 
@@ -65,8 +65,8 @@ class TextEncoder(nn.Module):
         torch.Tensor
             `(n, dim)`, in the order of the captions.
         """
-        # Packing leaves the padding out, so the GRU does no work for it and each caption ends at its `<end>`.
-        # Sorted here: torch, given unsorted captions, makes the host wait for the GPU to take their order.
+        # Packing leaves out the padding, so that the GRU does not process it and each caption ends at its `<end>`.
+        # Sorted here, since torch makes the host wait for the GPU if captions are unsorted.
         lengths, order = torch.sort(lengths, descending=True)
         order = upload(order, ids.device)
         packed = PackedSequence(*pack_padded_sequence(ids.T.index_select(1, order), lengths)[:2], order)
@@ -75,12 +75,12 @@ class TextEncoder(nn.Module):
         words = PackedSequence(
             self.words(packed.data), packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices
         )
-        # Autocast would run cuDNN's GRU in fp16 whichever precision was asked for, on weights copied anew each time.
+        # Autocast would run cuDNN's GRU in fp16 whatever precision was chosen, and copy its weights each time.
         with torch.autocast("cuda", enabled=False):
             _, state = self.gru(words)
         return state[0]
 
     def padded(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """As `forward`, up to rounding, on padding too: in operations that other runtimes have, for export."""
+        """Like `forward`, up to rounding, but in operations that other runtimes have, for export: padding is processed too."""
         states, _ = self.gru(self.words(ids.T))
         return states[lengths - 1, torch.arange(ids.shape[0], device=ids.device)]

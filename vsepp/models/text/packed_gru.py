@@ -1,9 +1,8 @@
-"""A GRU over packed captions on a CPU, where torch's own spends half of a training step on zeros and sums.
+"""A GRU over packed captions on a CPU, where torch's own GRU spends half of a training step on zeros and sums.
 
-Its backward pass adds up the weights' gradient step by step, and fills a tensor of the whole batch with zeros for
-each step's slice of it. Here one product over all steps gives the gradient, and nothing is computed twice: what a
-word gives to the gates is projected once for each word of the batch, and captions that begin alike have one state
-until they part.
+The backward pass of torch's GRU sums the weights' gradient step by step, and fills a tensor of the whole batch with zeros for
+each step's slice. Here a single product over all steps gives the gradient. Nothing is computed twice: each word of the batch
+is projected to the gates once, and captions that begin alike share one state until they differ.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
 def last_states(words: nn.Embedding, gru: nn.GRU, packed: PackedSequence) -> torch.Tensor:
-    """State of a GRU at the last token of each caption: what `nn.GRU` gives, up to rounding.
+    """State of a GRU at the last token of each caption, equal to that of `nn.GRU` up to rounding.
 
     Under autocast matrix products are in the lower precision; states, gates and sums over tokens are in fp32.
 
@@ -52,23 +51,23 @@ def last_states(words: nn.Embedding, gru: nn.GRU, packed: PackedSequence) -> tor
 
 
 class _Step(NamedTuple):
-    """A step of all captions that are so long; a state of it belongs to one of them, or to some that begin alike."""
+    """One step of all captions that are long enough; each state belongs to one caption, or to several that begin alike."""
 
     states: int
     captions: int
-    """The longest so many captions have this step."""
+    """Number of captions, from the longest, that have this step."""
     ending: int
-    """So many of them end with it."""
+    """Number of these captions that end with this step."""
     row_of: torch.Tensor | None
-    """int64 `(captions,)`, the state of each caption; none where each has its own, in their order."""
+    """int64 `(captions,)`, the state of each caption; `None` if each has its own, in order."""
     parents: torch.Tensor | None
-    """int64, for each state the one it follows in the step before; none where these are the first ones, in order."""
+    """int64, the state before each state; `None` if these are the first ones of the step before, in order."""
     reads: int
-    """The first so many states of the step before are followed; the first step follows none."""
+    """Number of states of the step before, from the first, that are continued; 0 in the first step."""
 
 
 def _plan(tokens: torch.Tensor, sizes: Sequence[int], words: int) -> tuple[torch.Tensor, list[_Step]]:
-    """The word of each state, and the steps of packed captions: `tokens`, below `words`, of `sizes` captions."""
+    """The word of each state, and the steps of packed captions: `tokens` are below `words`, `sizes` are captions per step."""
     steps: list[_Step] = []
     word_of: list[torch.Tensor] = []
     row_of: torch.Tensor | None = torch.zeros_like(tokens[: sizes[0]])
@@ -77,7 +76,7 @@ def _plan(tokens: torch.Tensor, sizes: Sequence[int], words: int) -> tuple[torch
         if row_of is not None:
             parents, row_of = row_of[:captions], None
             begins, row = (parents * words + word).unique(return_inverse=True)
-            # Where few captions still begin alike, to sort them out costs more than it saves.
+            # If few captions still begin alike, finding them costs more than it saves.
             if 8 * len(begins) <= 7 * captions:
                 parents, word, row_of = begins // words, begins % words, row
         reads = 0 if not steps else captions if parents is None else steps[-1].states
@@ -155,9 +154,9 @@ class _Recurrence(torch.autograd.Function):
         """Gradients of x, W and b from that of the last states, `(captions, d)`."""
         word_of, weight, gates, of_state, gap, before = ctx.saved_tensors
         d, steps = slope.shape[1], ctx.steps
-        slopes = torch.empty_like(gates)  # of what the state gives to the gates
+        slopes = torch.empty_like(gates)  # of the gates' inputs from the state
         slopes_n = torch.empty_like(gap)  # of x_n
-        # The former, added up for each state read.
+        # The same, summed for each state that was read.
         low = gates.new_empty(len(before), 3 * d, dtype=weight.dtype)
         of_h = slope.clone(memory_format=torch.contiguous_format)  # of h after a step, then before it
         views = _by_step(
@@ -196,5 +195,5 @@ def _by_step(steps: list[_Step], *of_states: torch.Tensor) -> Iterator[tuple[tor
 
 
 def _add_up(rows: torch.Tensor, index: torch.Tensor, count: int) -> torch.Tensor:
-    """Rows of one index added up, always in the same order: `(n, d)` and `(n,)` to `(count, d)`."""
+    """Sum the rows of each index, always in the same order: `(n, d)` and `(n,)` to `(count, d)`."""
     return torch.ops.aten.embedding_dense_backward(rows, index, count, -1, False)

@@ -1,0 +1,119 @@
+"""The page of `vsepp serve`: what it takes for a picture, and that text stays text."""
+
+import io
+import warnings
+
+import numpy as np
+import pytest
+from asked import index, png
+from markupsafe import escape
+from PIL import Image
+
+from vsepp.errors import VseppError
+from vsepp.serve import create_app, picture_of, serve, trusted_hosts
+
+AWKWARD = [
+    '<img src=x onerror="alert(1)">',
+    "'; DROP TABLE \"&amp;",
+    "كلب على العشب",
+    "a dog 🐕‍🦺 {{ 7*7 }} {% x %}",
+]
+
+
+def client(**changes):
+    return create_app([index(**changes)], ["localhost"]).test_client()
+
+
+def encoded(picture, kind, **options):
+    stream = io.BytesIO()
+    picture.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (30, 40, 3), np.uint8))
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP"])
+def test_a_picture_is_decoded(kind):
+    assert picture_of(encoded(PICTURE, kind)).size == (40, 30)
+
+
+def test_pixels_are_those_of_the_file():
+    assert (np.asarray(picture_of(encoded(PICTURE, "PNG"))) == np.asarray(PICTURE)).all()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "none of JPEG, PNG"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "none of JPEG, PNG"),
+        (EPS, "none of JPEG, PNG"),  # its decoder would start Ghostscript
+        (encoded(PICTURE, "JPEG")[:300], "not a picture that can be read: Truncated"),
+        (png(1_000_000, 1_000_000), "more than 50,000,000 pixels"),
+        (png(10_000, 10_000), "more than 50,000,000 pixels"),
+        (png(100, 100), "not a picture that can be read"),
+    ],
+)
+def test_what_is_no_picture_is_refused(data, said):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        with pytest.raises(VseppError, match=said):
+            picture_of(data)
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+def test_sentences_are_shown_as_they_are(text):
+    page = client().get("/", query_string={"text": text}).text
+    assert f'value="{escape(text)}"' in page
+    assert "<img src=x" not in page
+
+
+def test_captions_and_names_are_shown_as_they_are():
+    page = client(captions=AWKWARD * 3, file_names=AWKWARD + AWKWARD[:3])
+    for shown in (
+        page.get("/", query_string={"text": "a dog"}).text,
+        page.post("/", data={"image": (io.BytesIO(encoded(PICTURE, "PNG")), AWKWARD[0])}).text,
+    ):
+        assert all(f'<p dir="auto">{escape(text)}</p>' in shown for text in AWKWARD)
+        assert "<img src=x" not in shown
+
+
+def test_without_an_image_store_names_and_captions_are_shown():
+    page = client(pixels=None)
+    assert "0.jpg" in page.get("/?text=a+dog").text
+    assert "/image/0/" not in page.get("/?text=a+dog").text
+    assert page.get("/image/0/0").status_code == 404
+
+
+def test_where_there_are_no_captions_no_picture_is_asked_for():
+    none = {"captions": [], "caption_to_image": np.arange(0)}
+    assert 'type="file"' not in client(**none).get("/?text=a+dog").text
+    assert 'type="file"' in client().get("/").text
+
+
+def test_scripts_run_only_from_the_page_itself():
+    found = client().get("/")
+    assert "default-src 'none'" in found.headers["Content-Security-Policy"]
+    assert "script-src 'self';" in found.headers["Content-Security-Policy"]
+    assert found.headers["X-Content-Type-Options"] == "nosniff"
+    assert client().get("/page.js").mimetype == "text/javascript"
+    assert client().get("/page.css").mimetype == "text/css"
+
+
+def test_the_hosts_are_this_machine_and_the_one_that_was_given():
+    assert trusted_hosts("127.0.0.1") == ["localhost", "127.0.0.1", "127.0.0.1"]
+    assert trusted_hosts("Box.example")[2:] == ["box.example"]
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "said"),
+    [
+        ("127.0.0.1", 65536, "port 65536: expected a number from 0 to 65535"),
+        ("::1", 0, "'::1': expected a host name or an IPv4 address"),
+        ("nowhere.invalid", 0, "nowhere.invalid:0: cannot listen there"),
+    ],
+)
+def test_an_address_that_is_none_is_refused(host, port, said):
+    with pytest.raises(VseppError, match=said):
+        serve([index()], host, port)

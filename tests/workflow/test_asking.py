@@ -1,0 +1,365 @@
+"""Questions to models that the workflow trained: on the command line, to a real server, and in a browser."""
+
+import http.client
+import io
+import json
+import re
+import shutil
+import signal
+import urllib.error
+import urllib.request
+from contextlib import closing
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from asked import png
+from dag import RUNS
+from PIL import Image
+
+import vsepp
+from vsepp.cli import main
+from vsepp.search import open_index
+from vsepp.serve import serve
+
+pytestmark = pytest.mark.workflow
+VSE0, VSEPP = RUNS[:2]
+
+
+@pytest.fixture(scope="module")
+def test_split(reproduced):
+    return reproduced.of_test_split("tiny")
+
+
+@pytest.fixture
+def alone(reproduced, tmp_path):
+    """A run with what belongs to it in a folder of its own, for changes; folder of the run."""
+    results = reproduced.folder / "results/tiny"
+    here = tmp_path / "results/tiny"
+    for kind in ("corpora", "encoders", "stores", f"paper/runs/{VSEPP}", f"paper/evaluations/{VSEPP}"):
+        shutil.copytree(results / kind, here / kind)
+    return here / f"paper/runs/{VSEPP}/seed-0"
+
+
+def asked(capsys, run, *question):
+    """Answers of `vsepp query --json`."""
+    assert main(["query", str(run), *map(str, question), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)["answers"]
+
+
+def test_answers_are_what_the_kept_embeddings_rank_first(reproduced, test_split, tmp_path, capsys):
+    (photograph, *_), captions = test_split
+    kept = np.load(reproduced.evaluation(VSEPP) / "embeddings.npz")
+    images = asked(capsys, reproduced.model(VSEPP), "--text", captions[3], "-k", 7)
+    scores = kept["image_embeddings"] @ kept["caption_embeddings"][3]
+    assert [hit["score"] for hit in images] == pytest.approx(sorted(scores, reverse=True)[:7], rel=1e-4)
+    assert [hit["rank"] for hit in images] == list(range(1, 8))
+    (tmp_path / "a.jpg").write_bytes(photograph)
+    found = asked(capsys, reproduced.model(VSEPP), "--image", tmp_path / "a.jpg", "-k", 3)
+    scores = kept["caption_embeddings"] @ kept["image_embeddings"][0]
+    assert [hit["score"] for hit in found] == pytest.approx(sorted(scores, reverse=True)[:3], rel=1e-4)
+    best = captions[int(np.argmax(scores))]
+    assert found[0]["caption"] == best or scores.max() - scores[captions.index(found[0]["caption"])] < 1e-4
+
+
+def test_an_image_is_named_with_its_own_file_and_caption(reproduced, test_split):
+    index = open_index(reproduced.model(VSEPP))
+    photographs, captions = test_split
+    kept = np.load(reproduced.evaluation(VSEPP) / "embeddings.npz")
+    for hit in index.images_for(captions[0], k=5):
+        assert captions.index(hit.caption) == np.flatnonzero(kept["caption_to_image"] == hit.row)[0]
+        original = Image.open(io.BytesIO(photographs[hit.row])).convert("RGB")
+        shown = index.thumbnail(hit.row)
+        assert np.abs(np.asarray(original.resize(shown.size), int) - np.asarray(shown)).mean() < 12
+
+
+def test_the_table_is_for_people_and_unknown_words_are_named(reproduced, capsys, caplog):
+    assert main(["query", str(reproduced.model(VSEPP)), "--text", "a red xqzzy", "-k", "2"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head.split() == ["rank", "score", "image", "id", "file", "caption"]
+    assert [row.split()[0] for row in rows] == ["1", "2"]
+    assert "xqzzy" in caplog.text
+
+
+def test_an_exported_model_is_asked_about_a_folder_of_pictures(reproduced, test_split, tmp_path, capsys):
+    reproduced.call("vsepp", "export", reproduced.model(VSEPP), tmp_path / "model")
+    for number, photograph in enumerate(test_split[0][:4]):
+        (tmp_path / "pictures/sub").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"pictures/sub/{number}.jpg").write_bytes(photograph)
+    found = asked(
+        capsys, tmp_path / "model", "--text", "a red circle", "--pictures", tmp_path / "pictures", "-k", 9
+    )
+    assert {hit["file_name"] for hit in found} == {f"sub/{number}.jpg" for number in range(4)}
+    model = vsepp.load(tmp_path / "model", device="cpu")
+    best = model.scores(
+        model.embed_images([tmp_path / "pictures" / found[0]["file_name"]]),
+        model.embed_captions(["a red circle"]),
+    )
+    assert found[0]["score"] == pytest.approx(best[0, 0], rel=1e-5)
+    assert main(["query", str(tmp_path / "model"), "--text", "a red circle"]) == 1
+    assert "no test embeddings of this model" in capsys.readouterr().err
+
+
+def changed(path):
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+
+
+def of_another_model(run, reproduced):
+    evaluation = run.parents[2] / "evaluations" / VSEPP / "seed-0"
+    shutil.copytree(reproduced.evaluation(VSE0), evaluation, dirs_exist_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (
+            lambda run, _: shutil.rmtree(run.parents[2] / "evaluations"),
+            "no test embeddings of this model in ",
+        ),
+        (of_another_model, "no test embeddings of this model in "),
+        (
+            lambda run, _: changed(run.parents[2] / "evaluations" / VSEPP / "seed-0/embeddings.npz"),
+            "embeddings.npz: is not what its step wrote",
+        ),
+        (lambda run, _: changed(run / "model.safetensors"), "model.safetensors: is not what its step wrote"),
+        (lambda run, _: shutil.rmtree(run.parents[3] / "corpora"), "the corpus that it was made from is not"),
+        (
+            lambda run, _: changed(next((run.parents[3] / "corpora").glob("*/captions.parquet"))),
+            "captions.parquet: is not what its step wrote",
+        ),
+    ],
+)
+def test_what_does_not_verify_is_not_asked(alone, reproduced, damage, said):
+    damage(alone, reproduced)
+    with pytest.raises(vsepp.VseppError, match=said):
+        open_index(alone)
+
+
+def test_without_the_image_store_there_are_answers_but_no_thumbnails(alone):
+    shutil.rmtree(alone.parents[3] / "stores")
+    index = open_index(alone)
+    assert index.images_for("a red circle")
+    assert index.thumbnail(0) is None
+
+
+@pytest.fixture(scope="module")
+def served(reproduced):
+    """Address of a server of two runs, which may write no file."""
+    command = 'ulimit -f 0; exec vsepp serve "$@"'
+    models = [reproduced.model(run) for run in (VSE0, VSEPP)]
+    # A process that was started in the background may ignore interrupts, and so would what it starts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    process = reproduced.start("sh", "-c", command, "sh", *models, "--port", 0)
+    signal.signal(signal.SIGINT, before)
+    said = process.stdout.readline()
+    yield re.match(r"http://127\.0\.0\.1:\d+/", said)[0]
+    assert process.poll() is None, process.stdout.read()
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, rest
+    assert "Traceback" not in rest
+
+
+def fetched(address, data=None, **headers):
+    """Status and text of a page."""
+    request = urllib.request.Request(address, data, headers)
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def upload(address, data, name="image"):
+    """Status and page of an uploaded file."""
+    head = f'--x\r\nContent-Disposition: form-data; name="{name}"; filename="a.jpg"\r\n\r\n'
+    body = head.encode() + data + b"\r\n--x--\r\n"
+    return fetched(address, body, **{"Content-Type": "multipart/form-data; boundary=x"})
+
+
+def test_a_sentence_shows_images_of_both_runs(served, reproduced):
+    status, page = fetched(f"{served}?text=a+red+circle")
+    assert status == 200
+    assert page.count('<ol class="images">') == 2
+    for number, run in enumerate((VSE0, VSEPP)):
+        index = open_index(reproduced.model(run))
+        rows = [hit.row for hit in index.images_for("a red circle", k=12)]
+        assert [int(row) for row in re.findall(rf'src="/image/{number}/(\d+)"', page)] == rows
+        with urllib.request.urlopen(f"{served}image/{number}/{rows[0]}") as answer:
+            assert Image.open(answer).size == index.thumbnail(rows[0]).size
+
+
+def test_a_picture_shows_captions_of_both_runs(served, reproduced, test_split):
+    status, page = upload(served, test_split[0][0])
+    assert status == 200
+    assert page.count('<ol class="captions">') == 2
+    hits = open_index(reproduced.model(VSEPP)).captions_for(Image.open(io.BytesIO(test_split[0][0])), k=12)
+    assert all(hit.caption in page for hit in hits)
+
+
+def test_a_large_picture_is_answered_by_a_server_that_may_write_no_file(served):
+    stream = io.BytesIO()
+    Image.effect_noise((4000, 4000), 50).save(stream, "BMP")
+    assert 15 << 20 < len(stream.getvalue()) < 20 << 20
+    status, page = upload(served, stream.getvalue())
+    assert (status, page.count('<ol class="captions">')) == (200, 2)
+
+
+def test_html_in_a_sentence_is_text(served):
+    text = quote('<script>alert(1)</script> "dog"')
+    status, page = fetched(f"{served}?text={text}")
+    assert status == 200
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+@pytest.mark.parametrize(
+    ("request_to", "status", "said"),
+    [
+        (lambda at: upload(at, b"no picture"), 400, "not a picture that can be read"),
+        (lambda at: upload(at, b""), 400, "not a picture that can be read"),
+        (lambda at: upload(at, png(1_000_000, 1_000_000)), 400, "more than 50,000,000 pixels"),
+        (lambda at: upload(at, b"0" * (21 << 20)), 413, "at most 20 MB"),
+        (lambda at: upload(at, b"0", name="other"), 400, "No picture was chosen"),
+        (lambda at: fetched(at, b"image=1"), 400, "No picture was chosen"),
+        (lambda at: fetched(f"{at}?text={'a' * 1001}"), 400, "1,001 characters"),
+        (lambda at: fetched(f"{at}nowhere"), 404, "There is no such page"),
+        (lambda at: fetched(f"{at}image/0/999999"), 404, "There is no such page"),
+        (lambda at: fetched(f"{at}image/7/0"), 404, "There is no such page"),
+        (lambda at: fetched(at, Host="evil.example"), 400, "not one that the page is served under"),
+        (
+            lambda at: fetched(at, b"image=1", Host="evil.example"),
+            400,
+            "not one that the page is served under",
+        ),
+    ],
+)
+def test_a_bad_request_gets_a_sentence_and_the_server_lives_on(served, request_to, status, said):
+    found, page = request_to(served)
+    assert found == status
+    assert said in page
+    assert fetched(served)[0] == 200
+
+
+def test_200_megabytes_are_refused_unread(served):
+    with closing(http.client.HTTPConnection(served.removeprefix("http://").rstrip("/"))) as connection:
+        connection.putrequest("POST", "/")
+        connection.putheader("Content-Type", "multipart/form-data; boundary=x")
+        connection.putheader("Content-Length", str(200 << 20))
+        connection.endheaders()
+        assert connection.getresponse().status == 413
+    assert fetched(served)[0] == 200
+
+
+def test_its_own_names_are_served(served):
+    assert fetched(served.replace("127.0.0.1", "localhost"))[0] == 200
+
+
+def test_a_port_in_use_is_named(served, reproduced):
+    port = int(served.rstrip("/").rpartition(":")[2])
+    with pytest.raises(vsepp.VseppError, match=f"127.0.0.1:{port}: cannot listen there: the port is in use"):
+        serve([open_index(reproduced.model(VSEPP))], port=port)
+
+
+def test_three_runs_do_not_stand_side_by_side(capsys):
+    assert main(["serve", "a", "b", "c"]) == 1
+    assert "expected one, or two" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium of this machine."""
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: uv sync --group browser")
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(params=[(1400, "light"), (390, "dark")], ids=str)
+def opened(browser, served, request):
+    """The page in a window of a computer and of a phone; nothing may go wrong in it."""
+    width, scheme = request.param
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    wrong = []
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto(served)
+    yield page
+    page.close()
+    assert not wrong
+
+
+def require_good(page):
+    """Nothing that axe finds, nothing that sticks out at the side, no picture that does not load."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.wait_for_load_state("networkidle")
+    found = Axe().run(page).response["violations"]
+    assert not [f"{rule['impact']}: {rule['id']}: {rule['nodes'][0]['html']}" for rule in found]
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for picture in page.locator("main img").all():
+        picture.scroll_into_view_if_needed()
+        picture.evaluate("image => image.decode()")
+
+
+@pytest.mark.browser
+def test_a_sentence_is_asked_by_keyboard(opened):
+    require_good(opened)
+    opened.keyboard.press("Tab")
+    opened.keyboard.type("a red circle")
+    opened.keyboard.press("Enter")
+    opened.wait_for_url("**/?text=a+red+circle")
+    assert opened.locator("ol.images").count() == 2
+    assert opened.locator("ol.images >> nth=0").locator("li").count() == 12
+    assert opened.locator("ol.images img").count() == 24
+    require_good(opened)
+
+
+@pytest.mark.browser
+def test_a_picture_is_uploaded(opened, test_split, tmp_path):
+    (tmp_path / "a.jpg").write_bytes(test_split[0][0])
+    opened.get_by_label("A picture finds captions").set_input_files(tmp_path / "a.jpg")
+    opened.get_by_role("button", name="Find captions").click()
+    opened.locator("ol.captions").first.wait_for()
+    assert opened.locator("ol.captions li").count() == 24
+    assert opened.get_by_alt_text("The uploaded picture").count() == 1
+    require_good(opened)
+
+
+@pytest.mark.browser
+def test_a_picture_is_dropped(opened, test_split):
+    opened.evaluate(
+        """bytes => {
+            const dropped = new DataTransfer();
+            dropped.items.add(new File([new Uint8Array(bytes)], "dropped.jpg", {type: "image/jpeg"}));
+            document.body.dispatchEvent(new DragEvent("drop", {dataTransfer: dropped, bubbles: true, cancelable: true}));
+        }""",
+        list(test_split[0][1]),
+    )
+    opened.locator("ol.captions").first.wait_for()
+    assert "dropped.jpg" in opened.locator("figure.asked").inner_text()
+
+
+@pytest.mark.browser
+def test_a_file_that_is_too_large_is_told_before_it_is_sent(opened, tmp_path):
+    (tmp_path / "large.jpg").write_bytes(b"0" * (21 << 20))
+    chosen = opened.get_by_label("A picture finds captions")
+    chosen.set_input_files(tmp_path / "large.jpg")
+    assert "more than 20 MB" in chosen.evaluate("input => input.validationMessage")
+    opened.get_by_role("button", name="Find captions").click()
+    assert opened.locator("ol.captions").count() == 0
+
+
+@pytest.mark.browser
+def test_sentences_need_no_script(browser, served):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(served)
+    page.get_by_label("A sentence finds images").fill("a red circle")
+    page.get_by_role("button", name="Find images").click()
+    page.locator("ol.images").first.wait_for()
+    context.close()

@@ -1,0 +1,106 @@
+"""Questions to a trained model, on the command line and in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import unicodedata
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vsepp.cli.common import add_step, table
+from vsepp.errors import VseppError
+
+if TYPE_CHECKING:
+    from vsepp.search import Index
+
+log = logging.getLogger("vsepp")
+
+
+def add_steps(steps: Any) -> None:
+    """Add `query` and `serve`."""
+    parser = add_step(
+        steps,
+        "query",
+        query,
+        "find the test images nearest to a sentence, or the test captions nearest to a picture",
+    )
+    parser.add_argument("run", type=Path, help="folder of the trained run")
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--text", help='a sentence, such as "two dogs on grass"')
+    asked.add_argument("--image", type=Path, help="a picture's file")
+    _add_shared(parser, answers=10)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+    parser = add_step(
+        steps, "serve", serve, "show one or two runs as a local page that answers sentences and pictures"
+    )
+    parser.add_argument(
+        "runs", type=Path, nargs="+", metavar="run", help="folder of a trained run; two stand side by side"
+    )
+    _add_shared(parser, answers=12)
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="name or IPv4 address to listen on; by default only this machine reaches it",
+    )
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 takes a free one")
+
+
+def _add_shared(parser: argparse.ArgumentParser, answers: int) -> None:
+    parser.add_argument("-k", type=int, default=answers, help=f"how many answers; {answers} by default")
+    parser.add_argument(
+        "--pictures",
+        type=Path,
+        help="look in this folder of pictures, not among the test images; of any model",
+    )
+    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:N, or auto")
+
+
+def _opened(given: argparse.Namespace, run: Path) -> Index:
+    from vsepp.search import index_pictures, open_index
+
+    if given.k < 1:
+        raise VseppError(f"-k: expected at least 1 answer, got {given.k}")
+    if given.pictures is not None:
+        return index_pictures(run, given.pictures, device=given.device)
+    return open_index(run, device=given.device)
+
+
+def query(given: argparse.Namespace) -> None:
+    """Answer one question."""
+    index = _opened(given, given.run)
+    if given.text is not None:
+        hits, unknown = index.images_for(given.text, given.k), index.unknown_words(given.text)
+    else:
+        hits, unknown = index.captions_for(given.image, given.k), []
+    if unknown:
+        log.warning("words that the model does not know: %s", _one_line(", ".join(unknown)))
+    if given.json:
+        asked = {"text": given.text} if given.text is not None else {"image": str(given.image)}
+        answers = [{key: value for key, value in asdict(hit).items() if key != "row"} for hit in hits]
+        print(
+            json.dumps(
+                {"run": str(given.run), **asked, "unknown_words": unknown, "answers": answers}, indent=1
+            )
+        )
+        return
+    cells = [(str(hit.rank), f"{hit.score:.5f}", hit.image_id, hit.file_name, hit.caption) for hit in hits]
+    rows = [("rank", "score", "image id", "file", "caption"), *cells]
+    print("\n".join(table([tuple(map(_one_line, row)) for row in rows], "rrlll")))
+
+
+def _one_line(text: str) -> str:
+    """Text that neither breaks a table nor steers a terminal."""
+    return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())
+
+
+def serve(given: argparse.Namespace) -> None:
+    """Serve the page until it is stopped."""
+    from vsepp.serve import serve
+
+    if len(given.runs) > 2:
+        raise VseppError(f"serve: got {len(given.runs)} runs; expected one, or two to stand side by side")
+    serve([_opened(given, run) for run in given.runs], given.host, given.port, given.k)

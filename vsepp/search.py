@@ -1,0 +1,234 @@
+"""Ask a trained model: the test images nearest to a sentence, the test captions nearest to a picture.
+
+index = open_index("results/mini/paper/runs/coco-vsepp-1c/seed-0")
+index.images_for("two dogs on grass", k=5)
+index.captions_for("a.jpg", k=5)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from vsepp.data.captions import tokenize
+from vsepp.data.decode import decoded
+from vsepp.data.store import open_store
+from vsepp.errors import VseppError
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.encode import check_rows, split_rows
+from vsepp.provenance.digests import value_digest
+from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
+from vsepp.provenance.places import beside, beside_with, evaluation_of, evaluation_place
+from vsepp.retrieval import Model, Picture, load, rank
+from vsepp.spec import RunSpec, to_dict
+
+PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
+THUMBNAIL = 256
+"""Longest side of a thumbnail, pixels."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One answer: an image, or a caption with its image."""
+
+    rank: int
+    """From 1."""
+    score: float
+    """Under the model's own similarity, larger is nearer."""
+    row: int
+    """Of the image in the index."""
+    image_id: str
+    file_name: str
+    caption: str
+    """The caption that was found; of an image that was found its first one, empty where it has none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """Embedded images and captions, and the model that embeds questions. Made by `open_index` and `index_pictures`."""
+
+    model: Model
+    folder: Path
+    """Of the model."""
+    source: str
+    """Where images and captions are from: name of the corpus, or the folder of pictures."""
+    image_embeddings: np.ndarray
+    """float32 `(n_images, d)`."""
+    image_ids: Sequence[str]
+    file_names: Sequence[str]
+    caption_embeddings: np.ndarray
+    """float32 `(n_captions, d)`; no rows where there are no captions."""
+    captions: Sequence[str]
+    caption_to_image: np.ndarray
+    """`(n_captions,)`, the row of each caption's image."""
+    pixels: Sequence[Path] | np.ndarray | None
+    """The images as files, or as uint8 `(side, side, 3)` of an image store; `None` where neither is at hand."""
+    pixel_rows: np.ndarray
+    """`(n_images,)`, where in `pixels` each image is."""
+
+    def images_for(self, text: str, k: int = 10) -> list[Hit]:
+        """Find the k images nearest to a sentence, best first; images of equal score keep their order.
+
+        Raises
+        ------
+        VseppError
+            If the text is empty, or `k` is not positive.
+        """
+        if not text.strip():
+            raise VseppError("expected a sentence to look for, got an empty text")
+        scores = self.model.scores(self.image_embeddings, self.model.embed_captions([text]))[:, 0]
+        found = []
+        for place, row in _best(scores, k):
+            own = np.flatnonzero(self.caption_to_image == row)
+            found.append(self._hit(place, scores[row], row, self.captions[own[0]] if len(own) else ""))
+        return found
+
+    def captions_for(self, picture: Picture, k: int = 10) -> list[Hit]:
+        """Find the k captions nearest to a picture (a file, a PIL picture or an array), best first.
+
+        Raises
+        ------
+        VseppError
+            If the picture cannot be read, the index has no captions, `k` is not positive, or the model was trained on
+            published features.
+        """
+        if not self.captions:
+            raise VseppError(
+                f"{self.folder}: there are no captions to look for among pictures of one's own; give a sentence"
+            )
+        scores = self.model.scores(self.model.embed_images([picture]), self.caption_embeddings)[0]
+        return [
+            self._hit(place, scores[row], int(self.caption_to_image[row]), self.captions[row])
+            for place, row in _best(scores, k)
+        ]
+
+    def _hit(self, place: int, score: float, row: int, caption: str) -> Hit:
+        return Hit(place, float(score), row, self.image_ids[row], self.file_names[row], caption)
+
+    def unknown_words(self, text: str) -> list[str]:
+        """Words of a text that the model does not know: it takes each for the same unknown word."""
+        return [word for word in dict.fromkeys(tokenize(text)) if word not in self.model.vocabulary.index]
+
+    def thumbnail(self, row: int) -> Image.Image | None:
+        """An image of the index as an RGB picture of at most `THUMBNAIL` pixels a side; `None` where its pixels are not here."""
+        if self.pixels is None:
+            return None
+        found = self.pixels[self.pixel_rows[row]]
+        picture = Image.fromarray(found) if isinstance(found, np.ndarray) else decoded(found.read_bytes())
+        picture = picture.convert("RGB")
+        picture.thumbnail((THUMBNAIL, THUMBNAIL))
+        return picture
+
+
+def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
+    """Load a run of the workflow with its kept test embeddings, captions and images.
+
+    What the answers come from is verified: the model, the embeddings, and the tables of the corpus. The image store, which
+    is only looked at, is told by its manifest.
+
+    Parameters
+    ----------
+    folder
+        A trained run that was evaluated, such as `results/mini/paper/runs/coco-vsepp-1c/seed-0`.
+    device
+        As for `vsepp.load`.
+
+    Raises
+    ------
+    VseppError
+        As `vsepp.load`; if this model was not evaluated, the corpus is not at hand, or one of them was changed.
+    """
+    from vsepp.data.tables import read_tables
+
+    folder = Path(folder)
+    model = load(folder, device=device)
+    evaluated = evaluation_of(folder)
+    if evaluated is None:
+        raise VseppError(
+            f"{folder}: there are no test embeddings of this model in {evaluation_place(folder)}. Make them where it was "
+            "trained (snakemake --cores all, or vsepp evaluate --run), or ask it about a folder of pictures"
+        )
+    manifest = require_intact(evaluated, "embeddings.npz")
+    corpus = beside_with(folder, "corpora/*", manifest["inputs"].get("corpus"))
+    if corpus is None:
+        raise VseppError(
+            f"{evaluated}: the corpus that it was made from is not below results/<preset>/corpora; make it again "
+            "(snakemake --cores all) or get it (vsepp sync)"
+        )
+    require_intact(corpus, "images.parquet", "captions.parquet")
+    embeddings = Embeddings.load(evaluated / "embeddings.npz")
+    images, captions = read_tables(corpus)
+    rows = split_rows(images, captions, manifest["spec"].get("split", "test"))
+    check_rows(len(embeddings.image_embeddings), len(rows.images), evaluated, "embeddings")
+    if not np.array_equal(embeddings.caption_to_image, rows.caption_to_image):
+        raise VseppError(
+            f"{evaluated}: its captions are not those of {corpus}; make it again: delete it and run the same command"
+        )
+    store = _store_of(model.run, folder, corpus)
+    return Index(
+        model,
+        folder,
+        read_manifest(corpus)["spec"]["name"],
+        embeddings.image_embeddings,
+        images["image_id"][rows.images].tolist(),
+        images["file_name"][rows.images].tolist(),
+        embeddings.caption_embeddings,
+        captions["text"][rows.captions].tolist(),
+        embeddings.caption_to_image,
+        None if store is None else open_store(store),
+        rows.images,
+    )
+
+
+def index_pictures(
+    folder: str | os.PathLike[str], pictures: str | os.PathLike[str], *, device: str = "cpu"
+) -> Index:
+    """Load a model and embed a folder of pictures, to be found by sentences.
+
+    Parameters
+    ----------
+    folder
+        A trained run, or an exported one.
+    pictures
+        Folder of .jpg, .jpeg and .png files, also below it.
+    device
+        As for `vsepp.load`.
+
+    Raises
+    ------
+    VseppError
+        As `vsepp.load` and `Model.embed_images`; if there are no pictures.
+    """
+    place = Path(pictures)
+    files = sorted(path for path in place.rglob("*") if path.suffix.lower() in PHOTOGRAPHS and path.is_file())
+    if not files:
+        raise VseppError(f"{place}: expected a folder with pictures ({', '.join(PHOTOGRAPHS)}), found none")
+    model = load(folder, device=device)
+    names = [path.relative_to(place).as_posix() for path in files]
+    nothing = np.empty((0, model.dim), np.float32)
+    found = model.embed_images(files)
+    rows = np.arange(len(files))
+    return Index(model, Path(folder), str(place), found, names, names, nothing, [], rows[:0], files, rows)
+
+
+def _store_of(run: RunSpec, folder: Path, corpus: Path) -> Path | None:
+    """The image store of a corpus as the run's test images were resized, where it is kept."""
+    wanted = artefact_digest(corpus / "images.parquet"), value_digest(to_dict(run.eval_store))
+    for place in beside(folder, "stores/*"):
+        if (place / MANIFEST).is_file():
+            manifest = read_manifest(place)
+            if (manifest["inputs"].get("images"), manifest["spec_digest"]) == wanted:
+                return place
+    return None
+
+
+def _best(scores: np.ndarray, k: int) -> list[tuple[int, int]]:
+    """Rank from 1 and row of the k largest scores."""
+    if k < 1:
+        raise VseppError(f"expected at least 1 answer, got {k}")
+    return list(enumerate(rank(scores[None], k)[0].tolist(), start=1))

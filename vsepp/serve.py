@@ -1,0 +1,248 @@
+"""A local page that answers sentences and pictures: `vsepp serve`.
+
+Flask makes the page and waitress serves it. An upload stays in memory, is opened as a picture of a few formats, and is gone
+with the answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import io
+import re
+import socket
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import IO, Any
+
+import waitress
+from flask import Flask, Request, Response, render_template, request
+from jinja2 import StrictUndefined
+from PIL import Image, UnidentifiedImageError
+from werkzeug.exceptions import BadRequest, HTTPException, NotFound, SecurityError
+
+from vsepp.data.decode import DECODING_ERRORS
+from vsepp.errors import VseppError
+from vsepp.reporting import TEMPLATES
+from vsepp.search import Hit, Index
+
+MEGABYTE = 1 << 20
+LARGEST_UPLOAD = 20 * MEGABYTE
+# The server breaks off a longer request unread; one between the two limits still gets the page with a sentence.
+LARGEST_REQUEST = 64 * MEGABYTE
+LONGEST_TEXT = 1000
+"""Characters of a sentence."""
+MOST_PIXELS = 50_000_000
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
+"""Of uploads: formats whose decoder starts no other program."""
+
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class _Request(Request):
+    """A request whose uploads stay in memory."""
+
+    def _get_file_stream(self, *given: Any, **named: Any) -> IO[bytes]:
+        return io.BytesIO()
+
+
+class _Site:
+    """What the addresses of the page answer."""
+
+    def __init__(self, indexes: Sequence[Index], answers: int) -> None:
+        self.indexes, self.answers = indexes, answers
+        # A model switches its own modes while it embeds.
+        self.model_lock = Lock()
+
+    def text(self) -> str:
+        """The page, with the images nearest to a sentence where one is given."""
+        text = request.args.get("text", "")
+        if len(text) > LONGEST_TEXT:
+            raise BadRequest(
+                f"The sentence has {len(text):,} characters, more than the {LONGEST_TEXT:,} that are taken."
+            )
+        if not text.strip():
+            return self._page()
+        answers = self._ask(lambda index: index.images_for(text, self.answers))
+        unknown = [index.unknown_words(text) for index in self.indexes]
+        return self._page(text=text, answers=answers, unknown=unknown)
+
+    def picture(self) -> str:
+        """The page with the captions nearest to an uploaded picture."""
+        upload = request.files.get("image")
+        if upload is None or not upload.filename:
+            raise BadRequest("No picture was chosen.")
+        picture = picture_of(upload.read())
+        answers = self._ask(lambda index: index.captions_for(picture, self.answers))
+        shown = picture.convert("RGB")
+        shown.thumbnail((256, 256))
+        address = f"data:image/jpeg;base64,{base64.b64encode(_jpeg(shown)).decode()}"
+        return self._page(asked=address, name=upload.filename, answers=answers)
+
+    def _ask(self, question: Callable[[Index], list[Hit]]) -> list[list[Hit]]:
+        with self.model_lock:
+            return [question(index) for index in self.indexes]
+
+    def thumbnail(self, number: int, row: int) -> Response:
+        """An image of an index."""
+        found = None
+        if number < len(self.indexes) and row < len(self.indexes[number].image_ids):
+            found = self.indexes[number].thumbnail(row)
+        if found is None:
+            raise NotFound
+        return Response(_jpeg(found), mimetype="image/jpeg", headers={"Cache-Control": "no-cache"})
+
+    def refused(self, error: VseppError | HTTPException) -> tuple[str | Response, int]:
+        """The page with what was wrong with a request."""
+        code = 400 if isinstance(error, VseppError) else error.code or 500
+        if isinstance(error, SecurityError):  # to a stranger, nothing of what is here
+            return Response(
+                "This address is not one that the page is served under.\n", mimetype="text/plain"
+            ), code
+        said = {
+            404: "There is no such page.",
+            413: f"That is more than is taken: one picture of at most {LARGEST_UPLOAD // MEGABYTE} MB.",
+            500: "Something went wrong here; the terminal in which this page was started says what.",
+        }
+        text = request.args.get("text", "")[:LONGEST_TEXT]
+        return self._page(
+            text=text, error=said.get(code) or getattr(error, "description", None) or str(error)
+        ), code
+
+    def _page(self, **values: Any) -> str:
+        empty = {"text": "", "asked": None, "name": "", "answers": None, "unknown": None, "error": None}
+        limits = {"longest": LONGEST_TEXT, "largest": LARGEST_UPLOAD, "megabytes": LARGEST_UPLOAD // MEGABYTE}
+        accepted = ",".join(f"image/{name.lower()}" for name in FORMATS)
+        return render_template(
+            "serve_page.html.j2", indexes=self.indexes, accepted=accepted, **limits, **{**empty, **values}
+        )
+
+
+def picture_of(data: bytes) -> Image.Image:
+    """Decode an uploaded picture, in the mode of its file.
+
+    Raises
+    ------
+    VseppError
+        If it is none, is damaged, or claims more than `MOST_PIXELS`, which is told before any pixel is decoded.
+    """
+    try:
+        picture = Image.open(io.BytesIO(data), formats=FORMATS)
+        if picture.width * picture.height > MOST_PIXELS:
+            raise Image.DecompressionBombError
+        picture.load()
+    except Image.DecompressionBombError as error:
+        raise VseppError(f"The picture has more than {MOST_PIXELS:,} pixels. Give a smaller one.") from error
+    except DECODING_ERRORS as error:
+        known = ", ".join(FORMATS)
+        reason = f"it is none of {known}" if isinstance(error, UnidentifiedImageError) else str(error)
+        raise VseppError(f"The file is not a picture that can be read: {reason}.") from error
+    return picture
+
+
+def _jpeg(picture: Image.Image) -> bytes:
+    stream = io.BytesIO()
+    picture.save(stream, "JPEG", quality=92)
+    return stream.getvalue()
+
+
+def create_app(indexes: Sequence[Index], hosts: Sequence[str], answers: int = 12) -> Flask:
+    """Make the page.
+
+    Parameters
+    ----------
+    indexes
+        What is asked, side by side.
+    hosts
+        Names that a browser may call this server by; any other is refused, so that no foreign site can have its own name
+        point here and read the answers.
+    answers
+        Images or captions shown of each.
+    """
+    site = _Site(indexes, answers)
+    app = Flask("vsepp", template_folder=str(TEMPLATES), static_folder=None)
+    app.request_class = _Request
+    app.config.update(
+        TRUSTED_HOSTS=list(hosts),
+        MAX_CONTENT_LENGTH=LARGEST_UPLOAD,
+        MAX_FORM_PARTS=4,
+        PROPAGATE_EXCEPTIONS=False,
+    )
+    app.jinja_options = {
+        "undefined": StrictUndefined,
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+        "autoescape": True,
+    }
+    app.add_url_rule("/", "text", site.text)
+    app.add_url_rule("/", "picture", site.picture, methods=["POST"])
+    app.add_url_rule("/image/<int:number>/<int:row>", "thumbnail", site.thumbnail)
+    for name, kind in (("page.css", "text/css"), ("page.js", "text/javascript")):
+        app.add_url_rule(f"/{name}", name, lambda name=name, kind=kind: _file(name, kind))
+    app.register_error_handler(VseppError, site.refused)
+    app.register_error_handler(HTTPException, site.refused)
+
+    @app.after_request
+    def secured(response: Response) -> Response:
+        response.headers.update(_HEADERS)
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    return app
+
+
+def _file(name: str, kind: str) -> Response:
+    return Response(render_template(f"serve_{name}.j2"), mimetype=kind)
+
+
+def trusted_hosts(host: str) -> list[str]:
+    """Names that a browser may use for a server that listens on `host`."""
+    names = [socket.gethostname(), socket.getfqdn()] if host == "0.0.0.0" else [host]
+    return ["localhost", "127.0.0.1", *map(str.lower, names)]
+
+
+def serve(indexes: Sequence[Index], host: str = "127.0.0.1", port: int = 8000, answers: int = 12) -> None:
+    """Serve the page until the process is interrupted; print where it is.
+
+    Parameters
+    ----------
+    indexes, answers
+        As for `create_app`.
+    host
+        Name or IPv4 address to listen on. By default only this machine reaches it.
+    port
+        0 takes a free one.
+
+    Raises
+    ------
+    VseppError
+        If the address cannot be listened on.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9.-]+", host):
+        raise VseppError(f"{host!r}: expected a host name or an IPv4 address to listen on")
+    if not 0 <= port < 1 << 16:
+        raise VseppError(f"port {port}: expected a number from 0 to 65535")
+    try:
+        server = waitress.create_server(
+            create_app(indexes, trusted_hosts(host), answers),
+            listen=f"{host}:{port}",
+            ipv6=False,
+            threads=4,
+            connection_limit=32,
+            max_request_body_size=LARGEST_REQUEST,
+            inbuf_overflow=LARGEST_REQUEST + MEGABYTE,  # else it keeps long requests in a file
+            ident=None,
+        )
+    except (OSError, ValueError) as error:
+        used = getattr(error, "errno", None) == errno.EADDRINUSE
+        reason = "the port is in use; stop what uses it, or name another port" if used else str(error)
+        raise VseppError(f"{host}:{port}: cannot listen there: {reason}") from error
+    print(f"http://{host}:{server.effective_port}/ is open for questions. Ctrl-C stops it.", flush=True)
+    server.run()
