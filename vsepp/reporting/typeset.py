@@ -17,14 +17,19 @@ TEX_WANTED = (
     "For a PDF install pdflatex, on Debian and Ubuntu: apt-get install texlive-latex-base "
     "texlive-latex-recommended lmodern"
 )
+# Of those that an installation may lack.
+_PACKAGES = ("booktabs.sty", "caption.sty", "microtype.sty")
 _SECONDS = 120
 # References need a second run; a third one moves nothing.
 _RUNS = 2
 
 
 def has_tex() -> bool:
-    """Whether there is a TeX engine."""
-    return shutil.which(ENGINE) is not None
+    """Whether there is a TeX engine, with the packages that `paper.tex` needs."""
+    if not all(map(shutil.which, (ENGINE, "kpsewhich"))):
+        return False
+    found = subprocess.run(["kpsewhich", *_PACKAGES], capture_output=True, check=False).stdout
+    return len(found.splitlines()) == len(_PACKAGES)
 
 
 def typeset(report: Path) -> Path:
@@ -49,7 +54,9 @@ def typeset(report: Path) -> Path:
     if not source.is_file():
         raise VseppError(f"{source}: no such file; write the report first")
     if not has_tex():
-        raise VseppError(f"{source} cannot be typeset here: there is no {ENGINE}. {TEX_WANTED}")
+        raise VseppError(
+            f"{source} cannot be typeset here: there is no {ENGINE}, or a package is missing. {TEX_WANTED}"
+        )
     # Neither a date nor a folder's name gets into the file.
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1", "max_print_line": "1000"}
     with tempfile.TemporaryDirectory() as name:

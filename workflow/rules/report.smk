@@ -57,6 +57,7 @@ rule report:
 rule paper:
     input:
         tex=f"{REPORTS}/{{report}}/paper.tex",
+        tables=f"{REPORTS}/{{report}}/tables",
         figures=f"{REPORTS}/{{report}}/figures",
     output:
         pdf=f"{REPORTS}/{{report}}/paper.pdf",

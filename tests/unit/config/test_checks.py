@@ -194,7 +194,7 @@ DATA = {"preset": "paper", "label": "x"}
         ({"papers": "vsep"}, "there are vsepp; did you mean vsepp?"),
         ({"only": "coco-vsep-1c"}, "; did you mean coco-vsepp-1c?"),
         ({"preset": "flikr8k"}, "; did you mean flickr8k?"),
-        ({"label": "x", "sedes": [0]}, "seeds, sources, tables; did you mean seeds?"),
+        ({"label": "x", "sedes": [0]}, "seeds, serif, sources, tables; did you mean seeds?"),
         ({"label": "x", "runs": {"default": {"epoch": 3}}}, "; did you mean epochs?"),
         ({"label": "x", "epochs": 3}, "epochs: unknown key; known are"),
         ({"label": "x", "runs": 3}, "runs: got 3; expected keys and values, such as runs='{name: "),

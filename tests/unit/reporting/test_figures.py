@@ -142,7 +142,7 @@ def test_a_figure_in_a_page_takes_the_pages_colours_and_keeps_its_ids_apart(mode
     add_curves(models)
     drawn = write_figure(CURVES, context, models.records, tmp_path)
     svg = inline_svg(drawn, tmp_path / "figure2a.svg")
-    assert svg.startswith('<svg role="img" aria-describedby="figure2a-desc" aria-label="Figure 2a"')
+    assert svg.startswith('<svg role="img" aria-label="Figure 2a" aria-describedby="figure2a-desc"')
     assert "currentColor" in svg and "var(--rule)" in svg and "var(--series-1)" in svg
     assert "#24292f" not in svg and "#0072b2" not in svg
     ids = [part.partition('"')[0] for part in svg.split(' id="')[1:]]
