@@ -176,18 +176,6 @@ class ConstellationsSpec:
 
 
 @dataclass(frozen=True)
-class ExamplesSpec:
-    """Test images with the caption that each of two models ranks first (Figure 3)."""
-
-    protocol: str
-    fold_size: int
-    images: int
-    """How many, evenly spaced over the ranked test images."""
-    photographs: bool
-    """Whether the pictures themselves are kept; else their ids alone."""
-
-
-@dataclass(frozen=True)
 class ScenesSpec:
     """The generator of scenes."""
 

@@ -26,7 +26,7 @@ from vsepp.provenance.manifest import artefact_digest
 from vsepp.reporting.specs import ReportSpec
 from vsepp.runtime import devices
 from vsepp.runtime.files import write_text
-from vsepp.spec import ConstellationsSpec, EvaluationSpec, ExamplesSpec, RunSpec
+from vsepp.spec import ConstellationsSpec, EvaluationSpec, RunSpec
 
 log = logging.getLogger("vsepp")
 
@@ -117,13 +117,6 @@ def add_steps(steps: Any) -> None:
         steps, "constellations", constellations, "compare losses over sets of negatives in a plane"
     )
     add_making(parser, ConstellationsSpec)
-
-    parser = add_step(
-        steps, "examples", examples, "find the captions that two models rank first for some test images"
-    )
-    roles = {"first": "folder of an evaluation", "second": "folder of another one"}
-    store = "optional: folder of the image store, where photographs may be shown"
-    add_making(parser, ExamplesSpec, corpus=_DATA["corpus"], **roles, store=store)
 
     parser = add_step(steps, "report", report, "write all tables and figures and the page that holds them")
     add_making(parser, ReportSpec)
@@ -280,15 +273,6 @@ def constellations(given: argparse.Namespace) -> None:
     with making(given):
         text = json.dumps(compare_losses(given.spec), indent=1)
         write_text(given.output / "losses.json", text + "\n")
-
-
-def examples(given: argparse.Namespace) -> None:
-    """Find what two models answer for some test images."""
-    from vsepp.evaluation.examples import write_examples
-
-    inputs = given_inputs(given)
-    with making(given, inputs, seed=None):
-        write_examples(given.spec, inputs, given.output)
 
 
 def paper(given: argparse.Namespace) -> None:

@@ -60,7 +60,6 @@ KINDS = {
     "tokens_of": Kind("models", "tokens", "results/{preset}/{variant}/runs/{name}/tokens", _TOKENS),
     "evaluation": Kind("results", "evaluate", "results/{preset}/{variant}/evaluations/{name}", _EMBEDDINGS),
     "constellations": Kind("results", "constellations", _FIGURES, ("losses.json",)),
-    "examples": Kind("results", "examples", _FIGURES, ("examples.json",)),
     "report": Kind("results", "report", "reports/{preset}/{variant}/{name}", ("index.html",)),
 }
 """Of artefacts, in the order of the data flow."""

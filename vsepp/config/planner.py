@@ -13,7 +13,6 @@ from vsepp.config.parameters import Parameters
 from vsepp.config.plan import DOWNLOADS, KINDS, Model, Plan, SourceFile, seeded
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
-from vsepp.config.schema import FigureKeys
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.code import step_code
@@ -25,7 +24,6 @@ from vsepp.spec import (
     CropSpec,
     EncoderSpec,
     EvaluationSpec,
-    ExamplesSpec,
     FeaturesSpec,
     ModelSpec,
     PicturesSpec,
@@ -185,7 +183,7 @@ class _Planner:
     # --- Figures ---------------------------------------------------------------------------------------------
 
     def _figures(self, paper: Paper) -> None:
-        """What is computed for the figures of a paper's report, where their runs are there."""
+        """What is computed for the figures of a paper's report."""
         assert paper.tables
         for figure in paper.selected(self.preset.tables):
             keys, name = paper.tables.figures.get(figure), f"{paper.name}/{figure}"
@@ -194,20 +192,6 @@ class _Planner:
                 losses = tuple(Component(loss) for loss in keys.losses)
                 points = tuple(map(tuple, keys.negatives))
                 self._add("constellations", name, ConstellationsSpec(keys.positive, points, losses))
-            elif keys and keys.kind == "examples" and set(keys.drawn) <= self.models.keys():
-                self._examples(name, keys)
-
-    def _examples(self, name: str, keys: FigureKeys) -> None:
-        seed = self.parameters.settings.seeds[0]
-        first, second = (self.table["evaluation", seeded(run, seed)] for run in keys.drawn)
-        corpus = next(made for made in self.table.values() if made.folder == first.inputs["corpus"])
-        shown = self.parameters.datasets[corpus.spec.name].photographs
-        read = {"corpus": corpus.folder, "first": first.folder, "second": second.folder}
-        if shown:
-            read["store"] = self._store(corpus, self.models[keys.drawn[1]].spec.eval_store).folder
-        assert keys.protocol and keys.images  # what its kind needs
-        spec = ExamplesSpec(keys.protocol, self.preset.evaluation.fold_size, keys.images, shown)
-        self._add("examples", name, spec, inputs=read, seed=seed)
 
     # --- Data ------------------------------------------------------------------------------------------------
 

@@ -135,7 +135,8 @@ def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpe
     feeds = plan.parameters.feeders(paper)
     made = plan.table.get((keys.kind, f"{paper.name}/{name}"))
     # What the step that computes its data is told.
-    computed = {"runs", "images", "positive", "negatives", "losses"}
+    computed = {"runs", "positive", "negatives", "losses"}
+    data = plan.parameters.corpora.get(keys.dataset or "")
     return from_dict(
         FigureSpec,
         {
@@ -147,6 +148,7 @@ def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpe
             ],
             "encoders": list(dict.fromkeys(plan.parameters.get(run, "encoder") for run in runs)),
             "data": str(made.folder) if made else "",
+            "photographs": bool(data and plan.parameters.datasets[data.dataset].photographs),
             **keys.model_dump(exclude=computed, exclude_none=True),
         },
     )

@@ -116,7 +116,9 @@ def chance(n_images: int, n_captions: int) -> dict[str, float]:
     own, levels = n_captions / n_images, {}
     for k in (1, 5, 10):
         # None of an image's own captions among the first k.
-        missed = np.prod([max(0.0, 1 - own / (n_captions - place)) for place in range(min(k, n_captions))])
+        missed = np.prod(
+            [max(0.0, 1 - own / (n_captions - place)) for place in range(min(k, int(n_captions)))]
+        )
         levels[f"i2t_r{k}"] = 100.0 * (1 - float(missed))
         levels[f"t2i_r{k}"] = 100.0 * min(1.0, k / n_images)
     return levels | {"rsum": sum(levels.values())}

@@ -27,7 +27,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "released": ("vsepp.released.convert",),
     "evaluate": ("vsepp.evaluation.run",),
     "constellations": ("vsepp.evaluation.constellations",),
-    "examples": ("vsepp.evaluation.examples",),
     "score": ("vsepp.evaluation.protocols",),
     "report": ("vsepp.reporting.pages",),
 }

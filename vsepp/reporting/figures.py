@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.colors import to_hex
@@ -34,7 +36,7 @@ from vsepp.reporting.specs import ContextSpec, FigureSpec
 STYLE = TEMPLATES / "figure.mplstyle"
 WIDTHS = {"column": 3.3, "page": 7.0}
 """Inches, of a two-column page."""
-_SERIF = {"font.family": ["STIXGeneral", "DejaVu Serif", "DejaVu Sans"], "font.size": 9}
+_SERIF: Any = {"font.family": ["STIXGeneral", "DejaVu Serif", "DejaVu Sans"], "font.size": 9}
 _HEIGHTS = {"curves": 2.5, "negative_set": 2.4, "constellations": 2.1, "missed_negatives": 2.4}
 _DRAW = {
     "curves": draw_curves,
@@ -117,9 +119,12 @@ def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) 
     return _drawn(spec, said, context, [])
 
 
-def _style(context: ContextSpec) -> matplotlib.RcParams:
+@contextmanager
+def _style(context: ContextSpec) -> Iterator[None]:
     """The project's style; in type like the paper's where that is asked for."""
-    return matplotlib.rc_context({**_SERIF} if context.serif else {}, fname=STYLE)  # type: ignore[return-value]
+    with matplotlib.rc_context(fname=STYLE):
+        matplotlib.rcParams.update(_SERIF if context.serif else {})
+        yield
 
 
 def _save(figure: Figure, folder: Path, name: str) -> None:

@@ -84,7 +84,7 @@ def paper_values(
             Float(
                 f"fig:{one.spec.id}",
                 _number(one.spec.id) or next(figure_letters),
-                _with_note(one.caption, context),
+                _with_note(one.caption, context) if one.caption.endswith(context.data_note) else one.caption,
                 one.spec,
             )
             for one in drawn

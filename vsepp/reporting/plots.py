@@ -54,11 +54,11 @@ def looks() -> list[dict[str, Any]]:
     return list(matplotlib.rcParams["axes.prop_cycle"])
 
 
-def not_run(axis: Axes) -> None:
-    """An empty panel that says so."""
+def not_run(axis: Axes, why: str = "not run") -> None:
+    """An empty panel that says why."""
     axis.grid(False)
     axis.set(xticks=[], yticks=[])
-    axis.text(0.5, 0.5, "not run", transform=axis.transAxes, ha="center", va="center", fontsize=11)
+    axis.text(0.5, 0.5, why, transform=axis.transAxes, ha="center", va="center", fontsize=11)
 
 
 def troubles(records: Iterable[Record], protocol: str | None = None) -> str:
@@ -110,7 +110,7 @@ def _curves(axis: Axes, metric: str, spec: FigureSpec, shown: Records) -> list[s
         )
         # Not a marker at every point, so that long curves stay lines.
         every = max(1, len(epochs) // 15)
-        hollow = {"markerfacecolor": PAGE} if any(record.collapsed for record in shown[run]) else {}
+        hollow: Any = {"markerfacecolor": PAGE} if any(record.collapsed for record in shown[run]) else {}
         axis.plot(
             epochs, means, **look, **hollow, label=label + mark(shown[run], training=True), markevery=every
         )
@@ -209,7 +209,7 @@ def _references(axis: Axes, metric: str, spec: FigureSpec, material: Material) -
     """Marks of the paper's values, where data and encoders are the paper's: levels of other data are no reference."""
     if material.context.data_note or material.context.swaps([spec.dataset, *spec.encoders]):
         return []
-    sizes, told = dict(zip(spec.runs, spec.sizes, strict=True)), []
+    sizes, told = dict(zip(spec.runs, spec.sizes, strict=True)), list[str]()
     for run, row in spec.references:
         text = material.published.get(("", row), {}).get(metric)
         if not text or (run not in sizes and run != spec.baseline):

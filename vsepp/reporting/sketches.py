@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import math
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from PIL import Image
 
-from vsepp.provenance.manifest import require_input, require_intact
+from vsepp.data.pictures import Pictures
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.protocols import protocol_folds
+from vsepp.provenance.manifest import require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, not_run, troubles
+from vsepp.reporting.records import TEST_IMAGES, Record, read_ranks, scores
 from vsepp.reporting.specs import FigureSpec
+from vsepp.similarity import scorer
 
 
 def _read(spec: FigureSpec, name: str) -> Any:
@@ -91,14 +96,12 @@ _CELL, _SIDE, _SPACE, _LINE = 1.18, 1.0, 0.06, 8.2
 def draw_examples(figure: Figure, spec: FigureSpec, material: Material) -> Said:
     """A cell per test image: picture, the caption that each model ranks first with the rank of the best true one, a true one."""
     said, width = Said(), figure.get_size_inches()[0]
-    missing = [run for run in spec.runs if run not in material.records]
-    if not spec.data or missing:
+    shown = [material.records[run][0] for run in spec.runs if run in material.records]
+    if len(shown) < len(spec.runs) or not all(record.spec.pictures for record in shown):
         figure.set_size_inches(width, 1.2)
-        not_run(figure.subplots())
+        not_run(figure.subplots(), "no captions" if len(shown) == len(spec.runs) else "not run")
         return said
-    examples = _read(spec, "examples.json")
-    for role, run in zip(("first", "second"), spec.runs, strict=True):
-        require_input(Path(spec.data), role, Path(material.records[run][0].spec.evaluation))
+    examples = _examples(spec, material)
     columns = 2 if width > 5 else 1
     rows = math.ceil(len(examples) / columns)
     figure.set_size_inches(width, _CELL * rows)
@@ -115,9 +118,9 @@ def draw_examples(figure: Figure, spec: FigureSpec, material: Material) -> Said:
             lines = textwrap.wrap(text, _WRAP, max_lines=_LINES, placeholder=" …")
             _write(figure, left + _SIDE + 0.08, at + _LINE / 72, lines)
         said.alt.append(
-            f"Image {example['image_id']}: {'; '.join(f'{head}: {text.rstrip(chr(46))}' for head, text in told)}."
+            f"Image {example.image}: {'; '.join(f'{head}: {text.rstrip(chr(46))}' for head, text in told)}."
         )
-    kind = "Test images" if any(example["picture"] for example in examples) else "Test images, by their ids,"
+    kind = "Test images" if spec.photographs else "Test images, by their ids,"
     seed = material.records[spec.runs[0]][0].spec.seed
     said.caption.append(
         f"{kind} evenly spaced over those of protocol {spec.protocol}, first and last among them, the same for both "
@@ -129,13 +132,73 @@ def draw_examples(figure: Figure, spec: FigureSpec, material: Material) -> Said:
     return said
 
 
-def _told(spec: FigureSpec, example: dict[str, Any]) -> list[tuple[str, str]]:
+@dataclass(frozen=True)
+class _Answer:
+    """What a model says of an image."""
+
+    caption: str
+    """The one that it scores highest in the image's fold."""
+    right: bool
+    """Whether that is one of the image's."""
+    rank: float
+    """From 1, of the best of the image's captions."""
+
+
+@dataclass(frozen=True)
+class _Example:
+    image: str
+    """Its id."""
+    picture: bytes
+    """A JPEG; empty where it may not be shown."""
+    truth: str
+    """The image's first caption."""
+    answers: tuple[_Answer, ...]
+
+
+def _examples(spec: FigureSpec, material: Material) -> list[_Example]:
+    """Test images evenly spaced over those that the protocol ranks, with the answers of the first seed of each run."""
+    records = [material.records[run][0] for run in spec.runs]
+    for record in records:
+        require_intact(Path(record.spec.evaluation), "embeddings.npz")
+    found = scores(records, spec.protocol, same=TEST_IMAGES)[0]
+    pictures = Pictures(Path(records[0].spec.pictures))
+    folds = protocol_folds(spec.protocol, len(pictures), found["fold_size"])
+    chosen = np.unique(np.linspace(0, folds[-1].stop - 1, spec.images).round().astype(int))
+    answers = [_answers(record, spec.protocol, chosen, folds, pictures.texts) for record in records]
+    return [
+        _Example(
+            image=str(pictures.images[image]["id"]),
+            picture=pictures.jpeg(image) if spec.photographs else b"",
+            truth=pictures.images[image]["captions"][0][1],
+            answers=tuple(answer[place] for answer in answers),
+        )
+        for place, image in enumerate(chosen)
+    ]
+
+
+def _answers(
+    record: Record, protocol: str, chosen: np.ndarray, folds: list[slice], texts: list[str]
+) -> list[_Answer]:
+    folder = Path(record.spec.evaluation)
+    embeddings = Embeddings.load(folder / "embeddings.npz")
+    ranks, _ = read_ranks(folder / "ranks.npz", protocol)
+    score, owner, found = scorer(embeddings.similarity), embeddings.caption_to_image, []
+    for image in chosen:
+        fold = next(fold for fold in folds if fold.start <= image < fold.stop)
+        near = np.flatnonzero((owner >= fold.start) & (owner < fold.stop))
+        values = score(embeddings.image_embeddings[image : image + 1], embeddings.caption_embeddings[near])[0]
+        top = int(near[np.argmax(values)])
+        found.append(_Answer(texts[top], bool(owner[top] == image), 1 + float(ranks.i2t[image])))
+    return found
+
+
+def _told(spec: FigureSpec, example: _Example) -> list[tuple[str, str]]:
     """What stands beside a picture: heads and captions."""
     told = [
-        (f"{label}: rank {answer['rank']:g}{' ✓' if answer['right'] else ''}", answer["caption"])
-        for label, answer in zip(spec.labels, example["models"], strict=True)
+        (f"{label}: rank {answer.rank:g}{' ✓' if answer.right else ''}", answer.caption)
+        for label, answer in zip(spec.labels, example.answers, strict=True)
     ]
-    return [*told, ("True", example["truth"])]
+    return [*told, ("True", example.truth)]
 
 
 def _write(figure: Figure, left: float, top: float, lines: list[str], **look: Any) -> None:
@@ -146,18 +209,18 @@ def _write(figure: Figure, left: float, top: float, lines: list[str], **look: An
         figure.text(left / width, y, line, va="top", fontsize=6.5, **look)
 
 
-def _picture(figure: Figure, example: dict[str, Any], left: float, top: float) -> None:
+def _picture(figure: Figure, example: _Example, left: float, top: float) -> None:
     width, height = figure.get_size_inches()
     place = (left / width, 1 - (top + _SIDE) / height, _SIDE / width, _SIDE / height)
     axis = figure.add_axes(place, xticks=[], yticks=[], anchor="NW")
     axis.grid(False)
     axis.spines[:].set_visible(True)
     axis.spines[:].set_linewidth(0.4)
-    if example["picture"]:
-        with Image.open(io.BytesIO(base64.b64decode(example["picture"]))) as picture:
+    if example.picture:
+        with Image.open(io.BytesIO(example.picture)) as picture:
             axis.imshow(np.asarray(picture))
     else:
-        name = "\n".join(textwrap.wrap(f"image {example['image_id']}", 16))
+        name = "\n".join(textwrap.wrap(f"image {example.image}", 16))
         axis.text(0.5, 0.5, name, transform=axis.transAxes, ha="center", va="center", fontsize=6)
 
 

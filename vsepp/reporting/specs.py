@@ -143,6 +143,10 @@ class FigureSpec:
     """Roles of the encoders of its runs."""
     data: str = ""
     """Folder of what a step computed for it; empty where there is none, or where it was not run."""
+    images: int = 0
+    """Of `examples`: how many test images."""
+    photographs: bool = False
+    """Of `examples`: whether its pictures may be shown; else their ids are."""
     percentiles: tuple[float, ...] = ()
     """Of `missed_negatives`: how much of the training set the sought negatives are harder than, from 0 to 1."""
     levels: tuple[float, ...] = ()

@@ -19,27 +19,3 @@ rule constellations:
         "Losses for {wildcards.constellations} (log: {log})"
     shell:
         "vsepp constellations --spec {params.spec:q} --output {params.folder} > {log} 2>&1"
-
-
-rule examples:
-    input:
-        unpack(inputs),
-    output:
-        examples=f"{VARIANT}/evaluations/figures/{{examples}}/examples.json",
-        manifest=f"{VARIANT}/evaluations/figures/{{examples}}/manifest.json",
-    log:
-        f"{LOGS}/{PLAN.variant}/figures/{{examples}}.log",
-    benchmark:
-        f"{BENCHMARKS}/{PLAN.variant}/figures/{{examples}}.tsv"
-    resources:
-        mem_mb=MEMORY,
-    params:
-        spec=spec,
-        code=code,
-        given=given,
-        folder=folder,
-    message:
-        "Test images and the captions ranked first for {wildcards.examples} (log: {log})"
-    shell:
-        "vsepp examples --spec {params.spec:q} {params.given} --output {params.folder}"
-        " > {log} 2>&1"
