@@ -202,6 +202,7 @@ def _negative_set(
     axis.xaxis.set_major_formatter(ScalarFormatter())
     axis.xaxis.set_minor_locator(NullLocator())
     axis.margins(y=0.12)
+    axis.set_ylim(bottom=max(0.0, axis.get_ylim()[0]))
     return told
 
 

@@ -16,6 +16,6 @@ rule constellations:
         code=code,
         folder=folder,
     message:
-        "Losses for {wildcards.constellations}"
+        "Losses for {wildcards.constellations} (log: {log})"
     shell:
         "vsepp constellations --spec {params.spec:q} --output {params.folder} > {log} 2>&1"

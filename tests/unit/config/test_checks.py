@@ -144,6 +144,39 @@ def test_wrong_tables_figures_and_released_checkpoints_are_all_named_at_once(par
         assert said in text
 
 
+WORDS = {"title": "T", "caption": "C."}
+CURVES = {"kind": "curves", **WORDS, "dataset": "flickr", "metrics": ["rsum"], "runs": [], "labels": []}
+PLANE = {"kind": "constellations", **WORDS, "positive": [0, 1], "negatives": [[[0, 2]]], "labels": ["L"]}
+
+
+@pytest.mark.parametrize(
+    "figure, said",
+    [
+        ({**CURVES, "losses": ["max_of_hinges"]}, "a figure of kind curves takes no losses"),
+        ({"kind": "histories", **WORDS}, "a figure of kind histories needs metrics"),
+        ({**CURVES, "runs": {2: "flickr-vsepp-rc"}}, "runs: expected size → run id for negative_set"),
+        (
+            {
+                **CURVES,
+                "kind": "examples",
+                "metrics": None,
+                "images": 2,
+                "protocol": "1K",
+                "runs": ["flickr-vse0-rc"],
+            },
+            "runs: a figure of kind examples names two runs",
+        ),
+        (
+            {**PLANE, "losses": ["none"]},
+            "figures.new.losses: got 'none'; expected one of max_of_hinges, sum_of_hinges",
+        ),
+    ],
+)
+def test_a_wrong_figure_is_named(params, figure, said):
+    edit(params / TABLES, {"figures": {"new": figure}})
+    assert said in refused(params)
+
+
 CLAIM = {"claim": "C.", "place": "P", "kind": "difference", "protocol": "1K", "published": {"i2t_r1": 1}}
 PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
 

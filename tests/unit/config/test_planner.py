@@ -294,3 +294,21 @@ def test_released_checkpoints_are_planned_where_both_files_are_there(tmp_path):
     tokens = found.owner(read["tokens"])
     assert (tokens.kind, tokens.inputs["vocabulary"]) == ("tokens_of", made.folder / "vocabulary.json")
     assert paper_with(tmp_path, only=["coco-*-1c"]).of_kind("released") == {}
+
+
+def test_figures_of_losses_are_computed_for_the_papers_whose_reports_show_them():
+    shown = plan().of_kind("constellations")
+    assert list(shown) == ["vsepp/figure1"]
+    (made,) = shown.values()
+    assert [loss.name for loss in made.spec.losses] == ["sum_of_hinges", "max_of_hinges"]
+    report = plan().table["report", "vsepp"]
+    assert report.inputs["figure/figure1"] == made.folder
+    assert plan(label="x", tables={"vsepp": ["table1"]}).of_kind("constellations") == {}
+
+
+def test_pictures_of_a_figure_are_shown_where_the_data_allow_it():
+    def photographs(preset):
+        figures = plan(preset=preset).table["report", "vsepp"].spec.figures
+        return {figure.photographs for figure in figures if figure.kind == "examples"}
+
+    assert photographs("mini") == {True} and photographs("paper") == {False}
