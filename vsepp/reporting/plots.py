@@ -254,6 +254,7 @@ def draw_histories(figure: Figure, spec: FigureSpec, material: Material) -> Said
     if not shown:
         not_run(axes[0, 0])
     _, look, *_ = looks()
+    bad: dict[str, str] = {}
     for axis, (run, records) in zip(axes.flat, shown.items(), strict=False):
         ends = []
         for record in records:
@@ -266,12 +267,15 @@ def draw_histories(figure: Figure, spec: FigureSpec, material: Material) -> Said
             ends.append(list(history.values())[-1])
         collapsed = sum(record.collapsed for record in records)
         axis.set_title(run + mark(records, training=True), fontsize=6)
-        if collapsed:
-            which = "" if len(records) == 1 else f" {collapsed} of {len(records)} seeds"
-            axis.text(0.97, 0.06, f"collapsed{which}", transform=axis.transAxes, ha="right", fontsize=6)
+        which = f" {collapsed} of {len(records)} seeds" if collapsed and len(records) > 1 else ""
+        if why := "collapsed" if collapsed else troubles(records):
+            # Such a curve runs low.
+            axis.text(0.97, 0.94, why + which, transform=axis.transAxes, ha="right", va="top", fontsize=6)
+            bad[run] = why
         axis.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True, steps=[1, 2, 5, 10]))
-        why = ", collapsed" if collapsed else ""
-        said.alt.append(f"{run}: {filters.listing(f'{end:.1f}' for end in ends)} after the last epoch{why}.")
+        said.alt.append(
+            f"{run}: {filters.listing(f'{end:.1f}' for end in ends)} after the last epoch{', ' + why if why else ''}."
+        )
     for axis in axes.flat[len(shown) :]:
         axis.set_visible(bool(not shown and axis is axes[0, 0]))
     if shown:
@@ -279,18 +283,11 @@ def draw_histories(figure: Figure, spec: FigureSpec, material: Material) -> Said
         figure.supylabel(f"Validation {_unit(metric)}", fontsize=7)
         said.alt.insert(0, f"Validation {_unit(metric)} of {len(shown)} runs.")
     several = max(map(len, shown.values()), default=0) > 1
-    said.caption.append(
-        f"A line for each of {filters.listing(sorted({len(seeds) for seeds in shown.values()}))} seeds."
-        if several
-        else "One seed."
-        if shown
-        else ""
-    )
-    _say_trouble(
-        said,
-        {run: "collapsed" for run in shown if any(record.collapsed for record in shown[run])},
-        "Dotted, with a cross at the end",
-    )
+    if shown:
+        said.caption.append("A line a seed." if several else "One seed.")
+    collapsed_ones = {run: why for run, why in bad.items() if why == "collapsed"}
+    _say_trouble(said, collapsed_ones, "Dotted, with a cross at the end")
+    _say_trouble(said, {run: why for run, why in bad.items() if run not in collapsed_ones}, "On the test set")
     return said
 
 
