@@ -9,6 +9,10 @@ min_version("9.0")
 container: "docker://vsepp/vsepp:0.1.0"
 
 
+# What `snakemake --report report.html` begins with.
+report: "workflow/report/workflow.rst"
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/corpus.smk"
 include: "workflow/rules/features.smk"
@@ -29,7 +33,12 @@ rule all:
 
 onstart:
     ask_for_files()
+    follow()
 
 
 onsuccess:
     announce()
+
+
+onerror:
+    explain()

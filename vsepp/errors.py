@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _NAMED = 5
 
@@ -40,3 +40,19 @@ def first_of(items: Sequence[str]) -> str:
     """Name the first few items and say how many more there are."""
     more = f"; and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
     return "; ".join(items[:_NAMED]) + more
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The known name nearest to one that is not known, as the end of a message; nothing where none is near.
+
+    Parameters
+    ----------
+    name
+        What was given.
+    known
+        What would be accepted.
+    """
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""

@@ -103,6 +103,8 @@ class PicturesSpec:
     """Pixels; images that are stored smaller stay as they are."""
     quality: int = 80
     """Of the JPEGs, from 1 to 95."""
+    photographs: bool = True
+    """Whether a page may show them; else there are captions and ids alone."""
 
 
 @dataclass(frozen=True)

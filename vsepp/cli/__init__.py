@@ -1,4 +1,7 @@
-"""Reproduce VSE++ step by step. The rules of the workflow call these subcommands; each works by hand too."""
+"""Reproduce VSE++ step by step.
+
+The rules of the workflow call these subcommands; each works by hand too.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,32 @@ from collections.abc import Sequence
 
 from vsepp import __version__
 from vsepp.cli import ask, compare, export, fetch, parameters, plan, prepare, train, versions
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, did_you_mean
 from vsepp.runtime.progress import configure_logging
+
+_ENDS = """\
+In the project's folder, `snakemake --cores all reproduce_tables` calls all steps
+that are needed. `vsepp plan` says before what that takes, `vsepp models`
+afterwards what is there. `vsepp COMMAND -h` explains a command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one step; the exit status is 0, or 1 with one message when the input is at fault."""
     parser = argparse.ArgumentParser(
-        prog="vsepp", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="vsepp",
+        description=__doc__.strip(),
+        epilog=_ENDS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"vsepp {__version__}")
     steps = parser.add_subparsers(title="subcommands", metavar="COMMAND", required=True)
     for group in (parameters, plan, fetch, prepare, train, compare, export, ask, versions):
         group.add_steps(steps)
     configure_logging()
+    given_words = sys.argv[1:] if arguments is None else list(arguments)
+    if given_words and not given_words[0].startswith("-") and given_words[0] not in steps.choices:
+        near = did_you_mean(given_words[0], steps.choices) or "; `vsepp -h` lists them"
+        parser.error(f"no command {given_words[0]}{near}")
     try:
         given = parser.parse_args(arguments)
         given.call(given)

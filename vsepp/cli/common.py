@@ -21,7 +21,8 @@ def add_step(
     steps: Any, name: str, call: Callable[[argparse.Namespace], None], description: str
 ) -> argparse.ArgumentParser:
     """Add a subcommand that runs `call`."""
-    parser = steps.add_parser(name, help=description, description=description)
+    text = f"{description[0].upper()}{description[1:]}."
+    parser: argparse.ArgumentParser = steps.add_parser(name, help=description, description=text)
     parser.set_defaults(call=call, step=name)
     return parser
 
@@ -29,7 +30,7 @@ def add_step(
 def add_spec(parser: argparse.ArgumentParser, kind: type, more: str = "", *, required: bool = False) -> None:
     """Add the option that takes a spec of a class of `vsepp.spec`."""
     text = f"parameters of the step ({kind.__name__}), as JSON or as a file that holds it{more}"
-    parser.add_argument("--spec", type=partial(from_json, kind), required=required, help=text)
+    parser.add_argument("--spec", type=partial(from_json, kind), required=required, metavar="JSON", help=text)
 
 
 def add_making(parser: argparse.ArgumentParser, kind: type, **roles: str) -> None:
@@ -45,11 +46,15 @@ def add_making(parser: argparse.ArgumentParser, kind: type, **roles: str) -> Non
         Role → what is read in it; what is described as optional may be left out.
     """
     add_spec(parser, kind, required=True)
+    parser.epilog = "`snakemake -n -p` prints this command as each job of the workflow calls it."
     parser.set_defaults(roles=tuple(roles))
     for role, description in roles.items():
         required = not description.startswith("optional")
-        parser.add_argument(f"--{role.replace('_', '-')}", type=Path, required=required, help=description)
-    parser.add_argument("--output", type=Path, required=True, help="folder to write the results to")
+        option = f"--{role.replace('_', '-')}"
+        parser.add_argument(option, type=Path, required=required, metavar="FOLDER", help=description)
+    parser.add_argument(
+        "--output", type=Path, required=True, metavar="FOLDER", help="folder to write the results to"
+    )
 
 
 def add_raw(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +72,10 @@ def add_raw(parser: argparse.ArgumentParser) -> None:
 def add_machine(parser: argparse.ArgumentParser, *, data_on: bool = False) -> None:
     """Add the options that choose processor, threads and the place of the data, on which no result depends."""
     parser.add_argument(
-        "--device", default="auto", help="auto, cpu, cuda (any free GPU, waits for one) or cuda:N"
+        "--device",
+        default="auto",
+        metavar="NAME",
+        help="auto (default), cpu, cuda (any free GPU, waits for one) or cuda:N",
     )
     parser.add_argument(
         "--device-share", type=int, default=1, metavar="N", help="how many jobs like this one share a GPU"
@@ -85,7 +93,13 @@ def add_machine(parser: argparse.ArgumentParser, *, data_on: bool = False) -> No
 
 def add_threads(parser: argparse.ArgumentParser) -> None:
     """Add the option of a step that takes no device but the CPU."""
-    parser.add_argument("--threads", type=int, default=None, help="CPU threads")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=None,
+        metavar="N",
+        help="CPU threads; by default as many as torch takes",
+    )
 
 
 def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[str]:

@@ -17,18 +17,23 @@ def add_steps(steps: Any) -> None:
         export,
         "write a run, its encoder and a model card into one folder, which vsepp.load reads anywhere",
     )
-    parser.add_argument("run", type=Path, help="folder of the trained run")
-    parser.add_argument("folder", type=Path, help="new folder to write")
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of the trained run")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="new folder to write")
     parser.add_argument(
         "--encoder",
         type=Path,
+        metavar="FOLDER",
         help="folder of its image encoder, if it is not below results/<preset>/encoders",
     )
     parser.add_argument(
         "--onnx", action="store_true", help="also write the image and the caption encoder as ONNX"
     )
     parser.add_argument(
-        "--params", type=Path, default=Path("params"), help="folder of the parameters, for the data's licence"
+        "--params",
+        type=Path,
+        default=Path("params"),
+        metavar="FOLDER",
+        help="folder of the parameters, which name the data's licence; by default params",
     )
 
 

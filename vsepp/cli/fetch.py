@@ -8,7 +8,7 @@ from typing import Any
 
 from vsepp.cli.common import add_spec, add_step
 from vsepp.cli.parameters import add_plan_options, plan_of
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, did_you_mean
 from vsepp.spec import SourceSpec
 
 LOCK = "sources.lock.yaml"
@@ -26,15 +26,18 @@ def add_steps(steps: Any) -> None:
         "names", nargs="*", metavar="NAME", help="only these files; by default all that the preset reads"
     )
     add_plan_options(parser)
-    parser.add_argument("--folder", type=Path, help="fetch into this folder instead of resources/downloads")
-    parser.add_argument("--workers", type=int, default=4, help="files fetched at a time")
+    parser.add_argument(
+        "--folder", type=Path, metavar="FOLDER", help="fetch into this folder instead of resources/downloads"
+    )
+    parser.add_argument("--workers", type=int, default=4, metavar="N", help="files fetched at a time (4)")
     parser.add_argument(
         "--lock",
         type=Path,
+        metavar="FILE",
         help=f"file of recorded SHA-256 sums; by default {LOCK} in the folder of the parameters",
     )
     add_spec(parser, SourceSpec, ": fetch this file alone")
-    parser.add_argument("--output", type=Path, help="with --spec: where to put the file")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="with --spec: where to put the file")
 
 
 def fetch(given: argparse.Namespace) -> None:
@@ -55,6 +58,7 @@ def fetch(given: argparse.Namespace) -> None:
     if unknown := [name for name in given.names if name not in files]:
         raise VseppError(
             f"fetch: {', '.join(unknown)}: not read by preset {plan.preset}; it reads {', '.join(files)}"
+            + did_you_mean(unknown[0], files)
         )
     wanted = {name: file for name, file in files.items() if not given.names or name in given.names}
     for name, file in wanted.items():

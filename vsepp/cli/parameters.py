@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import add_step, table
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, did_you_mean
 
 if TYPE_CHECKING:
     from vsepp.config import Plan
@@ -16,31 +17,35 @@ if TYPE_CHECKING:
 
 def add_steps(steps: Any) -> None:
     """Add `runs`, `show`, `fidelity`, `schema` and `models`."""
-    parser = add_step(steps, "runs", runs, "list the runs of a preset and the table rows that they fill")
+    parser = add_step(
+        steps, "runs", runs, "list the runs of a preset and the rows of the papers' tables that they fill"
+    )
     add_plan_options(parser)
 
     parser = add_step(steps, "show", show, "print every value of a run and the file that set it")
-    parser.add_argument("run", help="id of the run")
+    parser.add_argument("run", metavar="RUN", help="id of the run, as `vsepp runs` lists them")
     parser.add_argument("--json", action="store_true", help="print the spec that `vsepp train --spec` reads")
     add_plan_options(parser)
 
     parser = add_step(
         steps, "fidelity", fidelity, "print where the paper's text and its released code differ, by key"
     )
-    _add_params(parser)
+    add_params(parser)
     parser.add_argument("--output", type=Path, help="write it to this file instead")
 
     parser = add_step(steps, "schema", schema, "print the JSON schema of the files in params/")
     parser.add_argument("--output", type=Path, help="write it to this file instead")
 
-    parser = add_step(steps, "models", models, "list trained models with their metrics and digests")
+    parser = add_step(
+        steps, "models", models, "list the trained models that are here, with recalls and digests"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     add_plan_options(parser)
 
 
 def add_plan_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that choose a plan, as every command that looks at one has them; see `plan_of`."""
-    _add_params(parser)
+    add_params(parser)
     parser.add_argument("--preset", metavar="NAME", help="short for --config preset=NAME")
     parser.add_argument("--fidelity", metavar="NAME", help="short for --config fidelity=NAME")
     parser.add_argument(
@@ -49,7 +54,7 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         metavar="KEY=VALUE",
-        help="overrides, as Snakemake's --config takes them: seeds=[0,1] label=mine runs='{default: {flip: true}}'",
+        help="overrides, as Snakemake's --config takes them, such as 'seeds=[0,1,2]' or label=mine",
     )
 
 
@@ -65,10 +70,12 @@ def plan_of(given: argparse.Namespace) -> Plan:
     Raises
     ------
     VseppError
-        When an override is no KEY=VALUE or stands twice, and for every mistake in the parameters.
+        Outside the project's folder, when an override is no KEY=VALUE or stands twice, and for every mistake in the
+        parameters.
     """
     from vsepp.config import make_plan
 
+    require_params(given.params)
     overrides: dict[str, Any] = {}
     for item in given_overrides(given):
         key, equals, text = item.partition("=")
@@ -80,8 +87,30 @@ def plan_of(given: argparse.Namespace) -> Plan:
     return make_plan(given.params, overrides)
 
 
-def _add_params(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--params", type=Path, default=Path("params"), help="folder of the parameters")
+def require_params(folder: Path) -> None:
+    """Refuse a folder that holds no parameters, which it is where a command was not called in the project's folder.
+
+    Raises
+    ------
+    VseppError
+        When there is no `config.yaml`.
+    """
+    if not (folder / "config.yaml").is_file():
+        raise VseppError(
+            f"{folder}/config.yaml: no such file; go to the project's folder, which holds Snakefile and params/, or name "
+            "its parameters with --params FOLDER"
+        )
+
+
+def add_params(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says where the parameters are."""
+    parser.add_argument(
+        "--params",
+        type=Path,
+        default=Path("params"),
+        metavar="FOLDER",
+        help="folder of the parameters; by default params, in the project's folder",
+    )
 
 
 def _value(text: str) -> Any:
@@ -94,53 +123,90 @@ def _value(text: str) -> Any:
 
 
 def runs(given: argparse.Namespace) -> None:
-    """List runs: id, system, data, training set, encoder, rows of the papers."""
+    """List runs in the order of the papers: id, system, data, training set, encoder, rows of the papers."""
     plan = plan_of(given)
+    parameters = plan.parameters
     feeds: dict[str, list[str]] = {}
-    for paper in plan.parameters.papers.values():
-        for row, (run, protocol) in plan.parameters.feeders(paper).items():
+    for paper in parameters.papers.values():
+        for row, (run, protocol) in parameters.feeders(paper).items():
             feeds.setdefault(run, []).append(f"{paper.name} {row} ({protocol})")
-    for name in plan.parameters.runs:
+    rows = [["run", "system", "data", "training set", "encoder", "fills row (protocol)"]]
+    for name in parameters.runs:
         spec = plan.models[name].spec
         trainset = f"{spec.trainset}{'+rV' if spec.restval else ''}{' FT' if spec.finetuned else ''}"
-        rows = ", ".join(feeds.get(name, []))
-        print(f"{name:32} {spec.system:8} {spec.dataset:7} {trainset:10} {spec.encoder.name:7} {rows}")
+        rows.append(
+            [name, spec.system, spec.dataset, trainset, spec.encoder.name, ", ".join(feeds.get(name, []))]
+        )
+    lines = table(rows, "l" * len(rows[0]))
+    data = ", ".join(f"{role} is {corpus.dataset}" for role, corpus in parameters.corpora.items())
+    print(*lines, "", f"Preset {plan.preset}; data: {data}.", sep="\n")
+    print(f"Protocols: {_protocols(plan, parameters.runs)}.")
+
+
+def _protocols(plan: Plan, runs: Iterable[str]) -> str:
+    """What the protocols of runs are in a preset, whose folds may be smaller than their names say."""
+    size = plan.parameters.preset.evaluation.fold_size
+    said = {
+        "1K": f"1K is the first {size:,} test images",
+        "5x1K": f"5x1K is the mean over 5 folds of {size:,} test images",
+        "5K": "5K is all test images at once",
+    }
+    used = {protocol for run in runs for protocol in plan.parameters.protocols[run]}
+    return "; ".join(text for protocol, text in said.items() if protocol in used) or "none"
 
 
 def show(given: argparse.Namespace) -> None:
     """Print a run's resolved values."""
+    from vsepp.config.schema import RunKeys
     from vsepp.spec import Component, to_json
 
     plan = plan_of(given)
     found = plan.parameters.runs
     if given.run not in found:
-        raise VseppError(f"{given.run}: no run of preset {plan.preset}; there are {', '.join(found)}")
+        near = did_you_mean(given.run, found)
+        raise VseppError(f"{given.run}: no run of preset {plan.preset}{near or '; `vsepp runs` lists them'}")
     if given.json:
         print(to_json(plan.models[given.run].spec))
         return
-    for key, value in found[given.run].items():
+    order = list(RunKeys.model_fields)
+    rows = [["key", "value", "set by"]]
+    # A component's options stand below its name.
+    for key, value in sorted(
+        found[given.run].items(), key=lambda item: order.index(item[0].partition(".")[0])
+    ):
         said = value.value.name if isinstance(value.value, Component) else value.value
-        print(f"{key:22} {json.dumps(said, ensure_ascii=False):28} {value.origin}")
+        rows.append([key, json.dumps(said, ensure_ascii=False), value.origin])
+    print(*table(rows, "lll"), "", sep="\n")
+    print(f"Preset {plan.preset}. Protocols: {_protocols(plan, [given.run])}.")
 
 
 def models(given: argparse.Namespace) -> None:
-    """List the models that are there."""
+    """List the models that are there, in the order of the papers."""
     from vsepp.config.versions import list_models
 
-    found = list_models(plan_of(given))
+    plan = plan_of(given)
+    found = list_models(plan)
     if given.json:
         print(json.dumps(found, indent=1))
         return
     if not found:
-        raise VseppError("no trained models here; train them (dvc repro) or get them (vsepp sync)")
+        raise VseppError(
+            f"no trained models of preset {plan.preset}, variant {plan.variant}, here: train them (snakemake --cores all "
+            "reproduce_tables, or dvc repro) or get them (vsepp sync)"
+        )
     columns = {
-        "run": "run", "seed": "seed", "protocol": "protocol", "i2t_r1": "caption R@1", "t2i_r1": "image R@1",
-        "rsum": "rsum", "best_epoch": "best epoch", "megabytes": "MB", "digest": "digest", "commit": "commit",
+        "run": "run", "seed": "seed", "protocol": "protocol", "folds": "folds × images", "i2t_r1": "caption R@1",
+        "t2i_r1": "image R@1", "rsum": "rsum", "best_epoch": "best epoch", "megabytes": "MB", "digest": "digest",
+        "commit": "commit",
     }  # fmt: skip
+    for entry in found:
+        folds, size = entry["folds"], entry["fold_size"]
+        entry["folds"] = None if folds is None else f"{folds} × {size:,}"
     rows = [list(columns.values()), *([_cell(entry[key]) for key in columns] for entry in found)]
-    print(*table(rows, "l" * len(columns)), sep="\n")
+    print(*table(rows, "lrlrrrrrrll"), sep="\n")
+    print(f"\nPreset {plan.preset}, variant {plan.variant}; recalls of the test images, in percent.")
     if any(entry["commit"].endswith("+") for entry in found):
-        print("\n+ made with uncommitted changes of code or parameters, or from something that was")
+        print("+ made with uncommitted changes of code or parameters, or from something that was")
 
 
 def _cell(value: Any) -> str:
@@ -151,6 +217,7 @@ def fidelity(given: argparse.Namespace) -> None:
     """Print or write what each fidelity computes."""
     from vsepp.config.describe import fidelity_document
 
+    require_params(given.params)
     _print_or_write(fidelity_document(given.params), given.output)
 
 

@@ -1,4 +1,4 @@
-"""What a preset costs, before anything is spent: files, disk, pairs, steps, and hours where they were measured."""
+"""What a preset costs, before anything is spent: files, disk, pairs, steps, and times where they were measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vsepp.cli.common import add_step, table
 from vsepp.cli.fetch import LOCK
 from vsepp.cli.parameters import add_plan_options, plan_of
 from vsepp.errors import VseppError
-from vsepp.runtime.progress import bytes_text
+from vsepp.runtime.progress import bytes_text, duration_text
 
 RATES = Path("benchmarks") / "results.csv"
 TITLES = {
@@ -38,12 +38,17 @@ _INLINE = "--config label=inline runs='{default: {rc_features: inline}}'"
 
 def add_steps(steps: Any) -> None:
     """Add `plan`."""
-    what = "estimate the downloads, disk space and hours that a preset takes; computes nothing"
+    what = "estimate the downloads, disk space and time that a preset takes; computes nothing"
     parser = add_step(steps, "plan", plan, what)
     add_plan_options(parser)
-    parser.add_argument("--rates", type=Path, help=f"file of measured rates; by default {RATES}")
     parser.add_argument(
-        "--device", default="", help="reckon with the rates of this device: part of its name or its machine's"
+        "--rates", type=Path, metavar="FILE", help=f"file of measured rates; by default {RATES}"
+    )
+    parser.add_argument(
+        "--device",
+        default="",
+        metavar="NAME",
+        help="reckon with the rates of this device: part of its name or its machine's",
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
 
@@ -71,7 +76,7 @@ def plan(given: argparse.Namespace) -> None:
 def render(found: Mapping[str, Any]) -> list[str]:
     """The report as lines, at most 110 columns wide but for names that are longer."""
     seeds = ", ".join(map(str, found["seeds"]))
-    head = f"{found['preset']}, variant {found['variant']}: {len(found['runs'])} runs, seeds {seeds}"
+    head = f"Preset {found['preset']}, variant {found['variant']}: {len(found['runs'])} runs, seeds {seeds}"
     return [head, *_file_lines(found), *_made_lines(found), *_disk_lines(found["disk"]), *_run_lines(found)]
 
 
@@ -96,16 +101,16 @@ def _file_lines(found: Mapping[str, Any]) -> list[str]:
 
 
 def _made_lines(found: Mapping[str, Any]) -> list[str]:
-    rows = [["", "", "images", "bytes", "hours"]]
+    rows = [["what", "which, or number", "images", "size", "time"]]
     for made in found["artefacts"]:
         size = _bytes(made["bytes"]) + (" + ?" if made["unknown"] else "")
         images = _count(made["images"]) if made["name"] else ""
-        hours = _hours(made["hours"], bound=True)
-        rows.append([TITLES[made["kind"]], made["name"] or str(made["items"]), images, size, hours])
-    rows.append(["in all", "", "", "", _hours(found["hours"], bound=True)])
+        time = _time(made["hours"], bound=True)
+        rows.append([TITLES[made["kind"]], made["name"] or str(made["items"]), images, size, time])
+    rows.append(["in all", "", "", "", _time(found["hours"], bound=True)])
     lines = ["", "2. What is made, from nothing, for all seeds", *table(rows, "llrrr", "  ")]
     device, missing = found["device"] or "cpu, none measured", found["hours"]["missing"]
-    said = f"Hours are those of {device}, of decoding on one core, without validations and evaluations."
+    said = f"Times are those of {device}, of decoding on one core, without validations and evaluations."
     if len(found["measured"]) > 1:
         said += f" --device chooses another one: {'; '.join(found['measured'])}."
     if device.startswith("cpu, "):
@@ -140,12 +145,16 @@ def _disk_lines(disk: Mapping[str, Any]) -> list[str]:
 
 
 def _run_lines(found: Mapping[str, Any]) -> list[str]:
-    rows = [["run", "pairs", "steps", "epochs", "in all", "hours", "reads"]]
+    rows = [["run", "pairs", "steps", "epochs", "in all", "time", "reads"]]
     for run in found["runs"]:
         counts = [_count(run[key]) for key in ("pairs", "steps_per_epoch", "epochs", "steps")]
         reads = f"from {run['from']}" if run["from"] else run["reads"]
-        rows.append([run["id"], *counts, _hours(run["hours"]), reads])
-    lines = ["", "4. Runs, one seed each", *table(rows, "lrrrrrl", "  ")]
+        rows.append([run["id"], *counts, _time(run["hours"]), reads])
+    lines = [
+        "",
+        "4. Runs, one seed each: steps of an epoch, and of all epochs",
+        *table(rows, "lrrrrrl", "  "),
+    ]
     if any(run["pairs"] is None for run in found["runs"]):
         lines += _wrapped("?: the data set's entry in datasets.yaml gives no number of images or captions.")
     return lines
@@ -163,12 +172,9 @@ def _count(value: int | None) -> str:
     return "?" if value is None else f"{value:,}"
 
 
-def _hours(time: Mapping[str, Any], *, bound: bool = False) -> str:
-    """Hours, or what stands in their place; with `bound`, a sum that lacks a part as what it is at least."""
+def _time(time: Mapping[str, Any], *, bound: bool = False) -> str:
+    """A time, or what stands in its place; with `bound`, a sum that lacks a part as what it is at least."""
     hours, missing = time["hours"], time["missing"]
     if missing and not (bound and hours):
         return "not measured"
-    if not hours:
-        return ""
-    digits = 0 if hours >= 100 else 1 if hours >= 10 else 2
-    return ("≥ " if missing else "") + f"{hours:,.{digits}f}"
+    return ("≥ " if missing else "") + duration_text(hours * 3600) if hours else ""

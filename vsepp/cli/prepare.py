@@ -45,7 +45,7 @@ def add_steps(steps: Any) -> None:
         steps, "scenes", scenes, "draw scenes and write them in the layouts of COCO and Flickr30K"
     )
     add_making(parser, ScenesSpec)
-    parser.add_argument("--workers", type=int, default=1, help="processes that draw")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that draw")
 
     parser = add_step(steps, "corpus", corpus, "read splits and captions from the raw files")
     add_making(parser, CorpusSpec, scenes=_SCENES)
@@ -62,14 +62,16 @@ def add_steps(steps: Any) -> None:
     parser = add_step(steps, "store", store, "decode and resize every image once (the image store)")
     add_making(parser, StoreSpec, images=_IMAGES, scenes=_SCENES)
     add_raw(parser)
-    parser.add_argument("--workers", type=int, default=1, help="processes that decode")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that decode")
 
     parser = add_step(
         steps, "pictures", pictures, "make small pictures of a split, with its captions, to look at"
     )
     add_making(parser, PicturesSpec, corpus="folder of the corpus", store="folder of the image store")
 
-    parser = add_step(steps, "pretrain", pretrain, "train a mini encoder on labelled single-object scenes")
+    parser = add_step(
+        steps, "pretrain", pretrain, "train a small image encoder on labelled single-object scenes"
+    )
     add_making(parser, PretrainedSpec)
     add_threads(parser)
 

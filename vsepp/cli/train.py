@@ -32,7 +32,7 @@ log = logging.getLogger("vsepp")
 
 _DATA = {
     "corpus": "folder of the corpus",
-    "tokens": "folder of the word ids; `evaluate` makes them with the run's own vocabulary if none is given",
+    "tokens": "folder of the word ids",
     "features": "optional: folder of the features under the test crop, for a frozen encoder",
     "eval_store": "optional: folder of the image store, for an encoder that is fine-tuned with the model",
     "encoder": "optional: folder of the encoder's weights before training",
@@ -55,7 +55,8 @@ def add_steps(steps: Any) -> None:
         "--checkpoint-seconds",
         type=float,
         default=60.0,
-        help="least seconds between two checkpoints; 0 writes one after each step",
+        metavar="SECONDS",
+        help="least seconds between two checkpoints; 60 by default, 0 writes one after each step",
     )
     add_machine(parser, data_on=True)
 
@@ -78,26 +79,36 @@ def add_steps(steps: Any) -> None:
         "embeddings",
         type=Path,
         nargs="?",
+        metavar="EMBEDDINGS",
         help=".npz with image_embeddings, caption_embeddings, caption_to_image; or else --run and --corpus",
     )
     parser.add_argument(
-        "--run", type=Path, help="folder of the trained run; nothing else of its clone is needed"
+        "--run",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of the trained run; nothing else of its clone is needed",
     )
     for role, description in _DATA.items():
         text = description.removeprefix("optional: ")
-        parser.add_argument(f"--{role.replace('_', '-')}", type=Path, help=text)
+        if role == "tokens":
+            text += "; without it they are made with the run's own vocabulary"
+        parser.add_argument(f"--{role.replace('_', '-')}", type=Path, metavar="FOLDER", help=text)
     parser.set_defaults(roles=tuple(_DATA))
     add_spec(parser, EvaluationSpec, "; by default made from --run, --split, --protocol and --fold-size")
-    parser.add_argument("--split", help="train, restval, val or test (default)")
+    parser.add_argument("--split", metavar="NAME", help="train, restval, val or test (default)")
     parser.add_argument(
         "--protocol",
         nargs="+",
+        metavar="NAME",
         help="one or more of 1K (first fold), 5x1K (mean over five folds), 5K (all images, default)",
     )
-    parser.add_argument("--fold-size", type=int, help="images of a fold of 1K and 5x1K; 1000 by default")
+    parser.add_argument(
+        "--fold-size", type=int, metavar="N", help="images of a fold of 1K and 5x1K; 1000 by default"
+    )
     parser.add_argument(
         "--output",
         type=Path,
+        metavar="FOLDER",
         help="folder for embeddings.npz, metrics.json and ranks.npz; without it recalls are only printed",
     )
     add_machine(parser)

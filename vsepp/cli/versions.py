@@ -5,11 +5,16 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
-from pathlib import Path
 from typing import Any
 
 from vsepp.cli.common import add_step
-from vsepp.cli.parameters import add_plan_options, given_overrides, plan_of
+from vsepp.cli.parameters import (
+    add_params,
+    add_plan_options,
+    given_overrides,
+    plan_of,
+    require_params,
+)
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import PHASES
 from vsepp.runtime.progress import bytes_text
@@ -42,8 +47,8 @@ def add_steps(steps: Any) -> None:
         action="store_true",
         help="overwrite results here that are in no version, such as an unfinished run",
     )
-    parser.add_argument("--jobs", type=int, help="files that are fetched at a time")
-    parser.add_argument("--params", type=Path, default=Path("params"), help="folder of the parameters")
+    parser.add_argument("--jobs", type=int, metavar="N", help="files that are fetched at a time")
+    add_params(parser)
 
 
 def verify(given: argparse.Namespace) -> None:
@@ -77,9 +82,11 @@ def sync(given: argparse.Namespace) -> None:
     """Fetch, verify and touch."""
     from vsepp.config import make_plan
     from vsepp.config.versions import sync as sync_results
-    from vsepp.reporting.pages import write_entry
 
+    require_params(given.params)
     plan = make_plan(given.params)
     verified = sync_results(plan, remote=given.remote, force=given.force, jobs=given.jobs)
+    from vsepp.reporting.pages import write_entry
+
     write_entry(plan.reports.absolute().parent)
     print(f"{verified} artefacts fetched and verified; the pages are below {plan.reports}/")

@@ -11,6 +11,7 @@ from vsepp.config.files import Mistakes, Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
 from vsepp.config.schema import RowKeys
+from vsepp.errors import did_you_mean
 from vsepp.spec import FOLDS
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
@@ -133,7 +134,8 @@ def _check_only(parameters: Parameters, mistakes: Mistakes) -> None:
         if not any(fnmatch(run, pattern) for run in possible):
             mistakes.add(
                 "only",
-                f"{pattern!r} matches no run of preset {parameters.settings.preset}; there are {', '.join(possible)}",
+                f"{pattern!r} matches no run of preset {parameters.settings.preset}; there are {', '.join(possible)}"
+                + did_you_mean(pattern, possible),
             )
 
 

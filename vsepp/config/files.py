@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, did_you_mean
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -70,8 +70,9 @@ _UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG,
 def read_yaml(path: Path, mistakes: Mistakes) -> dict[str, Any]:
     """Read a YAML mapping; on a mistake note it and return nothing."""
     if not path.is_file():
-        known = ", ".join(sorted(other.stem for other in path.parent.glob("*.yaml")))
-        mistakes.add(str(path), f"no such file; there are {known}")
+        known = sorted(other.stem for other in path.parent.glob("*.yaml"))
+        there = f"; there are {', '.join(known)}" if known else ""
+        mistakes.add(str(path), f"no such file{there}{did_you_mean(path.stem, known)}")
         return {}
     try:
         with path.open(encoding="utf-8") as stream:
@@ -111,7 +112,8 @@ def _dotted(location: tuple[Any, ...]) -> str:
 
 def _explain(detail: Mapping[str, Any], model: type[BaseModel]) -> str:
     if detail["type"] == "extra_forbidden":
-        return f"unknown key; known here are {', '.join(_known_keys(model, detail['loc']))}"
+        known = _known_keys(model, detail["loc"])
+        return f"unknown key; known here are {', '.join(known)}{did_you_mean(str(detail['loc'][-1]), known)}"
     if detail["type"] == "missing":
         return "missing"
     message = detail["msg"][0].lower() + detail["msg"][1:]

@@ -18,7 +18,7 @@ from vsepp.config.schema import (
     RunsFile,
     TablesFile,
 )
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, did_you_mean
 from vsepp.reporting.records import read_published
 
 
@@ -85,7 +85,8 @@ def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict
         if name not in there:
             mistakes.add(
                 "papers",
-                f"got {name!r}, but there is no folder {folder / name}; there are {', '.join(there)}",
+                f"got {name!r}, but there is no folder {folder / name}; there are {', '.join(there)}"
+                + did_you_mean(name, there),
             )
     papers = {name: _read(folder / name, name in reproduced, mistakes) for name in there}
     for kind, file in (("entries", "runs.yaml"), ("released", "released.yaml")):

@@ -250,7 +250,8 @@ class _Planner:
     def _pictures(self, corpus: Artefact, store: Artefact) -> Artefact:
         """One set a corpus, whichever of its stores is met first: for people, not for models."""
         read = {"corpus": corpus.folder, "store": store.folder}
-        return self._add("pictures", corpus.name, PicturesSpec(), inputs=read)
+        shown = self.parameters.datasets[corpus.spec.name].photographs
+        return self._add("pictures", corpus.name, PicturesSpec(photographs=shown), inputs=read)
 
     def _in_archives(self, *names: str) -> Path | None:
         """The first of these files that is in the user's own folder."""

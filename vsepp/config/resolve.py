@@ -6,6 +6,7 @@ is applied before the entry of the run itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -31,7 +32,7 @@ from vsepp.config.schema import (
     RunKeys,
     Settings,
 )
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, did_you_mean
 from vsepp.spec import Component
 
 # These belong to the entry that names them; inheriting them would train or print a row twice.
@@ -49,6 +50,16 @@ HARMLESS = (
     "sources",
 )
 """Overriding these changes no result, so they need no label."""
+_WRITTEN = {
+    "preset": "preset=flickr8k",
+    "papers": "'papers=[vsepp,goal]'",
+    "fidelity": "fidelity=code",
+    "seeds": "'seeds=[0,1,2]' for three trainings of each run, 'seeds=[3]' for one with seed 3",
+    "label": "label=mine",
+    "only": "'only=[coco-vse0-1c,flickr-*]'",
+    "archives": "archives=/data/flickr8k",
+}
+"""Key of `config.yaml` → how it is given as `--config`."""
 _OPTIONAL: dict[str, Any] = {"base": None, "abstract": False, "feeds": {}, "protocols": []}
 
 
@@ -141,11 +152,12 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
 
 def _settings(folder: Path, overrides: Mapping[str, Any], mistakes: Mistakes) -> Settings:
     given = dict(overrides)
-    # `only=*-1c`, `seeds=3` and `papers=goal` on a command line are one-element lists.
-    for key in ("only", "seeds", "papers"):
-        if key in given and given[key] is not None and not isinstance(given[key], list):
+    # `only=*-1c` and `papers=goal` on a command line are one-element lists; `seeds=3` could mean three seeds.
+    for key in ("only", "papers"):
+        if isinstance(given.get(key), str):
             given[key] = [given[key]]
     settings = _merged(Settings, folder / "config.yaml", given, mistakes)
+    mistakes.found = [_with_the_way_to_write_it(said) for said in mistakes.found]
     mistakes.raise_if_any()
     if settings.archives is not None and not Path(settings.archives).is_dir():
         mistakes.add("archives", f"got {settings.archives!r}, which is not a folder")
@@ -159,6 +171,12 @@ def _settings(folder: Path, overrides: Mapping[str, Any], mistakes: Mistakes) ->
     if settings.label in ("paper", "code"):
         mistakes.add("--config: label", f"got {settings.label!r}, which names a fidelity; choose another")
     return settings
+
+
+def _with_the_way_to_write_it(mistake: str) -> str:
+    """What is wrong with a setting of the command line, and how one gives it there."""
+    key = re.match(r"--config: (\w+)", mistake)
+    return f"{mistake}; write {_WRITTEN[key[1]]}" if key and key[1] in _WRITTEN else mistake
 
 
 def _with_nulls(value: Any) -> Any:
@@ -176,7 +194,8 @@ def _check_sections(sections: Mapping[str, Any], mistakes: Mistakes) -> None:
         if key not in known:
             mistakes.add(
                 f"--config: {key}",
-                f"unknown key; known are {', '.join(sorted(known | set(Settings.model_fields)))}",
+                f"unknown key; known are {', '.join(sorted(known | set(Settings.model_fields)))}"
+                + did_you_mean(key, known | set(Settings.model_fields)),
             )
         elif not isinstance(value, dict):
             mistakes.add(

@@ -256,8 +256,8 @@ def list_models(plan: Plan) -> list[dict[str, Any]]:
     list
         `run`, `seed`, `folder`, `digest` (first twelve digits of that of the weights), `commit` (with `+` where some
         code or parameters were not committed), `uncommitted` (what of its making that was: `itself`, or roles such as `features`),
-        `best_epoch`, `megabytes`, and `protocol`, `i2t_r1`, `t2i_r1`, `rsum`, which are `None`
-        where the model was not evaluated since it was trained.
+        `best_epoch`, `megabytes`, and `protocol`, `folds`, `fold_size` (images), `i2t_r1`, `t2i_r1`, `rsum`, which are
+        `None` where the model was not evaluated since it was trained.
     """
     found = []
     for name, model in plan.models.items():
@@ -286,11 +286,13 @@ def list_models(plan: Plan) -> list[dict[str, Any]]:
 def _scores(metrics: Path, run: Path) -> list[dict[str, Any]]:
     """Recalls under each protocol of this very model, not of an earlier training of the same run."""
     if not metrics.is_file() or read_manifest(metrics)["inputs"].get("run") != artefact_digest(run):
-        return [dict.fromkeys(("protocol", "i2t_r1", "t2i_r1", "rsum"))]
+        return [dict.fromkeys(("protocol", "folds", "fold_size", "i2t_r1", "t2i_r1", "rsum"))]
     content = json.loads(metrics.read_text(encoding="utf-8"))
     return [
         {
             "protocol": protocol,
+            "folds": values["folds"],
+            "fold_size": values["fold_size"],
             "i2t_r1": values["i2t"]["r1"],
             "t2i_r1": values["t2i"]["r1"],
             "rsum": values["rsum"],

@@ -44,7 +44,7 @@ class Pictures:
         return len(self.images)
 
     def jpeg(self, row: int) -> bytes:
-        """The picture of an image, a JPEG file's bytes."""
+        """The picture of an image, a JPEG file's bytes; none where photographs may not be shown."""
         return self._jpegs[self._offsets[row] : self._offsets[row + 1]]
 
     @property
@@ -74,7 +74,7 @@ def make_pictures(spec: PicturesSpec, corpus: Path, store: Path, out: Path) -> i
     images, captions = read_tables(corpus)
     rows = np.flatnonzero(np.asarray(images["split"]) == spec.split)
     pixels = open_store(store)
-    jpegs = [_jpeg(pixels[row], spec) for row in rows]
+    jpegs = [_jpeg(pixels[row], spec) if spec.photographs else b"" for row in rows]
     place = {row: number for number, row in enumerate(rows)}
     found = [{"id": images["image_id"][row], "captions": []} for row in rows]
     owners = [place[row] for row in captions["image_index"] if row in place]

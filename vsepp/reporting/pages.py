@@ -210,20 +210,13 @@ def _write_table(table: Table, shared: Mapping[str, Any], folder: Path) -> None:
 
 def _layout(table: Table) -> dict[str, Any]:
     """Where a table's columns lie; templates do no arithmetic."""
-    columns, numbers = len(table.spec.columns), len(table.spec.cells)
-    labels = 4 if table.spec.trainset else 3
-    seeds = any(len(row.ours) > 1 for row in table.rows)
-    # A deviation has a column of its own, so that the values above and below it stay aligned.
-    span = columns * (2 if seeds else 1)
+    numbers = len(table.spec.cells)
+    published = any(row.facts["kind"] != "own" for row in table.rows)
     return {
-        "seeds": seeds,
-        "released": any(row.released for row in table.rows),
-        "published": any(row.facts["kind"] != "own" for row in table.rows),
-        "width": labels - 1 + numbers * (1 + any(row.facts["kind"] != "own" for row in table.rows)),
+        "seeds": any(len(row.ours) > 1 for row in table.rows),
+        "published": published,
         "columns": numbers,
-        "labels": labels,
-        "numbers": span * len(DIRECTIONS),
-        "span": span,
+        "width": 2 + table.spec.trainset + numbers * (1 + published),
         "first": [f"{direction}_{table.spec.columns[0]}" for direction in DIRECTIONS],
     }
 

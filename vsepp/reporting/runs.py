@@ -272,7 +272,8 @@ def _queries(record: Record) -> dict[str, list[Query]]:
 
     def picture(row: int, right: bool = False) -> Item:
         data = base64.b64encode(pictures.jpeg(row)).decode()
-        return Item(str(pictures.images[row]["id"]), f"data:image/jpeg;base64,{data}", right)
+        name = str(pictures.images[row]["id"])
+        return Item(name if data else f"image {name}", data and f"data:image/jpeg;base64,{data}", right)
 
     def caption_query(row: int) -> Query:
         """An image that seeks its captions."""

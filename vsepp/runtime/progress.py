@@ -13,6 +13,9 @@ log = logging.getLogger("vsepp")
 T = TypeVar("T")
 
 SECONDS_BETWEEN_LOG_LINES = 10.0
+PROGRESS = 25
+"""Level of the lines that say how far a step is: between INFO, of its log alone, and WARNING; see `terminal`."""
+logging.addLevelName(PROGRESS, "PROGRESS")
 
 
 def configure_logging() -> None:
@@ -26,7 +29,7 @@ def configure_logging() -> None:
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # a hundred lines for each PDF otherwise
 
 
-def track(items: Iterable[T], total: int, what: str, unit: str = "it") -> Iterator[T]:
+def track(items: Iterable[T], total: int, what: str, unit: str = "it", level: int = PROGRESS) -> Iterator[T]:
     """Yield `items` while showing how far along they are.
 
     Parameters
@@ -39,6 +42,8 @@ def track(items: Iterable[T], total: int, what: str, unit: str = "it") -> Iterat
         A few words naming the work, shown in front.
     unit
         What one item is ("image", "step").
+    level
+        Of the log lines.
     """
     # Of several processes of one run, the first shows a bar; the others log only warnings.
     if sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
@@ -46,6 +51,7 @@ def track(items: Iterable[T], total: int, what: str, unit: str = "it") -> Iterat
 
         yield from tqdm(items, total=total, desc=what, unit=unit, dynamic_ncols=True)
         return
+    units = f"{unit.replace(' ', 's ', 1)}s"  # chunks, chunks of 50 images
     started = last = time.monotonic()
     for done, item in enumerate(items, start=1):
         yield item
@@ -53,8 +59,9 @@ def track(items: Iterable[T], total: int, what: str, unit: str = "it") -> Iterat
         if now - last >= SECONDS_BETWEEN_LOG_LINES and done < total:
             last = now
             rate = done / (now - started)
-            log.info("%s: %d of %d %ss, %.1f %ss/s", what, done, total, unit, rate, unit)
-    log.info("%s: %d %ss in %.1f s", what, total, unit, time.monotonic() - started)
+            left = duration_text((total - done) / rate)
+            log.log(level, "%s: %d of %d %s, %.1f/s, done in about %s", what, done, total, units, rate, left)
+    log.info("%s: %d %s in %.1f s", what, total, units, time.monotonic() - started)
 
 
 @contextmanager
@@ -85,7 +92,7 @@ def track_bytes(total: int | None, what: str, done: int = 0) -> Iterator[Callabl
         now = time.monotonic()
         if now - last >= SECONDS_BETWEEN_LOG_LINES:
             last = now
-            log.info("%s: %s", what, _so_far(done + here, total, here / (now - started)))
+            log.log(PROGRESS, "%s: %s", what, _so_far(done + here, total, here / (now - started)))
 
     yield advance
     seconds = time.monotonic() - started
@@ -101,8 +108,20 @@ def track_bytes(total: int | None, what: str, done: int = 0) -> Iterator[Callabl
 def _so_far(done: int, total: int | None, rate: float) -> str:
     if total is None or not rate:
         return f"{bytes_text(done)}, {bytes_text(rate)}/s"
-    minutes = (total - done) / rate / 60
-    return f"{bytes_text(done)} of {bytes_text(total)}, {bytes_text(rate)}/s, {minutes:.1f} min left"
+    left = duration_text((total - done) / rate)
+    return f"{bytes_text(done)} of {bytes_text(total)}, {bytes_text(rate)}/s, about {left} left"
+
+
+def duration_text(seconds: float) -> str:
+    """A time as one says it: `40 s`, `12 min`, `3 h 20 min`, `2 d 5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes // 1440} d {minutes % 1440 // 60} h"
 
 
 def bytes_text(count: float) -> str:

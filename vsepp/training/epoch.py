@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import asdict
 from itertools import islice
@@ -99,7 +100,7 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
         fp32_products_in(run.precision, training.device),
         prefetched(made, steps_ahead(run, training.device), training.device) as ahead,
     ):
-        for step, inputs in enumerate(track(ahead, total - done, what, "step"), start=done):
+        for step, inputs in enumerate(track(ahead, total - done, what, "step", logging.INFO), start=done):
             _set_encoder_mode(training, epoch * total, step)
             losses.append(
                 train_step(

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, read_weights
 from vsepp.provenance.publish import publish
 from vsepp.runtime.memory import out_of_memory_explained
+from vsepp.runtime.progress import PROGRESS, duration_text
 from vsepp.spec import RunSpec, to_dict, to_json
 from vsepp.training.checkpoint import SECONDS_BETWEEN, Checkpoints
 from vsepp.training.data import TrainingData
@@ -138,10 +140,13 @@ def _checkpoint_bytes(model: JointEmbedding) -> int:
 def _report(training: Training) -> None:
     """Log a line for the epoch, and advice if the model has collapsed."""
     run, last = training.run, training.history[-1]
-    log.info(
-        "%s: epoch %d/%d  loss %.4f  lr %g  caption R@1 %.1f  image R@1 %.1f  rsum %.1f%s  %.0f pairs/s",
-        run.id, last.epoch, run.schedule.epochs, last.loss, last.lr, last.i2t_r1, last.t2i_r1, last.rsum,
-        " (best)" if training.best_epoch == last.epoch else "", last.pairs_per_second,
+    left = (run.schedule.epochs - last.epoch) * median(record.seconds for record in training.history)
+    log.log(
+        PROGRESS,
+        "%s, seed %d: epoch %d/%d  loss %.4f  lr %g  validation: caption R@1 %.1f  image R@1 %.1f  rsum %.1f%s  %.0f pairs/s%s",
+        run.id, run.init_seed, last.epoch, run.schedule.epochs, last.loss, last.lr, last.i2t_r1, last.t2i_r1,
+        last.rsum, " (best)" if training.best_epoch == last.epoch else "", last.pairs_per_second,
+        f"  about {duration_text(left)} left" if left else "",
     )  # fmt: skip
     if last.collapsed:
         log.warning(

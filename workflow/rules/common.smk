@@ -1,19 +1,30 @@
 # The plan that all rules look up, and the only functions of the workflow: what a job makes, reads and computes stands in
 # the plan's table (`vsepp.config`); here is what only Snakemake needs.
 
+import atexit
 import os
 import re
+import sys
 import time
+from logging import StreamHandler
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
 
 from snakemake.exceptions import WorkflowError
+from snakemake.settings.enums import Quietness
 
 from vsepp.config import make_plan
 from vsepp.config.plan import DOWNLOADS, KINDS
 from vsepp.errors import VseppError
 from vsepp.reporting.typeset import TEX_WANTED, has_tex
 from vsepp.runtime.devices import visible_gpus
+from vsepp.runtime.terminal import (
+    Expected,
+    Terminal,
+    failure_text,
+    is_chatter,
+    seconds_taken,
+)
 from vsepp.spec import to_json
 
 # Relative, so that a project that was moved has nothing to do again.
@@ -157,12 +168,50 @@ def ask_for_files():
             logger.warning(f"{file.spec.file} is not there. {file.spec.instructions}")
 
 
+def follow():
+    """Show from now on how far jobs are, what they warn of, and about how long the rest takes."""
+    global TERMINAL
+    expected = {
+        job.jobid: Expected(job.rule.name, seconds_taken(Path(job.benchmark)))
+        for job in workflow.dag.needrun_jobs()
+        if job.benchmark
+    }
+    TERMINAL = Terminal(say, expected)
+    for handler in logger.handlers:
+        if isinstance(handler, StreamHandler):  # not a plugin's
+            handler.addFilter(lambda record: not is_chatter(record))
+    # Before the others, so that the last line of a job stands above the one that says that it is finished.
+    logger.handlers.insert(0, TERMINAL)
+
+
+def say(text):
+    """Show a line, unless the command line asks to be quiet about progress."""
+    logger.info(text, extra={"quietness": Quietness.PROGRESS})
+
+
+def print_last(text):
+    """Print something below all that Snakemake still says."""
+    atexit.register(print, f"\n{text}", flush=True)
+
+
+def headlines():
+    """What the reports that were made now say first, and where their tables are."""
+    found = [made.folder / "headline.txt" for made in PLAN.of_kind("report").values()]
+    # Not those of earlier reports, after models were trained and nothing more was asked for.
+    return "\n\n".join(
+        path.read_text(encoding="utf-8").strip()
+        for path in found
+        if path.is_file() and path.stat().st_mtime >= STARTED
+    )
+
+
 def announce():
-    """Print where the tables are and their headline numbers, once they are there."""
-    for report in PLAN.of_kind("report").values():
-        headline = report.folder / "headline.txt"
-        # Not that of an earlier report, after models were trained and nothing more was asked for.
-        if headline.is_file() and headline.stat().st_mtime >= STARTED:
-            print(headline.read_text(encoding="utf-8"))
-            if not has_tex():
-                print(f"{report.folder}/paper.tex is there, but no PDF of it. {TEX_WANTED}\n")
+    """End with the headlines, once there are any."""
+    if text := headlines():
+        print_last(text if has_tex() else f"{text}\n\n{TEX_WANTED}")
+
+
+def explain():
+    """End with the jobs that failed, their logs, and how to go on."""
+    command = join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    print_last(failure_text(TERMINAL.failed, command))

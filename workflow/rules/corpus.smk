@@ -16,7 +16,7 @@ rule download:
         source=lambda wildcards, output: to_json(PLAN.files[wildcards.download].spec),
         lock=lambda wildcards, output: PROJECT / "params" / "sources.lock.yaml",
     message:
-        "Download {wildcards.download}"
+        "Download {wildcards.download} (log: {log})"
     shell:
         "vsepp fetch --spec {params.source:q} --lock {params.lock} --output {output.file:q} > {log} 2>&1"
 
@@ -36,7 +36,7 @@ rule scenes:
         code=code,
         folder=folder,
     message:
-        "Scenes: draw pictures and write captions in the layouts of COCO and Flickr30K"
+        "Scenes: draw pictures and write captions in the layouts of COCO and Flickr30K (log: {log})"
     shell:
         "vsepp scenes --spec {params.spec:q} --output {params.folder} --workers {threads} > {log} 2>&1"
 
@@ -60,7 +60,7 @@ rule corpus:
         given=given,
         folder=folder,
     message:
-        "Corpus {wildcards.corpus}: read splits and captions"
+        "Corpus {wildcards.corpus}: read splits and captions (log: {log})"
     shell:
         "vsepp corpus --spec {params.spec:q} {params.given} --output {params.folder}"
         " > {log} 2>&1"
@@ -85,7 +85,7 @@ rule tokens:
         given=given,
         folder=folder,
     message:
-        "Tokens {wildcards.tokens}: build the vocabulary and encode captions"
+        "Tokens {wildcards.tokens}: build the vocabulary and encode captions (log: {log})"
     shell:
         "vsepp tokens --spec {params.spec:q} {params.given} --output {params.folder}"
         " > {log} 2>&1"
@@ -110,7 +110,7 @@ rule store:
         given=given,
         folder=folder,
     message:
-        "Store {wildcards.store}: decode every image once"
+        "Store {wildcards.store}: decode every image once (log: {log})"
     shell:
         "vsepp store --spec {params.spec:q} {params.given} --output {params.folder}"
         " --workers {threads} > {log} 2>&1"

@@ -26,7 +26,7 @@ rule evaluate:
         share=lambda wildcards, output: gpu_share(wildcards),
         folder=folder,
     message:
-        "Evaluate {wildcards.evaluation}"
+        "Evaluate {wildcards.evaluation}: embed and rank the test images and captions (log: {log})"
     shell:
         "vsepp evaluate --spec {params.spec:q} {params.given} --output {params.folder}"
         " --device-share {params.share} --threads {threads} > {log} 2>&1"

@@ -18,7 +18,7 @@ rule pretrain:
         given=given,
         folder=folder,
     message:
-        "Encoder {wildcards.pretrained}: pretrain on labelled single-object scenes"
+        "Encoder {wildcards.pretrained}: pretrain on labelled single-object scenes (log: {log})"
     shell:
         "vsepp pretrain --spec {params.spec:q} {params.given} --output {params.folder}"
         " --threads {threads} > {log} 2>&1"
@@ -42,7 +42,7 @@ rule import_encoder:
         given=given,
         folder=folder,
     message:
-        "Encoder {wildcards.encoder}: cut it at the penultimate layer"
+        "Encoder {wildcards.encoder}: cut it at the penultimate layer (log: {log})"
     shell:
         "vsepp encoder --spec {params.spec:q} {params.given} --output {params.folder}"
         " > {log} 2>&1"
@@ -67,7 +67,7 @@ rule pictures:
         given=given,
         folder=folder,
     message:
-        "Pictures {wildcards.pictures}: small test images to look at"
+        "Pictures {wildcards.pictures}: small test images to look at (log: {log})"
     shell:
         "vsepp pictures --spec {params.spec:q} {params.given} --output {params.folder}"
         " > {log} 2>&1"
@@ -96,7 +96,7 @@ rule features:
         data_on=lambda wildcards, output: RESOURCES.data_on,
         folder=folder,
     message:
-        "Features {wildcards.features}"
+        "Features {wildcards.features}: one pass of the encoder over every image (log: {log})"
     shell:
         "vsepp features --spec {params.spec:q} {params.given} --output {params.folder}"
         " --data-on {params.data_on} --threads {threads} > {log} 2>&1"
@@ -120,7 +120,7 @@ rule published_features:
         given=given,
         folder=folder,
     message:
-        "Features {wildcards.published}: as they were published"
+        "Features {wildcards.published}: as they were published (log: {log})"
     shell:
         "vsepp precomputed --spec {params.spec:q} {params.given} --output {params.folder}"
         " > {log} 2>&1"
@@ -149,7 +149,7 @@ rule tape:
         # Derived from the output, so that it writes nothing anew.
         data_on=lambda wildcards, output: RESOURCES.data_on,
     message:
-        "Random-crop features {wildcards.tape}, of every epoch"
+        "Random-crop features {wildcards.tape}, of every epoch (log: {log})"
     shell:
         "vsepp tape --spec {params.spec:q} {params.given} --output {output.tape}"
         " --data-on {params.data_on} --threads {threads} > {log} 2>&1"

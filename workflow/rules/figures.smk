@@ -16,7 +16,7 @@ rule constellations:
         code=code,
         folder=folder,
     message:
-        "Losses for {wildcards.constellations}"
+        "Losses for {wildcards.constellations} (log: {log})"
     shell:
         "vsepp constellations --spec {params.spec:q} --output {params.folder} > {log} 2>&1"
 
@@ -39,7 +39,7 @@ rule examples:
         given=given,
         folder=folder,
     message:
-        "Test images and the captions ranked first for {wildcards.examples}"
+        "Test images and the captions ranked first for {wildcards.examples} (log: {log})"
     shell:
         "vsepp examples --spec {params.spec:q} {params.given} --output {params.folder}"
         " > {log} 2>&1"

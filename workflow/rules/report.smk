@@ -8,11 +8,33 @@ rule report:
     output:
         index=f"{REPORTS}/{{report}}/index.html",
         manifest=f"{REPORTS}/{{report}}/manifest.json",
-        headline=f"{REPORTS}/{{report}}/headline.txt",
+        headline=report(
+            f"{REPORTS}/{{report}}/headline.txt",
+            caption="../report/headline.rst",
+            category="{report}",
+            subcategory="Headline",
+            labels={"what": "headline"},
+        ),
         # Folders: a rule whose files change their names with seeds and tables is not run again for a new one.
+        tables=report(
+            directory(f"{REPORTS}/{{report}}/tables"),
+            patterns=["{name}.html"],
+            caption="../report/table.rst",
+            category="{report}",
+            subcategory="Tables",
+            labels={"what": "{name}"},
+        ),
+        figures=report(
+            directory(f"{REPORTS}/{{report}}/figures"),
+            patterns=["{name}.svg"],
+            caption="../report/figure.rst",
+            category="{report}",
+            subcategory="Figures",
+            labels={"what": "{name}"},
+        ),
         paper=f"{REPORTS}/{{report}}/paper.tex",
-        tables=directory(f"{REPORTS}/{{report}}/tables"),
-        figures=directory(f"{REPORTS}/{{report}}/figures"),
+        claims=f"{REPORTS}/{{report}}/claims.csv",
+        runs=directory(f"{REPORTS}/{{report}}/runs"),
         metrics=directory(f"{REPORTS}/{{report}}/metrics"),
         curves=directory(f"{REPORTS}/{{report}}/curves"),
     log:
@@ -26,7 +48,7 @@ rule report:
         code=code,
         folder=folder,
     message:
-        "Report {wildcards.report}: tables, figures and the page that holds them"
+        "Report {wildcards.report}: tables, figures and the page that holds them (log: {log})"
     shell:
         "vsepp report --spec {params.spec:q} --output {params.folder} > {log} 2>&1"
 
@@ -47,6 +69,6 @@ rule paper:
     params:
         folder=folder,
     message:
-        "Report {wildcards.report} as a PDF"
+        "Report {wildcards.report} as a PDF (log: {log})"
     shell:
         "vsepp paper {params.folder} > {log} 2>&1"

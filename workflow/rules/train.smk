@@ -29,7 +29,7 @@ rule train:
         share=lambda wildcards, output: gpu_share(wildcards),
         folder=folder,
     message:
-        "Train {wildcards.run}"
+        "Train {wildcards.run} (log: {log})"
     shell:
         "vsepp train --spec {params.spec:q} {params.given} --output {params.folder}"
         " --checkpoint-seconds {params.checkpoints} --data-on {params.data_on} --device-share {params.share}"
@@ -56,7 +56,7 @@ rule import_released:
         given=given,
         folder=folder,
     message:
-        "Convert the released checkpoint {wildcards.released}"
+        "Convert the released checkpoint {wildcards.released} (log: {log})"
     shell:
         "vsepp released --spec {params.spec:q} {params.given} --output {params.folder}"
         " > {log} 2>&1"
@@ -72,4 +72,4 @@ use rule tokens as released_tokens with:
     benchmark:
         f"{BENCHMARKS}/{PLAN.variant}/released_tokens/{{tokens_of}}.tsv"
     message:
-        "Tokens of {wildcards.tokens_of}: encode captions with the vocabulary it was trained with"
+        "Tokens of {wildcards.tokens_of}: encode captions with the vocabulary it was trained with (log: {log})"

@@ -45,11 +45,15 @@ OF_PARAMS = ["--params", str(PARAMS)]
         (["evaluate", "x.npz", "--corpus", "c", "--split", "val"], "evaluate: --split, --corpus: what a run is embedded with"),
         (["evaluate", "--run", "r", "--spec", SPEC, "--fold-size", "9"], "evaluate: --fold-size: in the spec already"),
         (["evaluate", "--run", "r", "--corpus", "c"], "r: no config.json; expected the folder of a trained run"),
-        (["show", "nobody", *OF_PARAMS], "nobody: no run of preset mini; there are coco-vse0-1c, "),
+        (["show", "coco-vsep-1c", *OF_PARAMS], "coco-vsep-1c: no run of preset mini; did you mean coco-vsepp-1c?"),
+        (["show", "nobody", *OF_PARAMS], "nobody: no run of preset mini; `vsepp runs` lists them"),
         (["runs", *OF_PARAMS, "--preset", "huge"], "huge.yaml: no such file"),
-        (["models", *OF_PARAMS], "no trained models here; train them (dvc repro) or get them (vsepp sync)"),
+        (["runs", *OF_PARAMS, "--preset", "flikr8k"], "there are flickr8k, mini, paper; did you mean flickr8k?"),
+        (["runs", *OF_PARAMS, "--config", "only=flickr-vse-1c"], "; did you mean flickr-vse0-1c?"),
+        (["models", *OF_PARAMS], "no trained models of preset mini, variant paper, here: train them ("),
+        (["fetch", "caption_dataset.zip", *OF_PARAMS, "--preset", "paper"], "did you mean caption_datasets.zip?"),
         (["sync", *OF_PARAMS], "vsepp: error: dvc.lock: missing"),
-        (["fidelity", "--params", "."], "fidelity/paper.yaml: no such file"),
+        (["fidelity", "--params", "elsewhere"], "elsewhere/config.yaml: no such file; go to the project's folder"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_message_and_status_one(arguments, said, capsys, tmp_path, monkeypatch):
@@ -58,6 +62,32 @@ def test_bad_input_is_one_message_and_status_one(arguments, said, capsys, tmp_pa
     error = capsys.readouterr().err
     assert said in error
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    "command", ["runs", "models", "plan", "show x", "verify", "sync", "fidelity", "fetch"]
+)
+def test_outside_the_projects_folder_one_sentence_says_where_to_go(command, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(command.split()) == 1
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "vsepp: error: params/config.yaml: no such file; go to the project's folder, which holds Snakefile and params/, or "
+        "name its parameters with --params FOLDER"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("modls", "vsepp: error: no command modls; did you mean models?"),
+        ("xyz", "vsepp: error: no command xyz; `vsepp -h` lists them"),
+    ],
+)
+def test_a_command_that_does_not_exist_is_told_the_nearest(typed, said, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main([typed])
+    assert capsys.readouterr().err.endswith(f"{said}\n")
 
 
 # --- Plans -----------------------------------------------------------------------------------------------------
@@ -103,7 +133,12 @@ def test_show_prints_the_spec_that_train_reads_or_every_value_with_its_origin(ca
     spec = from_json(RunSpec, printed(capsys, "show", "flickr-vsepp-rc", "--json"))
     assert spec == plan().models["flickr-vsepp-rc"].spec
     shown = printed(capsys, "show", "coco-order0-10c-rv", "--preset", "paper", "--fidelity", "code")
-    values = {key: rest for key, rest in (line.split(maxsplit=1) for line in shown.splitlines())}
+    heads, *lines, _, note = shown.splitlines()
+    assert heads.split() == ["key", "value", "set", "by"]
+    assert note == "Preset paper. Protocols: 5x1K is the mean over 5 folds of 1,000 test images."
+    values = {key: rest for key, rest in (line.split(maxsplit=1) for line in lines)}
+    keys = list(values)
+    assert keys.index("system") < keys.index("loss") == keys.index("loss.margin") - 1
     runs = f"{PARAMS}/papers/vsepp/runs.yaml: coco-order0-10c-rv"
     assert values["loss"].split(maxsplit=1) == ['"sum_of_hinges"', runs]
     assert values["loss.margin"].split(maxsplit=1) == ["0.05", runs]
@@ -114,13 +149,15 @@ def test_show_prints_the_spec_that_train_reads_or_every_value_with_its_origin(ca
 
 
 def test_runs_lists_every_run_with_its_rows(capsys):
-    lines = printed(capsys, "runs", "--preset", "paper").splitlines()
-    assert len(lines) == 32
-    assert any(
-        "coco-vsepp-rc-rv-ft" in line and "vsepp 1.9 (5x1K), vsepp 1.13 (5K)" in line for line in lines
-    )
-    lines = printed(capsys, "runs", "--preset", "flickr8k").splitlines()
-    assert lines and all(line.startswith("flickr-") for line in lines)
+    heads, *rows, empty, data, protocols = printed(capsys, "runs", "--preset", "paper").splitlines()
+    assert heads.split("  ")[0] == "run" and heads.endswith("fills row (protocol)")
+    assert len(rows) == 32 and empty == ""
+    assert any("coco-vsepp-rc-rv-ft" in line and "vsepp 1.9 (5x1K), vsepp 1.13 (5K)" in line for line in rows)
+    assert "5x1K is the mean over 5 folds of 1,000 test images" in protocols
+    _, *rows, _, data, protocols = printed(capsys, "runs", "--preset", "flickr8k").splitlines()
+    assert rows and all(line.startswith("flickr-") for line in rows)
+    assert data == "Preset flickr8k; data: flickr is flickr8k."
+    assert protocols == "Protocols: 1K is the first 1,000 test images."
 
 
 def test_models_are_a_table_or_json(capsys, tmp_path, monkeypatch):
@@ -137,11 +174,11 @@ def test_models_are_a_table_or_json(capsys, tmp_path, monkeypatch):
     write_manifest(folder, {**manifest, "outputs": {"model.safetensors": "d" * 64}})
     (entry,) = json.loads(printed(capsys, "models", "--json"))
     assert (entry["run"], entry["digest"], entry["uncommitted"]) == ("coco-vsepp-1c", "d" * 12, ["itself"])
-    heads, row, _, note = printed(capsys, "models").splitlines()
-    assert (
-        " ".join(heads.split()) == "run seed protocol caption R@1 image R@1 rsum best epoch MB digest commit"
-    )
-    assert row.split() == ["coco-vsepp-1c", "0", "–", "–", "–", "–", "3", "0.2", "d" * 12, "0123456789+"]
+    heads, row, _, about, note = printed(capsys, "models").splitlines()
+    named = "run seed protocol folds × images caption R@1 image R@1 rsum best epoch MB digest commit"
+    assert " ".join(heads.split()) == named
+    assert row.split() == ["coco-vsepp-1c", "0", *"–––––", "3", "0.2", "d" * 12, "0123456789+"]
+    assert about == "Preset mini, variant paper; recalls of the test images, in percent."
     assert note.startswith("+ made with uncommitted changes of code or parameters")
 
 

@@ -76,10 +76,10 @@ def test_the_report_is_readable(folder, said, preset, fidelity):
 def test_the_papers_plan_as_it_is_printed(folder, said):
     out = " ".join(said("--preset", "paper", "--rates", rates(folder / "a.csv", *NEEDED)).split())
     for line in (
-        "coco-vsepp-1c 413,915 3,234 30 97,020 0.34 coco vgg 1C",
-        "coco-vsepp-rc-rv 566,435 4,426 30 132,780 0.47 coco vgg RC",
+        "coco-vsepp-1c 413,915 3,234 30 97,020 21 min coco vgg 1C",
+        "coco-vsepp-rc-rv 566,435 4,426 30 132,780 28 min coco vgg RC",
         "coco-vsepp-rc-rv-ft 566,435 4,426 15 66,390 not measured from coco-vsepp-rc-rv",
-        "random-crop features coco vgg RC 16,993,050 139.21 GB 4.72",
+        "random-crop features coco vgg RC 16,993,050 139.21 GB 4 h 43 min",
         "262.26 GB, go after their last reader (keep_tapes: false): counted are the largest.",
         "flickr30k-images.zip size not known by hand at first download",
         "fill in the form linked from",
@@ -112,7 +112,7 @@ def test_hours_that_lack_a_rate_are_not_shown_and_their_sum_is_a_bound(folder, s
     out = said(*ONE, "--rates", rates(folder / "a.csv", *NEEDED[:2]))
     lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
     assert "not measured" in lines["flickr-vsepp-rc"]
-    assert "≥ 1.30" in lines["in"]  # the store, the features and the tape
+    assert "≥ 78 min" in lines["in"]  # the store, the features and the tape
     assert "They lack step-1c 4096/1024 fp32:" in " ".join(out.split())
 
 

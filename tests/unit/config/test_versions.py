@@ -222,7 +222,7 @@ def train(run, weights, dirty=False, ancestors=None):
 def evaluate(run, rsum):
     folder = RUNS.parent / "evaluations" / run / "seed-0"
     folder.mkdir(parents=True, exist_ok=True)
-    values = {"i2t": {"r1": 40.0}, "t2i": {"r1": 30.0}, "rsum": rsum}
+    values = {"folds": 1, "fold_size": 200, "i2t": {"r1": 40.0}, "t2i": {"r1": 30.0}, "rsum": rsum}
     (folder / "metrics.json").write_text(json.dumps({"1K": values, "5K": values}))
     inputs = {"run": artefact_digest(RUNS / run / "seed-0")}
     write_manifest(folder, {"inputs": inputs, "outputs": {"metrics.json": "digest"}})
@@ -243,6 +243,7 @@ def test_a_model_is_listed_for_each_protocol_and_without_scores_of_an_earlier_tr
     }
     scored = found["coco-vse0-1c", "1K"]
     assert (scored["i2t_r1"], scored["t2i_r1"], scored["best_epoch"]) == (40.0, 30.0, 3)
+    assert (scored["folds"], scored["fold_size"]) == (1, 200)
     assert (scored["seed"], scored["folder"]) == (0, str(RUNS / "coco-vse0-1c/seed-0"))
 
 

@@ -19,6 +19,7 @@ from vsepp.evaluation.run import encode_run
 from vsepp.losses import max_of_hinges
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
+from vsepp.runtime.progress import PROGRESS
 
 LEGACY_BN = tiny.change(tiny.LEGACY, encoder=tiny.ENCODERS["resnet"])
 
@@ -200,6 +201,18 @@ def test_weights_that_are_not_finite_are_not_kept(corpus, tmp_path):
     with pytest.raises(VseppError, match=r"the loss is nan in epoch 1, step 2, .* no checkpoint yet"):
         run_in(tmp_path, run, tiny.data_of(run, corpus), checkpoint_seconds=0)
     assert not list((tmp_path / "state").iterdir())
+
+
+def test_every_epoch_tells_its_recalls_and_about_how_long_the_rest_takes(corpus, tmp_path, caplog):
+    run = tiny.change(tiny.FROZEN, schedule__epochs=3, init_seed=4)
+    with caplog.at_level(PROGRESS, logger="vsepp"):
+        run_in(tmp_path, run, tiny.data_of(run, corpus))
+    told = [record.message for record in caplog.records if record.levelno == PROGRESS]
+    assert [text.split("  ")[0] for text in told] == [f"{run.id}, seed 4: epoch {n}/3" for n in (1, 2, 3)]
+    assert all(
+        re.search(r"  validation: caption R@1 \d+\.\d  image R@1 \d+\.\d  rsum ", text) for text in told
+    )
+    assert [text.endswith(" s left") for text in told] == [True, True, False]
 
 
 def test_a_collapse_is_logged_with_advice_and_recorded(corpus, tmp_path, caplog):

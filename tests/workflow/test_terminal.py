@@ -1,0 +1,80 @@
+"""What a user of the workflow sees: while it runs, at its end, after a failure, and in Snakemake's own report."""
+
+import re
+
+import pytest
+from dag import RUNS
+
+pytestmark = pytest.mark.workflow
+VSE0, VSEPP, RC, FT = RUNS
+REPORT = "reports/tiny/paper/vsepp"
+LOGS = "results/tiny/logs/paper"
+
+
+@pytest.fixture
+def again(project):
+    """A project in which two runs are to be trained for a second seed."""
+    return project, {"only": [VSE0, VSEPP], "seeds": [0, 1]}
+
+
+def test_a_run_tells_what_is_made_how_far_it_is_and_at_last_what_came_out(again):
+    project, config = again
+    said = project.run("reproduce_tables", **config)
+    assert f": Train {VSE0}/seed-1 (log: {LOGS}/train/{VSE0}/seed-1.log)\n" in said
+    assert (
+        f": Evaluate {VSEPP}/seed-1: embed and rank the test images and captions (log: {LOGS}/evaluate/{VSEPP}/seed-1.log)\n"
+        in said
+    )
+    for run in (VSE0, VSEPP):
+        (line,) = re.findall(rf"^Job \d+: {run}, seed 1: epoch 2/2  .*$", said, re.MULTILINE)
+        assert re.search(r"validation: caption R@1 \d+\.\d  image R@1 \d+\.\d", line)
+        assert "left" not in line
+    for chatter in ("Reason:", "Host:", "Select jobs", "Execute "):
+        assert chatter not in said
+    headline = (project.folder / REPORT / "headline.txt").read_text().strip()
+    assert said.endswith(f"\n\n{headline}\n")
+    assert said.count(headline) == 1
+
+
+def test_snakemakes_own_quietness_holds(again):
+    project, config = again
+    said = project.run("reproduce_tables", "--quiet", "progress", "rules", **config)
+    assert "Train " not in said and "epoch " not in said
+    assert (project.folder / REPORT / "headline.txt").read_text().strip() in said
+
+
+def test_a_dry_run_follows_nothing(again):
+    project, config = again
+    said = project.run("reproduce_tables", "--dry-run", **config)
+    assert "Train " in said
+    assert "epoch " not in said and "headline" not in said
+
+
+def test_a_failure_ends_with_the_jobs_their_last_words_and_how_to_go_on(project):
+    runs = {VSEPP: {"learning_rate": 1e38}}
+    said = project.refusal(
+        *project.snakemake("reproduce_tables", only=[VSE0, VSEPP], label="broken", runs=runs)
+    )
+    log = f"results/tiny/logs/broken/train/{VSEPP}/seed-0.log"
+    last = said[said.rindex("1 job failed") :].splitlines()
+    assert last[:2] == ["1 job failed; what does not depend on it was done:", f"  Train {VSEPP}/seed-0"]
+    assert last[2].startswith(f"    vsepp: error: run {VSEPP}: the loss is nan")
+    assert last[3] == f"    log: {log}"
+    assert last[-1].startswith("  snakemake --cores all reproduce_tables --config 'only=[")
+    assert (project.folder / f"results/tiny/broken/runs/{VSE0}/seed-0/model.safetensors").is_file()
+    # It goes on with what is left.
+    assert project.planned(only=[VSE0], label="broken", runs=runs) == {"report": 1}
+
+
+def test_one_number_for_seeds_is_told_how_to_be_written(project):
+    said = project.refusal(*project.snakemake("--dry-run", seeds=3))
+    assert "--config: seeds: got 3; input should be a valid list; write 'seeds=[0,1,2]' for three" in said
+
+
+def test_snakemakes_report_has_tables_and_figures_with_captions(project):
+    project.run("reproduce_tables", "--report", "report.html")
+    page = (project.folder / "report.html").read_text()
+    for name in ("table1", "table4", "figure2a", "headline"):
+        assert f'"what": "{name}"' in page
+    for said in ("A table of", "A figure of", "from raw files to tables", "Tables", "Figures"):
+        assert said in page
