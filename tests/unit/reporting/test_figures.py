@@ -263,7 +263,7 @@ def test_losses_in_a_plane_are_those_of_the_negatives_inside_the_margin(context,
     assert "Panel b: 3 negatives, 3 of them inside the margin; SH loss 0.30; MH loss 0.10." in drawn.alt
     assert context.data_note not in drawn.caption
     (tmp_path / "made/losses.json").write_text("{}")
-    with pytest.raises(VseppError, match="losses.json: is not what its step wrote"):
+    with pytest.raises(VseppError, match=r"losses.json: is not what its step wrote"):
         write_figure(spec, context, {}, tmp_path)
 
 
