@@ -1,12 +1,14 @@
 """Of every test and every process that a test starts: one thread for tensors, and modules of `support` to import."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
+pytest.register_assert_rewrite("browsing")
 # A machine that is busy with other work is slow, and nothing else is wrong with it.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
@@ -62,3 +64,16 @@ def reproduced(tmp_path_factory):
 def project(reproduced, tmp_path):
     """A copy of the reproduced project, times of files included, that a test may change."""
     return reproduced.copy(tmp_path / "vsepp")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium of this machine."""
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: uv sync --group browser")
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    with api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield started
+        started.close()

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 from asked import png
+from browsing import require_good
 from dag import RUNS
 from PIL import Image
 
@@ -266,19 +267,6 @@ def test_three_runs_do_not_stand_side_by_side(capsys):
     assert "expected one, or two" in capsys.readouterr().err
 
 
-@pytest.fixture(scope="module")
-def browser():
-    """Chromium of this machine."""
-    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: uv sync --group browser")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
-    with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
 @pytest.fixture(params=[(1400, "light"), (390, "dark")], ids=str)
 def opened(browser, served, request):
     """The page in a window of a computer and of a phone; nothing may go wrong in it."""
@@ -291,19 +279,6 @@ def opened(browser, served, request):
     yield page
     page.close()
     assert not wrong
-
-
-def require_good(page):
-    """Nothing that axe finds, nothing that sticks out at the side, no picture that does not load."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    page.wait_for_load_state("networkidle")
-    found = Axe().run(page).response["violations"]
-    assert not [f"{rule['impact']}: {rule['id']}: {rule['nodes'][0]['html']}" for rule in found]
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    for picture in page.locator("main img").all():
-        picture.scroll_into_view_if_needed()
-        picture.evaluate("image => image.decode()")
 
 
 @pytest.mark.browser
