@@ -152,7 +152,7 @@ PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
     ("claim", "said"),
     [
         ({"runs": ["coco-vsepp-1c", "nobody"]}, "claims.new: nobody is no run of any paper"),
-        ({"runs": ["coco-vsepp-1c", "vsepp"]}, "claims.new: vsepp is abstract: it is only inherited from"),
+        ({"runs": ["coco-vsepp-1c", "vsepp"]}, "claims.new: vsepp is abstract: it is never trained, only inherited from"),
         ({"runs": PAIR, "protocol": "5x1K"}, "claims.new.protocol: coco-vsepp-1c is evaluated under 1K, not 5x1K"),
         ({"runs": PAIR, "protocol": "2K"}, "new.protocol: got '2K'; input should be '1K', '5x1K' or '5K'"),
         ({"runs": PAIR, "published": {"i2t_medr": 1}}, "i2t_medr"),
@@ -194,7 +194,7 @@ DATA = {"preset": "paper", "label": "x"}
         ({"papers": "vsep"}, "there are vsepp; did you mean vsepp?"),
         ({"only": "coco-vsep-1c"}, "; did you mean coco-vsepp-1c?"),
         ({"preset": "flikr8k"}, "; did you mean flickr8k?"),
-        ({"label": "x", "sedes": [0]}, "seeds, sources, tables; did you mean seeds?"),
+        ({"label": "x", "sedes": [0]}, "seeds, serif, sources, tables; did you mean seeds?"),
         ({"label": "x", "runs": {"default": {"epoch": 3}}}, "; did you mean epochs?"),
         ({"label": "x", "epochs": 3}, "epochs: unknown key; known are"),
         ({"label": "x", "runs": 3}, "runs: got 3; expected keys and values, such as runs='{name: "),
