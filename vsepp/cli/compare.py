@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from vsepp.cli.common import add_step, table
 from vsepp.cli.parameters import add_plan_options, plan_of
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, did_you_mean
 
 
 def add_steps(steps: Any) -> None:
@@ -61,9 +60,10 @@ def _paths(given: argparse.Namespace, name: str) -> list[Path]:
 
     plan = plan_of(given)
     if name not in plan.models:
-        near = get_close_matches(name, plan.models, n=1)
-        hint = f"did you mean {near[0]}?" if near else "`vsepp runs` lists them"
-        raise VseppError(f"{name}: no such file or folder, and no run of preset {plan.preset}; {hint}")
+        raise VseppError(
+            f"{name}: no such file or folder, and no run of preset {plan.preset}, which `vsepp runs` lists"
+            + did_you_mean(name, plan.models)
+        )
     first = plan.table["evaluation", seeded(name, min(plan.models[name].specs))].folder
     if there := sorted(path.parent for path in first.parent.glob("seed-*/metrics.json")):
         return there

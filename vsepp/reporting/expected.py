@@ -173,16 +173,17 @@ def set_expected(rows: Sequence[Expected], records: Records) -> list[Expected]:
 
 
 def moved(old: Iterable[Expected], new: Iterable[Expected]) -> list[str]:
-    """Lines of the change log: the scores that moved, appeared or are gone, one line a run and protocol."""
-    before, after = ({_key(row): row.expected for row in rows} for rows in (old, new))
-    lines: dict[tuple[str, str], list[str]] = {}
-    for key in sorted({*before, *after}):
-        run, protocol, seed, metric = key
-        one, two = before.get(key), after.get(key)
-        if metric == "rsum" and (one is None or two is None or abs(one - two) > TIGHT):
-            text = " → ".join("none" if value is None else f"{value:.1f}" for value in (one, two))
-            lines.setdefault((run, protocol), []).append(f"{text} (seed {seed})")
-    return [f"- {run}, {protocol}: rsum {', '.join(parts)}" for (run, protocol), parts in lines.items()]
+    """Lines of the change log: a line for each run and protocol whose rsum moved, and one for the runs that are new."""
+    before, after = ({_key(row): row.expected for row in rows if row.metric == "rsum"} for rows in (old, new))
+    lines: dict[str, list[str]] = {}
+    for (run, protocol, seed, _), value in sorted(after.items()):
+        was = before.get((run, protocol, seed, "rsum"))
+        if was is not None and abs(was - value) > TIGHT:
+            lines.setdefault(f"{run}, {protocol}", []).append(f"{was:.1f} → {value:.1f} (seed {seed})")
+    told = [f"- {name}: rsum {', '.join(parts)}" for name, parts in lines.items()]
+    if added := list(dict.fromkeys(key[0] for key in sorted(set(after) - set(before)))):
+        told.append(f"- new values: {filters.listing(added)}")
+    return told
 
 
 def update_expected(file: Path, log: Path, records: Records, commit: str, why: str = "") -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vsepp.errors import VseppError
-from vsepp.evaluation.intervals import Interval
 from vsepp.reporting.specs import DIRECTIONS
 from vsepp.runtime.progress import bytes_text  # noqa: F401  # a filter of the templates
+
+if TYPE_CHECKING:
+    from vsepp.evaluation.intervals import Interval
 
 MISSING = "–"
 DIGITS = 1
@@ -96,6 +98,7 @@ def signed(value: float | None) -> str:
 def interval(value: Interval | None) -> str:
     """An interval of differences; nothing where there is none.
 
+    >>> from vsepp.evaluation.intervals import Interval
     >>> interval(Interval(-0.21, 3.0)), interval(None)
     ('[−0.2, +3.0]', '')
     """

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from vsepp.errors import VseppError
-from vsepp.evaluation.intervals import chance, per_image
-from vsepp.evaluation.ranks import Ranks
 from vsepp.provenance.manifest import MANIFEST, dirty_parts, require_input, require_intact
 from vsepp.reporting.specs import DIRECTIONS, TrainedSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from vsepp.evaluation.ranks import Ranks
 
 TEST_IMAGES = ("fold_size", "n_images", "n_captions")
 """What scores must share to be compared."""
@@ -57,6 +58,8 @@ class Record:
 
 def ranks_like_chance(found: Mapping[str, Any]) -> bool:
     """Whether a section of metrics.json is that of a model that learned next to nothing."""
+    from vsepp.evaluation.intervals import chance  # here, since the configuration must start fast
+
     folds = found["n_images"] // found["fold_size"]
     level = chance(found["fold_size"], found["n_captions"] / folds)["rsum"]
     return found["rsum"] <= CHANCE * level
@@ -186,6 +189,8 @@ def image_values(record: Record, protocol: str, metric: str) -> np.ndarray:
     VseppError
         When the run was not evaluated under the protocol.
     """
+    from vsepp.evaluation.intervals import per_image
+
     (found,) = scores([record], protocol)
     ranks, owner = read_ranks(Path(record.spec.evaluation) / "ranks.npz", protocol)
     return per_image(ranks, owner, metric, found["fold_size"])
@@ -194,6 +199,10 @@ def image_values(record: Record, protocol: str, metric: str) -> np.ndarray:
 @lru_cache(maxsize=64)
 def read_ranks(file: Path, protocol: str) -> tuple[Ranks, np.ndarray]:
     """Ranks under a protocol, and the row of each ranked caption's image."""
+    import numpy as np
+
+    from vsepp.evaluation.ranks import Ranks
+
     with np.load(file, allow_pickle=False) as archive:
         i2t, t2i, owner = (archive[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
     return Ranks(i2t, t2i), owner

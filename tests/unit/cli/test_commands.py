@@ -151,7 +151,7 @@ def test_show_prints_the_spec_that_train_reads_or_every_value_with_its_origin(ca
 def test_runs_lists_every_run_with_its_rows(capsys):
     heads, *rows, empty, data, protocols = printed(capsys, "runs", "--preset", "paper").splitlines()
     assert heads.split("  ")[0] == "run" and heads.endswith("fills row (protocol)")
-    assert len(rows) == 32 and empty == ""
+    assert len(rows) == 33 and empty == ""
     assert any("coco-vsepp-rc-rv-ft" in line and "vsepp 1.9 (5x1K), vsepp 1.13 (5K)" in line for line in rows)
     assert "5x1K is the mean over 5 folds of 1,000 test images" in protocols
     _, *rows, _, data, protocols = printed(capsys, "runs", "--preset", "flickr8k").splitlines()

@@ -185,7 +185,7 @@ PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
     ("claim", "said"),
     [
         ({"runs": ["coco-vsepp-1c", "nobody"]}, "claims.new: nobody is no run of any paper"),
-        ({"runs": ["coco-vsepp-1c", "vsepp"]}, "claims.new: vsepp is abstract: it is only inherited from"),
+        ({"runs": ["coco-vsepp-1c", "vsepp"]}, "claims.new: vsepp is abstract: it is never trained, only inherited from"),
         ({"runs": PAIR, "protocol": "5x1K"}, "claims.new.protocol: coco-vsepp-1c is evaluated under 1K, not 5x1K"),
         ({"runs": PAIR, "protocol": "2K"}, "new.protocol: got '2K'; input should be '1K', '5x1K' or '5K'"),
         ({"runs": PAIR, "published": {"i2t_medr": 1}}, "i2t_medr"),

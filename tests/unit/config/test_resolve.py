@@ -172,4 +172,4 @@ def test_choosing_runs_seeds_and_resources_needs_no_label():
 def test_null_on_a_command_line_is_nothing():
     found = plan(label="x", runs={"flickr-vsepp-rc-neg2": {"negative_set": "null"}}, only="null")
     assert found.models["flickr-vsepp-rc-neg2"].spec.schedule.negative_set is None
-    assert len(found.models) == 32
+    assert len(found.models) == 33

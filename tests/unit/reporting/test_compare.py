@@ -264,8 +264,8 @@ def test_the_command_prints_a_table_and_json(files, capsys):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("coco-vsepp-1d", "no run of preset mini; did you mean coco-vsepp-1c?"),
-        ("zzz", "no run of preset mini; `vsepp runs` lists them"),
+        ("coco-vsepp-1d", "no run of preset mini, which `vsepp runs` lists; did you mean coco-vsepp-1c?"),
+        ("zzz", "no run of preset mini, which `vsepp runs` lists"),
         ("coco-vsepp-1c", "was not evaluated; make it: snakemake --cores all -- results/mini/"),
     ],
 )

@@ -160,15 +160,17 @@ def test_an_update_keeps_what_did_not_move_with_its_commit_and_cause(rows, study
     assert of(later, "calm") == of(noted, "calm")
     assert of(later, "wild", seed=2) == of(rows, "wild", seed=2), "which was not run now"
     lines = moved(noted, later)
-    assert [line.partition(":")[0] for line in lines] == ["- new, 1K", "- steady, 1K"]
-    assert lines[1].endswith("(seed 0)")
-    assert "none → " in lines[0]
+    assert [line.partition(":")[0] for line in lines] == ["- steady, 1K", "- new values"]
+    assert lines[0].endswith("(seed 0)")
+    assert lines[1] == "- new values: new"
 
 
 def test_an_update_logs_what_moved_under_its_commit(study_of, now, tmp_path, context):
     file, log = tmp_path / "docs/results/mini/expected.csv", tmp_path / "scores.md"
     update_expected(file, log, study_of, "1" * 40)
-    assert log.read_text().startswith("\n## mini, 111111111111\n\n- calm, 1K: rsum none → ")
+    assert log.read_text().startswith(
+        "\n## mini, 111111111111\n\n- new values: calm, lost, steady and wild\n"
+    )
     before = log.read_text()
     update_expected(file, log, study_of, "2" * 40)
     assert log.read_text() == before, "nothing moved"
