@@ -233,7 +233,9 @@ def _on_curves(claim: ClaimSpec, records: Records) -> _Measured:
         values=tuple(passed),
         early=intervals.seed_interval([gap[0] for gap in gaps]),
         late=intervals.seed_interval([gap[-1] for gap in gaps]),
-        told=f"passes in epoch {told}" if len(gaps) == 1 else f"passes, seed by seed, in epoch {told}",
+        told=f"passes in epoch {told}".replace("in epoch never", "never")
+        if len(gaps) == 1
+        else f"passes, seed by seed, in epoch {told}",
     )
 
 

@@ -114,6 +114,7 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
         figures=figures,
         answer=summary.answer(verdicts, context),
         claims=by_claim(verdicts),
+        gaps=gaps.spec.id if gaps else "",
         troubles=summary.troubles(records),
         provenance=summary.provenance(context, records, shared["git"]),
         sources=spec.sources,

@@ -21,13 +21,18 @@ def answer(verdicts: Sequence[Verdict], context: ContextSpec) -> str:
     if not judged:
         return f"None of the paper’s {len(verdicts)} claims was tested: the runs that they are about were not run."
     said = filters.listing(f"{number} {word}" for word, number in counts(judged))
+    once = (
+        " All of it rests on one seed: another one may say the opposite."
+        if all(v.seeds < 2 for v in judged)
+        else ""
+    )
     left = f" {len(verdicts) - len(judged)} more were not run." if len(judged) < len(verdicts) else ""
     if all(verdict.own for verdict in judged):
-        return f"Of the {len(judged)} claims of the paper that were tested: {said}.{left}"
+        return f"Of the {len(judged)} claims of the paper that were tested: {said}.{left}{once}"
     roles = dict.fromkeys(role for verdict in judged for role in verdict.spec.roles)
     here = filters.listing(context.here(role) for role in roles)
     return (
-        f"{len(judged)} claims of the paper were tested on other data or encoders than its own ({here}): {said}.{left} "
+        f"{len(judged)} claims of the paper were tested on other data or encoders than its own ({here}): {said}.{left}{once} "
         "This says how these systems compare on these data, not whether the paper’s numbers hold."
     )
 
@@ -70,6 +75,8 @@ def headline(
     if verdicts:
         lines += ["", f"{len(verdicts)} claims of the paper:"]
         lines += [f"  {number:>3}  {word}" for word, number in counts(verdicts)]
+        if len(context.seeds) == 1:
+            lines += ["  (one seed: another one may say the opposite)"]
     if bad := troubles(records):
         lines += ["", "in no verdict:", *(f"  {line}" for line in bad)]
     rows = {row.spec.row: row for table in tables for row in table.rows}

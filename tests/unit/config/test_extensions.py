@@ -188,7 +188,7 @@ def test_a_third_role_is_an_entry_of_a_preset(project, before):
     edit(project.folder / PRESET, {"corpora": {"third": {"dataset": "scenes_flickr"}}})
     add_run(project, dataset="third")
     kinds = sorted(name.split()[0] for name in new(before, table(project)))
-    assert kinds == ["corpus", "evaluation", "features", "run", "store", "tokens"]
+    assert kinds == ["corpus", "evaluation", "features", "pictures", "run", "store", "tokens"]
 
 
 def test_a_layout_of_ones_own_is_one_reader(project, before):
