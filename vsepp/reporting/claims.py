@@ -227,15 +227,13 @@ def _on_curves(claim: ClaimSpec, records: Records) -> _Measured:
         return _Measured(seeds=len(values), values=tuple(values), late=intervals.seed_interval(values))
     gaps = [np.subtract(*_cut(a, b)) for a, b in zip(first, second, strict=True)]
     passed = [_passes(gap) for gap in gaps]
-    told = filters.listing("never" if np.isnan(epoch) else f"{epoch:.0f}" for epoch in passed)
+    epochs = ["never passes" if np.isnan(epoch) else f"passes in epoch {epoch:.0f}" for epoch in passed]
     return _Measured(
         seeds=len(gaps),
         values=tuple(passed),
         early=intervals.seed_interval([gap[0] for gap in gaps]),
         late=intervals.seed_interval([gap[-1] for gap in gaps]),
-        told=f"passes in epoch {told}".replace("in epoch never", "never")
-        if len(gaps) == 1
-        else f"passes, seed by seed, in epoch {told}",
+        told=", ".join(epochs),
     )
 
 

@@ -10,11 +10,11 @@ from vsepp.reporting.summary import answer, headline, provenance, troubles
 FOLDER = Path("reports/mini/paper/vsepp")
 
 
-def verdicts(*words, own=False):
+def verdicts(*words, own=False, seeds=3):
     claim = ClaimSpec(
         "a/i2t_r1", "A gains over B.", "Table 1", "difference", ("a", "b"), "i2t_r1", ("coco", "vgg")
     )
-    return [Verdict(replace(claim, id=f"{k}/i2t_r1"), word, "", own) for k, word in enumerate(words)]
+    return [Verdict(replace(claim, id=f"{k}/i2t_r1"), word, "", own, seeds) for k, word in enumerate(words)]
 
 
 def test_the_answer_counts_verdicts_and_names_the_data(context):
@@ -26,6 +26,7 @@ def test_the_answer_counts_verdicts_and_names_the_data(context):
     assert "not whether the paper’s numbers hold" in said
     own = answer(verdicts(REPRODUCED, OPPOSITE, own=True), context)
     assert own == "Of the 2 claims of the paper that were tested: 1 reproduced and 1 opposite."
+    assert "rests on one seed" in answer(verdicts(SAME, seeds=1), context)
     assert answer(verdicts(NOT_RUN), context).startswith("None of the paper’s 1 claims was tested")
     assert answer([], context) == ""
 
