@@ -134,7 +134,9 @@ def _save(figure: Figure, folder: Path, name: str) -> None:
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         for suffix, metadata in _METADATA.items():
             figure.savefig(folder / f"{name}.{suffix}", format=suffix, metadata=metadata)
-            figure.set_layout_engine("none")  # once is enough: all formats have the places that the first one got
+            figure.set_layout_engine(
+                "none"
+            )  # once is enough: all formats have the places that the first one got
 
 
 def _drawn(spec: FigureSpec, said: Said, context: ContextSpec, more: Iterable[str]) -> Drawn:
