@@ -74,7 +74,7 @@ def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> 
     return {
         "preset": plan.preset,
         "variant": plan.variant,
-        "seeds": plan.parameters.settings.seeds,
+        "seeds": plan.seeds,
         "files": [_file(file, recorded) for file in files],
         "from_torchvision": sorted(name for name in weights if name.startswith("torchvision/")),
         "artefacts": [_made(kind, label, alike, rates) for (kind, label), alike in groups.items()],

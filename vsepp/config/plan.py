@@ -113,6 +113,12 @@ class Plan:
         return by_folder.get(path) or by_folder.get(path.parent)
 
     @property
+    def seeds(self) -> list[int]:
+        """Of all runs together."""
+        trained = [model.specs for model in self.models.values() if model.released is None]
+        return sorted(set().union(*trained)) or list(self.parameters.settings.seeds)
+
+    @property
     def downloads(self) -> dict[str, SourceFile]:
         """Files that are fetched, or lie where they would be fetched to."""
         return {name: file for name, file in self.files.items() if not file.own}

@@ -138,10 +138,8 @@ class _Planner:
         """A run's trainings and evaluations, and all that they are made from."""
         values = self.parameters.all_runs[run]
         published = self._published(values)
-        specs = {
-            seed: self._spec(run, values, seed, published is not None)
-            for seed in self.parameters.settings.seeds
-        }
+        seeds = self.parameters.seeds(run)
+        specs = {seed: self._spec(run, values, seed, published is not None) for seed in seeds or (0,)}
         first = next(iter(specs.values()))
         inputs, training = self._inputs(first, published), self._training_inputs(first, published)
         if published is None:

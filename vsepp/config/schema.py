@@ -179,6 +179,9 @@ class RunKeys(_Model):
         "the embeddings that are ranked are always fp32"
     )
     draw: Seed = _key("seed of the random crops")
+    seeds: list[Seed] | None = _key(
+        "one training for each; null: the seeds of config.yaml; []: not trained, and its rows say so"
+    )
 
 
 class SourceKeys(_Model):
