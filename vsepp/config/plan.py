@@ -46,7 +46,9 @@ KINDS = {
         "corpus", "corpus", "results/{preset}/corpora/{name}", ("images.parquet", "captions.parquet")
     ),
     "tokens": Kind("corpus", "tokens", "results/{preset}/tokens/{name}", _TOKENS),
-    "store": Kind("corpus", "store", "results/{preset}/stores/{name}", ("images.npy",), versioned=False),
+    "store": Kind(
+        "corpus", "store", "results/{preset}/stores/{name}", ("images.npy", "sizes.npy"), versioned=False
+    ),
     "pictures": Kind(
         "features", "pictures", "results/{preset}/pictures/{name}", ("pictures.npz", "captions.json")
     ),
