@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageChops, ImageOps
 
 from vsepp.data.containers import Container
 from vsepp.errors import VseppError
@@ -32,6 +32,8 @@ LARGEST_PIXELS = Image.MAX_IMAGE_PIXELS or 0
 
 _ORIENTATION = 0x0112
 _START_OF_SCAN, _END_OF_IMAGE, _PROGRESSIVE_FRAMES = 0xDA, 0xD9, (0xC2, 0xC6, 0xCA, 0xCE)
+# No marker: neither 0 nor 255.
+_FILLER = np.random.default_rng(0).integers(1, 255, 64, np.uint8).tobytes()
 
 
 class Chunk(NamedTuple):
@@ -231,13 +233,12 @@ def _is_whole(data: bytes, image: Image.Image) -> bool:
     """
     if (end := _end_of_picture(data)) is None:
         return False
-    filler = np.random.default_rng(0).integers(1, 255, 64, np.uint8).tobytes()  # no marker: neither 0 nor 255
-    other = Image.open(io.BytesIO(data[:end] + filler + data[end:]))
+    other = Image.open(io.BytesIO(data[:end] + _FILLER + data[end:]))
     try:
         other.load()
     except DECODING_ERRORS:
         return False
-    return image.tobytes() == other.tobytes()
+    return ImageChops.difference(image, other).getbbox() is None
 
 
 def _end_of_picture(data: bytes) -> int | None:
