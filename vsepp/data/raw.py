@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 from vsepp.data.containers import Container, role_path
 from vsepp.errors import VseppError
+from vsepp.foreign import bytes_of, json_of, utf8
 from vsepp.spec import CorpusSpec
 
 
@@ -81,7 +81,7 @@ class RawFiles:
 
 def _read_file(path: Path, member: str) -> RawFile:
     if path.is_file() and path.suffix.lower() != ".zip":
-        return RawFile(path.read_bytes(), str(path))
+        return RawFile(bytes_of(path, member), str(path))
     container = Container(path)
     found = container.locate(member)
     if found is None:
@@ -97,17 +97,7 @@ def decoded(file: RawFile) -> str:
     VseppError
         If it is not UTF-8, naming line and byte.
     """
-    try:
-        return file.data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = error.object[: error.start]
-        line, start = before.count(b"\n") + 1, before.rfind(b"\n") + 1
-        # JSON is one long line: the text before the byte helps to find it.
-        after = before[start:][-40:].decode("ascii", "replace")
-        raise VseppError(
-            f"{file.where}: not UTF-8: line {line}, byte {error.start - start + 1}: 0x{error.object[error.start]:02x} "
-            f"after {after!r}; save the file as UTF-8"
-        ) from error
+    return utf8(file.data, file.where)
 
 
 def lines_of(text: str) -> list[str]:
@@ -125,13 +115,7 @@ def parsed_json(file: RawFile, object_hook: Callable[[dict[str, Any]], Any] | No
     VseppError
         If it is not JSON, or not an object, naming line and column.
     """
-    try:
-        value = json.loads(decoded(file), object_hook=object_hook)
-    except json.JSONDecodeError as error:
-        raise VseppError(
-            f"{file.where}: not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
-            "the file may be truncated: fetch it again"
-        ) from error
+    value = json_of(decoded(file), file.where, object_hook)
     if not isinstance(value, dict):
         raise VseppError(f"{file.where}: expected a JSON object, found a {type(value).__name__}")
     return value

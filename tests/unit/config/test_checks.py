@@ -258,9 +258,9 @@ def test_a_wrong_override_is_named(overrides, said):
     ("text", "said"),
     [
         (b"- a\n- b\n", ": expected keys and values, got list"),
-        (b"a: [1\n", ": not valid YAML: while parsing a flow sequence"),
-        (b"a: \xff\n", ": not valid YAML: "),
-        (b"a: {}\nb: {}\na: {}\n", ": `a` is given twice, in lines 1 and 3; keep one"),
+        (b"a: [1\n", ": not valid YAML: did not find expected"),
+        (b"a: \xff\n", ": not UTF-8: line 1, byte 4"),
+        (b"a: {}\nb: {}\na: {}\n", ": 'a' is given twice, in lines 1 and 3; keep one"),
         (b"A: {}\n", ": runs.A.[key]: got 'A'; string should match pattern"),
     ],
 )
