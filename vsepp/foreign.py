@@ -58,7 +58,12 @@ def require_file(path: Path, expected: str) -> os.stat_result:
 
 def kind_of(mode: int) -> str:
     """What a path is that is not a regular file, in words."""
-    kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a link"}
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFLNK: "a link",
+    }
     return kinds.get(stat.S_IFMT(mode), "a device")
 
 
@@ -140,7 +145,9 @@ def json_of(text: str, where: str, object_hook: Callable[[dict[str, Any]], Any] 
         if len(made) < len(pairs):
             names = [name for name, _ in pairs]
             repeated = next(name for name in names if names.count(name) > 1)
-            raise VseppError(f"{where}: not valid JSON: an object has the key {shortly(repeated)} twice; keep one")
+            raise VseppError(
+                f"{where}: not valid JSON: an object has the key {shortly(repeated)} twice; keep one"
+            )
         return made if object_hook is None else object_hook(made)
 
     try:

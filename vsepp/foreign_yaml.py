@@ -37,7 +37,9 @@ def _short_integer(loader: _Loader, node: yaml.ScalarNode) -> int:
     # Decimals beyond 4300 digits are refused by Python; a hexadecimal or sexagesimal number has no such limit.
     number: int = loader.construct_yaml_int(node)
     if number.bit_length() > 64:
-        raise yaml.MarkedYAMLError(problem="a whole number of more than 64 bits", problem_mark=node.start_mark)
+        raise yaml.MarkedYAMLError(
+            problem="a whole number of more than 64 bits", problem_mark=node.start_mark
+        )
     return number
 
 
@@ -68,7 +70,9 @@ def yaml_of(text: str, where: str) -> Any:
         if node is None:
             return None
         if _nodes(node, {}) > _MOST_NODES:
-            raise yaml.YAMLError(f"its aliases hold themselves, or stand for more than {_MOST_NODES:,} values")
+            raise yaml.YAMLError(
+                f"its aliases hold themselves, or stand for more than {_MOST_NODES:,} values"
+            )
         return loader.construct_document(node)
     except _Repeated as error:
         raise VseppError(f"{where}: {error}") from error

@@ -8,7 +8,6 @@ best = vsepp.rank(model.scores(images, captions).T, k=1)  # the image nearest to
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterable, Sequence
@@ -27,6 +26,7 @@ from vsepp.data.decode import DECODING_ERRORS, decoded, stored
 from vsepp.data.tokens import UNKNOWN, Tokens
 from vsepp.data.vocabulary import FILE, Vocabulary
 from vsepp.errors import VseppError
+from vsepp.foreign import json_of, text_of
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import BATCH, CentreCrops, embed_captions, embed_images, evaluation_mode
@@ -249,8 +249,8 @@ def load(
     folder = Path(folder)
     if (folder / LAYOUT_FILE).is_file():
         require_layout(folder)
-    run = spec_of(folder)
     require_files(folder)
+    run = spec_of(folder)
     vocabulary = Vocabulary.read(folder)
     if vocabulary.tokenizer != TOKENIZER:
         log.warning(
@@ -349,7 +349,8 @@ def evaluate(
         Naming the array and row that is wrong, or the protocol that needs more images.
     """
     chosen = Component(similarity) if isinstance(similarity, str) else similarity
-    embeddings = Embeddings(np.asarray(images), np.asarray(captions), np.asarray(caption_to_image), chosen)
+    given = (("images", images), ("captions", captions), ("caption_to_image", caption_to_image))
+    embeddings = Embeddings(*(_array(value, name) for name, value in given), chosen)
     return protocols.evaluate(embeddings, protocol, fold_size)
 
 
@@ -363,10 +364,11 @@ def require_layout(folder: Path) -> dict[str, Any]:
     """
     path = folder / LAYOUT_FILE
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        said = json_of(text_of(path, "the description of an exported run"), str(path))
         layout, version = int(said["layout"]), str(said["version"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise VseppError(f"{path}: damaged ({error!r}); export the run again") from error
+    except (VseppError, ValueError, KeyError, TypeError, OverflowError) as error:
+        what = f": {error}" if isinstance(error, VseppError) else ""
+        raise VseppError(f"{path}: damaged{what}; export the run again") from error
     if layout > LAYOUT:
         raise VseppError(
             f"{folder}: exported by vsepp {version} in layout {layout}; this version reads layouts up to {LAYOUT}: install "
@@ -411,6 +413,13 @@ def _is_encoder_of(run: RunSpec, place: Path, wanted: str | None) -> bool:
         return artefact_digest(place) == wanted
     spec = read_manifest(place)["spec"]
     return value_digest(spec.get("encoder", spec)) == value_digest(to_dict(run.encoder))
+
+
+def _array(value: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise VseppError(f"{name}: expected an array, got rows of different lengths") from error
 
 
 def _listed(items: Iterable[Any], what: str, such_as: str) -> list[Any]:

@@ -406,7 +406,9 @@ def from_dict(kind: type[S], values: dict[str, Any]) -> S:
     }
     if missing := sorted(required - set(values)):
         raise VseppError(f"{kind.__name__}: missing keys {missing}")
-    return kind(**{key: _revive(hints[key], value, f"{kind.__name__}.{key}") for key, value in values.items()})
+    return kind(
+        **{key: _revive(hints[key], value, f"{kind.__name__}.{key}") for key, value in values.items()}
+    )
 
 
 def from_json(kind: type[S], text_or_path: str) -> S:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -10,8 +11,13 @@ from typing import Any, NamedTuple
 
 from vsepp.data.containers import Container, role_path
 from vsepp.errors import VseppError
-from vsepp.foreign import bytes_of, json_of, utf8
+from vsepp.foreign import LARGEST_TEXT, bytes_of, json_of, shortly, utf8
 from vsepp.spec import CorpusSpec
+
+
+log = logging.getLogger("vsepp")
+
+UNENDED = "files whose last line has no end"
 
 
 class Caption(NamedTuple):
@@ -47,6 +53,8 @@ class RawCorpus:
     """Ids of images that have captions but are in no split; `None` if one file gives both."""
     sums: dict[str, str] = field(default_factory=dict)
     """File of `spec.reported_sha256` that was read → SHA-256 found."""
+    read_as: dict[str, int] = field(default_factory=dict)
+    """Oddity that was read in a documented way → how often; see `docs/odd-inputs.md`."""
 
 
 class RawFile(NamedTuple):
@@ -63,6 +71,8 @@ class RawFiles:
         self.spec = spec
         self.sums: dict[str, str] = {}
         """Name, as in `spec.reported_sha256` → SHA-256 found."""
+        self.read_as: dict[str, int] = {}
+        """As in `RawCorpus`."""
 
     def read(self, role: str, member: str) -> RawFile:
         """Read the file of a role: given itself, or as the folder or zip archive that holds `member`.
@@ -78,6 +88,15 @@ class RawFiles:
             self.sums[name] = hashlib.sha256(file.data).hexdigest()
         return file
 
+    def note_end(self, file: RawFile) -> None:
+        """Count and tell a file of lines whose last one has no end: it may be cut, and nothing else would show it."""
+        if file.data and not file.data.endswith((b"\n", b"\r")):
+            log.warning(
+                "%s: its last line has no end, and is taken as it is; if it is cut, fetch the file again",
+                file.where,
+            )
+            self.read_as[UNENDED] = self.read_as.get(UNENDED, 0) + 1
+
 
 def _read_file(path: Path, member: str) -> RawFile:
     if path.is_file() and path.suffix.lower() != ".zip":
@@ -86,7 +105,7 @@ def _read_file(path: Path, member: str) -> RawFile:
     found = container.locate(member)
     if found is None:
         raise VseppError(f"{path}: holds no {member}; fetch a complete copy")
-    return RawFile(container.read(found), f"{path}/{found}")
+    return RawFile(container.read(found, LARGEST_TEXT), f"{path}/{found}")
 
 
 def decoded(file: RawFile) -> str:
@@ -117,8 +136,13 @@ def parsed_json(file: RawFile, object_hook: Callable[[dict[str, Any]], Any] | No
     """
     value = json_of(decoded(file), file.where, object_hook)
     if not isinstance(value, dict):
-        raise VseppError(f"{file.where}: expected a JSON object, found a {type(value).__name__}")
+        raise VseppError(f"{file.where}: expected a JSON object, found {shortly(value)}")
     return value
+
+
+def is_id(value: Any) -> bool:
+    """Whether a JSON value can be the id of an image or caption: a whole number from 0 that fits into 64 bits."""
+    return type(value) is int and 0 <= value < 1 << 63
 
 
 def list_of(document: dict[str, Any], key: str, where: str) -> list[Any]:
@@ -132,7 +156,6 @@ def list_of(document: dict[str, Any], key: str, where: str) -> list[Any]:
     value = document.get(key)
     if not isinstance(value, list):
         raise VseppError(
-            f"{where}: expected a list under {key!r}, found {type(value).__name__}; "
-            f"its keys are {sorted(document)}"
+            f"{where}: expected a list under {key!r}, found {shortly(value)}; its keys are {shortly(sorted(document))}"
         )
     return value

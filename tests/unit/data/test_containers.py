@@ -113,10 +113,17 @@ def test_one_wrong_byte_anywhere_in_a_member_is_found_and_named(tmp_path, compre
         container.read("bad.jpg")
 
 
-@pytest.mark.parametrize(("central", "part"), [({10: b"\x63\0"}, "compression"), ({8: b"\1\0"}, "encrypted")])
-def test_a_member_packed_in_an_unknown_way_is_named(tmp_path, central, part):
+@pytest.mark.parametrize(
+    ("central", "said"),
+    [
+        ({10: b"\x63\0"}, r"bad\.jpg cannot be read \(its compression is not known here\)"),
+        ({8: b"\1\0"}, r"bad\.jpg is encrypted; give a copy that needs no password"),
+        ({8: b"\1\0", 10: b"\x63\0"}, r"bad\.jpg is encrypted"),  # AES
+    ],
+)
+def test_a_member_packed_in_an_unknown_way_is_named(tmp_path, central, said):
     path = patched(stored_in(tmp_path / "a.zip", "bad.jpg", b"x" * 50), "bad.jpg", central)
-    with pytest.raises(VseppError, match=rf"a\.zip: bad\.jpg cannot be read .*{part}"):
+    with pytest.raises(VseppError, match=rf"a\.zip: {said}"):
         Container(path).read("bad.jpg")
 
 
@@ -166,10 +173,11 @@ def test_a_bomb_is_refused_by_what_it_declares(tmp_path):
 def test_what_is_too_large_for_memory_is_refused_and_named(tmp_path):
     with (tmp_path / "huge.jpg").open("wb") as stream:
         stream.truncate(3 << 30)
+    with pytest.raises(VseppError, match=rf"huge\.jpg has {3 << 30:,} bytes"):
+        Container(tmp_path).read("huge.jpg")
     packed = patched(stored_in(tmp_path / "a.zip", "huge.jpg", b"x"), "huge.jpg", sizes(1 << 30, 3 << 30))
-    for path in (tmp_path, packed):
-        with pytest.raises(VseppError, match=rf"huge\.jpg has {3 << 30:,} bytes"):
-            Container(path).read("huge.jpg")
+    with pytest.raises(VseppError, match=r"larger than the archive, \d+ bytes \(1 in all\): huge\.jpg"):
+        Container(packed)
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
