@@ -26,11 +26,11 @@ from vsepp.data.decode import DECODING_ERRORS, decoded, stored
 from vsepp.data.tokens import UNKNOWN, Tokens
 from vsepp.data.vocabulary import FILE, Vocabulary
 from vsepp.errors import VseppError
-from vsepp.foreign import json_of, text_of
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import BATCH, CentreCrops, embed_captions, embed_images, evaluation_mode
 from vsepp.features.extract import features_of
+from vsepp.foreign import json_of, text_of
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 from vsepp.provenance.digests import value_digest

@@ -151,7 +151,7 @@ class Container:
     def _inside(self, member: str) -> Path:
         """Path of a file of a folder; refused, before it is opened, if it is none or a link leads out of the folder."""
         place = self.path / member
-        if not os.path.realpath(place).startswith(os.path.join(self._root, "")):
+        if not self._holds(place):
             raise _leads_out(self.path, member)
         if not stat.S_ISREG(mode := place.stat().st_mode):
             raise VseppError(f"{self.path}: {member} is {kind_of(mode)}, expected a file; take it away")
@@ -169,9 +169,13 @@ class Container:
             found += [(below / name).as_posix() for name in files]
             # Links to other folders inside are not followed: what is there is listed anyway, and they may go round in circles.
             for name in folders:
-                if not os.path.realpath(os.path.join(folder, name)).startswith(os.path.join(self._root, "")):
+                if not self._holds(Path(folder) / name):
                     raise _leads_out(self.path, (below / name).as_posix())
         return tuple(sorted(found))
+
+    def _holds(self, path: Path) -> bool:
+        """Whether a path, its links followed, is inside the folder."""
+        return os.path.realpath(path).startswith(self._root.rstrip("/") + "/")
 
     def _unlisted(self, error: OSError) -> None:
         raise VseppError(f"{error.filename}: its files cannot be listed: {reason_of(error)}") from error

@@ -14,7 +14,6 @@ from vsepp.errors import VseppError
 from vsepp.foreign import LARGEST_TEXT, bytes_of, json_of, shortly, utf8
 from vsepp.spec import CorpusSpec
 
-
 log = logging.getLogger("vsepp")
 
 UNENDED = "files whose last line has no end"
