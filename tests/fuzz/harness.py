@@ -1,5 +1,6 @@
-"""Damages the files of a target, reads them in a process of limited memory, and counts what comes of it."""
+"""Damages the files of targets, reads them in a process of limited memory, and counts what comes of it."""
 
+import logging
 import multiprocessing
 import os
 import random
@@ -8,6 +9,8 @@ import resource
 import tempfile
 import time
 import traceback
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,8 +22,10 @@ SECONDS, HANGING = 5.0, 120.0
 """Of the processor that one input may take; of the clock after which a process counts as hanging."""
 MEMORY = 2 << 30
 """Bytes of address space that reading may take beside what the process has."""
-# What no message may hold: addresses, errors of the system with their number, other programs' objects.
-_RAW = re.compile(r"<_io\.|<[\w.]+ object| at 0x[0-9a-f]+|Traceback|\[Errno|BytesIO|\b\w+(Error|Exception)\b")
+# What no message may hold: addresses, errors by the name of their class, the number of one of the system.
+_RAW = re.compile(
+    r"<_io\.|<[\w.]+ object| at 0x[0-9a-f]+|Traceback|\[Errno|BytesIO|\b[A-Z]\w+(Error|Exception)\b"
+)
 
 
 @dataclass
@@ -31,63 +36,69 @@ class Outcome:
     errors: int = 0
     correct: int = 0
     seconds: float = 0.0
+    """Of the processor, reading alone."""
     slowest: float = 0.0
     memory: int = 0
-    """Bytes of memory at most, beside what the process had."""
-    findings: list[str] = field(default_factory=list)
-    """Tracebacks, wrong results, inputs that take too long and messages that are none."""
+    """Bytes at most, beside what the process had taken before."""
+    tracebacks: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    """Wrong results, inputs that take too long, processes that end, and messages that are none."""
 
-    @property
-    def broken(self) -> str:
-        return "\n\n".join(self.findings[:10])
+    def add(self, other: "Outcome") -> None:
+        for key in ("inputs", "errors", "correct", "seconds", "tracebacks", "wrong"):
+            setattr(self, key, getattr(self, key) + getattr(other, key))
+        self.slowest, self.memory = max(self.slowest, other.slowest), max(self.memory, other.memory)
 
 
-def fuzz(name: str, inputs: int, first: int = 0) -> Outcome:
-    """Try inputs `first`, `first + 1`, … of a target; a process that ends or hangs is a finding, and another goes on."""
-    whole, at = Outcome(), first
+def fuzz(names: Sequence[str], inputs: int, first: int = 0) -> dict[str, Outcome]:
+    """Try inputs `first`, `first + 1`, … of each target, in one process; where it ends or hangs, another goes on."""
+    found = {name: Outcome() for name in names}
+    jobs = [(name, first, inputs) for name in names]
     context = multiprocessing.get_context("spawn")
-    while at < first + inputs:
+    while jobs:
         ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(name, at, first + inputs - at, theirs))
+        process = context.Process(target=_work, args=(jobs, theirs))
         process.start()
         theirs.close()
-        done, current = None, at
+        at = jobs[0][1]
         try:
-            while done is None:
+            while jobs:
                 if not ours.poll(HANGING):
                     process.kill()
                     break
                 said = ours.recv()
-                done, current = (said, current) if isinstance(said, Outcome) else (None, said)
+                if isinstance(said, Outcome):
+                    found[jobs.pop(0)[0]].add(said)
+                    at = first
+                else:
+                    at = said
         except EOFError:
             pass
         process.join()
         ours.close()
-        if done is None:
-            whole.inputs += current - at + 1
-            whole.findings.append(f"{name}, input {current}: the process ended ({process.exitcode}) or hung")
-            at = current + 1
-            continue
-        at = first + inputs
-        for key in ("inputs", "errors", "correct", "seconds", "findings"):
-            setattr(whole, key, getattr(whole, key) + getattr(done, key))
-        whole.slowest, whole.memory = max(whole.slowest, done.slowest), max(whole.memory, done.memory)
-    return whole
+        if jobs:  # its outcome is lost: the inputs so far are counted, and what came of them is not
+            name, start, count = jobs[0]
+            found[name].inputs += at - start + 1
+            found[name].wrong.append(f"{name}, input {at}: its process ended ({process.exitcode}) or hung")
+            jobs[0] = (name, at + 1, start + count - at - 1)
+    return found
 
 
-def _work(name: str, first: int, inputs: int, told) -> None:
+def _work(jobs, told) -> None:
     from targets import TARGETS
 
-    with tempfile.TemporaryDirectory() as place:
-        told.send(_tried(TARGETS[name], name, Path(place) / "files", first, inputs, told))
+    logging.disable()
+    warnings.simplefilter("ignore")
+    for name, first, inputs in jobs:
+        with tempfile.TemporaryDirectory() as place:
+            told.send(_tried(TARGETS[name], name, Path(place) / "files", first, inputs, told))
 
 
 def _tried(target, name, folder, first, inputs, told) -> Outcome:
     folder.mkdir()
     context = target.prepare(folder)
     undamaged = target.read(context)
-    if wrong := target.wrong(context, undamaged, undamaged, False):
-        raise AssertionError(f"{name}: undamaged: {wrong}")
+    assert not (fault := target.wrong(context, undamaged, undamaged)), f"{name}, undamaged: {fault}"
     whole = {path: path.read_bytes() for path in sorted(folder.glob(target.files)) if path.is_file()}
     before = _limit_memory()
     outcome = Outcome()
@@ -95,35 +106,37 @@ def _tried(target, name, folder, first, inputs, told) -> Outcome:
         told.send(number)
         made = random.Random(f"{name}/{number}")
         path = made.choice(list(whole))
-        data = damaged(made, whole[path], path.suffix)
-        path.write_bytes(data)
-        started = time.process_time()
+        path.write_bytes(damaged(made, whole[path], path.suffix))
+        what = f"{name}, input {number} ({path.name})"
+        started, fault = time.process_time(), None
         try:
             result = target.read(context)
         except VseppError as error:
+            took = time.process_time() - started
             outcome.errors += 1
-            wrong = _message_fault(str(error), folder)
+            fault = _message_fault(str(error), folder)
         except BaseException:
-            wrong = traceback.format_exc(limit=-6)
+            took = time.process_time() - started
+            outcome.tracebacks.append(f"{what}: {traceback.format_exc(limit=-6)}")
         else:
-            wrong = _contradiction(target, context, result, undamaged, data != whole[path])
-            outcome.correct += wrong is None
-        took = time.process_time() - started
+            took = time.process_time() - started
+            fault = _contradiction(target, context, result, undamaged)
+            outcome.correct += fault is None
         if took > SECONDS:
-            wrong = f"took {took:.1f} s; {wrong or ''}"
-        if wrong:
-            outcome.findings.append(f"{name}, input {number} ({path.name}): {wrong}")
+            fault = f"took {took:.1f} s; {fault or ''}"
+        if fault:
+            outcome.wrong.append(f"{what}: {fault}")
         outcome.inputs += 1
         outcome.seconds += took
         outcome.slowest = max(outcome.slowest, took)
         path.write_bytes(whole[path])
-    outcome.memory = max(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before)
+    outcome.memory = max(0, _most_memory() - before)
     return outcome
 
 
-def _contradiction(target, context, result, undamaged, damaged_now) -> str | None:
+def _contradiction(target, context, result, undamaged) -> str | None:
     try:
-        return target.wrong(context, result, undamaged, damaged_now)
+        return target.wrong(context, result, undamaged)
     except Exception as error:
         return f"accepted, but not by the oracle: {error!r:.300}"
 
@@ -134,11 +147,22 @@ def _message_fault(message: str, folder: Path) -> str | None:
     if len(message) > 6000:
         return f"a message of {len(message)} letters: {message[:300]}"
     names = {folder.name, *(path.name for path in folder.rglob("*"))}
-    return None if any(name in message for name in names) else f"a message that names no file: {message[:500]}"
+    return (
+        None if any(name in message for name in names) else f"a message that names no file: {message[:500]}"
+    )
 
 
 def _limit_memory() -> int:
-    """Bound what this process may take from now on; give the most that it took so far."""
+    """Bound what this process may take from now on; give what it takes, from which the most is counted anew."""
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY, resource.RLIM_INFINITY))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    Path("/proc/self/clear_refs").write_text("5")
+    return _most_memory()
+
+
+def _most_memory() -> int:
+    (line,) = [
+        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")
+    ]
+    return int(line.split()[1]) << 10

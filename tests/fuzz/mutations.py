@@ -9,9 +9,58 @@ import zlib
 
 import yaml
 
-NUMBERS = ["0", "-1", "1", "3", "99999999", "-2147483649", "9223372036854775808", "1e400", "0.5", "9" * 5000, "٤", "²", "0x10"]
-LETTERS = ["\0", "\x1b", "\x85", "\u2028", "\ufeff", "\t", "\r", "\n", '"', "#4", "٣", "\U0001f984", " " * 3000, "a" * 3000, ","]
-VALUES = [None, True, 0, -1, 1 << 40, 1 << 70, 1e300, float("nan"), "", "x", "\0", "\ud800", "7", [], [[]], {}, {"a": 1}, "../x"]
+NUMBERS = [
+    "0",
+    "-1",
+    "1",
+    "3",
+    "99999999",
+    "-2147483649",
+    "9223372036854775808",
+    "1e400",
+    "0.5",
+    "9" * 5000,
+    "٤",
+    "²",
+    "0x10",
+]
+LETTERS = [
+    "\0",
+    "\x1b",
+    "\x85",
+    "\u2028",
+    "\ufeff",
+    "\t",
+    "\r",
+    "\n",
+    '"',
+    "#4",
+    "٣",
+    "\U0001f984",
+    " " * 3000,
+    "a" * 3000,
+    ",",
+]
+VALUES = [
+    None,
+    True,
+    0,
+    -1,
+    1 << 40,
+    1 << 70,
+    1e300,
+    float("nan"),
+    "",
+    "x",
+    "\0",
+    "\ud800",
+    "7",
+    [],
+    [[]],
+    {},
+    {"a": 1},
+    "../x",
+]
 EDGES = [0, 1, 0x7F, 0x80, 0xFF]
 
 
@@ -96,7 +145,15 @@ def of_yaml(made, data):
     except (yaml.YAMLError, UnicodeError):
         return data
     if made.random() < 0.15:
-        odd = ["&a [*a]", "!!timestamp x", "2020-13-45", "{? [1] : 2}", "[" * 200, "!!python/name:os.system", "0x" + "f" * 99]
+        odd = [
+            "&a [*a]",
+            "!!timestamp x",
+            "2020-13-45",
+            "{? [1] : 2}",
+            "[" * 200,
+            "!!python/name:os.system",
+            "0x" + "f" * 99,
+        ]
         text = re.sub("null", lambda _: made.choice(odd), text, count=1)
     return text.encode("utf-8", "surrogatepass")
 
@@ -145,13 +202,18 @@ def of_zip(made, data):
     if choice < 0.35:
         return of_bytes(made, data)
     if choice < 0.75:
-        places = [(found.start(), _HEADS[found[0]]) for found in re.finditer(b"PK(\x01\x02|\x03\x04|\x05\x06)", data)]
+        places = [
+            (found.start(), _HEADS[found[0]])
+            for found in re.finditer(b"PK(\x01\x02|\x03\x04|\x05\x06)", data)
+        ]
         changed = bytearray(data)
         for _ in range(made.choice([1, 1, 2])):
             start, length = made.choice(places)
             width = made.choice([2, 4])
             at = start + 4 + made.randrange(0, length - 4 - width + 1, 2)
-            number = made.choice([0, 1, 8, 9, 12, 14, 99, 0x41, 0xFFFF, 0xFFFFFFFF, 0x7FFFFFFF, made.randrange(1 << 16)])
+            number = made.choice(
+                [0, 1, 8, 9, 12, 14, 99, 0x41, 0xFFFF, 0xFFFFFFFF, 0x7FFFFFFF, made.randrange(1 << 16)]
+            )
             changed[at : at + width] = (number % (1 << 8 * width)).to_bytes(width, "little")
         return bytes(changed)
     return repacked(made, _members(data))
@@ -169,7 +231,10 @@ def repacked(made, members):
     name, content = members[at]
     match made.randrange(6):
         case 0:
-            members[at] = (made.choice(["../x", "/x", "x", name.upper(), f"a/{name}", f"{name}/", "", "a\x1bb", "C:x"]), content)
+            members[at] = (
+                made.choice(["../x", "/x", "x", name.upper(), f"a/{name}", f"{name}/", "", "a\x1bb", "C:x"]),
+                content,
+            )
         case 1:
             members.append(members[at])
         case 2:
@@ -201,12 +266,30 @@ def of_npy(made, data):
             number = made.choice([*NUMBERS, "25000000000", "(2, 2)", "None", "3L"])
             header = header[: shift + found.start()] + number + header[shift + found.end() :]
         case 1:
-            kinds = ["|O", "<f8", ">f4", "<f2", "|S0", "|V0", "<U9", "<i8", "|b1", "<c8", "<M8[s]", "<f3", "<f16", "", "('<f4', (2,))"]
+            kinds = [
+                "|O",
+                "<f8",
+                ">f4",
+                "<f2",
+                "|S0",
+                "|V0",
+                "<U9",
+                "<i8",
+                "|b1",
+                "<c8",
+                "<M8[s]",
+                "<f3",
+                "<f16",
+                "",
+                "('<f4', (2,))",
+            ]
             header = re.sub(r"'descr': '[^']*'", f"'descr': '{made.choice(kinds)}'", header)
         case 2:
             header = header.replace("False", made.choice(["True", "None", "0", "[[[["]))
         case 3:
-            header = header.replace("'shape'", made.choice(["'shapes'", "'descr'", "'" + "s" * 9000 + "'", "("]))
+            header = header.replace(
+                "'shape'", made.choice(["'shapes'", "'descr'", "'" + "s" * 9000 + "'", "("])
+            )
     raw = header.encode("latin1", "replace")[:65535]
     return data[:8] + struct.pack("<H", len(raw)) + raw + rest
 

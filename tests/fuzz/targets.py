@@ -23,7 +23,7 @@ import yaml
 from legacy_files import namespace, state_dict, vocabulary, write_pickle, write_torch
 from PIL import Image, ImageFile
 from plans import PARAMS
-from raw_layouts import corpus, jpeg, write_coco, write_flickr8k, write_karpathy, write_precomp, zipped
+from raw_layouts import corpus, jpeg, write_coco, write_flickr8k, write_karpathy, write_precomp
 
 import vsepp
 from vsepp.config import make_plan
@@ -54,8 +54,8 @@ class Target:
     """Writes valid files into a folder; gives what `read` takes."""
     read: Callable[[Any], Any]
     """Raises `VseppError`, or gives what was read."""
-    wrong: Callable[[Any, Any, Any, bool], str | None]
-    """Of what `read` took, the result, that of the undamaged files and whether they are damaged: what is wrong."""
+    wrong: Callable[[Any, Any, Any], str | None]
+    """Of what `read` took, the result and that of the undamaged files: what is wrong."""
     files: str = "*"
     """Which files are damaged, as a pattern below the folder."""
 
@@ -64,9 +64,13 @@ def table(spec):
     """(image id, split, [(caption id, text)]) of each image."""
     images, captions = read_corpus(spec)
     of = {row: [] for row in range(len(images))}
-    for caption_id, row, text in zip(captions["caption_id"], captions["image_index"], captions["text"], strict=True):
+    for caption_id, row, text in zip(
+        captions["caption_id"], captions["image_index"], captions["text"], strict=True
+    ):
         of[row].append((int(caption_id), text))
-    return [(*pair, of[row]) for row, pair in enumerate(zip(images["image_id"], images["split"], strict=True))]
+    return [
+        (*pair, of[row]) for row, pair in enumerate(zip(images["image_id"], images["split"], strict=True))
+    ]
 
 
 def differs(expected, result):
@@ -87,7 +91,11 @@ def coco_as_written(spec, result, *_):
         for row in json.loads(text_in(spec.files[role]))["annotations"]:
             texts[row["id"], row["image_id"]] = row["caption"]
     expected = [
-        (str(image["cocoid"]), image["split"], [(i, texts[i, image["cocoid"]]) for i in sentids_of(image)[:5]])
+        (
+            str(image["cocoid"]),
+            image["split"],
+            [(i, texts[i, image["cocoid"]]) for i in sentids_of(image)[:5]],
+        )
         for image in json.loads(text_in(spec.files["splits"]))["images"]
     ]
     return differs(expected, result)
@@ -127,7 +135,9 @@ def csv_as_written(spec, result, *_):
         name = of["image"].strip()
         # Without a column of splits they are drawn, which is not repeated here.
         drawn = {image: split for image, split, _ in result}.get(str(Path(name).with_suffix("")))
-        image = expected.setdefault(name, (str(Path(name).with_suffix("")), of.get("split", drawn).strip(), []))
+        image = expected.setdefault(
+            name, (str(Path(name).with_suffix("")), of.get("split", drawn).strip(), [])
+        )
         image[2].append((number, of["caption"]))
     return differs(list(expected.values()), result)
 
@@ -140,7 +150,12 @@ def write_csv(folder):
     splits = dict(zip(names, ("train", "val", "test"), strict=True))
     rows = [f'{name},"a caption, {k} of ""{name}""",{splits[name]}' for name in names for k in (0, 1)]
     (folder / "captions.csv").write_text("\n".join(["image,caption,split", *rows]) + "\n", encoding="utf-8")
-    return corpus("own", "captions_csv", {"images": folder / "pictures", "captions": folder / "captions.csv"}, captions_per_image=None)
+    return corpus(
+        "own",
+        "captions_csv",
+        {"images": folder / "pictures", "captions": folder / "captions.csv"},
+        captions_per_image=None,
+    )
 
 
 def precomp_features(spec):
@@ -168,9 +183,9 @@ def precomp_as_written(spec, result, *_):
 
 
 def zip_of_photographs(folder):
-    spec = zipped(write_karpathy(folder / "unpacked"))
-    shutil.copy(spec.files["images"], folder / "photographs.zip")
-    shutil.rmtree(folder / "unpacked")
+    with zipfile.ZipFile(folder / "photographs.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(5):
+            archive.writestr(f"flickr30k-images/{number}.jpg", jpeg(number))
     return folder / "photographs.zip"
 
 
@@ -179,7 +194,7 @@ def read_container(path):
     return {name: container.read(name) for name in container.names}
 
 
-def same_members(path, result, undamaged, damaged):
+def same_members(path, result, undamaged):
     foreign = [name for name, content in result.items() if content not in undamaged.values()]
     return f"content that the undamaged archive has not: {foreign}" if foreign else None
 
@@ -193,12 +208,16 @@ def write_embeddings(folder):
 
 def read_embeddings(path):
     found = Embeddings.load(path)
-    vsepp.evaluate(found.image_embeddings, found.caption_embeddings, found.caption_to_image, similarity=found.similarity)
+    vsepp.evaluate(
+        found.image_embeddings, found.caption_embeddings, found.caption_to_image, similarity=found.similarity
+    )
     return found
 
 
 def embeddings_as_written(path, result, *_):
-    return _arrays_as_written(path, vars(result), ("image_embeddings", "caption_embeddings", "caption_to_image"))
+    return _arrays_as_written(
+        path, vars(result), ("image_embeddings", "caption_embeddings", "caption_to_image")
+    )
 
 
 def _arrays_as_written(path, result, names):
@@ -232,7 +251,10 @@ def tokens_as_written(folder, result, *_):
     if not all(len(tokens[row]) for row in range(len(tokens))):
         return "a caption without words"
     written = json.loads(text_in(folder / "vocabulary.json"))
-    same = {key: getattr(words, key) if key not in ("words", "splits") else list(getattr(words, key)) for key in written}
+    same = {
+        key: getattr(words, key) if key not in ("words", "splits") else list(getattr(words, key))
+        for key in written
+    }
     return None if same == written else "another vocabulary than written"
 
 
@@ -251,11 +273,14 @@ def write_corpus(folder, with_manifest):
 
 def read_columns(folder):
     images, captions = read_tables(folder)
-    columns = [(images, ("image_id", "file_name", "container", "member", "split")), (captions, ("caption_id", "image_index", "text", "split"))]
+    columns = [
+        (images, ("image_id", "file_name", "container", "member", "split")),
+        (captions, ("caption_id", "image_index", "text", "split")),
+    ]
     return [[of[name].tolist() for name in names] for of, names in columns]
 
 
-def same(context, result, undamaged, damaged):
+def same(context, result, undamaged):
     return None if result == undamaged else "not the result of the undamaged files"
 
 
@@ -273,9 +298,18 @@ def columns_fit(folder, result, *_):
 def write_checkpoint(folder):
     torch.manual_seed(0)
     gru, words, fc = torch.nn.GRU(4, 6), torch.nn.Embedding(7, 4), torch.nn.Linear(8, 6)
-    text = {"embed.weight": words.weight.detach(), **{f"rnn.{k}": v.detach() for k, v in gru.state_dict().items()}}
+    text = {
+        "embed.weight": words.weight.detach(),
+        **{f"rnn.{k}": v.detach() for k, v in gru.state_dict().items()},
+    }
     image = {f"fc.{key}": value.detach() for key, value in fc.state_dict().items()}
-    content = {"epoch": 27, "model": [state_dict(image), state_dict(text)], "best_rsum": 401.5, "opt": namespace(embed_size=6, margin=0.2), "Eiters": 9}
+    content = {
+        "epoch": 27,
+        "model": [state_dict(image), state_dict(text)],
+        "best_rsum": 401.5,
+        "opt": namespace(embed_size=6, margin=0.2),
+        "Eiters": 9,
+    }
     write_torch(folder / "old.pth.tar", content)
     import argparse
 
@@ -292,7 +326,9 @@ def checkpoints_fit(folder, result, *_):
     """Their numbers have no checksum in the old form; their kinds and sizes must fit the file."""
     for name, found in zip(("old.pth.tar", "new.pth.tar"), result, strict=True):
         tensors = {**found.image, **found.text}
-        if not all(isinstance(key, str) and isinstance(value, torch.Tensor) for key, value in tensors.items()):
+        if not all(
+            isinstance(key, str) and isinstance(value, torch.Tensor) for key, value in tensors.items()
+        ):
             return "weights that are none"
         if any(value.nbytes > (folder / name).stat().st_size for value in tensors.values()):
             return "more numbers than the file has"
@@ -307,7 +343,9 @@ def words_fit(path, result, *_):
 
 def write_run(folder):
     """A run that is exported, of a small model that was not trained."""
-    run = dataclasses.replace(specs.RUN, encoder=dataclasses.replace(specs.ENCODER, input_size=16, store_side=16))
+    run = dataclasses.replace(
+        specs.RUN, encoder=dataclasses.replace(specs.ENCODER, input_size=16, store_side=16)
+    )
     torch.manual_seed(0)
     whole, inside = folder / "exported", folder / "exported" / "encoder"
     inside.mkdir(parents=True)
@@ -335,8 +373,15 @@ def load_run(folder):
 
 
 def write_lock(folder):
-    entry = {"sha256": "0123456789abcdef" * 4, "size": 123, "url": "https://example.org/a", "date": "2026-11-22"}
-    (folder / "sources.lock.yaml").write_text(yaml.safe_dump({"a.bin": entry, "b.zip": {**entry, "url": None}}))
+    entry = {
+        "sha256": "0123456789abcdef" * 4,
+        "size": 123,
+        "url": "https://example.org/a",
+        "date": "2026-11-22",
+    }
+    (folder / "sources.lock.yaml").write_text(
+        yaml.safe_dump({"a.bin": entry, "b.zip": {**entry, "url": None}})
+    )
     return folder / "sources.lock.yaml"
 
 
@@ -346,8 +391,11 @@ def lock_as_written(path, result, *_):
 
 
 def write_params(folder):
-    """The parameters of one paper with a few of its runs."""
-    root = shutil.copytree(PARAMS, folder / "params", ignore=shutil.ignore_patterns("schema.json", "goal", "relative_margins"))
+    """The parameters that one preset, fidelity and paper read."""
+    others = ("schema.json", "goal", "relative_margins", "paper.yaml", "flickr8k.yaml", "code.yaml", "*.csv")
+    root = shutil.copytree(PARAMS, folder / "params", ignore=shutil.ignore_patterns(*others))
+    for name in ("fidelity/paper.yaml", "papers/vsepp/published.csv"):
+        shutil.copy(PARAMS / name, root / name)
     return root
 
 
@@ -370,7 +418,9 @@ def write_photographs(folder):
 def photographs():
     """One small picture of each kind of file."""
     made = np.random.default_rng(0)
-    grey = Image.fromarray(made.integers(0, 256, (4, 5), np.uint8)).resize((20, 16), Image.Resampling.BILINEAR)
+    grey = Image.fromarray(made.integers(0, 256, (4, 5), np.uint8)).resize(
+        (20, 16), Image.Resampling.BILINEAR
+    )
     rgb = Image.merge("RGB", [grey, grey.rotate(90), grey.rotate(180)])
     return {
         "a.jpg": (rgb, {"quality": 90}),
@@ -397,7 +447,7 @@ def stored_photographs(folder):
     return np.array(open_store(folder / "out"))
 
 
-def photographs_as_decoded(folder, result, undamaged, damaged):
+def photographs_as_decoded(folder, result, undamaged):
     """Each as it is decoded here, whole: data that end early are no picture."""
     assert not ImageFile.LOAD_TRUNCATED_IMAGES
     for row, path in enumerate(sorted((folder / "photographs").iterdir())):
@@ -418,10 +468,17 @@ TARGETS = {
     "embeddings": Target(write_embeddings, read_embeddings, embeddings_as_written),
     "tokens, vocabulary": Target(write_tokens, read_tokens, tokens_as_written),
     "tables": Target(lambda folder: write_corpus(folder, True), read_columns, same, "corpus/*"),
-    "tables without manifest": Target(lambda folder: write_corpus(folder, False), read_columns, columns_fit, "corpus/*"),
+    "tables without manifest": Target(
+        lambda folder: write_corpus(folder, False), read_columns, columns_fit, "corpus/*"
+    ),
     "released checkpoints": Target(write_checkpoint, read_checkpoints, checkpoints_fit),
     "released vocabulary": Target(
-        lambda folder: write_pickle(folder / "vocab.pkl", vocabulary(["<pad>", "<start>", "<end>", "<unk>", "dog", "café"])) or folder / "vocab.pkl",
+        lambda folder: (
+            write_pickle(
+                folder / "vocab.pkl", vocabulary(["<pad>", "<start>", "<end>", "<unk>", "dog", "café"])
+            )
+            or folder / "vocab.pkl"
+        ),
         read_words,
         words_fit,
     ),

@@ -52,8 +52,10 @@ def read(spec: CorpusSpec) -> RawCorpus:
                 wrong.append(
                     f"row {number}: more cells than columns, is a caption with a comma not in quotes?"
                 )
-            elif not name or row["caption"] is None:
-                wrong.append(f"row {number}: names no {'caption' if name else 'image'}")
+            elif not name:
+                wrong.append(f"row {number}: names no image")
+            elif None in row.values():
+                wrong.append(f"row {number}: fewer cells than columns")
             elif split not in SPLITS:
                 wrong.append(f"row {number}: split {split!r}")
             elif split != first:
