@@ -60,7 +60,7 @@ def fuzz(names: Sequence[str], inputs: int, first: int = 0) -> dict[str, Outcome
         process = context.Process(target=_work, args=(jobs, theirs))
         process.start()
         theirs.close()
-        at = jobs[0][1]
+        at = None
         try:
             while jobs:
                 if not ours.poll(HANGING):
@@ -69,7 +69,7 @@ def fuzz(names: Sequence[str], inputs: int, first: int = 0) -> dict[str, Outcome
                 said = ours.recv()
                 if isinstance(said, Outcome):
                     found[jobs.pop(0)[0]].add(said)
-                    at = first
+                    at = None
                 else:
                     at = said
         except EOFError:
@@ -78,6 +78,8 @@ def fuzz(names: Sequence[str], inputs: int, first: int = 0) -> dict[str, Outcome
         ours.close()
         if jobs:  # its outcome is lost: the inputs so far are counted, and what came of them is not
             name, start, count = jobs[0]
+            if at is None:
+                raise RuntimeError(f"{name}: its undamaged files cannot be prepared or read")
             found[name].inputs += at - start + 1
             found[name].wrong.append(f"{name}, input {at}: its process ended ({process.exitcode}) or hung")
             jobs[0] = (name, at + 1, start + count - at - 1)

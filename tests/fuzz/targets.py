@@ -167,17 +167,15 @@ def precomp_features(spec):
 
 
 def precomp_as_written(spec, result, *_):
-    folder = Path(spec.files["folder"])
-    texts = [
-        line.removesuffix("\r")
-        for prefix in ("train", "dev", "test")
-        for line in text_in(folder / f"{prefix}_caps.txt").removesuffix("\n").split("\n")
-    ]
-    arrays = [np.load(folder / f"{prefix}_ims.npy") for prefix in ("train", "dev", "test")]
-    rows = np.concatenate([rows if 5 * len(rows) == len(result[1]) else rows for rows in arrays])
+    folder, texts, rows = Path(spec.files["folder"]), [], []
+    for prefix in ("train", "dev", "test"):
+        captions = text_in(folder / f"{prefix}_caps.txt").removesuffix("\n").split("\n")
+        features = np.load(folder / f"{prefix}_ims.npy")
+        texts += [line.removesuffix("\r") for line in captions]
+        rows.append(features if 5 * len(features) == len(captions) else features[::5])
     if texts != result[1]:
         return "other captions than the files have"
-    if len(rows) == len(result[0]) and not np.array_equal(rows, result[0][:, 0]):
+    if not np.array_equal(np.concatenate(rows), result[0][:, 0]):
         return "other features than the files have"
     return None if np.isfinite(result[0]).all() else "features that are not finite"
 
@@ -392,10 +390,11 @@ def lock_as_written(path, result, *_):
 
 def write_params(folder):
     """The parameters that one preset, fidelity and paper read."""
-    others = ("schema.json", "goal", "relative_margins", "paper.yaml", "flickr8k.yaml", "code.yaml", "*.csv")
-    root = shutil.copytree(PARAMS, folder / "params", ignore=shutil.ignore_patterns(*others))
-    for name in ("fidelity/paper.yaml", "papers/vsepp/published.csv"):
-        shutil.copy(PARAMS / name, root / name)
+    root = shutil.copytree(
+        PARAMS, folder / "params", ignore=shutil.ignore_patterns("goal", "relative_margins")
+    )
+    for name in ("paper", "flickr8k"):
+        (root / "presets" / f"{name}.yaml").unlink()
     return root
 
 
