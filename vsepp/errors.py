@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-_NAMED = 5
+_NAMED, _LONGEST = 5, 400
 
 
 class VseppError(Exception):
@@ -37,9 +37,10 @@ def refuse(problems: Sequence[str], what: str, advice: str) -> None:
 
 
 def first_of(items: Sequence[str]) -> str:
-    """Name the first few items and say how many more there are."""
+    """Name the first few items and say how many more there are; what a file says at length is cut."""
+    named = [item if len(item) <= _LONGEST else f"{item[:_LONGEST]} …" for item in items[:_NAMED]]
     more = f"; and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
-    return "; ".join(items[:_NAMED]) + more
+    return "; ".join(named) + more
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -21,6 +21,8 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 def _unique_mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     seen: dict[Any, int] = {}
     for key_node, _ in node.value:
+        if key_node.tag == "tag:yaml.org,2002:merge":
+            continue
         key, line = loader.construct_object(key_node, deep=True), key_node.start_mark.line + 1
         if key in seen:
             raise _Repeated(f"{shortly(key)} is given twice, in lines {seen[key]} and {line}; keep one")

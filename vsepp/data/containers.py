@@ -175,7 +175,7 @@ class Container:
 
     def _holds(self, path: Path) -> bool:
         """Whether a path, its links followed, is inside the folder."""
-        return os.path.realpath(path).startswith(self._root.rstrip("/") + "/")
+        return f"{os.path.realpath(path)}/".startswith(f"{self._root.rstrip('/')}/")
 
     def _unlisted(self, error: OSError) -> None:
         raise VseppError(f"{error.filename}: its files cannot be listed: {reason_of(error)}") from error
