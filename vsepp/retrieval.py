@@ -22,6 +22,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from vsepp.data.captions import TOKENIZER, tokenize
+from vsepp.data.containers import LARGEST_MEMBER
 from vsepp.data.decode import DECODING_ERRORS, decoded, stored
 from vsepp.data.tokens import UNKNOWN, Tokens
 from vsepp.data.vocabulary import FILE, Vocabulary
@@ -30,7 +31,7 @@ from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import BATCH, CentreCrops, embed_captions, embed_images, evaluation_mode
 from vsepp.features.extract import features_of
-from vsepp.foreign import json_of, text_of
+from vsepp.foreign import bytes_of, json_of, text_of
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 from vsepp.provenance.digests import value_digest
@@ -149,7 +150,7 @@ class Model:
                 picture = Image.fromarray(picture)
             elif not isinstance(picture, Image.Image):
                 name = os.fspath(picture)
-                picture = decoded(Path(name).read_bytes())
+                picture = decoded(bytes_of(Path(name), "a picture", LARGEST_MEMBER))
             return stored(picture, self.run.eval_store)
         except (*DECODING_ERRORS, TypeError) as error:
             reason = "its format is not known" if isinstance(error, UnidentifiedImageError) else error

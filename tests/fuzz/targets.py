@@ -219,12 +219,11 @@ def embeddings_as_written(path, result, *_):
 
 
 def _arrays_as_written(path, result, names):
-    with np.load(path, allow_pickle=False) as archive:
-        for name in names:
-            written = archive[name].astype(result[name].dtype)
-            if not np.array_equal(written, result[name]):
-                return f"{name} is not as written"
     with zipfile.ZipFile(path) as archive:
+        for name in names:
+            written = np.lib.format.read_array(io.BytesIO(archive.read(f"{name}.npy")), allow_pickle=False)
+            if not np.array_equal(written.astype(result[name].dtype), result[name]):
+                return f"{name} is not as written"
         if sorted({*archive.namelist()}) != sorted(archive.namelist()):
             return "a member that is there twice"
     return None

@@ -131,7 +131,7 @@ def _reason(error: BaseException | None) -> str:
     said = str(error).strip().partition("\n")[0]
     for after in (". Please", ". This is"):
         said = said.partition(after)[0]
-    return said[:300]
+    return said[:300] if " object at 0x" not in said else "its bytes are damaged"
 
 
 def _opened(path: Path) -> BinaryIO:

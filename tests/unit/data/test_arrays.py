@@ -99,9 +99,7 @@ def test_what_is_no_archive_is_said_to_be_what_it_is(tmp_path):
     assert "a FIFO, not a file; expected an .npz of rows" in refused(tmp_path / "fifo")
     assert "a folder, not a file" in refused(tmp_path)
     assert "no such file" in refused(tmp_path / "none")
-    assert "a device, not a file" in str(
-        pytest.raises(VseppError, read_arrays, Path("/dev/zero"), KNOWN, "x").value
-    )
+    assert "a device, not a file" in refused(Path("/dev/zero"))
 
 
 @pytest.mark.parametrize(("field", "number"), [(20, 100 << 30), (24, 100 << 30), (42, 1 << 40)])
