@@ -24,6 +24,8 @@ ASSUMED_WORDS = 12_000
 TABLE_BYTES_PER_CAPTION, TOKEN_BYTES_PER_CAPTION = 40, 20
 # A generated picture of the mini preset in blocks of 4 kB.
 PICTURE_BYTES = 6_000
+# Of most photographs; images that keep their aspect ratio are counted with it.
+ASPECT = 4 / 3
 
 Rates = Mapping[tuple[str, str, str], float]
 """Items per second by what, variant and precision, as `benchmarks/measure.py` names them."""
@@ -74,7 +76,7 @@ def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> 
     return {
         "preset": plan.preset,
         "variant": plan.variant,
-        "seeds": plan.parameters.settings.seeds,
+        "seeds": plan.seeds,
         "files": [_file(file, recorded) for file in files],
         "from_torchvision": sorted(name for name in weights if name.startswith("torchvision/")),
         "artefacts": [_made(kind, label, alike, rates) for (kind, label), alike in groups.items()],
@@ -119,7 +121,8 @@ def _label(artefact: Artefact, corpus: Artefact | None) -> str:
     role = corpus.name.rpartition("-")[0] if corpus else ""
     match artefact.kind:
         case "store":
-            return f"{role} {artefact.spec.side} pixels"
+            kept = "" if artefact.spec.resize == "squash" else ", aspect kept"
+            return f"{role} {artefact.spec.side} pixels{kept}"
         case "features" | "tape":
             return f"{role} {artefact.spec.encoder.name} {artefact.spec.crop.kind}"
         case "published":
@@ -139,7 +142,8 @@ def _cost(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int | None, li
         case "tokens" | "tokens_of":
             return product(captions, TOKEN_BYTES_PER_CAPTION), []
         case "store":
-            return product(images, spec.side**2, 3), [Work("store", str(spec.side), "fp32", images)]
+            area = spec.side**2 if spec.resize == "squash" else round(spec.side**2 * ASPECT)
+            return product(images, area, 3), [Work("store", str(spec.side), "fp32", images)]
         case "encoder":
             return product(encoder_size(spec)[1], 4), []
         case "pretrained":

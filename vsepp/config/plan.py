@@ -46,7 +46,9 @@ KINDS = {
         "corpus", "corpus", "results/{preset}/corpora/{name}", ("images.parquet", "captions.parquet")
     ),
     "tokens": Kind("corpus", "tokens", "results/{preset}/tokens/{name}", _TOKENS),
-    "store": Kind("corpus", "store", "results/{preset}/stores/{name}", ("images.npy",), versioned=False),
+    "store": Kind(
+        "corpus", "store", "results/{preset}/stores/{name}", ("images.npy", "sizes.npy"), versioned=False
+    ),
     "pictures": Kind(
         "features", "pictures", "results/{preset}/pictures/{name}", ("pictures.npz", "captions.json")
     ),
@@ -111,6 +113,12 @@ class Plan:
         """The artefact that a folder is, or that a file belongs to; `None` for what is made by nobody here."""
         by_folder = {artefact.folder: artefact for artefact in self.table.values()}
         return by_folder.get(path) or by_folder.get(path.parent)
+
+    @property
+    def seeds(self) -> list[int]:
+        """Of all runs together."""
+        trained = [model.specs for model in self.models.values() if model.released is None]
+        return sorted(set().union(*trained)) or list(self.parameters.settings.seeds)
 
     @property
     def downloads(self) -> dict[str, SourceFile]:

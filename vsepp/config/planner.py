@@ -138,10 +138,8 @@ class _Planner:
         """A run's trainings and evaluations, and all that they are made from."""
         values = self.parameters.all_runs[run]
         published = self._published(values)
-        specs = {
-            seed: self._spec(run, values, seed, published is not None)
-            for seed in self.parameters.settings.seeds
-        }
+        seeds = self.parameters.seeds(run)
+        specs = {seed: self._spec(run, values, seed, published is not None) for seed in seeds or (0,)}
         first = next(iter(specs.values()))
         inputs, training = self._inputs(first, published), self._training_inputs(first, published)
         if published is None:
@@ -218,6 +216,8 @@ class _Planner:
             expected_images=self.parameters.images(name),
             reported_sha256={file: tuple(sums) for file, sums in entry.reported_sha256.items()},
             first_images=dict(keys.first_images or {}),  # type: ignore[arg-type]  # splits are text
+            leave_out=tuple(keys.leave_out or ()),
+            photographs_sha256=tuple(entry.photographs_sha256),
         )
         key = f"{role}-{_key(spec, _key(self.scenes) if entry.generator else None)}"
         return self._add("corpus", key, spec, inputs=inputs, raw=raw)
@@ -227,7 +227,7 @@ class _Planner:
         return self._add("tokens", name, vocabulary, inputs={"captions": corpus.folder / "captions.parquet"})
 
     def _store(self, corpus: Artefact, spec: StoreSpec) -> Artefact:
-        name = f"{corpus.name}-{spec.resize}{spec.side}"
+        name = f"{corpus.name}-{spec.resize}{spec.side}{'-turned' * (spec.orientation == 'applied')}"
         read = {"images": corpus.folder / "images.parquet", **corpus.inputs}
         return self._add("store", name, spec, inputs=read, raw=corpus.raw)
 
@@ -314,12 +314,16 @@ class _Planner:
         random_crops = kind == "RC"
         side = round(encoder.store_side * values["train_store_scale"]) if random_crops else encoder.store_side
         drawn = {"random": values["random_crop"], "flip": values["flip"]} if random_crops else {}
+        fixed = {"corners": values["corners"]} if kind == "10C" else {}
         splits = ("train", "restval") if restval else ("train",)
         # The released code counts the words of all splits of raw data, and those of train and val of features.
         there = self.parameters.splits(self.parameters.corpora[values["dataset"]].dataset)
         every_split = ("train", "val") if published else there
         counted = every_split if values["vocabulary"] == "all_splits" else splits
         finetuned = values["finetune_from"] is not None
+        corpus = self.parameters.corpora[values["dataset"]]
+        # Published features go into the model as they are.
+        values["normalise_features"] = values["normalise_features"] and not published
         return RunSpec(
             id=run,
             system=values["system"],
@@ -328,11 +332,11 @@ class _Planner:
             restval=bool(restval),
             encoder=encoder,
             finetune_from=values["finetune_from"],
-            train_store=StoreSpec(values["resize"], side),
-            eval_store=StoreSpec(values["resize"], encoder.store_side),
-            crop=CropSpec(kind, encoder.input_size, **drawn),
+            train_store=StoreSpec(values["resize"], side, values["exif_orientation"]),
+            eval_store=StoreSpec(values["resize"], encoder.store_side, values["exif_orientation"]),
+            crop=CropSpec(kind, encoder.input_size, **drawn, **fixed),
             vocabulary=VocabularySpec(counted, values["vocabulary_threshold"]),
-            validation_images=self.parameters.corpora[values["dataset"]].validation_images,
+            validation_images=corpus.published_validation_images if published else corpus.validation_images,
             model=ModelSpec(**{name: values[name] for name in ModelSpec.__dataclass_fields__}),
             loss=values["loss"],
             schedule=ScheduleSpec(**{name: values[name] for name in ScheduleSpec.__dataclass_fields__}),

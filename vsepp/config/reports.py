@@ -81,7 +81,7 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
             + (f" Overridden: {json.dumps(changed)}." if changed else "")
         ),
         data_note=preset.data_note.strip(),
-        seeds=tuple(parameters.settings.seeds),
+        seeds=tuple(plan.seeds),
         fold_size=preset.evaluation.fold_size,
         titles={**data, **encoders},
         paper_titles=dict(paper.tables.titles),

@@ -252,6 +252,7 @@ def test_published_features_are_taken_where_they_are_given_and_wanted(tmp_path):
     published = paper_with(tmp_path, fidelity="code")
     spec, read = published.models["flickr-vsepp-1c"].spec, inputs(published, "flickr-vsepp-1c")
     assert (spec.image_features, spec.vocabulary.splits) == ("precomputed", ("train", "val"))
+    assert not spec.model.normalise_features  # used as they are
     assert set(read) == {"corpus", "tokens", "features"}
     assert published.owner(read["features"]).kind == "published"
     assert inputs(published, "flickr-vsepp-1c", "evaluation")["features"] == read["features"]
