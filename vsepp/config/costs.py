@@ -82,7 +82,11 @@ def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> 
         "artefacts": [_made(kind, label, alike, rates) for (kind, label), alike in groups.items()],
         "hours": hours_of(costs, rates),
         "disk": _disk(plan, costs, files, free),
-        "runs": [_run(plan, name, costs, rates) for name, model in plan.models.items() if not model.released],
+        "runs": [
+            _run(plan, name, costs, rates)
+            for name, model in plan.models.items()
+            if model.specs.keys() - model.recorded and not model.released
+        ],
     }
 
 
@@ -325,7 +329,8 @@ def _bytes_there(path: Path, size: int | None) -> int:
 
 def _run(plan: Plan, name: str, costs: Iterable[Cost], rates: Rates) -> dict[str, Any]:
     """A run's first seed."""
-    spec = plan.models[name].spec
+    model = plan.models[name]
+    spec = next(spec for seed, spec in model.specs.items() if seed not in model.recorded)
     by_folder = {cost.artefact.folder: cost for cost in costs}
     run = by_folder[plan.table["run", seeded(name, spec.init_seed)].folder]
     inputs = run.artefact.inputs

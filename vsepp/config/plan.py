@@ -12,6 +12,8 @@ from pathlib import Path
 
 from vsepp.config.parameters import Parameters
 from vsepp.provenance.artefacts import Artefact
+from vsepp.provenance.records import EVALUATIONS, RUNS
+from vsepp.reporting.expected import study
 from vsepp.spec import RunSpec, SourceSpec
 
 DOWNLOADS = Path("resources") / "downloads"
@@ -85,6 +87,8 @@ class Model:
     specs: Mapping[int, RunSpec]
     """Seed → spec."""
     protocols: tuple[str, ...]
+    recorded: frozenset[int] = frozenset()
+    """Seeds of which a record is kept: they are not trained again."""
     released: str | None = None
     """The run that a released checkpoint is a training of; `None` for a run."""
 
@@ -121,6 +125,19 @@ class Plan:
         return sorted(set().union(*trained)) or list(self.parameters.settings.seeds)
 
     @property
+    def records(self) -> Path:
+        """Folder of what is kept of this variant's models."""
+        return records_of(self.parameters)
+
+    def folders(self, model: str, seed: int) -> tuple[Path, Path]:
+        """Folders of a trained model and of its evaluation: those of its record, if there is one."""
+        name = seeded(model, seed)
+        if seed in self.models[model].recorded:
+            return self.records / RUNS / name, self.records / EVALUATIONS / name
+        evaluation = self.table["evaluation", name]
+        return evaluation.inputs["run"], evaluation.folder
+
+    @property
     def downloads(self) -> dict[str, SourceFile]:
         """Files that are fetched, or lie where they would be fetched to."""
         return {name: file for name, file in self.files.items() if not file.own}
@@ -149,6 +166,12 @@ class Plan:
     def reports(self) -> Path:
         """Folder of the variant's reports, one a paper."""
         return Path("reports") / self.preset / self.variant
+
+
+def records_of(parameters: Parameters) -> Path:
+    """Folder of what is kept of a variant's models, beside the folder of parameters."""
+    docs = parameters.folder.parent / "docs"
+    return study(docs, parameters.settings.preset, parameters.variant).parent / "records"
 
 
 def seeded(name: str, seed: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ from vsepp.components import describe
 from vsepp.config.files import Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
-from vsepp.config.plan import DOWNLOADS, KINDS, Model, Plan, SourceFile, seeded
+from vsepp.config.plan import DOWNLOADS, KINDS, Model, Plan, SourceFile, records_of, seeded
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.code import step_code
 from vsepp.provenance.digests import value_digest
+from vsepp.provenance.records import EVALUATIONS, is_kept
 from vsepp.spec import (
     Component,
     ConstellationsSpec,
@@ -147,13 +149,33 @@ class _Planner:
             self._pictures(corpus, self._store(corpus, first.eval_store))
         if run not in self.parameters.runs:
             return
-        self.models[run] = Model(specs, self.parameters.protocols[run])
+        kept = {seed for seed, spec in specs.items() if self._is_kept(run, spec)}
+        self.models[run] = Model(specs, self.parameters.protocols[run], frozenset(kept))
         for seed, spec in specs.items():
+            if seed in kept and (run, seed) not in self.starts:
+                continue
             read = dict(training)
             if spec.finetune_from:
                 read["init_from"] = self._folder("run", seeded(spec.finetune_from, seed))
             self._add("run", seeded(run, seed), spec, inputs=read, seed=seed)
-            self._evaluation(run, spec, self.parameters.protocols[run], inputs)
+            if seed not in kept:
+                self._evaluation(run, spec, self.parameters.protocols[run], inputs)
+
+    def _is_kept(self, run: str, spec: RunSpec) -> bool:
+        evaluated = self._evaluation_spec(spec, self.parameters.protocols[run])
+        return is_kept(records_of(self.parameters) / EVALUATIONS / seeded(run, spec.init_seed), evaluated)
+
+    @cached_property
+    def starts(self) -> set[tuple[str, int]]:
+        """Run and seed of what is fine-tuned in a training that is not kept: it needs their weights, records or not."""
+        found = set()
+        for run, values in self.parameters.runs.items():
+            if start := values["finetune_from"].value:
+                published = self._published(values) is not None
+                for seed in self.parameters.seeds(run):
+                    if not self._is_kept(run, self._spec(run, values, seed, published)):
+                        found.add((start, seed))
+        return found
 
     def _released(self, name: str, run: str, checkpoint: Path, vocabulary: Path) -> None:
         """A checkpoint of the authors, as the run that it is a training of, under their code's fidelity."""
@@ -173,10 +195,13 @@ class _Planner:
         self, model: str, run: RunSpec, protocols: tuple[str, ...], inputs: Mapping[str, Path]
     ) -> None:
         name = seeded(model, run.init_seed)
-        spec = EvaluationSpec(run, protocols, self.preset.evaluation.fold_size)
+        spec = self._evaluation_spec(run, protocols)
         self._add(
             "evaluation", name, spec, inputs={"run": self._folder("run", name), **inputs}, seed=run.init_seed
         )
+
+    def _evaluation_spec(self, run: RunSpec, protocols: tuple[str, ...]) -> EvaluationSpec:
+        return EvaluationSpec(run, protocols, self.preset.evaluation.fold_size)
 
     # --- Figures ---------------------------------------------------------------------------------------------
 

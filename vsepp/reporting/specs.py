@@ -217,7 +217,7 @@ class TrainedSpec:
     evaluation: str
     """Folder of its embeddings, ranks and metrics."""
     made_by: dict[str, MakerSpec]
-    """`run` and `evaluation` → what makes them now."""
+    """`run` and `evaluation` → what makes them now; empty of a record, which stays what it is."""
     trained: bool
     """Whether it was trained here and has a history; a released checkpoint has none."""
     pictures: str = ""
