@@ -102,6 +102,15 @@ def test_what_is_no_archive_is_said_to_be_what_it_is(tmp_path):
     assert "a device, not a file" in refused(Path("/dev/zero"))
 
 
+def test_an_encrypted_archive_is_called_encrypted(tmp_path):
+    path = archive(tmp_path / "a.npz", ("rows.npy", npy()))
+    data = bytearray(path.read_bytes())
+    for head, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.index(head) + flags] |= 1
+    path.write_bytes(data)
+    assert "rows.npy is encrypted; give a copy that needs no password" in refused(path)
+
+
 @pytest.mark.parametrize(("field", "number"), [(20, 100 << 30), (24, 100 << 30), (42, 1 << 40)])
 def test_a_directory_that_lies_about_sizes_takes_no_memory(tmp_path, field, number):
     path = archive(tmp_path / "a.npz", ("rows.npy", npy()))
