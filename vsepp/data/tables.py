@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from vsepp.errors import VseppError
 from vsepp.foreign import require_file
-from vsepp.provenance.manifest import MANIFEST, require_intact
+from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ def _read(path: Path, schema: pa.Schema) -> Table:
     if not path.exists():
         raise VseppError(f"{path}: missing; run the step that reads the corpus")
     require_file(path, "a table of a corpus")
-    if (path.parent / MANIFEST).is_file():
-        require_intact(path.parent, path.name)
+    require_as_written(path)
     try:
         table = pq.ParquetFile(path).read()
         table.validate(full=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from vsepp.data.arrays import read_arrays
 from vsepp.errors import VseppError
+from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
 
 # The first words of every vocabulary, and their indices.
@@ -115,11 +116,12 @@ class Tokens:
         Raises
         ------
         VseppError
-            If it is missing or damaged.
+            If it is missing, damaged or not as its step wrote it.
         """
         path = folder / FILE
         if not path.exists():
             raise VseppError(f"{path}: missing; run the step that makes the tokens")
+        require_as_written(path)
         try:
             arrays = read_arrays(path, ("ids", "offsets"), "a token file")
             return cls(arrays["ids"], arrays["offsets"])

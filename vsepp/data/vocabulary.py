@@ -13,6 +13,7 @@ from typing import Any
 from vsepp.data.tokens import END, SPECIAL, START, UNKNOWN
 from vsepp.errors import VseppError, first_of
 from vsepp.foreign import json_of, shortly, text_of
+from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import write_text
 from vsepp.spec import VocabularySpec
 
@@ -84,11 +85,12 @@ class Vocabulary:
         Raises
         ------
         VseppError
-            If it is missing or is not a vocabulary.
+            If it is missing, is not a vocabulary, or is not as its step wrote it.
         """
         path = folder / FILE
         if not path.exists():
             raise VseppError(f"{path}: missing; run the step that makes the tokens")
+        require_as_written(path)
         values = json_of(text_of(path, "a vocabulary"), str(path))
         if wrong := _wrong_parts(values):
             raise VseppError(f"{path}: not a vocabulary: {first_of(wrong)}; run the step that makes it again")

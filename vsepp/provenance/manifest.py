@@ -239,6 +239,12 @@ def require_intact(folder: Path, *names: str) -> dict[str, Any]:
     return manifest
 
 
+def require_as_written(path: Path) -> None:
+    """Refuse a file that is not as its step wrote it, where its folder has a manifest; errors as in `require_intact`."""
+    if (path.parent / MANIFEST).is_file():
+        require_intact(path.parent, path.name)
+
+
 def require_input(artefact: Path, role: str, used: Path) -> None:
     """Refuse an artefact that was made from another version of `used`.
 
