@@ -100,7 +100,8 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
 def _settings(plan: Plan, changed: Mapping[str, object]) -> str:
     """`--config` of what was given, as a shell takes it."""
     settings = plan.parameters.settings
-    said: dict[str, object] = {"fidelity": settings.fidelity, "seeds": settings.seeds, **changed}
+    shared = {"papers": settings.papers, "fidelity": settings.fidelity, "seeds": settings.seeds}
+    said: dict[str, object] = {**shared, **changed}
     if settings.label:
         said["label"] = settings.label
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in said.items()}

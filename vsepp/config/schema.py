@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from vsepp.reporting.specs import ClaimKind
 from vsepp.spec import Protocol, Split
 
 Trainset = Literal["1C", "10C", "RC", "1C+rV", "10C+rV", "RC+rV"]
@@ -579,15 +580,7 @@ class ClaimKeys(_Model):
 
     claim: str = Field(description="what the paper says, as a sentence")
     place: str = Field(description="where it says so: section, rows, figure")
-    kind: Literal[
-        "difference",
-        "difference_of_differences",
-        "no_difference",
-        "no_gain",
-        "best_value",
-        "crossing",
-        "overfitting",
-    ]
+    kind: ClaimKind
     runs: list[str] | dict[Positive, str] = Field(
         description="run ids, the one that the claim is about first: a, b or, for differences of differences, "
         "a, b, c, d; for best_value, size → run id"

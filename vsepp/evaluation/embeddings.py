@@ -87,10 +87,11 @@ class Embeddings:
         write_arrays(path, **arrays)
 
 
-def write_arrays(path: Path, **arrays: np.ndarray) -> None:
+def write_arrays(path: Path, *, compressed: bool = False, **arrays: np.ndarray) -> None:
     """Write an `.npz` atomically."""
+    save = np.savez_compressed if compressed else np.savez
     with whole_file(Path(path)) as partial, partial.open("wb") as stream:
-        np.savez(stream, **arrays)  # type: ignore[arg-type]  # none is named allow_pickle
+        save(stream, **arrays)  # type: ignore[arg-type]  # none is named allow_pickle
 
 
 def _text(arrays: dict[str, np.ndarray], key: str, default: str) -> str:

@@ -267,7 +267,7 @@ def test_a_run_may_have_seeds_of_its_own_or_none():
     assert found.seeds == [0, 1, 3]
     with pytest.raises(
         VseppError,
-        match="runs.coco-vsepp-rc-rv-ft.seeds: coco-vsepp-rc-rv, which it starts from, has no seed 0",
+        match=r"runs\.coco-vsepp-rc-rv-ft\.seeds: coco-vsepp-rc-rv, which it starts from, has no seed 0",
     ):
         plan(label="seeds", runs={"coco-vsepp-rc-rv": {"seeds": [1]}, "coco-vsepp-rc-rv-ft": {"seeds": [0]}})
 
