@@ -30,6 +30,15 @@ def shortly(value: object) -> str:
         return f"a {type(value).__name__}"
 
 
+def is_there(path: Path) -> bool:
+    """Whether a path leads to something; one that no file can have does not."""
+    try:
+        path.stat()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def require_file(path: Path, expected: str) -> os.stat_result:
     """Refuse what is no regular file before it is opened: a FIFO would wait for ever, a device never end.
 

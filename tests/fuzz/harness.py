@@ -146,7 +146,7 @@ def _contradiction(target, context, result, undamaged) -> str | None:
 def _message_fault(message: str, folder: Path) -> str | None:
     if raw := _RAW.search(message):
         return f"a message with {raw[0]!r}: {message[:500]}"
-    if len(message) > 6000:
+    if any(len(line) > 8000 for line in message.split("\n")):
         return f"a message of {len(message)} letters: {message[:300]}"
     names = {folder.name, *(path.name for path in folder.rglob("*"))}
     return (

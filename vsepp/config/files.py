@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from vsepp.errors import VseppError, did_you_mean
+from vsepp.errors import VseppError, cut, did_you_mean
 from vsepp.foreign import shortly, text_of
 from vsepp.foreign_yaml import yaml_of
 
@@ -46,7 +46,7 @@ class Mistakes:
         """
         if self.found:
             count = f"{len(self.found)} mistake{'s' if len(self.found) > 1 else ''} in the parameters"
-            raise VseppError("\n  - ".join([f"{count}:", *self.found]))
+            raise VseppError("\n  - ".join([f"{count}:", *map(cut, self.found)]))
 
 
 def read_yaml(path: Path, mistakes: Mistakes) -> dict[str, Any]:

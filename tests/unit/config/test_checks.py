@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from plans import PARAMS, edit, refused
+from plans import PARAMS, copied, edit, refused
 
 from vsepp.config import make_plan
 
@@ -267,3 +267,14 @@ def test_a_wrong_override_is_named(overrides, said):
 def test_a_file_that_is_not_what_it_should_be_is_named(params, text, said):
     (params / RUNS).write_bytes(text)
     assert f"{params / RUNS}{said}" in refused(params)
+
+
+def test_options_that_are_none_and_names_that_no_file_can_have_are_no_tracebacks(tmp_path):
+    folder = copied(tmp_path)
+    edit(folder / "presets" / "mini.yaml", {"components": {"loss": {"max_of_hinges": {"name": [1]}}}})
+    assert "mini.yaml: components.loss.max_of_hinges: expected options by name, got {'name': [1]}" in refused(
+        folder
+    )
+    folder = copied(tmp_path / "other")
+    edit(folder / "config.yaml", {"archives": "x" * 9000})
+    assert "config.yaml: archives: got 'xxx" in (said := refused(folder)) and len(said) < 3000
