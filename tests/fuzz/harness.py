@@ -18,8 +18,8 @@ from mutations import damaged
 
 from vsepp.errors import VseppError
 
-SECONDS, HANGING = 5.0, 120.0
-"""Of the processor that one input may take; of the clock after which a process counts as hanging."""
+SECONDS, HANGING, STARTING = 5.0, 120.0, 900.0
+"""Of the processor that one input may take; of the clock after which a process counts as hanging, or never started."""
 MEMORY = 2 << 30
 """Bytes of address space that reading may take beside what the process has."""
 # What no message may hold: addresses, errors by the name of their class, the number of one of the system.
@@ -63,7 +63,7 @@ def fuzz(names: Sequence[str], inputs: int, first: int = 0) -> dict[str, Outcome
         at = None
         try:
             while jobs:
-                if not ours.poll(HANGING):
+                if not ours.poll(STARTING if at is None else HANGING):
                     process.kill()
                     break
                 said = ours.recv()
