@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-_NAMED = 5
+_NAMED, _LONGEST = 5, 1200
 
 
 class VseppError(Exception):
@@ -38,8 +38,14 @@ def refuse(problems: Sequence[str], what: str, advice: str) -> None:
 
 def first_of(items: Sequence[str]) -> str:
     """Name the first few items and say how many more there are."""
+    named = map(cut, items[:_NAMED])
     more = f"; and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
-    return "; ".join(items[:_NAMED]) + more
+    return "; ".join(named) + more
+
+
+def cut(text: str) -> str:
+    """A text without the middle of what a file says at length."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 300]} … {text[-300:]}"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

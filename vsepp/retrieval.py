@@ -8,7 +8,6 @@ best = vsepp.rank(model.scores(images, captions).T, k=1)  # the image nearest to
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterable, Sequence
@@ -23,6 +22,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from vsepp.data.captions import TOKENIZER, tokenize
+from vsepp.data.containers import LARGEST_MEMBER
 from vsepp.data.decode import DECODING_ERRORS, decoded, reason, stored
 from vsepp.data.store import WholeImages
 from vsepp.data.tokens import UNKNOWN, Tokens
@@ -32,6 +32,7 @@ from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import BATCH, CentreCrops, embed_captions, embed_images, evaluation_mode
 from vsepp.features.extract import features_of
+from vsepp.foreign import bytes_of, json_of, text_of
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 from vsepp.provenance.digests import value_digest
@@ -152,7 +153,7 @@ class Model:
                 picture = Image.fromarray(picture)
             elif not isinstance(picture, Image.Image):
                 name = os.fspath(picture)
-                picture = decoded(Path(name).read_bytes())
+                picture = decoded(bytes_of(Path(name), "a picture", LARGEST_MEMBER))
             return stored(picture, self.run.eval_store)
         except (*DECODING_ERRORS, TypeError) as error:
             raise VseppError(f"{name}: not a readable picture: {reason(error)}") from error
@@ -251,8 +252,8 @@ def load(
     folder = Path(folder)
     if (folder / LAYOUT_FILE).is_file():
         require_layout(folder)
-    run = spec_of(folder)
     require_files(folder)
+    run = spec_of(folder)
     vocabulary = Vocabulary.read(folder)
     if vocabulary.tokenizer != TOKENIZER:
         log.warning(
@@ -351,7 +352,8 @@ def evaluate(
         Naming the array and row that is wrong, or the protocol that needs more images.
     """
     chosen = Component(similarity) if isinstance(similarity, str) else similarity
-    embeddings = Embeddings(np.asarray(images), np.asarray(captions), np.asarray(caption_to_image), chosen)
+    given = (("images", images), ("captions", captions), ("caption_to_image", caption_to_image))
+    embeddings = Embeddings(*(_array(value, name) for name, value in given), chosen)
     return protocols.evaluate(embeddings, protocol, fold_size)
 
 
@@ -365,10 +367,11 @@ def require_layout(folder: Path) -> dict[str, Any]:
     """
     path = folder / LAYOUT_FILE
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
+        said = json_of(text_of(path, "the description of an exported run"), str(path))
         layout, version = int(said["layout"]), str(said["version"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise VseppError(f"{path}: damaged ({error!r}); export the run again") from error
+    except (VseppError, ValueError, KeyError, TypeError, OverflowError) as error:
+        what = f": {error}" if isinstance(error, VseppError) else ""
+        raise VseppError(f"{path}: damaged{what}; export the run again") from error
     if layout > LAYOUT:
         raise VseppError(
             f"{folder}: exported by vsepp {version} in layout {layout}; this version reads layouts up to {LAYOUT}: install "
@@ -413,6 +416,13 @@ def _is_encoder_of(run: RunSpec, place: Path, wanted: str | None) -> bool:
         return artefact_digest(place) == wanted
     spec = read_manifest(place)["spec"]
     return value_digest(spec.get("encoder", spec)) == value_digest(to_dict(run.encoder))
+
+
+def _array(value: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise VseppError(f"{name}: expected an array, got rows of different lengths") from error
 
 
 def _listed(items: Iterable[Any], what: str, such_as: str) -> list[Any]:

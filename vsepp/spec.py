@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from vsepp.errors import VseppError
+from vsepp.foreign import json_of, shortly, text_of
 
 S = TypeVar("S")
+_LARGEST_SPEC = 64 << 20
 
 Split = Literal["train", "restval", "val", "test"]
 SPLITS: tuple[str, ...] = typing.get_args(Split)
@@ -402,7 +404,7 @@ def from_dict(kind: type[S], values: dict[str, Any]) -> S:
     Raises
     ------
     VseppError
-        On unknown or missing keys, naming them.
+        On unknown or missing keys, and values of another type, naming them.
     """
     hints = typing.get_type_hints(kind)
     names = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
@@ -415,38 +417,68 @@ def from_dict(kind: type[S], values: dict[str, Any]) -> S:
     }
     if missing := sorted(required - set(values)):
         raise VseppError(f"{kind.__name__}: missing keys {missing}")
-    return kind(**{key: _revive(hints[key], value) for key, value in values.items()})
+    return kind(
+        **{key: _revive(hints[key], value, f"{kind.__name__}.{key}") for key, value in values.items()}
+    )
 
 
 def from_json(kind: type[S], text_or_path: str) -> S:
     """Read a spec from JSON text, or from a file if the text does not start with a brace."""
-    text = text_or_path
+    text, where = text_or_path, kind.__name__
     if not text.lstrip().startswith("{"):
-        path = Path(text_or_path)
-        if not path.is_file():
-            raise VseppError(f"{path}: no such spec file (expected JSON of a {kind.__name__})")
-        text = path.read_text(encoding="utf-8")
+        where = f"{text_or_path}: {where}"
+        text = text_of(Path(text_or_path), f"JSON of a {kind.__name__}", _LARGEST_SPEC)
+    values = json_of(text, where)
+    if not isinstance(values, dict):
+        raise VseppError(f"{where}: expected a JSON object, got {shortly(values)}")
     try:
-        values = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise VseppError(f"{kind.__name__}: not valid JSON: {error}") from error
-    return from_dict(kind, values)
+        return from_dict(kind, values)
+    except VseppError as error:
+        if where == kind.__name__:
+            raise
+        raise VseppError(f"{text_or_path}: {error}") from None
 
 
-def _revive(hint: Any, value: Any) -> Any:
-    """Turn JSON's lists and objects back into the tuples and specs that the annotation names."""
+def _revive(hint: Any, value: Any, key: str) -> Any:
+    """A JSON value as the annotation names it: tuples for lists, specs for objects; anything else is refused."""
+    if hint is Any:
+        return value
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        (hint,) = [argument for argument in arguments if argument is not type(None)]
+        return _revive(hint, value, key)
+    if origin is Literal:
+        if type(value) is str and value in arguments:
+            return value
+        raise VseppError(f"{key}: expected {', '.join(map(str, arguments))}, got {shortly(value)}")
+    kind = origin or hint
+    accepted, said = _JSON_KINDS.get(kind, ((dict,), "an object"))
+    # True and false are numbers to Python alone.
+    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+        raise VseppError(f"{key}: expected {said}, got {shortly(value)}")
     if hint is Component:
-        return Component(value["name"], {key: item for key, item in value.items() if key != "name"})
+        if not isinstance(value.get("name"), str):
+            raise VseppError(f"{key}: expected an object with a name, got {shortly(value)}")
+        return Component(value["name"], {name: item for name, item in value.items() if name != "name"})
     if dataclasses.is_dataclass(hint):
         return from_dict(hint, value)  # type: ignore[arg-type]
-    origin = typing.get_origin(hint)
-    if origin is tuple:
-        inner = typing.get_args(hint)[0]
-        return tuple(_revive(inner, item) for item in value)
-    if origin is dict:
-        inner = typing.get_args(hint)[1]
-        return {key: _revive(inner, item) for key, item in value.items()}
-    if origin in (typing.Union, types.UnionType) and value is not None:
-        (inner,) = [arg for arg in typing.get_args(hint) if arg is not type(None)]
-        return _revive(inner, value)
+    if kind is tuple:
+        kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
+        if len(kinds) != len(value):
+            raise VseppError(f"{key}: expected a list of {len(kinds)}, got {shortly(value)}")
+        return tuple(_revive(one, item, key) for one, item in zip(kinds, value, strict=True))
+    if kind is dict:
+        return {name: _revive(arguments[1], item, f"{key}.{name}") for name, item in value.items()}
     return value
+
+
+_JSON_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
+    tuple: ((list, tuple), "a list"),
+    str: ((str,), "a text"),
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+}
+"""Type of a field → what JSON has for it, and its name; an object for any other."""

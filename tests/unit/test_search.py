@@ -70,7 +70,7 @@ def test_words_that_the_model_does_not_know_are_named_once():
         (lambda asked: asked.images_for(" \n"), "got an empty text"),
         (lambda asked: asked.images_for("a dog", 0), "at least 1 answer, got 0"),
         (lambda asked: asked.captions_for(PICTURE, -2), "at least 1 answer, got -2"),
-        (lambda asked: asked.captions_for("nowhere.jpg"), "nowhere.jpg: not a readable picture"),
+        (lambda asked: asked.captions_for("nowhere.jpg"), "nowhere.jpg: no such file; expected a picture"),
         (
             lambda asked: dataclasses.replace(asked, captions=[]).captions_for(PICTURE),
             "there are no captions",

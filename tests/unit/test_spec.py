@@ -42,7 +42,7 @@ def test_a_spec_is_read_from_a_file_too(tmp_path):
     ("text", "said"),
     [
         ("{", "RunSpec: not valid JSON"),
-        ("no.json", "no.json: no such spec file .expected JSON of a RunSpec"),
+        ("no.json", "no.json: no such file; expected JSON of a RunSpec"),
         ('{"colour": 1}', r"RunSpec: unknown keys \['colour'\]; known are \['crop', 'dataset'"),
         ('{"id": "x"}', r"RunSpec: missing keys \['crop', 'dataset', .*'vocabulary'\]"),
     ],

@@ -41,7 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given = parser.parse_args(arguments)
         given.call(given)
     except VseppError as error:
-        print(f"vsepp: error: {error}", file=sys.stderr)
+        _tell(str(error))
+        return 1
+    except OSError as error:  # of a file of the user's, most often, or the disk
+        if isinstance(error, BrokenPipeError):
+            return 1
+        if error.strerror is None:
+            raise
+        _tell(f"{error.filename or 'a file'}: {error.strerror}")
         return 1
     except ModuleNotFoundError as error:
         package = (error.name or "vsepp").partition(".")[0]
@@ -53,6 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
-    except BrokenPipeError:
-        return 1
     return 0
+
+
+def _tell(message: str) -> None:
+    """Print an error; what a file of others says in it cannot steer the terminal."""
+    shown = "".join(
+        letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in message
+    )
+    print(f"vsepp: error: {shown}", file=sys.stderr)

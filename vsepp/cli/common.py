@@ -14,6 +14,7 @@ from vsepp.errors import VseppError
 from vsepp.provenance.code import step_code
 from vsepp.provenance.manifest import artefact_digest, recorded
 from vsepp.provenance.publish import state_folder
+from vsepp.runtime.files import output_folder
 from vsepp.spec import from_json, to_dict
 
 
@@ -174,7 +175,7 @@ def making(
     """
     code, spec = step_code(given.step, given.spec), to_dict(given.spec)
     inputs = given_inputs(given) if inputs is None else inputs
-    given.output.mkdir(parents=True, exist_ok=True)
+    output_folder(given.output)
     with ExitStack() as held:
         identity, state = {}, None
         if resumes:

@@ -114,11 +114,11 @@ def add_params(parser: argparse.ArgumentParser) -> None:
 
 
 def _value(text: str) -> Any:
-    import yaml
+    from vsepp.foreign_yaml import yaml_of
 
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:  # `only=*-1c`, which YAML takes for an alias
+        return yaml_of(text, "--config")
+    except VseppError:  # `only=*-1c`, which YAML takes for an alias
         return text
 
 

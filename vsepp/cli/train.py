@@ -25,7 +25,7 @@ from vsepp.provenance.code import step_code
 from vsepp.provenance.manifest import artefact_digest
 from vsepp.reporting.specs import ReportSpec
 from vsepp.runtime import devices
-from vsepp.runtime.files import write_text
+from vsepp.runtime.files import output_folder, write_text
 from vsepp.spec import ConstellationsSpec, EvaluationSpec, RunSpec
 
 log = logging.getLogger("vsepp")
@@ -218,6 +218,8 @@ def _score(given: argparse.Namespace) -> None:
     from vsepp.evaluation.embeddings import Embeddings
     from vsepp.provenance.manifest import MANIFEST, recorded, require_intact
 
+    if given.output is not None:
+        output_folder(given.output)
     if (given.embeddings.parent / MANIFEST).is_file():
         require_intact(given.embeddings.parent)
     embeddings = Embeddings.load(given.embeddings)
@@ -226,7 +228,6 @@ def _score(given: argparse.Namespace) -> None:
         print(evaluation)
     if given.output is None:
         return
-    given.output.mkdir(parents=True, exist_ok=True)
     spec = {"protocols": given.protocol, "fold_size": given.fold_size}
     code = step_code("score", embeddings.similarity)
     with recorded(

@@ -90,7 +90,8 @@ The same under both fidelities:
 - The image embedding of VSE0 is not normalised, so its similarity is a dot product, in training and in ranking.
 - 1C is the centre crop and 10C the mean feature of ten crops, in validation and test too. RC runs validate and test on
   the centre crop.
-- Of each COCO image, the first five captions in the split file are used.
+- Of each COCO image, the five captions with the lowest ids are used, by rising id, as in the lists of ids that the field
+  uses: six or seven are sorted, whatever order the split file has. Generated scenes keep the order of their split file.
 - A caption is lower-cased and split into words as one line; the code first splits it into sentences.
 - Half of the items that tie with the correct one count as ranked above it; the code's unstable sort decides ties. A two-way
   tie for first always hits R@1 here, a three-way tie never. 14 of Flickr8k's 5,000 test captions have a twin with the same

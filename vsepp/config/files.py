@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
-from vsepp.errors import VseppError, did_you_mean
+from vsepp.errors import VseppError, cut, did_you_mean
+from vsepp.foreign import shortly, text_of
+from vsepp.foreign_yaml import yaml_of
 
 M = TypeVar("M", bound=BaseModel)
+_LARGEST = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -44,27 +46,7 @@ class Mistakes:
         """
         if self.found:
             count = f"{len(self.found)} mistake{'s' if len(self.found) > 1 else ''} in the parameters"
-            raise VseppError("\n  - ".join([f"{count}:", *self.found]))
-
-
-class _UniqueKeyLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML in which a repeated key is an error: PyYAML silently keeps the last."""
-
-
-def _unique_mapping(loader: _UniqueKeyLoader, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen: dict[Any, int] = {}
-    for key_node, _ in node.value:
-        key, mark = loader.construct_object(key_node, deep=True), key_node.start_mark
-        if key in seen:
-            raise VseppError(
-                f"{mark.name}: `{key}` is given twice, in lines {seen[key]} and {mark.line + 1}; keep one"
-            )
-        seen[key] = mark.line + 1
-    loader.flatten_mapping(node)
-    return loader.construct_mapping(node, deep=True)
-
-
-_UniqueKeyLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
+            raise VseppError("\n  - ".join([f"{count}:", *map(cut, self.found)]))
 
 
 def read_yaml(path: Path, mistakes: Mistakes) -> dict[str, Any]:
@@ -75,13 +57,9 @@ def read_yaml(path: Path, mistakes: Mistakes) -> dict[str, Any]:
         mistakes.add(str(path), f"no such file{there}{did_you_mean(path.stem, known)}")
         return {}
     try:
-        with path.open(encoding="utf-8") as stream:
-            content = yaml.load(stream, Loader=_UniqueKeyLoader)
+        content = yaml_of(text_of(path, "a YAML file of parameters", _LARGEST), str(path))
     except VseppError as error:
         mistakes.found.append(str(error))
-        return {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mistakes.add(str(path), f"not valid YAML: {error}")
         return {}
     if not isinstance(content, dict):
         mistakes.add(str(path), f"expected keys and values, got {type(content).__name__}")
@@ -117,7 +95,7 @@ def _explain(detail: Mapping[str, Any], model: type[BaseModel]) -> str:
     if detail["type"] == "missing":
         return "missing"
     message = detail["msg"][0].lower() + detail["msg"][1:]
-    return f"got {detail['input']!r}; {message}"
+    return f"got {shortly(detail['input'])}; {message}"
 
 
 def _known_keys(model: Any, location: tuple[Any, ...]) -> list[str]:

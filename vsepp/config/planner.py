@@ -15,6 +15,7 @@ from vsepp.config.plan import DOWNLOADS, KINDS, Model, Plan, SourceFile, records
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
 from vsepp.errors import VseppError
+from vsepp.foreign import is_there
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.code import step_code
 from vsepp.provenance.digests import value_digest
@@ -265,12 +266,12 @@ class _Planner:
     def _in_archives(self, *names: str) -> Path | None:
         """The first of these files that is in the user's own folder."""
         archives = self.parameters.settings.archives
-        return next((path for name in names if archives and (path := Path(archives) / name).exists()), None)
+        return next((path for name in names if archives and is_there(path := Path(archives) / name)), None)
 
     def _own(self, name: str) -> Path | None:
         """A file in the user's own folder, or put where downloads go; nothing where there is none."""
         downloaded = DOWNLOADS / name
-        return self._in_archives(name) or (downloaded if downloaded.exists() else None)
+        return self._in_archives(name) or (downloaded if is_there(downloaded) else None)
 
     def _file(self, name: str) -> Path:
         """Where a raw file is or will be: in the user's own folder if it is there, else among the downloads."""

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from vsepp.components import known as known_components
 from vsepp.config.checks import check
@@ -33,6 +33,7 @@ from vsepp.config.schema import (
     Settings,
 )
 from vsepp.errors import VseppError, did_you_mean
+from vsepp.foreign import is_there, shortly
 from vsepp.spec import Component
 
 # These belong to the entry that names them; inheriting them would train or print a row twice.
@@ -159,8 +160,11 @@ def _settings(folder: Path, overrides: Mapping[str, Any], mistakes: Mistakes) ->
     settings = _merged(Settings, folder / "config.yaml", given, mistakes)
     mistakes.found = [_with_the_way_to_write_it(said) for said in mistakes.found]
     mistakes.raise_if_any()
-    if settings.archives is not None and not Path(settings.archives).is_dir():
-        mistakes.add("archives", f"got {settings.archives!r}, which is not a folder")
+    archives = Path(settings.archives or ".")
+    if not (is_there(archives) and archives.is_dir()):
+        mistakes.add(
+            f"{folder / 'config.yaml'}: archives", f"got {settings.archives!r}, which is not a folder"
+        )
     changed = sorted(set(overrides) - set(HARMLESS))
     if changed and settings.label is None:
         mistakes.add(
@@ -327,7 +331,12 @@ def _said_of(key: str, lineage: list[str], layers: _Layers) -> Iterator[tuple[Co
     for layer in layers:
         for file in layer:
             if options := file.components.get(key, {}).get(last):
-                yield ComponentKeys(**options), f"{file.label}: components.{key}.{last}"
+                origin = f"{file.label}: components.{key}.{last}"
+                try:
+                    made = ComponentKeys(**options)
+                except (ValidationError, TypeError) as error:
+                    raise VseppError(f"{origin}: expected options by name, got {shortly(options)}") from error
+                yield made, origin
         for origin, _, keys in _said(lineage, [layer]):
             if key in keys.model_fields_set:
                 yield getattr(keys, key), origin

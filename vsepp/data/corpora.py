@@ -15,6 +15,7 @@ from vsepp import components
 from vsepp.data.containers import Container, role_path
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus
 from vsepp.errors import VseppError, first_of, refuse
+from vsepp.foreign import shortly
 from vsepp.spec import CorpusSpec
 
 log = logging.getLogger("vsepp")
@@ -22,6 +23,9 @@ log = logging.getLogger("vsepp")
 _PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
 # JSON can spell half of a surrogate pair, which no UTF-8 file can hold.
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
+# But for tabs and line ends. They are kept as parts of words, and counted.
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+_NO_NAME = re.compile(rf"(/|[A-Za-z]:[\\/]|(.*/)?\.\.(/|$))|.*({_CONTROL}|[\t\n\r\ud800-\udfff])", re.DOTALL)
 
 
 def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -53,6 +57,7 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
             f"corpus {spec.name}: no split lists an image; check the files {sorted(spec.files.values())}"
         )
     reported = _compare_sums(spec, raw.sums)
+    _check_names(raw.images)
     _check_repeated(raw.images)
     _check_captions(spec, raw.images)
     roles = sorted({image.container for image in raw.images if image.container})
@@ -63,6 +68,8 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     unlisted = {} if raw.unlisted is None else {"captioned images in no split": len(raw.unlisted)}
     kept, cut = _first_images(spec, raw.images)
     images, captions = _tables(spec, [raw.images[row] for row in kept], [members[row] for row in kept])
+    controls = int(captions["text"].str.contains(_CONTROL).sum())
+    read_as = {**raw.read_as, **({"captions with control characters": controls} if controls else {})}
     facts = {
         "images": images["split"].value_counts(sort=False).to_dict(),
         "captions": captions["split"].value_counts(sort=False).to_dict(),
@@ -70,6 +77,7 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
         **({"left_out": len(set(spec.leave_out))} if spec.leave_out else {}),
         **({"reported_sha256": reported} if reported else {}),
         **({"first_images": cut} if cut else {}),
+        **({"read_as": read_as} if read_as else {}),
     }
     images.attrs["facts"] = facts
     log.info("%s: %s", spec.name, facts)
@@ -91,6 +99,16 @@ def _compare_sums(spec: CorpusSpec, found: dict[str, str]) -> dict[str, dict[str
             )
             log.warning(said, spec.name, name, found[name], " or ".join(reported))
     return compared
+
+
+def _check_names(images: Sequence[CaptionedImage]) -> None:
+    """Refuse paths that lead out of a container or that no table can hold."""
+    wrong = [f"{image.listed_in}: {shortly(image.path)}" for image in images if _NO_NAME.match(image.path)]
+    refuse(
+        wrong,
+        "Images whose path leads elsewhere or holds control characters",
+        "Paths must be relative to the folder or archive of the photographs.",
+    )
 
 
 def _check_repeated(images: Sequence[CaptionedImage]) -> None:
@@ -123,10 +141,10 @@ def _check_captions(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
         for caption_id, text in image.captions:
             where = f"{image.captions_in} {caption_id} ({image.path})"
             if not isinstance(text, str):
-                invalid.append(f"{where}: {type(text).__name__}")
+                invalid.append(f"{where}: {shortly(text)}")
             elif not text.strip():
                 empty.append(where)
-            elif _HALF_PAIR.search(text):
+            elif _HALF_PAIR.search(text) or "\0" in text:
                 invalid.append(f"{where}: {text[:40]!r}")
     refuse(empty, "Empty captions", "Write them, or take the images out of the split.")
     refuse(invalid, "Captions that are not UTF-8 text", "Fix the file.")

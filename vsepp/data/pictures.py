@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from vsepp.data.arrays import read_arrays
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables
 from vsepp.errors import VseppError
+from vsepp.foreign import json_of, text_of
 from vsepp.runtime.files import whole_file, write_text
 from vsepp.spec import PicturesSpec
 
@@ -30,14 +32,17 @@ class Pictures:
             Where a file is missing or is something else.
         """
         try:
-            with np.load(folder / FILE, allow_pickle=False) as archive:
-                self._jpegs, self._offsets = archive["jpegs"].tobytes(), archive["offsets"]
-            self.images: list[dict] = json.loads((folder / CAPTIONS).read_text(encoding="utf-8"))
+            arrays = read_arrays(folder / FILE, ("jpegs", "offsets"), "small pictures")
+            self._jpegs, self._offsets = arrays["jpegs"].tobytes(), arrays["offsets"]
+            path = folder / CAPTIONS
+            self.images: list[dict] = json_of(text_of(path, "captions of pictures"), str(path))
             """Of each image: `id`, and `captions`, a list of texts."""
-        except (OSError, ValueError, KeyError) as error:
+        except KeyError as error:
             raise VseppError(
-                f"{folder}: no pictures that can be read ({error}); run the step that makes them"
+                f"{folder / FILE}: has no {error.args[0]}; run the step that makes them"
             ) from error
+        except VseppError as error:
+            raise VseppError(f"{error}; run the step that makes the pictures again") from error
 
     def __len__(self) -> int:
         """Images."""

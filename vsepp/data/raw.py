@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -11,7 +11,12 @@ from typing import Any, NamedTuple
 
 from vsepp.data.containers import Container, role_path
 from vsepp.errors import VseppError
+from vsepp.foreign import LARGEST_TEXT, bytes_of, json_of, shortly, utf8
 from vsepp.spec import CorpusSpec
+
+log = logging.getLogger("vsepp")
+
+UNENDED = "files whose last line has no end"
 
 
 class Caption(NamedTuple):
@@ -47,6 +52,8 @@ class RawCorpus:
     """Ids of images that have captions but are in no split; `None` if one file gives both."""
     sums: dict[str, str] = field(default_factory=dict)
     """File of `spec.reported_sha256` that was read → SHA-256 found."""
+    read_as: dict[str, int] = field(default_factory=dict)
+    """Oddity that was read in a documented way → how often; see `docs/odd-inputs.md`."""
 
 
 class RawFile(NamedTuple):
@@ -63,6 +70,8 @@ class RawFiles:
         self.spec = spec
         self.sums: dict[str, str] = {}
         """Name, as in `spec.reported_sha256` → SHA-256 found."""
+        self.read_as: dict[str, int] = {}
+        """As in `RawCorpus`."""
 
     def read(self, role: str, member: str) -> RawFile:
         """Read the file of a role: given itself, or as the folder or zip archive that holds `member`.
@@ -78,15 +87,24 @@ class RawFiles:
             self.sums[name] = hashlib.sha256(file.data).hexdigest()
         return file
 
+    def note_end(self, file: RawFile) -> None:
+        """Count and tell a file of lines whose last one has no end: it may be cut, and nothing else would show it."""
+        if file.data and not file.data.endswith((b"\n", b"\r")):
+            log.warning(
+                "%s: its last line has no end, and is taken as it is; if it is cut, fetch the file again",
+                file.where,
+            )
+            self.read_as[UNENDED] = self.read_as.get(UNENDED, 0) + 1
+
 
 def _read_file(path: Path, member: str) -> RawFile:
     if path.is_file() and path.suffix.lower() != ".zip":
-        return RawFile(path.read_bytes(), str(path))
+        return RawFile(bytes_of(path, member), str(path))
     container = Container(path)
     found = container.locate(member)
     if found is None:
         raise VseppError(f"{path}: holds no {member}; fetch a complete copy")
-    return RawFile(container.read(found), f"{path}/{found}")
+    return RawFile(container.read(found, LARGEST_TEXT), f"{path}/{found}")
 
 
 def decoded(file: RawFile) -> str:
@@ -97,17 +115,7 @@ def decoded(file: RawFile) -> str:
     VseppError
         If it is not UTF-8, naming line and byte.
     """
-    try:
-        return file.data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = error.object[: error.start]
-        line, start = before.count(b"\n") + 1, before.rfind(b"\n") + 1
-        # JSON is one long line: the text before the byte helps to find it.
-        after = before[start:][-40:].decode("ascii", "replace")
-        raise VseppError(
-            f"{file.where}: not UTF-8: line {line}, byte {error.start - start + 1}: 0x{error.object[error.start]:02x} "
-            f"after {after!r}; save the file as UTF-8"
-        ) from error
+    return utf8(file.data, file.where)
 
 
 def lines_of(text: str) -> list[str]:
@@ -125,16 +133,15 @@ def parsed_json(file: RawFile, object_hook: Callable[[dict[str, Any]], Any] | No
     VseppError
         If it is not JSON, or not an object, naming line and column.
     """
-    try:
-        value = json.loads(decoded(file), object_hook=object_hook)
-    except json.JSONDecodeError as error:
-        raise VseppError(
-            f"{file.where}: not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
-            "the file may be truncated: fetch it again"
-        ) from error
+    value = json_of(decoded(file), file.where, object_hook)
     if not isinstance(value, dict):
-        raise VseppError(f"{file.where}: expected a JSON object, found a {type(value).__name__}")
+        raise VseppError(f"{file.where}: expected a JSON object, found {shortly(value)}")
     return value
+
+
+def is_id(value: Any) -> bool:
+    """Whether a JSON value can be the id of an image or caption: a whole number from 0 that fits into 64 bits."""
+    return type(value) is int and 0 <= value < 1 << 63
 
 
 def list_of(document: dict[str, Any], key: str, where: str) -> list[Any]:
@@ -148,7 +155,6 @@ def list_of(document: dict[str, Any], key: str, where: str) -> list[Any]:
     value = document.get(key)
     if not isinstance(value, list):
         raise VseppError(
-            f"{where}: expected a list under {key!r}, found {type(value).__name__}; "
-            f"its keys are {sorted(document)}"
+            f"{where}: expected a list under {key!r}, found {shortly(value)}; its keys are {shortly(sorted(document))}"
         )
     return value

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vsepp.errors import VseppError
+from vsepp.foreign import require_file
+from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ def read_tables(folder: Path) -> tuple[Table, Table]:
     Raises
     ------
     VseppError
-        If a table is missing, unreadable or has other columns.
+        If a table is missing, unreadable, not as its step wrote it or has other columns.
     """
     images, captions = _read(folder / "images.parquet", IMAGES), _read(folder / "captions.parquet", CAPTIONS)
     _check(folder, images, captions)
@@ -79,19 +81,26 @@ def read_tables(folder: Path) -> tuple[Table, Table]:
 
 
 def _read(path: Path, schema: pa.Schema) -> Table:
-    if not path.is_file():
+    if not path.exists():
         raise VseppError(f"{path}: missing; run the step that reads the corpus")
+    require_file(path, "a table of a corpus")
+    require_as_written(path)
     try:
         table = pq.ParquetFile(path).read()
-    except (pa.ArrowInvalid, OSError) as error:
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise VseppError(
-            f"{path}: not a readable Parquet file ({error}); run the step that makes it"
+            f"{path}: not a readable Parquet file; run the step that reads the corpus again"
         ) from error
     if not table.schema.equals(schema):
         found = ", ".join(f"{column.name} {column.type}" for column in table.schema)
         wanted = ", ".join(f"{column.name} {column.type}" for column in schema)
         raise VseppError(
             f"{path}: expected columns {wanted}; found {found}; run the step that makes it again"
+        )
+    if missing := [column.name for column in schema if table[column.name].null_count]:
+        raise VseppError(
+            f"{path}: values are missing in {', '.join(missing)}; run the step that reads the corpus again"
         )
     # By way of lists: `to_numpy` imports pandas, which takes longer than they do.
     return Table(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -10,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from vsepp.data.arrays import read_arrays
 from vsepp.errors import VseppError
+from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
 
 # The first words of every vocabulary, and their indices.
@@ -41,9 +42,14 @@ class Tokens:
     offsets: np.ndarray
 
     def __post_init__(self) -> None:
-        o = self.offsets
-        fits = o.ndim == 1 and len(o) and o[0] == 0 and o[-1] == len(self.ids) and (np.diff(o) > 0).all()
-        if not fits:
+        o, ids = self.offsets, self.ids
+        if (ids.ndim, ids.dtype, o.ndim, o.dtype) != (1, np.int32, 1, np.int64) or (ids < 0).any():
+            raise VseppError(
+                f"expected ids, int32 from 0, and offsets, int64, in one row each; found {ids.dtype} {ids.shape} and "
+                f"{o.dtype} {o.shape}"
+            )
+        # Compared, not subtracted: a difference may overflow.
+        if not (len(o) and o[0] == 0 and o[-1] == len(ids) and (o[1:] > o[:-1]).all()):
             raise VseppError(
                 f"token offsets must rise from 0 to {len(self.ids)}, the number of ids, with at least one id per caption; "
                 f"found {o[:1]} to {o[-1:]} over {len(o)} entries: make the tokens again"
@@ -110,15 +116,20 @@ class Tokens:
         Raises
         ------
         VseppError
-            If it is missing or damaged.
+            If it is missing, damaged or not as its step wrote it.
         """
         path = folder / FILE
-        if not path.is_file():
+        if not path.exists():
             raise VseppError(f"{path}: missing; run the step that makes the tokens")
+        require_as_written(path)
         try:
-            with np.load(path, allow_pickle=False) as arrays:
-                return cls(arrays["ids"], arrays["offsets"])
-        except (KeyError, ValueError, OSError, zipfile.BadZipFile) as error:
+            arrays = read_arrays(path, ("ids", "offsets"), "a token file")
+            return cls(arrays["ids"], arrays["offsets"])
+        except KeyError as error:
             raise VseppError(
-                f"{path}: not a token file ({error}); run the step that makes it again"
+                f"{path}: not a token file: has no {error.args[0]}; run the step that makes it again"
+            ) from error
+        except VseppError as error:
+            raise VseppError(
+                f"{path}: not a token file: {error}; run the step that makes it again"
             ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from vsepp import components
+from vsepp.data.arrays import read_arrays
 from vsepp.errors import VseppError
+from vsepp.foreign import json_of, shortly
 from vsepp.runtime.files import whole_file
 from vsepp.spec import Component
 
 _REQUIRED = ("image_embeddings", "caption_embeddings", "caption_to_image")
 _OPTIONS = "similarity_options"
+_KNOWN = (*_REQUIRED, "similarity", _OPTIONS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +60,11 @@ class Embeddings:
         Raises
         ------
         VseppError
-            Naming the file and what in it is missing or wrong. No pickled object is read.
+            Naming the file and what in it is missing, wrong, unknown or there twice. No pickled object is read, and nothing
+            is allocated before all of the file is found to be what it says.
         """
         path = Path(path)
-        arrays = _read_arrays(path)
+        arrays = read_arrays(path, _KNOWN, "an .npz of embeddings")
         if missing := [key for key in _REQUIRED if key not in arrays]:
             raise VseppError(
                 f"{path}: has no {', '.join(missing)}; expected the arrays {', '.join(_REQUIRED)} and, if "
@@ -91,21 +94,6 @@ def write_arrays(path: Path, *, compressed: bool = False, **arrays: np.ndarray) 
         save(stream, **arrays)  # type: ignore[arg-type]  # none is named allow_pickle
 
 
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    if not path.is_file():
-        raise VseppError(f"{path}: no such file; expected an .npz of embeddings")
-    if not zipfile.is_zipfile(path):
-        raise VseppError(f"{path}: not an .npz archive, or a truncated one; write it with numpy.savez")
-    with np.load(path, allow_pickle=False) as archive:
-        arrays = {}
-        for key in archive.files:
-            try:
-                arrays[key] = archive[key]
-            except (ValueError, zipfile.BadZipFile, EOFError, OSError) as error:
-                raise VseppError(f"{path}: {key} cannot be read: {error}") from error
-    return arrays
-
-
 def _text(arrays: dict[str, np.ndarray], key: str, default: str) -> str:
     found = arrays.get(key, np.array(default))
     if found.shape != () or found.dtype.kind != "U":
@@ -114,12 +102,9 @@ def _text(arrays: dict[str, np.ndarray], key: str, default: str) -> str:
 
 
 def _parsed(options: str) -> dict[str, Any]:
-    try:
-        found = json.loads(options)
-    except json.JSONDecodeError:
-        found = None
+    found = json_of(options, _OPTIONS)
     if not isinstance(found, dict):
-        raise VseppError(f"{_OPTIONS}: expected a JSON object of options, got {options!r}")
+        raise VseppError(f"{_OPTIONS}: expected a JSON object of options, got {shortly(options)}")
     return found
 
 

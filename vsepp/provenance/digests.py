@@ -21,6 +21,8 @@ _NOT_COMPUTATION = tuple(
     for name in (
         "spec",
         "errors",
+        "foreign",
+        "foreign_yaml",
         "runtime.devices",
         "runtime.files",
         "runtime.machine",

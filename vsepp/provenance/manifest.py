@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.errors import VseppError
+from vsepp.foreign import json_of, require_file, text_of
 from vsepp.provenance.digests import path_digest, value_digest
 from vsepp.runtime.files import write_text
 
@@ -119,9 +120,9 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
             f"{path}: missing, so {artefact} has no provenance; run the step that makes it again"
         )
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json_of(text_of(path, "a manifest"), str(path))
         intact = manifest[SEAL] == _seal(manifest)
-    except (ValueError, TypeError, KeyError):
+    except (VseppError, ValueError, TypeError, KeyError):
         intact = False
     if not intact:
         raise VseppError(
@@ -182,11 +183,11 @@ def sidecar_path(path: Path) -> Path:
 def read_sidecar(path: Path) -> dict[str, Any] | None:
     """Manifest of a single file, or `None` if there is none or the file was written to since."""
     try:
-        noted = json.loads(sidecar_path(path).read_text(encoding="utf-8"))
+        noted = json_of(text_of(sidecar_path(path), "a manifest"), str(path))
         status = path.stat()
-    except (OSError, ValueError):
+    except (OSError, VseppError):
         return None
-    if not isinstance(noted, dict) or "sha256" not in noted:
+    if not isinstance(noted, dict) or not isinstance(noted.get("sha256"), str):
         return None
     same = (noted.get("size"), noted.get("mtime_ns")) == (status.st_size, status.st_mtime_ns)
     return noted if same else None
@@ -227,6 +228,8 @@ def require_intact(folder: Path, *names: str) -> dict[str, Any]:
     manifest = read_manifest(folder)
     for name in names or manifest["outputs"]:
         path, recorded_digest = folder / name, str(manifest["outputs"].get(name))
+        if path.exists() and not path.is_dir():
+            require_file(path, "what its step wrote")
         present = path_digest(path) if path.exists() else "nothing"
         if present != recorded_digest:
             raise VseppError(
@@ -234,6 +237,12 @@ def require_intact(folder: Path, *names: str) -> dict[str, Any]:
                 f"again: delete {folder} and run the same command"
             )
     return manifest
+
+
+def require_as_written(path: Path) -> None:
+    """Refuse a file that is not as its step wrote it, where its folder has a manifest; errors as in `require_intact`."""
+    if (path.parent / MANIFEST).is_file():
+        require_intact(path.parent, path.name)
 
 
 def require_input(artefact: Path, role: str, used: Path) -> None:

@@ -19,6 +19,7 @@ import torch
 from torch.serialization import MAGIC_NUMBER, PROTOCOL_VERSION, safe_globals
 
 from vsepp.errors import VseppError
+from vsepp.foreign import require_file
 
 ZIP = b"PK\x03\x04"
 SEQUENTIAL = pickle.dumps(MAGIC_NUMBER, 2) + pickle.dumps(PROTOCOL_VERSION, 2)
@@ -79,9 +80,7 @@ def _loaded(stream: BinaryIO, path: Path, sequential: bool = False) -> Any:
     except Exception as error:  # damaged bytes can raise anything
         # Only its reason: the full message recommends executing the file.
         known = isinstance(error.__context__, pickle.UnpicklingError)
-        reason = str(error.__context__ if known else error).strip()
-        reason = reason.partition(". Please")[0].partition("\n")[0][:300]
-        _refuse(path, f"torch.load(weights_only=True) says: {type(error).__name__}: {reason}")
+        _refuse(path, f"torch.load(weights_only=True) says: {_reason(error.__context__ if known else error)}")
     for storage in storages if sequential else ():
         if storage.nbytes() and torch.tensor([], dtype=torch.uint8).set_(storage).eq(_UNREAD).all():
             _refuse(path, "its list of storages is not that of its tensors")
@@ -102,7 +101,7 @@ def read_vocabulary(path: Path) -> dict[str, Any]:
         try:
             found = _Unpickler(stream.read(), kind).load()
         except Exception as error:  # damaged bytes can raise anything
-            _refuse(path, f"a damaged or hostile pickle: {type(error).__name__}: {error!s:.300}")
+            _refuse(path, f"a damaged or hostile pickle: {_reason(error)}")
     if not isinstance(found, kind):
         _refuse(path, f"it holds a {type(found).__name__}, expected a pickled Vocabulary")
     return vars(found)
@@ -123,9 +122,20 @@ class _Unpickler(pickle._Unpickler):
         raise pickle.UnpicklingError(f"it names {module}.{name}, which such a file may not hold")
 
 
+def _reason(error: BaseException | None) -> str:
+    """What torch or the unpickler says of a file, in its first sentence; Python's own errors say nothing of it."""
+    if not isinstance(error, pickle.UnpicklingError | RuntimeError | ValueError) or isinstance(
+        error, RecursionError
+    ):
+        return "its bytes are damaged"
+    said = str(error).strip().partition("\n")[0]
+    for after in (". Please", ". This is"):
+        said = said.partition(after)[0]
+    return said[:300] if " object at 0x" not in said else "its bytes are damaged"
+
+
 def _opened(path: Path) -> BinaryIO:
-    if not path.is_file():
-        raise VseppError(f"{path}: no such file; fetch it, or give its path")
+    require_file(path, "a file that the authors released; fetch it, or give its path")
     return path.open("rb")
 
 

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
+from vsepp.data.arrays import read_arrays
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.ranks import Ranks
+from vsepp.foreign import json_of, text_of
 from vsepp.provenance.manifest import MANIFEST, require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.records import TEST_IMAGES
@@ -92,11 +93,11 @@ def _common_protocol(paths: Sequence[Sequence[Path]]) -> str:
 def _content(folder: Path) -> dict[str, dict[str, Any]]:
     """The metrics of an evaluation: protocol → metrics."""
     file = folder / "metrics.json"
+    content = json_of(text_of(file, "the metrics of an evaluation"), str(file))
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
         if all({*_NEEDED} <= set(found) for found in content.values()):
             return content
-    except (ValueError, TypeError, AttributeError):
+    except (TypeError, AttributeError):
         pass
     raise VseppError(
         f"{file}: expected protocol → metrics with {', '.join(_NEEDED)}, as `vsepp evaluate --output` writes it"
@@ -111,12 +112,12 @@ def _read(folder: Path, protocol: str) -> Ranked:
     if protocol not in content:
         raise VseppError(f"{folder}/metrics.json: no protocol {protocol}; it has {', '.join(content)}")
     try:
-        with np.load(file, allow_pickle=False) as archive:
-            i2t, t2i, rows, images = (archive[f"{protocol}_{part}"] for part in _RANKS)
-    except (KeyError, ValueError, OSError, BadZipFile):
-        raise VseppError(
-            f"{file}: cannot be read, or lacks {protocol}_{' or '.join(_RANKS)}; evaluate the model again"
-        ) from None
+        arrays = read_arrays(file, [f"{one}_{part}" for one in content for part in _RANKS], "ranks")
+        i2t, t2i, rows, images = (arrays[f"{protocol}_{part}"] for part in _RANKS)
+    except KeyError as error:
+        raise VseppError(f"{file}: has no {error.args[0]}; evaluate the model again") from error
+    except VseppError as error:
+        raise VseppError(f"{error}. Evaluate the model again") from error
     return Ranked(
         str(folder), _seed(folder), content[protocol], Ranks(i2t, t2i), rows, images, _corpus(folder)
     )

@@ -6,10 +6,31 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
+from vsepp.errors import VseppError
+from vsepp.foreign import reason_of
 from vsepp.runtime.progress import track_bytes
 
 _BLOCK = 1 << 20
+
+
+def output_folder(folder: Path) -> Path:
+    """Make a folder that results are written to; give it.
+
+    Raises
+    ------
+    VseppError
+        If it cannot be made or written to, before anything is computed for it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            return folder
+    except (OSError, ValueError) as error:
+        raise VseppError(
+            f"{folder}: results cannot be written there: {reason_of(error)}; give another folder"
+        ) from error
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,8 @@ import yaml
 from filelock import FileLock
 
 from vsepp.errors import VseppError
+from vsepp.foreign import shortly, text_of
+from vsepp.foreign_yaml import yaml_of
 from vsepp.provenance.manifest import read_sidecar, sidecar_path
 from vsepp.runtime.files import blocks_of, write_text
 from vsepp.spec import SourceSpec
@@ -54,22 +57,30 @@ def read_lock(lock: Path) -> dict[str, dict[str, Any]]:
     VseppError
         If the file is not one that `record` writes.
     """
-    if not lock.is_file():
+    if not lock.exists():
         return {}
-    try:
-        entries = yaml.safe_load(lock.read_text(encoding="utf-8")) or {}
-    except yaml.YAMLError as error:
-        raise VseppError(f"{lock}: not valid YAML: {error}") from error
+    entries = yaml_of(text_of(lock, "recorded checksums, in YAML"), str(lock)) or {}
     if not isinstance(entries, dict):
-        raise VseppError(
-            f"{lock}: expected files and their checksums, got {type(entries).__name__}; restore it"
-        )
+        raise VseppError(f"{lock}: expected files and their checksums, got {shortly(entries)}; restore it")
     for file, entry in entries.items():
-        if not isinstance(entry, dict) or not {"sha256", "size", "date"} <= set(entry):
+        if not (isinstance(file, str) and isinstance(entry, dict) and _is_entry(entry)):
             raise VseppError(
-                f"{lock}: {file}: expected sha256, size, url and date, got {entry!r}; restore the entry or delete it"
+                f"{lock}: {shortly(file)}: expected sha256 (64 hexadecimal digits), size, url and date, got {shortly(entry)}; "
+                "restore the entry or delete it"
             )
     return entries
+
+
+def _is_entry(entry: dict[Any, Any]) -> bool:
+    sha256, size, url, date = (entry.get(key) for key in ("sha256", "size", "url", "date"))
+    return (
+        isinstance(sha256, str)
+        and re.fullmatch("[0-9a-f]{64}", sha256) is not None
+        and type(size) is int
+        and size >= 0
+        and isinstance(url, str | None)
+        and isinstance(date, str)
+    )
 
 
 def record(source: SourceSpec, facts: dict[str, Any], lock: Path) -> None:

@@ -37,7 +37,7 @@ OF_PARAMS = ["--params", str(PARAMS)]
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([*TRAIN, "no.json"], "no.json: no such spec file"),
+        ([*TRAIN, "no.json"], "no.json: no such file"),
         (["corpus", "--raw", "images", "--spec", '{"name": "x", "reader": {"name": "coco"}}', "--output", "o"], "--raw: got 'images'; expected ROLE=PATH"),
         (["evaluate", "nowhere.npz"], "nowhere.npz"),
         (["evaluate"], "expected either a file of embeddings, or --run"),

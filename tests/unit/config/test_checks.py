@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from plans import PARAMS, edit, refused
+from plans import PARAMS, copied, edit, refused
 
 from vsepp.config import make_plan
 
@@ -258,12 +258,23 @@ def test_a_wrong_override_is_named(overrides, said):
     ("text", "said"),
     [
         (b"- a\n- b\n", ": expected keys and values, got list"),
-        (b"a: [1\n", ": not valid YAML: while parsing a flow sequence"),
-        (b"a: \xff\n", ": not valid YAML: "),
-        (b"a: {}\nb: {}\na: {}\n", ": `a` is given twice, in lines 1 and 3; keep one"),
+        (b"a: [1\n", ": not valid YAML: did not find expected"),
+        (b"a: \xff\n", ": not UTF-8: line 1, byte 4"),
+        (b"a: {}\nb: {}\na: {}\n", ": 'a' is given twice, in lines 1 and 3; keep one"),
         (b"A: {}\n", ": runs.A.[key]: got 'A'; string should match pattern"),
     ],
 )
 def test_a_file_that_is_not_what_it_should_be_is_named(params, text, said):
     (params / RUNS).write_bytes(text)
     assert f"{params / RUNS}{said}" in refused(params)
+
+
+def test_options_that_are_none_and_names_that_no_file_can_have_are_no_tracebacks(tmp_path):
+    folder = copied(tmp_path)
+    edit(folder / "presets" / "mini.yaml", {"components": {"loss": {"max_of_hinges": {"name": [1]}}}})
+    assert "mini.yaml: components.loss.max_of_hinges: expected options by name, got {'name': [1]}" in refused(
+        folder
+    )
+    folder = copied(tmp_path / "other")
+    edit(folder / "config.yaml", {"archives": "x" * 9000})
+    assert "config.yaml: archives: got 'xxx" in (said := refused(folder)) and len(said) < 3000

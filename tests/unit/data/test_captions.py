@@ -132,8 +132,9 @@ def test_a_written_vocabulary_comes_back(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "not a vocabulary"),
-        ('{"words": []}', "not a vocabulary"),
+        ("{", "not valid JSON"),
+        ("[]", r"not a vocabulary: expected an object, found \[\]"),
+        ('{"words": []}', "not a vocabulary: captions is missing; counts is missing; .* and 5 more"),
         (
             '{"words": ["a"], "counts": {}, "threshold": 1, "splits": [], "captions": 1, "tokenizer": ""}',
             "expected <pad>, <start>, <end>, <unk>",

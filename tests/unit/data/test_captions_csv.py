@@ -46,7 +46,11 @@ def test_without_a_column_of_splits_a_picture_stays_in_its_own_when_others_are_a
         ("image,text\na.jpg,A dog\n", "list.csv: no column caption; its first line has image, text"),
         ("", "list.csv: no column image and caption"),
         ("image,caption\n,A dog\n", "row 1: names no image"),
-        ("image,caption\na.jpg,A dog\nb.png\n", "row 2: names no caption"),
+        ("image,caption\na.jpg,A dog\nb.png\n", "row 2: fewer cells than columns"),
+        ("image,caption,mine\na.jpg,A dog\n", "row 1: fewer cells than columns"),
+        ("image,caption\na.jpg,A dog, a cat\n", "row 1: more cells than columns"),
+        ("image,caption,caption\na.jpg,A dog,A cat\n", "columns given twice: caption; keep one of each"),
+        (f"image,caption,split\na.jpg,A dog,{'x' * 9000}\n", "row 1: split 'xxxx"),
         ("image,caption,split\na.jpg,A dog,dev\n", "row 1: split 'dev'"),
         (
             "image,caption,split\na.jpg,A,train\na.jpg,B,test\n",

@@ -176,7 +176,7 @@ BAD_KARPATHY = {
     ),
     "caption that is no text": (
         lambda images: images[4]["sentences"][1].update(raw=None),
-        "not UTF-8 text (1 in all) … sentid 9 (e.jpg) … NoneType",
+        "not UTF-8 text (1 in all) … sentid 9 (e.jpg): None",
     ),
     "image twice": (
         lambda images: images.append({**images[0], "split": "test", **sentences(90, 91)}),
@@ -210,7 +210,7 @@ def test_karpathy_bad_entries_are_named_with_file_and_row(tmp_path, case):
     [
         (b'{"images": [{"filename": "caf\xe9', "not UTF-8: line 1, byte 30: 0xe9 after … caf"),
         (b'{"images": [', "not valid JSON … line 1, column 13"),
-        (b"[]", "expected a JSON object, found a list"),
+        (b"[]", "expected a JSON object, found []"),
         (b'{"annotations": []}', "expected a list under 'images'"),
     ],
 )
@@ -256,7 +256,11 @@ def test_flickr8k_images_of_a_list_that_nobody_captioned_are_named_with_file_and
 # What stands in the file → what stands there instead → what is said of it.
 BAD_TOKENS = {
     "no tab": (b"a.jpg#0\ta", b"a.jpg#0 a", "malformed lines (1 in all) … line 7: 'a.jpg#0 a"),
-    "twice": (b"a.jpg#1\t", b"a.jpg#0\t", "occur more than once (1 in all) … line 8: a.jpg#0"),
+    "twice": (
+        b"a.jpg#1\t",
+        b"a.jpg#0\t",
+        "out of order, missing or there twice (1 in all) … line 8: a.jpg#0, expected #1",
+    ),
     "not UTF-8": (b"a.jpg caption 1", b"a.jpg caf\xe9 1", "not UTF-8: line 8, byte 18: 0xe9 after"),
 }
 

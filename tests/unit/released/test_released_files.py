@@ -138,7 +138,7 @@ def hostile_programs(canary):
         "a call of the namespace": (call(named("argparse.Namespace")), OTHER),
         "a namespace made with text": (Raw(NAMESPACE + text + b"\x85\x81"), OTHER),
         "a tuple as the state": (Raw(NAMESPACE + b")\x81N}\x86b"), OTHER),
-        "a missing value": (Raw(b"(NR"), "IndexError"),
+        "a missing value": (Raw(b"(NR"), "says: its bytes are damaged"),
         "half a letter": (namespace(margin=Raw(b"X\x03\x00\x00\x00\xed\xa0\x80")), "'margin' is a str"),
         "a flag without a name": (
             made(named("argparse.Namespace"), {(1,): 2}),
@@ -202,7 +202,7 @@ def test_a_newer_file_that_names_a_function_is_refused_by_torch(tmp_path):
 
 
 NUMBERS = torch.arange(6.0)
-WRONG_SIZE = "RuntimeError: storage has wrong byte size: expected 24 got {}"
+WRONG_SIZE = "storage has wrong byte size: expected 24 got {}"
 RESIZED = "Trying to resize storage"
 
 
@@ -217,9 +217,9 @@ RESIZED = "Trying to resize storage"
         ({}, (0, (7,), (1,)), WRONG_SIZE.format(28)),
         ({}, (0, (2, 2), (5, 1)), WRONG_SIZE.format(28)),
         ({}, (0, (1 << 40,), (0,)), "a is not a plain tensor whose numbers the file holds"),
-        ({}, (0, (2,), (-1,)), "RuntimeError: Storage size calculation overflowed"),
+        ({}, (0, (2,), (-1,)), "Storage size calculation overflowed"),
         ({}, (-1, (2,), (1,)), "invalid storage offset -1"),
-        ({}, (0, 6, 1), "TypeError"),
+        ({}, (0, 6, 1), "says: its bytes are damaged"),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(tmp_path, storage, place, said):
@@ -238,7 +238,7 @@ def test_storages_that_are_not_in_the_list_are_not_taken_for_read(tmp_path, keys
     pickler = Pickler()
     first, second = pickler.storage(NUMBERS), pickler.storage(NUMBERS, numel=3)
     (tmp_path / "a").write_bytes(HEAD + pickler.dump([first, second]) + Pickler().dump(keys))
-    with pytest.raises(VseppError, match=r"a: refused: .*(its list of storages|TypeError|AssertionError)"):
+    with pytest.raises(VseppError, match=r"a: refused: .*(its list of storages|its bytes are damaged)"):
         read_torch(tmp_path / "a")
 
 

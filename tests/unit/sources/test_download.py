@@ -387,7 +387,7 @@ class TestRecordedSums:
         [
             ("- a", "expected files and their checksums"),
             ("a: {", "not valid YAML"),
-            ("a.bin: {size: 1}", "a.bin: exp"),
+            ("a.bin: {size: 1}", "'a.bin': exp"),
         ],
     )
     def test_a_damaged_record_is_refused(self, tmp_path, text, expected):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+from collections import Counter
 from pathlib import PurePosixPath
 
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, decoded
@@ -31,6 +32,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
     """
     files = RawFiles(spec)
     file = files.read("captions", "captions.csv")
+    files.note_end(file)
     rows = csv.DictReader(io.StringIO(decoded(file), newline=""), strict=True)
     captions: dict[str, list[Caption]] = {}
     splits: dict[str, tuple[str, int]] = {}
@@ -40,12 +42,20 @@ def read(spec: CorpusSpec) -> RawCorpus:
             raise VseppError(
                 f"{file.where}: no column {' and '.join(missing)}; its first line has {', '.join(rows.fieldnames or ())}"
             )
+        if repeated := [name for name, count in Counter(rows.fieldnames or ()).items() if count > 1]:
+            raise VseppError(f"{file.where}: columns given twice: {', '.join(repeated)}; keep one of each")
         for number, row in enumerate(rows, start=1):
             name = (row["image"] or "").strip()
             split = (row["split"] or "").strip() if "split" in row else _drawn(name)
             first, seen = splits.setdefault(name, (split, number))
-            if not name or row["caption"] is None:
-                wrong.append(f"row {number}: names no {'caption' if name else 'image'}")
+            if None in row:
+                wrong.append(
+                    f"row {number}: more cells than columns, is a caption with a comma not in quotes?"
+                )
+            elif not name:
+                wrong.append(f"row {number}: names no image")
+            elif None in row.values():
+                wrong.append(f"row {number}: fewer cells than columns")
             elif split not in SPLITS:
                 wrong.append(f"row {number}: split {split!r}")
             elif split != first:
@@ -73,7 +83,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
         )
         for name, found in captions.items()
     ]
-    return RawCorpus(images, sums=files.sums)
+    return RawCorpus(images, sums=files.sums, read_as=files.read_as)
 
 
 def _drawn(name: str) -> str:

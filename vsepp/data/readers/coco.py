@@ -9,14 +9,17 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any, Literal
 
 from pycocotools.coco import COCO
 
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, list_of, parsed_json
+from vsepp import components
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, is_id, list_of, parsed_json
 from vsepp.data.readers import karpathy
 from vsepp.errors import refuse
+from vsepp.foreign import shortly
 from vsepp.spec import CorpusSpec
 
 CITATION = (
@@ -24,6 +27,16 @@ CITATION = (
 )
 
 _PART = re.compile(r"(train|val)2014")
+_NAME = re.compile(r"COCO_(train|val)2014_([0-9]{12})\.jpg")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the split file is read."""
+
+    captions: Literal["as_listed", "by_id"] = "as_listed"
+    """An image's captions in the order of its `sentids`, or by rising id. Where a corpus uses the first five, this decides
+    which of an image's six or seven are used: the lists of ids that the field uses have the five lowest."""
 
 
 def read(spec: CorpusSpec) -> RawCorpus:
@@ -34,8 +47,10 @@ def read(spec: CorpusSpec) -> RawCorpus:
     Raises
     ------
     VseppError
-        On malformed files; on a sentence id that COCO does not have, or has for another image.
+        On malformed files; on a sentence id that COCO does not have, or has for another image; on a file name that is that
+        of another image.
     """
+    options = components.options("reader", spec.reader)
     raw = RawFiles(spec)
     entries, where = karpathy.load(raw, "dataset_coco.json")
     annotations, files = {}, {}
@@ -44,13 +59,13 @@ def read(spec: CorpusSpec) -> RawCorpus:
     images: list[CaptionedImage] = []
     misplaced, unknown, foreign = [], [], []
     for entry, cocoid in entries:
-        found = _PART.search(entry.path)
-        if found is None or type(cocoid) is not int:
-            misplaced.append(f"{entry.listed_in}: {entry.path}, cocoid {cocoid!r}")
+        part = _part(entry.path, cocoid)
+        if part is None:
+            misplaced.append(f"{entry.listed_in}: {entry.path}, cocoid {shortly(cocoid)}")
             continue
-        part, file = found[1], files[found[1]]
-        captions = []
-        for sentid, _ in entry.captions:
+        file, captions = files[part], []
+        listed = sorted(entry.captions) if options.captions == "by_id" else entry.captions
+        for sentid, _ in listed:
             annotation = annotations[part].get(sentid)
             if annotation is None:
                 unknown.append(f"sentid {sentid} of {entry.path} (not in {file})")
@@ -61,7 +76,11 @@ def read(spec: CorpusSpec) -> RawCorpus:
                 captions.append(Caption(sentid, annotation["caption"]))
         ours = {"image_id": str(cocoid), "container": f"{part}_images"}
         images.append(replace(entry, **ours, captions=tuple(captions), captions_in=f"{file}: annotation"))
-    refuse(misplaced, f"{where}: images that belong to neither train2014 nor val2014", "Expected COCO 2014.")
+    refuse(
+        misplaced,
+        f"{where}: images that belong to neither train2014 nor val2014, or whose file name is not that of their cocoid",
+        "Expected COCO 2014.",
+    )
     refuse(unknown, f"{where}: sentences that COCO does not have", "Fetch both releases again.")
     refuse(foreign, f"{where}: annotations of another image", "Fetch both releases again.")
     annotated = {str(annotation["image_id"]) for part in annotations.values() for annotation in part.values()}
@@ -74,19 +93,11 @@ def _annotations(raw: RawFiles, part: str) -> tuple[dict[int, dict[str, Any]], s
     file = raw.read(f"{part}_captions", f"captions_{part}2014.json")
     document = parsed_json(file)
     rows = list_of(document, "annotations", file.where)
-    malformed = [
-        f"annotations[{row}]"
-        for row, annotation in enumerate(rows)
-        if not isinstance(annotation, dict) or not {"id", "image_id", "caption"} <= annotation.keys()
-    ]
-    refuse(
-        malformed,
-        f"{file.where}: annotations without id, image_id or caption",
-        "Is it a captions_*.json file?",
-    )
-    # Given parsed, since COCO would open the file in the machine's own encoding.
+    malformed = [f"annotations[{row}]: {fault}" for row, one in enumerate(rows) if (fault := _fault(one))]
+    refuse(malformed, f"{file.where}: malformed annotations", "Is it a captions_*.json file?")
+    # Given parsed, since COCO would open the file in the machine's own encoding; and only what was checked.
     coco = COCO()
-    coco.dataset = document
+    coco.dataset = {"annotations": rows}
     with contextlib.redirect_stdout(io.StringIO()):
         coco.createIndex()
     if len(coco.anns) != len(rows):
@@ -95,3 +106,25 @@ def _annotations(raw: RawFiles, part: str) -> tuple[dict[int, dict[str, Any]], s
         repeated = [f"id {i}" for i in ids if i in seen or seen.add(i)]  # type: ignore[func-returns-value]
         refuse(repeated, f"{file.where}: annotation ids that occur more than once", "Fetch the file again.")
     return coco.anns, file.where
+
+
+def _part(path: str, cocoid: Any) -> str | None:
+    """`train` or `val`, by the folder that the split file gives or else by the name; `None` if they do not fit the id."""
+    folder, name = str(PurePosixPath(path).parent), PurePosixPath(path).name
+    found = _PART.search(name) if folder == "." else _PART.fullmatch(folder)
+    said = _NAME.fullmatch(name)
+    if found is None or not is_id(cocoid) or (said and (said[1], int(said[2])) != (found[1], cocoid)):
+        return None
+    return found[1]
+
+
+def _fault(annotation: Any) -> str | None:
+    """What is wrong with the structure of an annotation."""
+    if not isinstance(annotation, dict):
+        return f"expected an object, found {shortly(annotation)}"
+    for key in ("id", "image_id"):
+        if not is_id(annotation.get(key)):
+            return f"{key}: expected a whole number from 0, of at most 63 bits, found {shortly(annotation.get(key))}"
+    if not isinstance(annotation.get("caption"), str):
+        return f"caption: expected text, found {shortly(annotation.get('caption'))}"
+    return None

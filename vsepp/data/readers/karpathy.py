@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, list_of, parsed_json
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, is_id, list_of, parsed_json
 from vsepp.errors import refuse
+from vsepp.foreign import shortly
 from vsepp.spec import SPLITS, CorpusSpec
 
 CITATION = "Karpathy and Fei-Fei, 2015: Deep visual-semantic alignments for generating image descriptions"
@@ -57,7 +58,7 @@ def load(files: RawFiles, member: str) -> tuple[list[tuple[CaptionedImage, Any]]
             continue
         entry = _captioned(image, f"{file.where}: images[{row}]", f"{file.where}: sentid")
         if entry.split not in SPLITS:
-            unknown.append(f"images[{row}] ({entry.path}): {entry.split!r}")
+            unknown.append(f"images[{row}] ({entry.path}): {shortly(entry.split)}")
         entries.append((entry, image.get("cocoid")))
     refuse(malformed, f"{file.where}: malformed entries", "Fetch the file again, or fix these entries.")
     refuse(unknown, f"{file.where}: unknown splits", f"Expected one of {', '.join(SPLITS)}.")
@@ -74,19 +75,25 @@ def _without_tokens(value: dict[str, Any]) -> dict[str, Any]:
 def _fault(image: Any) -> str | None:
     """What is wrong with the structure of an entry."""
     if not isinstance(image, dict):
-        return f"expected an object, found {type(image).__name__}"
+        return f"expected an object, found {shortly(image)}"
     for key in ("filename", "split"):
         if not isinstance(image.get(key), str) or not image[key]:
-            return f"expected text under {key!r}, found {image.get(key)!r}"
+            return f"expected text under {key!r}, found {shortly(image.get(key))}"
+    if not isinstance(image.get("filepath", ""), str):
+        return f"expected text under 'filepath', found {shortly(image['filepath'])}"
     sentences = image.get("sentences", [])
     if not isinstance(sentences, list) or not all(isinstance(sentence, dict) for sentence in sentences):
-        return "expected a list of objects under 'sentences'"
+        return f"expected a list of objects under 'sentences', found {shortly(sentences)}"
     said = [sentence.get("sentid") for sentence in sentences]
     sentids = image.get("sentids", said)
-    if not isinstance(sentids, list) or not all(type(sentid) is int for sentid in [*sentids, *said]):
-        return "sentence ids must be whole numbers"
-    if set(said) != set(sentids):
-        return f"'sentids' and 'sentences' disagree about {sorted(set(said) ^ set(sentids))[:5]}"
+    if not isinstance(sentids, list):
+        return f"expected a list under 'sentids', found {shortly(sentids)}"
+    if wrong := [sentid for sentid in [*sentids, *said] if not is_id(sentid)]:
+        return f"sentence ids must be whole numbers from 0, of at most 63 bits; found {shortly(wrong[0])}"
+    if sorted(said) != sorted(sentids):
+        return (
+            f"'sentids' and 'sentences' disagree about {shortly(sorted(set(said) ^ set(sentids)) or sentids)}"
+        )
     return None
 
 
@@ -96,7 +103,7 @@ def _captioned(image: dict[str, Any], listed_in: str, captions_in: str) -> Capti
     sentids = image.get("sentids", [sentence["sentid"] for sentence in sentences])
     return CaptionedImage(
         image_id=PurePosixPath(image["filename"]).stem,
-        path=(PurePosixPath(image.get("filepath") or "") / image["filename"]).as_posix(),
+        path=(PurePosixPath(image.get("filepath", "")) / image["filename"]).as_posix(),
         container="images",
         split=image["split"],
         captions=tuple(Caption(sentid, raw[sentid]) for sentid in sentids),

@@ -42,10 +42,11 @@ def read(spec: CorpusSpec) -> RawCorpus:
     first_id = 0
     for prefix, rows in features.items():
         file = files.read(ROLE, f"{prefix}_caps.txt")
+        files.note_end(file)
         texts = lines_of(decoded(file))
         images += _images(prefix, texts, first_id, rows, file)
         first_id += len(texts)
-    return RawCorpus(images, sums=files.sums)
+    return RawCorpus(images, sums=files.sums, read_as=files.read_as)
 
 
 def feature_files(spec: CorpusSpec) -> dict[str, NpyRows]:

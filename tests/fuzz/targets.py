@@ -1,0 +1,487 @@
+"""What is fuzzed: each target writes valid files, reads them, and says what is wrong with a result.
+
+A result must be what the damaged files say (an oracle reads them anew, in a few lines that trust them), or that of the undamaged
+files where a checksum or manifest would tell.
+"""
+
+import csv
+import dataclasses
+import io
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import specs
+import torch
+import yaml
+from legacy_files import namespace, state_dict, vocabulary, write_pickle, write_torch
+from PIL import Image, ImageFile
+from plans import PARAMS
+from raw_layouts import corpus, jpeg, write_coco, write_flickr8k, write_karpathy, write_precomp
+
+import vsepp
+from vsepp.config import make_plan
+from vsepp.data.containers import Container
+from vsepp.data.corpora import read_corpus
+from vsepp.data.store import build_store, open_store
+from vsepp.data.tables import read_tables, write_tables
+from vsepp.data.tokens import Tokens
+from vsepp.data.vocabulary import Vocabulary
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.features.precomputed import import_precomputed
+from vsepp.models.encoder import build_encoder, save_encoder
+from vsepp.models.joint import JointEmbedding
+from vsepp.provenance.manifest import recorded
+from vsepp.released.convert import read_checkpoint, read_words
+from vsepp.retrieval import LAYOUT, LAYOUT_FILE
+from vsepp.sources.sums import read_lock
+from vsepp.spec import StoreSpec, VocabularySpec, to_dict, to_json
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader."""
+
+    prepare: Callable[[Path], Any]
+    """Writes valid files into a folder; gives what `read` takes."""
+    read: Callable[[Any], Any]
+    """Raises `VseppError`, or gives what was read."""
+    wrong: Callable[[Any, Any, Any], str | None]
+    """Of what `read` took, the result and that of the undamaged files: what is wrong."""
+    files: str = "*"
+    """Which files are damaged, as a pattern below the folder."""
+
+
+def table(spec):
+    """(image id, split, [(caption id, text)]) of each image."""
+    images, captions = read_corpus(spec)
+    of = {row: [] for row in range(len(images))}
+    for caption_id, row, text in zip(
+        captions["caption_id"], captions["image_index"], captions["text"], strict=True
+    ):
+        of[row].append((int(caption_id), text))
+    return [
+        (*pair, of[row]) for row, pair in enumerate(zip(images["image_id"], images["split"], strict=True))
+    ]
+
+
+def differs(expected, result):
+    """What is wrong where two tables should be equal."""
+    if expected == result:
+        return None
+    pairs = zip(expected, result, strict=False)
+    return f"{len(expected)} rows, got {len(result)}; first difference: {next((p for p in pairs if p[0] != p[1]), None)!r:.300}"
+
+
+def text_in(path):
+    return Path(path).read_bytes().decode("utf-8-sig")
+
+
+def coco_as_written(spec, result, *_):
+    texts = {}
+    for role in ("train_captions", "val_captions"):
+        for row in json.loads(text_in(spec.files[role]))["annotations"]:
+            texts[row["id"], row["image_id"]] = row["caption"]
+    expected = [
+        (
+            str(image["cocoid"]),
+            image["split"],
+            [(i, texts[i, image["cocoid"]]) for i in sentids_of(image)[:5]],
+        )
+        for image in json.loads(text_in(spec.files["splits"]))["images"]
+    ]
+    return differs(expected, result)
+
+
+def karpathy_as_written(spec, result, *_):
+    expected = []
+    for image in json.loads(text_in(spec.files["splits"]))["images"]:
+        raw = {sentence["sentid"]: sentence["raw"] for sentence in image["sentences"]}
+        stem = Path(image["filename"]).stem
+        expected.append((stem, image["split"], [(i, raw[i]) for i in sentids_of(image)]))
+    return differs(expected, result)
+
+
+def sentids_of(image):
+    return image.get("sentids", [sentence["sentid"] for sentence in image["sentences"]])
+
+
+def flickr8k_as_written(spec, result, *_):
+    folder, captions, expected = Path(spec.files["text"]), {}, []
+    for number, line in enumerate(text_in(folder / "Flickr8k.token.txt").split("\n"), start=1):
+        head, tab, text = line.removesuffix("\r").partition("\t")
+        if tab:
+            captions.setdefault(head.rpartition("#")[0], []).append((number, text))
+    for split, listed in (("train", "train"), ("val", "dev"), ("test", "test")):
+        for name in text_in(folder / f"Flickr_8k.{listed}Images.txt").split("\n"):
+            if name.strip():
+                expected.append((Path(name.strip()).stem, split, captions[name.strip()]))
+    return differs(expected, result)
+
+
+def csv_as_written(spec, result, *_):
+    head, *rows = csv.reader(io.StringIO(text_in(spec.files["captions"]), newline=""))
+    expected = {}
+    for number, row in enumerate((row for row in rows if row), start=1):
+        of = dict(zip(head, row, strict=True))
+        name = of["image"].strip()
+        # Without a column of splits they are drawn, which is not repeated here.
+        drawn = {image: split for image, split, _ in result}.get(str(Path(name).with_suffix("")))
+        image = expected.setdefault(
+            name, (str(Path(name).with_suffix("")), of.get("split", drawn).strip(), [])
+        )
+        image[2].append((number, of["caption"]))
+    return differs(list(expected.values()), result)
+
+
+def write_csv(folder):
+    names = ["a.jpg", "b.jpg", "c.jpg"]
+    (folder / "pictures").mkdir()
+    for number, name in enumerate(names):
+        (folder / "pictures" / name).write_bytes(jpeg(number))
+    splits = dict(zip(names, ("train", "val", "test"), strict=True))
+    rows = [f'{name},"a caption, {k} of ""{name}""",{splits[name]}' for name in names for k in (0, 1)]
+    (folder / "captions.csv").write_text("\n".join(["image,caption,split", *rows]) + "\n", encoding="utf-8")
+    return corpus(
+        "own",
+        "captions_csv",
+        {"images": folder / "pictures", "captions": folder / "captions.csv"},
+        captions_per_image=None,
+    )
+
+
+def precomp_features(spec):
+    images, captions = read_corpus(spec)
+    out = Path(spec.files["folder"]).parent / "made"
+    shutil.rmtree(out, ignore_errors=True)
+    import_precomputed(spec, images, out, out / "state")
+    return np.load(out / "features.npy"), captions["text"].tolist()
+
+
+def precomp_as_written(spec, result, *_):
+    folder, texts, rows = Path(spec.files["folder"]), [], []
+    for prefix in ("train", "dev", "test"):
+        captions = text_in(folder / f"{prefix}_caps.txt").removesuffix("\n").split("\n")
+        features = np.load(folder / f"{prefix}_ims.npy")
+        texts += [line.removesuffix("\r") for line in captions]
+        rows.append(features if 5 * len(features) == len(captions) else features[::5])
+    if texts != result[1]:
+        return "other captions than the files have"
+    if not np.array_equal(np.concatenate(rows), result[0][:, 0]):
+        return "other features than the files have"
+    return None if np.isfinite(result[0]).all() else "features that are not finite"
+
+
+def zip_of_photographs(folder):
+    with zipfile.ZipFile(folder / "photographs.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(5):
+            archive.writestr(f"flickr30k-images/{number}.jpg", jpeg(number))
+    return folder / "photographs.zip"
+
+
+def read_container(path):
+    container = Container(path)
+    return {name: container.read(name) for name in container.names}
+
+
+def same_members(path, result, undamaged):
+    foreign = [name for name, content in result.items() if content not in undamaged.values()]
+    return f"content that the undamaged archive has not: {foreign}" if foreign else None
+
+
+def write_embeddings(folder):
+    made = np.random.default_rng(0)
+    images, captions = (made.standard_normal((n, 4)).astype(np.float32) for n in (3, 15))
+    Embeddings(images, captions, np.arange(15) // 5).save(folder / "embeddings.npz")
+    return folder / "embeddings.npz"
+
+
+def read_embeddings(path):
+    found = Embeddings.load(path)
+    vsepp.evaluate(
+        found.image_embeddings, found.caption_embeddings, found.caption_to_image, similarity=found.similarity
+    )
+    return found
+
+
+def embeddings_as_written(path, result, *_):
+    return _arrays_as_written(
+        path, vars(result), ("image_embeddings", "caption_embeddings", "caption_to_image")
+    )
+
+
+def _arrays_as_written(path, result, names):
+    with zipfile.ZipFile(path) as archive:
+        for name in names:
+            written = np.lib.format.read_array(io.BytesIO(archive.read(f"{name}.npy")), allow_pickle=False)
+            if not np.array_equal(written.astype(result[name].dtype), result[name]):
+                return f"{name} is not as written"
+        if sorted({*archive.namelist()}) != sorted(archive.namelist()):
+            return "a member that is there twice"
+    return None
+
+
+def write_tokens(folder):
+    captions = ["a dog", "a red cat on a mat", "dog"]
+    words = Vocabulary.of([text.split() for text in captions], VocabularySpec(("train",), 1), "split")
+    words.write(folder)
+    Tokens.from_lists(words.encode(text.split()) for text in captions).save(folder)
+    return folder
+
+
+def read_tokens(folder):
+    return Tokens.load(folder), Vocabulary.read(folder)
+
+
+def tokens_as_written(folder, result, *_):
+    tokens, words = result
+    if wrong := _arrays_as_written(folder / "tokens.npz", vars(tokens), ("ids", "offsets")):
+        return wrong
+    if not all(len(tokens[row]) for row in range(len(tokens))):
+        return "a caption without words"
+    written = json.loads(text_in(folder / "vocabulary.json"))
+    same = {
+        key: getattr(words, key) if key not in ("words", "splits") else list(getattr(words, key))
+        for key in written
+    }
+    return None if same == written else "another vocabulary than written"
+
+
+def write_corpus(folder, with_manifest):
+    spec = write_karpathy(folder / "raw")
+    images, captions = read_corpus(spec)
+    if with_manifest:
+        (folder / "corpus").mkdir()
+        with recorded(folder / "corpus", "corpus", spec=to_dict(spec), inputs={}):
+            write_tables(folder / "corpus", images, captions)
+    else:
+        write_tables(folder / "corpus", images, captions)
+    shutil.rmtree(folder / "raw")
+    return folder / "corpus"
+
+
+def read_columns(folder):
+    images, captions = read_tables(folder)
+    columns = [
+        (images, ("image_id", "file_name", "container", "member", "split")),
+        (captions, ("caption_id", "image_index", "text", "split")),
+    ]
+    return [[of[name].tolist() for name in names] for of, names in columns]
+
+
+def same(context, result, undamaged):
+    return None if result == undamaged else "not the result of the undamaged files"
+
+
+def columns_fit(folder, result, *_):
+    """Without a manifest nothing tells other texts of the same form."""
+    images, (ids, owners, texts, _) = result
+    lengths = {len(column) for column in images}, {len(ids), len(owners), len(texts)}
+    if any(len(one) != 1 for one in lengths):
+        return "columns of different lengths"
+    if not all(isinstance(value, str) for column in [*images, texts] for value in column):
+        return "a text that is none"
+    return None if all(0 <= owner < len(images[0]) for owner in owners) else "a caption of no image"
+
+
+def write_checkpoint(folder):
+    torch.manual_seed(0)
+    gru, words, fc = torch.nn.GRU(4, 6), torch.nn.Embedding(7, 4), torch.nn.Linear(8, 6)
+    text = {
+        "embed.weight": words.weight.detach(),
+        **{f"rnn.{k}": v.detach() for k, v in gru.state_dict().items()},
+    }
+    image = {f"fc.{key}": value.detach() for key, value in fc.state_dict().items()}
+    content = {
+        "epoch": 27,
+        "model": [state_dict(image), state_dict(text)],
+        "best_rsum": 401.5,
+        "opt": namespace(embed_size=6, margin=0.2),
+        "Eiters": 9,
+    }
+    write_torch(folder / "old.pth.tar", content)
+    import argparse
+
+    content = {**content, "model": [image, text], "opt": argparse.Namespace(embed_size=6, margin=0.2)}
+    torch.save(content, folder / "new.pth.tar")
+    return folder
+
+
+def read_checkpoints(folder):
+    return [read_checkpoint(folder / name) for name in ("old.pth.tar", "new.pth.tar")]
+
+
+def checkpoints_fit(folder, result, *_):
+    """Their numbers have no checksum in the old form; their kinds and sizes must fit the file."""
+    for name, found in zip(("old.pth.tar", "new.pth.tar"), result, strict=True):
+        tensors = {**found.image, **found.text}
+        if not all(
+            isinstance(key, str) and isinstance(value, torch.Tensor) for key, value in tensors.items()
+        ):
+            return "weights that are none"
+        if any(value.nbytes > (folder / name).stat().st_size for value in tensors.values()):
+            return "more numbers than the file has"
+        json.dumps([found.opt, found.progress])
+    return None
+
+
+def words_fit(path, result, *_):
+    proper = all(isinstance(word, str) and word.encode() is not None for word in result)
+    return None if proper and len(set(result)) == len(result) else "words that are none or repeated"
+
+
+def write_run(folder):
+    """A run that is exported, of a small model that was not trained."""
+    run = dataclasses.replace(
+        specs.RUN, encoder=dataclasses.replace(specs.ENCODER, input_size=16, store_side=16)
+    )
+    torch.manual_seed(0)
+    whole, inside = folder / "exported", folder / "exported" / "encoder"
+    inside.mkdir(parents=True)
+    encoder = build_encoder(run.encoder)
+    with recorded(inside, "encoder", spec=to_dict(run.encoder), inputs={}):
+        save_encoder(encoder, inside)
+    words = Vocabulary.of([["a", "red", "dog"]], run.vocabulary, "")
+    joint = JointEmbedding(run.model, encoder.dim, len(words))
+    from safetensors.torch import save_file
+
+    with recorded(whole, "train", spec=to_dict(run), inputs={"encoder": inside}):
+        shutil.move(inside, folder / "encoder")  # a manifest names files of its own folder
+        save_file(joint.state_dict(), whole / "model.safetensors")
+        words.write(whole)
+        (whole / "config.json").write_text(to_json(run))
+        shutil.move(folder / "encoder", inside)
+    (whole / LAYOUT_FILE).write_text(json.dumps({"layout": LAYOUT, "version": "0.1.0", "run": run.id}))
+    return whole
+
+
+def load_run(folder):
+    model = vsepp.load(folder, device="cpu")
+    state = {**model.joint.state_dict(), **(model.encoder.state_dict() if model.encoder else {})}
+    return to_json(model.run), model.vocabulary.words, {key: value.tolist() for key, value in state.items()}
+
+
+def write_lock(folder):
+    entry = {
+        "sha256": "0123456789abcdef" * 4,
+        "size": 123,
+        "url": "https://example.org/a",
+        "date": "2026-11-22",
+    }
+    (folder / "sources.lock.yaml").write_text(
+        yaml.safe_dump({"a.bin": entry, "b.zip": {**entry, "url": None}})
+    )
+    return folder / "sources.lock.yaml"
+
+
+def lock_as_written(path, result, *_):
+    written = yaml.safe_load(text_in(path)) or {}
+    return None if result == written else "other entries than written"
+
+
+def write_params(folder):
+    """The parameters that one preset, fidelity and paper read."""
+    root = shutil.copytree(
+        PARAMS, folder / "params", ignore=shutil.ignore_patterns("goal", "relative_margins")
+    )
+    for name in ("paper", "flickr8k"):
+        (root / "presets" / f"{name}.yaml").unlink()
+    return root
+
+
+def plan_of(root):
+    plan = make_plan(root, {"papers": ["vsepp"]})
+    return sorted((str(artefact.folder), to_json(artefact.spec)) for artefact in plan.table.values())
+
+
+def plan_fits(root, result, *_):
+    return None if result and all(json.loads(spec) is not None for _, spec in result) else "a plan of nothing"
+
+
+def write_photographs(folder):
+    (folder / "photographs").mkdir()
+    for name, image in photographs().items():
+        image[0].save(folder / "photographs" / name, **image[1])
+    return folder
+
+
+def photographs():
+    """One small picture of each kind of file."""
+    made = np.random.default_rng(0)
+    grey = Image.fromarray(made.integers(0, 256, (4, 5), np.uint8)).resize(
+        (20, 16), Image.Resampling.BILINEAR
+    )
+    rgb = Image.merge("RGB", [grey, grey.rotate(90), grey.rotate(180)])
+    return {
+        "a.jpg": (rgb, {"quality": 90}),
+        "progressive.jpg": (rgb, {"progressive": True}),
+        "grey.jpg": (grey, {}),
+        "a.png": (rgb, {}),
+        "palette.png": (rgb.quantize(16), {}),
+        "a.tif": (rgb, {}),
+        "packed.tif": (rgb, {"compression": "tiff_lzw"}),
+        "a.webp": (rgb, {"lossless": True}),
+        "a.gif": (rgb.quantize(16), {}),
+    }
+
+
+def stored_photographs(folder):
+    """Each stored by itself: pixels or what is said of it; raises if none can be stored."""
+    place = folder / "photographs"
+    names = sorted(path.name for path in place.iterdir())
+    shutil.rmtree(folder / "out", ignore_errors=True)
+    shutil.rmtree(folder / "state", ignore_errors=True)
+    images = pd.DataFrame({"container": "images", "member": names})
+    spec = corpus("any", "karpathy", {"images": place})
+    build_store(images, spec, StoreSpec("squash", 16), folder / "out", folder / "state", 1)
+    return np.array(open_store(folder / "out"))
+
+
+def photographs_as_decoded(folder, result, undamaged):
+    """Each as it is decoded here, whole: data that end early are no picture."""
+    assert not ImageFile.LOAD_TRUNCATED_IMAGES
+    for row, path in enumerate(sorted((folder / "photographs").iterdir())):
+        with Image.open(path) as image:
+            expected = np.asarray(image.convert("RGB").resize((16, 16), Image.Resampling.BILINEAR))
+        if not np.array_equal(expected, result[row]):
+            return f"{path.name}: other pixels"
+    return None
+
+
+TARGETS = {
+    "coco": Target(write_coco, table, coco_as_written, "**/*.json"),
+    "karpathy": Target(write_karpathy, table, karpathy_as_written, "*.json"),
+    "flickr8k": Target(write_flickr8k, table, flickr8k_as_written, "text/*"),
+    "captions_csv": Target(write_csv, table, csv_as_written, "*.csv"),
+    "precomp": Target(write_precomp, precomp_features, precomp_as_written, "f30k_precomp/*"),
+    "zip archive": Target(zip_of_photographs, read_container, same_members),
+    "embeddings": Target(write_embeddings, read_embeddings, embeddings_as_written),
+    "tokens, vocabulary": Target(write_tokens, read_tokens, tokens_as_written),
+    "tables": Target(lambda folder: write_corpus(folder, True), read_columns, same, "corpus/*"),
+    "tables without manifest": Target(
+        lambda folder: write_corpus(folder, False), read_columns, columns_fit, "corpus/*"
+    ),
+    "released checkpoints": Target(write_checkpoint, read_checkpoints, checkpoints_fit),
+    "released vocabulary": Target(
+        lambda folder: (
+            write_pickle(
+                folder / "vocab.pkl", vocabulary(["<pad>", "<start>", "<end>", "<unk>", "dog", "café"])
+            )
+            or folder / "vocab.pkl"
+        ),
+        read_words,
+        words_fit,
+    ),
+    "exported run": Target(write_run, load_run, same, "exported/**/*"),
+    "sums of downloads": Target(write_lock, read_lock, lock_as_written),
+    "parameters": Target(write_params, plan_of, plan_fits, "params/**/*.yaml"),
+    "photographs": Target(write_photographs, stored_photographs, photographs_as_decoded, "photographs/*"),
+}

@@ -1,0 +1,310 @@
+"""What the readers say of files that are odd, and what they read in a documented way and count."""
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from raw_layouts import (
+    coco_name,
+    edit_json,
+    refused,
+    write_coco,
+    write_flickr8k,
+    write_karpathy,
+    write_precomp,
+)
+
+from vsepp.data.captions import multi_sentence_share, tokenize
+from vsepp.data.containers import Container
+from vsepp.data.corpora import read_corpus
+from vsepp.data.tables import read_tables, write_tables
+from vsepp.errors import VseppError
+from vsepp.provenance.manifest import recorded
+from vsepp.spec import Component
+
+HUGE, DEEP = 1 << 70, "[" * 5000 + "]" * 5000
+
+
+def set_in(value, *place):
+    """An edit that puts a value at a place of a JSON document."""
+
+    def edit(document):
+        *outer, last = place
+        for key in outer:
+            document = document[key]
+        document[last] = value
+
+    return edit
+
+
+ANNOTATION = {
+    "a list": ([], "annotations[2]: expected an object, found []"),
+    "null": (None, "annotations[2]: expected an object, found None"),
+    "no id": (
+        {"image_id": 3, "caption": "x"},
+        "annotations[2]: id: expected a whole number from 0, of at most 63 bits, found None",
+    ),
+    "an id as text": ({"id": "7", "image_id": 3, "caption": "x"}, "id: expected a whole number … found '7'"),
+    "an id that is true": ({"id": True, "image_id": 3, "caption": "x"}, "found True"),
+    "an id that is a fraction": ({"id": 7.0, "image_id": 3, "caption": "x"}, "found 7.0"),
+    "an id below 0": ({"id": -7, "image_id": 3, "caption": "x"}, "found -7"),
+    "an id beyond 64 bits": ({"id": HUGE, "image_id": 3, "caption": "x"}, f"found {HUGE}"),
+    "a list for an image": (
+        {"id": 7, "image_id": [3], "caption": "x"},
+        "image_id: expected a whole number … found [3]",
+    ),
+    "no text": ({"id": 7, "image_id": 3, "caption": None}, "caption: expected text, found None"),
+}
+
+
+@pytest.mark.parametrize("case", ANNOTATION)
+def test_coco_a_malformed_annotation_is_named_with_what_was_found_and_expected(tmp_path, case):
+    value, said = ANNOTATION[case]
+    spec = write_coco(tmp_path)
+    edit_json(spec.files["train_captions"], set_in(value, "annotations", 2))
+    refused(spec, f"{spec.files['train_captions']}: malformed annotations (1 in all)", said)
+
+
+COCO_DOCUMENTS = {
+    "images that are no list": ("train_captions", set_in(7, "images"), None),
+    "categories that are no list": ("val_captions", set_in("x", "categories"), None),
+    "annotations that are an object": (
+        "val_captions",
+        set_in({}, "annotations"),
+        "expected a list under 'annotations', found {}",
+    ),
+    "a cocoid of text": ("splits", set_in("57", "images", 0, "cocoid"), "cocoid '57' … Expected COCO 2014"),
+    "a cocoid beyond 64 bits": ("splits", set_in(HUGE, "images", 0, "cocoid"), f"cocoid {HUGE}"),
+    "the file of another image": (
+        "splits",
+        set_in(coco_name(12, "val2014"), "images", 0, "filename"),
+        "or whose file name is not that of their cocoid (1 in all) … images[0]",
+    ),
+    "another folder": (
+        "splits",
+        set_in("train2014", "images", 0, "filepath"),
+        "neither train2014 nor val2014",
+    ),
+    "a folder that is a number": (
+        "splits",
+        set_in(2014, "images", 0, "filepath"),
+        "expected text under 'filepath', found 2014",
+    ),
+    "a folder that is null": (
+        "splits",
+        set_in(None, "images", 0, "filepath"),
+        "expected text under 'filepath', found None",
+    ),
+    "a sentence id beyond 64 bits": (
+        "splits",
+        set_in(HUGE, "images", 0, "sentids", 0),
+        f"of at most 63 bits; found {HUGE}",
+    ),
+    "a sentence id twice in a list": (
+        "splits",
+        lambda d: d["images"][0]["sentids"].append(d["images"][0]["sentids"][0]),
+        "images[0]: 'sentids' and 'sentences' disagree",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", COCO_DOCUMENTS)
+def test_coco_files_of_another_structure(tmp_path, case):
+    role, edit, said = COCO_DOCUMENTS[case]
+    spec = write_coco(tmp_path)
+    edit_json(spec.files[role], edit)
+    if said is None:  # what is not read may be anything
+        assert len(read_corpus(spec)[0]) == 9
+    else:
+        refused(spec, Path(spec.files[role]).name, said)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"annotations": [', f'"annotations": [{DEEP}, ', "nested hundreds of levels deep"),
+        ('"image_id": 3', f'"image_id": {"3" * 5000}', "a number of thousands of digits"),
+        ('"image_id": 3', '"image_id": 3, "image_id": 5', "has the key 'image_id' twice"),
+        (
+            '"image_id": 3',
+            '"image_id": NaN',
+            "image_id: expected a whole number from 0, of at most 63 bits, found nan",
+        ),
+    ],
+)
+def test_coco_json_that_no_program_writes(tmp_path, old, new, said):
+    spec = write_coco(tmp_path)
+    path = Path(spec.files["train_captions"])
+    path.write_text(path.read_text().replace(old, new, 1))
+    refused(spec, f"{path}: ", said)
+
+
+def test_coco_of_six_captions_the_five_lowest_ids_are_used_where_that_is_said(tmp_path):
+    spec = write_coco(tmp_path)
+    by_id = replace(spec, reader=Component("coco", {"captions": "by_id"}))
+    listed, sorted_ones = (read_corpus(one)[1] for one in (spec, by_id))
+    of_12 = [one[one["image_index"] == 1] for one in (listed, sorted_ones)]
+    assert of_12[0]["caption_id"].tolist() == [12005, 12004, 12003, 12002, 12001]
+    assert of_12[1]["caption_id"].tolist() == [12000, 12001, 12002, 12003, 12004]
+    assert of_12[1]["text"].tolist() == [f"Caption {12000 + k} of café." for k in range(5)]
+    assert sorted(listed["image_index"]) == sorted(sorted_ones["image_index"])
+
+
+PATHS = [
+    "../a.jpg",
+    "/etc/passwd",
+    "x/../../a.jpg",
+    "a\0.jpg",
+    "a\x1b[2J.jpg",
+    "a\n.jpg",
+    "\ud800.jpg",
+    "C:/a.jpg",
+]
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_names_of_images_that_lead_elsewhere_or_that_no_table_holds_are_refused(tmp_path, name):
+    spec = write_karpathy(tmp_path)
+    edit_json(spec.files["splits"], set_in(name, "images", 2, "filename"))
+    assert refused(spec, "leads elsewhere or holds control characters (1 in all) … images[2]").isprintable()
+
+
+# Flickr8k's captions
+
+
+def with_tokens(tmp_path, edit):
+    spec = write_flickr8k(tmp_path)
+    path = Path(spec.files["text"]) / "Flickr8k.token.txt"
+    path.write_bytes(edit(path.read_bytes()))
+    return spec
+
+
+TOKENS = {
+    "digits of another script": (
+        lambda data: data.replace(b"a.jpg#1", "a.jpg#١".encode()),
+        "malformed lines (1 in all) … line 8",
+    ),
+    "a superscript": (
+        lambda data: data.replace(b"a.jpg#1", "a.jpg#¹".encode()),
+        "malformed lines (1 in all) … line 8",
+    ),
+    "digits without end": (
+        lambda data: data.replace(b"a.jpg#1", b"a.jpg#" + b"1" * 5000),
+        "malformed lines (1 in all) … line 8",
+    ),
+    "out of order": (
+        lambda data: (
+            data.replace(b"a.jpg#0", b"a.jpg#x")
+            .replace(b"a.jpg#1", b"a.jpg#0")
+            .replace(b"a.jpg#x", b"a.jpg#1")
+        ),
+        "(2 in all): line 7: a.jpg#1, expected #0; line 8: a.jpg#0, expected #1",
+    ),
+    "one missing": (
+        lambda data: data.replace(b"a.jpg#0\ta.jpg caption 0 .\n", b""),
+        "line 7: a.jpg#1, expected #0",
+    ),
+    "twice, written otherwise": (
+        lambda data: data.replace(b"a.jpg#1", b"a.jpg#00"),
+        "line 8: a.jpg#00, expected #1",
+    ),
+    "cut inside the last caption": (lambda data: data[:-4], "ends inside its last line, which is cut"),
+    "cut at its end": (lambda data: data[:-1], "ends inside its last line, which is cut"),
+    "NUL": (
+        lambda data: data.replace(b"a.jpg caption 1", b"a.jpg\0caption 1"),
+        "not UTF-8 text (1 in all) … line 8 (a.jpg)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TOKENS)
+def test_flickr8k_odd_captions_are_refused(tmp_path, case):
+    edit, said = TOKENS[case]
+    refused(with_tokens(tmp_path, edit), "Flickr8k.token.txt" if "NUL" not in case else "", said)
+
+
+def test_control_characters_are_parts_of_words_and_counted(tmp_path):
+    spec = with_tokens(tmp_path, lambda data: data.replace(b"a.jpg caption", b"a.jpg\x1b \x07caption\tx"))
+    images, captions = read_corpus(spec)
+    assert captions["text"].iloc[4] == "a.jpg\x1b \x07caption\tx 0 ."
+    assert images.attrs["facts"]["read_as"] == {"captions with control characters": 2}
+    assert tokenize("A\x1b \x07dog\tx") == ["a\x1b", "\x07dog", "x"]
+
+
+def test_a_last_line_without_an_end_is_taken_and_counted_and_told(tmp_path, caplog):
+    spec = write_precomp(tmp_path)
+    assert "read_as" not in read_corpus(spec)[0].attrs["facts"]
+    path = Path(spec.files["folder"]) / "test_caps.txt"
+    path.write_bytes(path.read_bytes()[:-3])
+    images, captions = read_corpus(spec)
+    assert images.attrs["facts"]["read_as"] == {"files whose last line has no end": 1}
+    assert f"{path}: its last line has no end" in caplog.text
+    assert captions["text"].iloc[-1] == "test café 2 caption"
+
+
+LONG = {
+    "spaces": "a" + " " * 200_000 + "!",
+    "spaces after a full stop": "a." + " " * 200_000 + "x",
+    "white space of other kinds": "a." + " \t\u2003" * 60_000 + "x",
+    "words": "dog " * 50_000 + "?",
+    "full stops": "a. " * 50_000,
+    "brackets": "a." + ")" * 200_000 + "x",
+    "quotes": "' " * 100_000,
+    "letters": "a" * 200_000 + "é",
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_the_time_of_a_long_caption_is_linear_in_its_length(case):
+    started = time.process_time()
+    words = tokenize(LONG[case])
+    multi_sentence_share([LONG[case]])
+    assert time.process_time() - started < 5
+    assert "".join(words)[:1] == LONG[case][:1]
+
+
+# Where files lie
+
+
+def test_a_fifo_or_device_in_the_place_of_a_file_is_never_opened(tmp_path):
+    spec = write_flickr8k(tmp_path)
+    tokens = Path(spec.files["text"]) / "Flickr8k.token.txt"
+    tokens.unlink()
+    os.mkfifo(tokens)
+    refused(spec, "Flickr8k.token.txt is a FIFO, expected a file")
+    spec = write_karpathy(tmp_path / "other")
+    for path, said in ((tokens, "a FIFO"), (Path("/dev/zero"), "a device")):
+        refused(replace(spec, files={**spec.files, "splits": str(path)}), f"{path}: {said}, not a file")
+
+
+def test_a_table_that_is_not_as_its_step_wrote_it_is_refused(tmp_path):
+    images, captions = read_corpus(write_karpathy(tmp_path / "raw"))
+    (tmp_path / "corpus").mkdir()
+    with recorded(tmp_path / "corpus", "corpus", spec={}, inputs={}):
+        write_tables(tmp_path / "corpus", images, captions)
+    assert len(read_tables(tmp_path / "corpus")[1]) == 10
+    path = tmp_path / "corpus" / "captions.parquet"
+    # Valid, but with other texts: only the manifest knows.
+    captions["text"] = captions["text"].str.replace("a", "b")
+    write_tables(tmp_path / "other", images, captions)
+    path.write_bytes((tmp_path / "other" / "captions.parquet").read_bytes())
+    with pytest.raises(VseppError, match=r"captions\.parquet: is not what its step wrote"):
+        read_tables(tmp_path / "corpus")
+
+
+def test_arrays_inside_an_archive_are_compared_with_their_checksum(tmp_path):
+    import zipfile
+
+    from vsepp.data.arrays import NpyRows
+
+    np.save(tmp_path / "rows.npy", np.ones((50_000, 4), np.float32))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as out:
+        out.write(tmp_path / "rows.npy", "rows.npy")
+    data = bytearray((tmp_path / "a.zip").read_bytes())
+    data[data.index(b"\x00\x00\x80\x3f") + 400_000] ^= 1
+    (tmp_path / "a.zip").write_bytes(data)
+    with pytest.raises(VseppError, match=r"rows\.npy cannot be read \(checksum or packing is wrong\)"):
+        list(NpyRows(Container(tmp_path / "a.zip"), "rows.npy").blocks(0, 50_000, 999))
