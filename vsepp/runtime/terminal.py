@@ -241,6 +241,25 @@ def _failure(name: str, logs: list[str]) -> str:
     return "\n".join(lines)
 
 
+def locked_text(alone: bool) -> str:
+    """What to say where Snakemake's lock is in the way.
+
+    Parameters
+    ----------
+    alone
+        Whether no other call of Snakemake is at work in the folder.
+    """
+    if alone:
+        return (
+            "Nothing was done: a Snakemake that was killed left its lock here. Remove it with `snakemake --unlock`, then give "
+            "the same command again; it goes on where it was"
+        )
+    return (
+        "Nothing was done: another Snakemake is making the same files in this folder. Wait until it has ended, then give the "
+        "same command again"
+    )
+
+
 def failure_text(failed: Mapping[int, str], command: str) -> str:
     """What to say at the end of a workflow that failed: which jobs, where their logs are, and how to go on.
 
