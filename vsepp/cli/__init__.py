@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from vsepp import __version__
 from vsepp.cli import ask, compare, export, fetch, parameters, plan, prepare, train, versions
 from vsepp.errors import VseppError, did_you_mean
+from vsepp.provenance.space import refused_by_system
 from vsepp.runtime.progress import configure_logging
 
 _ENDS = """\
@@ -37,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given_words and not given_words[0].startswith("-") and given_words[0] not in steps.choices:
         near = did_you_mean(given_words[0], steps.choices) or "; `vsepp -h` lists them"
         parser.error(f"no command {given_words[0]}{near}")
+    given = argparse.Namespace()
     try:
         given = parser.parse_args(arguments)
         given.call(given)
@@ -54,5 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 1
     except BrokenPipeError:
+        return 1
+    except Exception as error:
+        output = getattr(given, "output", None) or Path()
+        if (said := refused_by_system(error, output)) is None:
+            raise
+        print(f"vsepp: error: {said}", file=sys.stderr)
         return 1
     return 0

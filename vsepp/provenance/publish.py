@@ -31,13 +31,11 @@ def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
     identity
         Everything that decides what the step computes, by name; other values give another folder.
     """
-    from filelock import FileLock
-
     whole = json.loads(json.dumps({"output": output.name, **identity}, default=str))
     folder = output.parent / ".state" / value_digest(whole)[:16]
     folder.parent.mkdir(parents=True, exist_ok=True)
     name = folder.with_suffix(".json")
-    with FileLock(folder.with_suffix(".lock")):
+    with _alone(folder.with_suffix(".lock"), output):
         for left, differing in _unfinished(output, whole, name):
             log.warning(
                 "%s: unfinished work in %s is not used: %s. Delete it unless you change that back",
@@ -50,6 +48,23 @@ def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
         yield folder
         shutil.rmtree(folder)
         name.unlink()
+
+
+@contextmanager
+def _alone(path: Path, output: Path) -> Iterator[None]:
+    """Hold a lock; say so where another process has it, since a step can take days."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        log.warning("%s: another process is making it; waiting until that has ended", output)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _unfinished(output: Path, identity: Mapping[str, Any], present: Path) -> Iterator[tuple[Path, list[str]]]:

@@ -1,5 +1,8 @@
 """Manifests record what an artefact was made from, and a mix-up is refused."""
 
+import threading
+import time
+
 import pytest
 
 from vsepp.errors import VseppError
@@ -88,3 +91,21 @@ def test_the_name_of_other_work_may_be_half_written_or_gone_since_it_was_listed(
     theirs.write_text('{"outp') if name == "half a file" else theirs.symlink_to("gone")
     with state_folder(tmp_path / "out", spec={}) as state:
         assert state.is_dir()
+
+
+def test_a_second_process_says_that_it_waits_and_has_the_folder_next(tmp_path, caplog):
+    def second():
+        with state_folder(tmp_path / "out", spec={}) as state:
+            order.append((state / "half").exists())
+
+    order, thread = [], threading.Thread(target=second)
+    with state_folder(tmp_path / "out", spec={}) as state:
+        (state / "half").touch()
+        thread.start()
+        while not caplog.records:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        assert order == []
+    thread.join()
+    assert order == [False], "the first one had finished, and nothing of it is left"
+    assert "out: another process is making it; waiting until that has ended" in caplog.text
