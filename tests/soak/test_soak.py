@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections import Counter
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -96,7 +97,7 @@ def at_work(project):
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if Path(os.readlink(entry / "cwd")) == project.folder:
+            if (entry / "cwd").readlink() == project.folder:
                 found[int(entry.name)] = (entry / "cmdline").read_bytes().decode().split("\0")[:-1]
     return {pid: command for pid, command in found.items() if command}  # a zombie has none
 
@@ -104,9 +105,7 @@ def at_work(project):
 def step_of(command):
     """The step that a process belongs to, whose shell it may be; `worker` of one of several."""
     words = " ".join(command).split()
-    return next(
-        (after for word, after in zip(words, words[1:], strict=False) if word.endswith("vsepp")), "worker"
-    )
+    return next((after for word, after in pairwise(words) if word.endswith("vsepp")), "worker")
 
 
 def wait_for(condition, seconds=600):
@@ -166,7 +165,7 @@ def test_kills_at_random_moments_end_with_the_bytes_of_a_quiet_run(quiet, capsys
     while sum(killed.values()) < KILLS:
         forget(project)
         rounds += 1
-        while sum(killed.values()) < KILLS and (what := one_kill(project, command, moments, seconds / 3)):
+        while sum(killed.values()) < KILLS and (what := one_kill(project, command, moments, seconds / 5)):
             killed[what] += 1
         project.run("reproduce_tables")
         wait_for(lambda: not at_work(project))  # what outlived its Snakemake
@@ -187,7 +186,8 @@ def leftovers(project):
     return [
         str(path)
         for path in found
-        if path.name.endswith(".part") or (path.parent.name == ".state" and path.is_dir())
+        if (path.name.startswith(".") and path.name not in (".state", ".snakemake_timestamp"))
+        or (path.parent.name == ".state" and path.is_dir())
     ]
 
 
