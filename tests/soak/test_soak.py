@@ -65,15 +65,8 @@ def _timeless(path):
 
 def _without_times(manifest):
     """Without the digests of files that hold times, too."""
-    timed = {
-        "wall_seconds",
-        "peak_memory_bytes",
-        "pairs_per_second",
-        "digest",
-        "history.csv",
-        "curves",
-        "runs",
-    }
+    timed = {"wall_seconds", "peak_memory_bytes", "pairs_per_second", "checkpoint_share"}
+    timed |= {"digest", "history.csv", "curves", "runs"}
     return {
         key: _without_times(value) if isinstance(value, dict) else value
         for key, value in manifest.items()
@@ -129,44 +122,54 @@ def quiet(tmp_path_factory):
     return project, content(project), time.monotonic() - began
 
 
+def steps_of(project, snakemake):
+    """Processes of the steps that a call of Snakemake has started; not those that outlived an earlier call."""
+    found = {}
+    for pid, command in at_work(project).items():
+        with suppress(ProcessLookupError):
+            if pid != snakemake and os.getsid(pid) == snakemake:
+                found[pid] = command
+    return found
+
+
 def one_kill(project, command, moments, longest):
-    """Start the command and kill it, or a process of a step, at a random moment; what was killed, nothing if all was done."""
+    """Start the command and kill it, or a process of a step, at a random moment; what was killed, and whether it has ended well."""
     what = moments.choice(["a step", "Snakemake", "Snakemake and all below it"])
-    moment = moments.uniform(0, longest)
     snakemake = project.start(*command, output=subprocess.DEVNULL)
+    if what == "a step":
+        wait_for(lambda: steps_of(project, snakemake.pid) or snakemake.poll() is not None)
     with suppress(subprocess.TimeoutExpired):
-        return None if snakemake.wait(timeout=moment) == 0 else pytest.fail("it failed without a kill")
+        assert snakemake.wait(timeout=moments.uniform(0, longest)) == 0, "it failed without a kill"
+        return None, True
     if what == "a step":
         steps = wait_for(lambda: steps_of(project, snakemake.pid) or snakemake.poll() is not None)
-        if steps is not True:
-            pid = moments.choice(sorted(steps))
-            what = step_of(steps[pid])
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        return what if snakemake.wait(timeout=600) else None
+        if steps is True:
+            return None, snakemake.returncode == 0
+        pid = moments.choice(sorted(steps))
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        return f"{Path(steps[pid][0]).name} of {step_of(steps[pid])}", snakemake.wait() == 0
     if what == "Snakemake":  # its steps go on
         snakemake.kill()
     else:
         os.killpg(snakemake.pid, signal.SIGKILL)
     snakemake.wait()
     project.call("snakemake", "--unlock")
-    return what
-
-
-def steps_of(project, snakemake):
-    """Processes of steps that are at work."""
-    return {pid: command for pid, command in at_work(project).items() if pid != snakemake}
+    return what, False
 
 
 def test_kills_at_random_moments_end_with_the_bytes_of_a_quiet_run(quiet, capsys):
     project, expected, seconds = quiet
     command = project.snakemake("reproduce_tables")
     moments, killed, rounds, began = random.Random(SEED), Counter(), 0, time.monotonic()
-    while sum(killed.values()) < KILLS:
+    while killed.total() < KILLS:
         forget(project)
-        rounds += 1
-        while sum(killed.values()) < KILLS and (what := one_kill(project, command, moments, seconds / 5)):
-            killed[what] += 1
+        rounds, whole = rounds + 1, False
+        while killed.total() < KILLS and not whole:
+            what, whole = one_kill(project, command, moments, seconds / 6)
+            killed.update(filter(None, [what]))
+            with capsys.disabled():
+                print(f"{time.monotonic() - began:5.0f} s  {killed.total():3d} {what}", flush=True)
         project.run("reproduce_tables")
         wait_for(lambda: not at_work(project))  # what outlived its Snakemake
         assert differing(content(project), expected) == [], f"after {killed}, seed {SEED}"
