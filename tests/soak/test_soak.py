@@ -132,30 +132,40 @@ def steps_of(project, snakemake):
     return found
 
 
-def one_kill(project, command, moments, longest):
-    """Start the command and kill it, or a process of a step, at a random moment; what was killed, and whether it has ended well."""
-    what = moments.choice(["a step", "Snakemake", "Snakemake and all below it"])
+def kill_some(project, command, moments, longest):
+    """Start the command and kill at random moments what it does; what was killed, and whether it has ended well all the same."""
+    what = moments.choice(["steps", "steps", "Snakemake", "Snakemake and all below it"])
     snakemake = project.start(*command, output=subprocess.DEVNULL)
-    if what == "a step":
-        wait_for(lambda: steps_of(project, snakemake.pid) or snakemake.poll() is not None)
+    if what == "steps":
+        return _kill_steps(project, snakemake, moments, longest)
     with suppress(subprocess.TimeoutExpired):
         assert snakemake.wait(timeout=moments.uniform(0, longest)) == 0, "it failed without a kill"
-        return None, True
-    if what == "a step":
-        steps = wait_for(lambda: steps_of(project, snakemake.pid) or snakemake.poll() is not None)
-        if steps is True:
-            return None, snakemake.returncode == 0
-        pid = moments.choice(sorted(steps))
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        return f"{Path(steps[pid][0]).name} of {step_of(steps[pid])}", snakemake.wait() == 0
+        return [], True
     if what == "Snakemake":  # its steps go on
         snakemake.kill()
     else:
         os.killpg(snakemake.pid, signal.SIGKILL)
     snakemake.wait()
     project.call("snakemake", "--unlock")
-    return what, False
+    return [what], False
+
+
+def _kill_steps(project, snakemake, moments, longest):
+    """Kill one step after another, until nothing is left to do that does not depend on them."""
+    killed = []
+    while snakemake.poll() is None:
+        steps = steps_of(project, snakemake.pid)
+        if not steps:
+            time.sleep(0.01)
+            continue
+        with suppress(subprocess.TimeoutExpired):
+            snakemake.wait(timeout=moments.uniform(0, longest))
+        if steps := steps_of(project, snakemake.pid):
+            pid = moments.choice(sorted(steps))
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                killed.append(f"{Path(steps[pid][0]).name} of {step_of(steps[pid])}")
+    return killed, snakemake.returncode == 0
 
 
 def test_kills_at_random_moments_end_with_the_bytes_of_a_quiet_run(quiet, capsys):
@@ -166,10 +176,10 @@ def test_kills_at_random_moments_end_with_the_bytes_of_a_quiet_run(quiet, capsys
         forget(project)
         rounds, whole = rounds + 1, False
         while killed.total() < KILLS and not whole:
-            what, whole = one_kill(project, command, moments, seconds / 6)
-            killed.update(filter(None, [what]))
+            now, whole = kill_some(project, command, moments, seconds / 8)
+            killed.update(now)
             with capsys.disabled():
-                print(f"{time.monotonic() - began:5.0f} s  {killed.total():3d} {what}", flush=True)
+                print(f"{time.monotonic() - began:5.0f} s  {killed.total():3d} {now}", flush=True)
         project.run("reproduce_tables")
         wait_for(lambda: not at_work(project))  # what outlived its Snakemake
         assert differing(content(project), expected) == [], f"after {killed}, seed {SEED}"
@@ -178,7 +188,7 @@ def test_kills_at_random_moments_end_with_the_bytes_of_a_quiet_run(quiet, capsys
     project.call("vsepp", "verify", "--full")
     with capsys.disabled():
         print(
-            f"\n{KILLS} kills (seed {SEED}), each followed by the same command: {dict(killed.most_common())}"
+            f"\n{killed.total()} kills (seed {SEED}), each followed by the same command: {dict(killed.most_common())}"
         )
         print(f"{rounds} times from nothing to the report: bytes equal; {time.monotonic() - began:.0f} s")
 

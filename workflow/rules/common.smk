@@ -17,6 +17,7 @@ from snakemake.settings.enums import Quietness
 from vsepp.config import make_plan
 from vsepp.config.plan import DOWNLOADS, KINDS
 from vsepp.errors import VseppError
+from vsepp.provenance.space import refused_by_system
 from vsepp.reporting.typeset import TEX_WANTED, has_tex
 from vsepp.runtime.devices import visible_gpus
 from vsepp.runtime.terminal import (
@@ -24,7 +25,7 @@ from vsepp.runtime.terminal import (
     Terminal,
     failure_text,
     is_chatter,
-    locked_text,
+    reworded,
     seconds_taken,
 )
 from vsepp.spec import to_json
@@ -50,8 +51,11 @@ GPUS = len(visible_gpus())
 STARTED = time.time()
 
 # Every call of Snakemake in this folder holds this file; the system lets go of it however the call ends.
-os.makedirs(".snakemake", exist_ok=True)
-PRESENCE = open(".snakemake/at-work", "w")
+try:
+    os.makedirs(".snakemake", exist_ok=True)
+    PRESENCE = open(".snakemake/at-work", "w")
+except OSError as error:
+    raise WorkflowError(refused_by_system(error, Path(".snakemake"))) from None
 fcntl.flock(PRESENCE, fcntl.LOCK_SH)
 
 # `gpu` is whole GPUs, which a cluster's scheduler gives to a job. On this machine GPUs are counted in parts: a job
@@ -197,13 +201,15 @@ def is_alone():
         fcntl.flock(PRESENCE, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    finally:
+        fcntl.flock(PRESENCE, fcntl.LOCK_SH)
     return True
 
 
 def reword(record):
-    """Say in a sentence why Snakemake's lock stops this call: its own words do not tell a kill from a second call."""
-    if str(record.msg).startswith("LockException"):
-        record.msg = locked_text(is_alone())
+    """Change what Snakemake logs where it says neither what stops it nor how to go on."""
+    if record.levelname == "ERROR" and isinstance(record.msg, str):
+        record.msg = reworded(record.msg, is_alone())
     return True
 
 
