@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -93,3 +94,24 @@ def publish(files: dict[Path, Path]) -> None:
     for source, destination in files.items():
         destination.parent.mkdir(parents=True, exist_ok=True)
         source.replace(destination)
+
+
+def date_after(made: Iterable[Path], read: Iterable[Path]) -> None:
+    """Date files no earlier than what they were made from.
+
+    Where the clock was set back, or is another one than that of the machine that made the inputs, Snakemake would throw the
+    outputs away as older than their inputs.
+
+    Parameters
+    ----------
+    made
+        Files and folders.
+    read
+        Artefacts and raw files; of a folder, what lies in it.
+    """
+    of_inputs = (file for path in read for file in (path, *(path.iterdir() if path.is_dir() else ())))
+    newest = max((file.stat().st_mtime_ns for file in of_inputs if file.exists()), default=0)
+    for path in made:
+        status = path.stat()
+        if status.st_mtime_ns < newest:
+            os.utime(path, ns=(status.st_atime_ns, newest))
