@@ -99,6 +99,7 @@ def _write_store(folder: Path, run: RunSpec, count: int) -> Path:
     """Decoded images, uint8 `(count, side, side, 3)`."""
     folder.mkdir(parents=True)
     np.save(folder / "images.npy", _noise(count, run.train_store.side))
+    np.save(folder / "sizes.npy", np.full((count, 2), run.train_store.side, np.int32))
     return folder
 
 

@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from vsepp.data.captions import TOKENIZER, tokenize
-from vsepp.data.decode import DECODING_ERRORS, decoded, stored
+from vsepp.data.decode import DECODING_ERRORS, decoded, reason, stored
+from vsepp.data.store import WholeImages
 from vsepp.data.tokens import UNKNOWN, Tokens
 from vsepp.data.vocabulary import FILE, Vocabulary
 from vsepp.errors import VseppError
@@ -129,7 +130,9 @@ class Model:
 
     def _embed_pictures(self, pictures: Sequence[Picture], first: int) -> np.ndarray:
         with ThreadPoolExecutor() as pool:
-            pixels = np.stack(list(pool.map(self._pixels, range(first, first + len(pictures)), pictures)))
+            found = list(pool.map(self._pixels, range(first, first + len(pictures)), pictures))
+        squashed = self.run.eval_store.resize == "squash"
+        pixels = np.stack(found) if squashed else WholeImages.in_memory(found)
         crop = self.run.eval_crop
         if self.encoder is None:
             return self._through_joint(len(pixels), CentreCrops(pixels, crop).rows)
@@ -138,7 +141,7 @@ class Model:
         )
 
     def _pixels(self, number: int, picture: Picture) -> np.ndarray:
-        """A picture as a corpus stores it, uint8 `(side, side, 3)`."""
+        """A picture as a corpus stores it, uint8 `(height, width, 3)`."""
         name = f"image {number}"
         try:
             if isinstance(picture, np.ndarray):
@@ -152,8 +155,7 @@ class Model:
                 picture = decoded(Path(name).read_bytes())
             return stored(picture, self.run.eval_store)
         except (*DECODING_ERRORS, TypeError) as error:
-            reason = "its format is not known" if isinstance(error, UnidentifiedImageError) else error
-            raise VseppError(f"{name}: not a readable picture: {reason}") from error
+            raise VseppError(f"{name}: not a readable picture: {reason(error)}") from error
 
     def embed_features(self, features: np.ndarray) -> np.ndarray:
         """Map features of the model's frozen image encoder, `(n, D_φ)`, into the joint space: float32 `(n, d)`.

@@ -17,7 +17,7 @@ from PIL import Image
 
 from vsepp.data.captions import tokenize
 from vsepp.data.decode import decoded
-from vsepp.data.store import open_store
+from vsepp.data.store import WholeImages, open_store
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import check_rows, split_rows
@@ -66,8 +66,8 @@ class Index:
     captions: Sequence[str]
     caption_to_image: np.ndarray
     """`(n_captions,)`, the row of each caption's image."""
-    pixels: Sequence[Path] | np.ndarray | None
-    """The images as files, or as uint8 `(side, side, 3)` of an image store; `None` where neither is at hand."""
+    pixels: Sequence[Path] | np.ndarray | WholeImages | None
+    """The images as files, or those of an image store; `None` where neither is at hand."""
     pixel_rows: np.ndarray
     """`(n_images,)`, where in `pixels` each image is."""
 

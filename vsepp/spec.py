@@ -82,16 +82,23 @@ class CorpusSpec:
     """Name of a raw text file → SHA-256 sums that others report; a different one gives a warning, not an error."""
     first_images: dict[str, int] = field(default_factory=dict)
     """Split → how many of its images to keep, from the first, after all checks: to try a preset on a part of its data."""
+    leave_out: tuple[str, ...] = ()
+    """Ids of images to leave out, after all checks: photographs that cannot be decoded, say."""
+    photographs_sha256: tuple[str, ...] = ()
+    """Digests that are known of all photographs together, as `build_store` takes them: of a folder no archive's checksum says
+    what it holds. A different one gives a warning."""
 
 
 @dataclass(frozen=True)
 class StoreSpec:
-    """Decoded images: one `uint8` array `(n_images, side, side, 3)`."""
+    """Decoded images."""
 
     resize: Literal["squash", "short_side"]
-    """`squash`: to side×side (the paper); `short_side`: the short side to `side`, then the centred square (released code)."""
+    """`squash`: to side×side (the paper); `short_side`: the short side to `side`, the aspect ratio kept (released code)."""
     side: int
     """Pixels."""
+    orientation: Literal["ignored", "applied"] = "ignored"
+    """Of photographs whose EXIF data say that they are to be turned."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,7 @@ class PicturesSpec:
 
     split: Split = "test"
     side: int = 128
-    """Pixels; images that are stored smaller stay as they are."""
+    """The longer side, pixels; images that are stored smaller stay as they are."""
     quality: int = 80
     """Of the JPEGs, from 1 to 95."""
     photographs: bool = True
@@ -152,6 +159,8 @@ class CropSpec:
     """RC only: a random window of fixed size, or of random scale and aspect ratio (`RandomResizedCrop`)."""
     flip: bool = False
     """RC only: mirror half of the crops."""
+    corners: Literal["image", "square"] = "image"
+    """10C only: corners of the stored image, or of the square at its centre."""
 
 
 @dataclass(frozen=True)
@@ -294,10 +303,11 @@ class RunSpec:
     loss: Component
     """A module of `vsepp.losses`."""
     schedule: ScheduleSpec
-    encoder_mode: Literal["eval", "legacy"]
-    """`legacy`: training mode until the first validation of each epoch, as in the released code."""
+    encoder_mode: Literal["eval", "legacy-master", "legacy-python3"]
+    """As the branches of the released code have it. `legacy-master`: training mode until the first validation of each epoch;
+    `legacy-python3`: in every step."""
     legacy_steps: int
-    """`legacy`: steps between two validations in the released code, counted over the whole training."""
+    """`legacy-master`: steps between two validations in the released code, counted over the whole training."""
     rc_features: Literal["tape", "inline"]
     """Random-crop features of a frozen encoder: read from the tape, where they were written once for all runs, or computed
     in each training step."""
@@ -323,8 +333,8 @@ class RunSpec:
 
     @property
     def live_encoder(self) -> bool:
-        """Whether the encoder runs inside the model: it is trained, or its statistics change (`legacy`)."""
-        return self.finetuned or (self.encoder_mode == "legacy" and self.trainset == "RC")
+        """Whether the encoder runs inside the model: it is trained, or its statistics change (legacy modes)."""
+        return self.finetuned or (self.encoder_mode != "eval" and self.trainset == "RC")
 
     @property
     def reads(self) -> Literal["features", "tape", "inline", "live"]:
@@ -340,7 +350,8 @@ class RunSpec:
     @property
     def eval_crop(self) -> CropSpec:
         """Validation and test crop: ten crops for 10C, else the centre."""
-        return CropSpec(kind="10C" if self.trainset == "10C" else "1C", size=self.crop.size)
+        kind = "10C" if self.trainset == "10C" else "1C"
+        return CropSpec(kind, self.crop.size, corners=self.crop.corners)
 
 
 @dataclass(frozen=True)

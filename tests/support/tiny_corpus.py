@@ -39,7 +39,7 @@ ENCODERS = {
 MODEL = change(specs.MODEL, text__word_dim=6, text__dim=10, joint_dim=10)
 FROZEN = dataclasses.replace(specs.RUN, model=MODEL)
 RC = dataclasses.replace(FROZEN, trainset="RC", crop=CropSpec("RC", CROP))
-LEGACY = dataclasses.replace(RC, encoder_mode="legacy")
+LEGACY = dataclasses.replace(RC, encoder_mode="legacy-master")
 FINETUNED = dataclasses.replace(RC, id="tiny-ft", finetune_from="tiny")
 
 
@@ -74,6 +74,7 @@ def build(folder):
     (folder / "store").mkdir()
     store = (noise + tint).astype(np.uint8)
     np.save(folder / "store" / "images.npy", store)
+    np.save(folder / "store" / "sizes.npy", np.full((len(store), 2), store.shape[1], np.int32))
     rows = np.flatnonzero(captions["split"].isin(["train", "restval"]))
     for name, spec in ENCODERS.items():
         torch.manual_seed(0)

@@ -56,18 +56,18 @@ def _paths(given: argparse.Namespace, name: str) -> list[Path]:
         raise VseppError(
             f"{name}: no such file or folder; run ids need the project's folder, with {given.params}/"
         )
-    from vsepp.config.plan import seeded
-
     plan = plan_of(given)
     if name not in plan.models:
         raise VseppError(
             f"{name}: no such file or folder, and no run of preset {plan.preset}, which `vsepp runs` lists"
             + did_you_mean(name, plan.models)
         )
-    first = plan.table["evaluation", seeded(name, min(plan.models[name].specs))].folder
-    if there := sorted(path.parent for path in first.parent.glob("seed-*/metrics.json")):
+    folders = [plan.folders(name, seed)[1] for seed in sorted(plan.models[name].specs)]
+    if there := [folder for folder in folders if (folder / "metrics.json").is_file()]:
         return there
-    raise VseppError(f"{name}: was not evaluated; make it: snakemake --cores all -- {first}/metrics.json")
+    raise VseppError(
+        f"{name}: was not evaluated; make it: snakemake --cores all -- {folders[0]}/metrics.json"
+    )
 
 
 def expected(given: argparse.Namespace) -> None:

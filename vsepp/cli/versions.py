@@ -21,7 +21,7 @@ from vsepp.runtime.progress import bytes_text
 
 
 def add_steps(steps: Any) -> None:
-    """Add `verify` and `sync`."""
+    """Add `verify`, `sync` and `record`."""
     parser = add_step(
         steps, "verify", verify, "check every artefact against parameters, code, inputs and its own digest"
     )
@@ -49,6 +49,10 @@ def add_steps(steps: Any) -> None:
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="files that are fetched at a time")
     add_params(parser)
+
+    what = "keep configuration, history, metrics and ranks of what was trained and evaluated, to be committed"
+    parser = add_step(steps, "record", record, what)
+    add_plan_options(parser)
 
 
 def verify(given: argparse.Namespace) -> None:
@@ -90,3 +94,26 @@ def sync(given: argparse.Namespace) -> None:
 
     write_entry(plan.reports.absolute().parent)
     print(f"{verified} artefacts fetched and verified; the pages are below {plan.reports}/")
+
+
+def record(given: argparse.Namespace) -> None:
+    """Keep what is finished and has no record."""
+    from vsepp.config.plan import seeded
+    from vsepp.provenance.records import is_kept, keep
+
+    plan = plan_of(given)
+    kept, bytes_kept, waiting = 0, 0, 0
+    for name, model in plan.models.items():
+        for seed in model.specs.keys() - model.recorded if model.released is None else ():
+            run, evaluation = plan.folders(name, seed)
+            wanted = plan.table["evaluation", seeded(name, seed)].spec
+            if is_kept(evaluation, wanted):
+                bytes_kept += keep(run, evaluation, plan.records, seeded(name, seed))
+                kept += 1
+            else:
+                waiting += 1
+    there = sum(len(model.recorded) for model in plan.models.values())
+    print(
+        f"{plan.records}: {kept} models recorded now ({bytes_text(bytes_kept)}), {there} before; {waiting} are not finished. "
+        "Commit the folder: what has a record is not trained again"
+    )

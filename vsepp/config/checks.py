@@ -145,7 +145,7 @@ def _check_runs(paper: Paper, parameters: Parameters, mistakes: Mistakes) -> Non
     for run, values in parameters.of(paper).items():
         place = f"{paper.runs_file}: runs.{run}"
         if values["finetune_from"].value is not None:
-            _check_start(run, values, parameters.all_runs, place, mistakes)
+            _check_start(run, values, parameters, place, mistakes)
         if "text.dim" not in values:
             name = values["text"].value.name
             mistakes.add(
@@ -174,12 +174,12 @@ def _check_runs(paper: Paper, parameters: Parameters, mistakes: Mistakes) -> Non
 def _check_start(
     run: str,
     values: Mapping[str, Value],
-    runs: Mapping[str, Mapping[str, Value]],
+    parameters: Parameters,
     place: str,
     mistakes: Mistakes,
 ) -> None:
     """Note a run that cannot be fine-tuned from the run that it names."""
-    start = values["finetune_from"].value
+    start, runs = values["finetune_from"].value, parameters.all_runs
     if start not in runs or start == run:
         mistakes.add(
             f"{place}.finetune_from",
@@ -194,6 +194,8 @@ def _check_start(
                     f"{place}.{key}",
                     f"got {values[key].value!r}, but {start}, which it starts from, has {runs[start][key].value!r}",
                 )
+        if missing := sorted(set(parameters.seeds(run)) - set(parameters.seeds(start))):
+            mistakes.add(f"{place}.seeds", f"{start}, which it starts from, has no seed {missing[0]}")
     if not values["trainset"].value.startswith("RC"):
         mistakes.add(
             f"{place}.trainset",

@@ -24,6 +24,8 @@ ASSUMED_WORDS = 12_000
 TABLE_BYTES_PER_CAPTION, TOKEN_BYTES_PER_CAPTION = 40, 20
 # A generated picture of the mini preset in blocks of 4 kB.
 PICTURE_BYTES = 6_000
+# Of most photographs; images that keep their aspect ratio are counted with it.
+ASPECT = 4 / 3
 
 Rates = Mapping[tuple[str, str, str], float]
 """Items per second by what, variant and precision, as `benchmarks/measure.py` names them."""
@@ -74,13 +76,17 @@ def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> 
     return {
         "preset": plan.preset,
         "variant": plan.variant,
-        "seeds": plan.parameters.settings.seeds,
+        "seeds": plan.seeds,
         "files": [_file(file, recorded) for file in files],
         "from_torchvision": sorted(name for name in weights if name.startswith("torchvision/")),
         "artefacts": [_made(kind, label, alike, rates) for (kind, label), alike in groups.items()],
         "hours": hours_of(costs, rates),
         "disk": _disk(plan, costs, files, free),
-        "runs": [_run(plan, name, costs, rates) for name, model in plan.models.items() if not model.released],
+        "runs": [
+            _run(plan, name, costs, rates)
+            for name, model in plan.models.items()
+            if model.specs.keys() - model.recorded and not model.released
+        ],
     }
 
 
@@ -119,7 +125,8 @@ def _label(artefact: Artefact, corpus: Artefact | None) -> str:
     role = corpus.name.rpartition("-")[0] if corpus else ""
     match artefact.kind:
         case "store":
-            return f"{role} {artefact.spec.side} pixels"
+            kept = "" if artefact.spec.resize == "squash" else ", aspect kept"
+            return f"{role} {artefact.spec.side} pixels{kept}"
         case "features" | "tape":
             return f"{role} {artefact.spec.encoder.name} {artefact.spec.crop.kind}"
         case "published":
@@ -139,7 +146,8 @@ def _cost(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int | None, li
         case "tokens" | "tokens_of":
             return product(captions, TOKEN_BYTES_PER_CAPTION), []
         case "store":
-            return product(images, spec.side**2, 3), [Work("store", str(spec.side), "fp32", images)]
+            area = spec.side**2 if spec.resize == "squash" else round(spec.side**2 * ASPECT)
+            return product(images, area, 3), [Work("store", str(spec.side), "fp32", images)]
         case "encoder":
             return product(encoder_size(spec)[1], 4), []
         case "pretrained":
@@ -321,7 +329,8 @@ def _bytes_there(path: Path, size: int | None) -> int:
 
 def _run(plan: Plan, name: str, costs: Iterable[Cost], rates: Rates) -> dict[str, Any]:
     """A run's first seed."""
-    spec = plan.models[name].spec
+    model = plan.models[name]
+    spec = next(spec for seed, spec in model.specs.items() if seed not in model.recorded)
     by_folder = {cost.artefact.folder: cost for cost in costs}
     run = by_folder[plan.table["run", seeded(name, spec.init_seed)].folder]
     inputs = run.artefact.inputs

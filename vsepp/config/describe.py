@@ -92,7 +92,35 @@ The same under both fidelities:
   the centre crop.
 - Of each COCO image, the first five captions in the split file are used.
 - A caption is lower-cased and split into words as one line; the code first splits it into sentences.
-- Half of the items that tie with the correct one count as ranked above it; the code's unstable sort decides ties.
+- Half of the items that tie with the correct one count as ranked above it; the code's unstable sort decides ties. A two-way
+  tie for first always hits R@1 here, a three-way tie never. 14 of Flickr8k's 5,000 test captions have a twin with the same
+  words, so 7 pairs tie; a model all of whose scores are equal has R@10 of 100 % among 20 images.
+- Published features go into the model as they are, as in the code: not normalised again. `manifest.json` beside them says how
+  many have unit length, and a warning how many have not.
+
+## What still differs from the released code
+
+Under `fidelity: code` too. Losses, gradients, whole trainings, words and recalls without ties were held against the released
+code with the same weights, batches and features, and are equal; what is left lies around them.
+
+- Random crops see the whole photograph, as there, but of an image that is stored with a short side of `train_store_scale` times
+  the encoder's `store_side` (384 pixels for VGG19): where a crop is smaller than the original's pixels would give, fine detail
+  is lost. How much that costs was not measured: no larger photographs were at hand. COCO at 384
+  pixels takes 73 GB, its photographs taken to be 4:3 (`vsepp plan` says it).
+- 1C and 10C without the published features: our networks are torchvision's, theirs is the Caffe VGG19 of the order-embedding
+  extractor. Which is better was not measured.
+- `RandomResizedCrop` draws the aspect ratio on a log scale, as torchvision does since 0.3; earlier versions drew it on a linear
+  scale and exchanged height and width of half of the windows. The mean area is .433 of a 4:3 photograph either way.
+- Half pixels of a centre crop are rounded to even; Python 2, for which branch `master` is written, rounds them up: a crop may
+  lie one pixel further to the right or below.
+- With several GPUs, batch normalisation in training mode saw a part of the batch on each; how many there were is not known.
+  It matters for legacy modes with ResNet152 alone.
+- The step counter of the legacy modes goes on in fine-tuning there and starts anew here, so training mode ends at
+  other steps of an epoch.
+- Adam's ε stands within the bias correction here, outside it in torch 0.4, which the code was written for: the first
+  steps are a little larger here where gradients are as small as ε.
+- The vocabulary of raw COCO captions counts surplus captions there, those beyond five, so it may
+  hold a few words more.
 """
 
 

@@ -67,6 +67,11 @@ class Parameters:
         """Ids of the runs whose corpus and encoder the preset has; published features come without images."""
         return tuple(run for run in self.all_runs if self._possible(run))
 
+    def seeds(self, run: str) -> tuple[int, ...]:
+        """Seeds that a run is trained with: its own, or those of all."""
+        own = self.get(run, "seeds")
+        return tuple(dict.fromkeys(self.settings.seeds if own is None else own))
+
     def _possible(self, run: str) -> bool:
         keys = self.corpora.get(self.get(run, "dataset"))
         if keys is None or self.preset.encoders.get(self.get(run, "encoder")) is None:
@@ -80,7 +85,7 @@ class Parameters:
         patterns = ["*"] if self.settings.only is None else self.settings.only
         wanted = {run for run in self.possible_runs if any(fnmatch(run, pattern) for pattern in patterns)}
         wanted |= {self.get(run, "finetune_from") for run in wanted}
-        return {run: self.all_runs[run] for run in self.possible_runs if run in wanted}
+        return {run: self.all_runs[run] for run in self.possible_runs if run in wanted and self.seeds(run)}
 
     @cached_property
     def protocols(self) -> dict[str, tuple[str, ...]]:

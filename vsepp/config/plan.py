@@ -12,6 +12,8 @@ from pathlib import Path
 
 from vsepp.config.parameters import Parameters
 from vsepp.provenance.artefacts import Artefact
+from vsepp.provenance.records import EVALUATIONS, RUNS
+from vsepp.reporting.expected import study
 from vsepp.spec import RunSpec, SourceSpec
 
 DOWNLOADS = Path("resources") / "downloads"
@@ -46,7 +48,9 @@ KINDS = {
         "corpus", "corpus", "results/{preset}/corpora/{name}", ("images.parquet", "captions.parquet")
     ),
     "tokens": Kind("corpus", "tokens", "results/{preset}/tokens/{name}", _TOKENS),
-    "store": Kind("corpus", "store", "results/{preset}/stores/{name}", ("images.npy",), versioned=False),
+    "store": Kind(
+        "corpus", "store", "results/{preset}/stores/{name}", ("images.npy", "sizes.npy"), versioned=False
+    ),
     "pictures": Kind(
         "features", "pictures", "results/{preset}/pictures/{name}", ("pictures.npz", "captions.json")
     ),
@@ -83,6 +87,8 @@ class Model:
     specs: Mapping[int, RunSpec]
     """Seed → spec."""
     protocols: tuple[str, ...]
+    recorded: frozenset[int] = frozenset()
+    """Seeds of which a record is kept: they are not trained again."""
     released: str | None = None
     """The run that a released checkpoint is a training of; `None` for a run."""
 
@@ -113,6 +119,25 @@ class Plan:
         return by_folder.get(path) or by_folder.get(path.parent)
 
     @property
+    def seeds(self) -> list[int]:
+        """Of all runs together."""
+        trained = [model.specs for model in self.models.values() if model.released is None]
+        return sorted(set().union(*trained)) or list(self.parameters.settings.seeds)
+
+    @property
+    def records(self) -> Path:
+        """Folder of what is kept of this variant's models."""
+        return records_of(self.parameters)
+
+    def folders(self, model: str, seed: int) -> tuple[Path, Path]:
+        """Folders of a trained model and of its evaluation: those of its record, if there is one."""
+        name = seeded(model, seed)
+        if seed in self.models[model].recorded:
+            return self.records / RUNS / name, self.records / EVALUATIONS / name
+        evaluation = self.table["evaluation", name]
+        return evaluation.inputs["run"], evaluation.folder
+
+    @property
     def downloads(self) -> dict[str, SourceFile]:
         """Files that are fetched, or lie where they would be fetched to."""
         return {name: file for name, file in self.files.items() if not file.own}
@@ -141,6 +166,12 @@ class Plan:
     def reports(self) -> Path:
         """Folder of the variant's reports, one a paper."""
         return Path("reports") / self.preset / self.variant
+
+
+def records_of(parameters: Parameters) -> Path:
+    """Folder of what is kept of a variant's models, beside the folder of parameters."""
+    docs = parameters.folder.parent / "docs"
+    return study(docs, parameters.settings.preset, parameters.variant).parent / "records"
 
 
 def seeded(name: str, seed: int) -> str:

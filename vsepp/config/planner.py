@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ from vsepp.components import describe
 from vsepp.config.files import Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
-from vsepp.config.plan import DOWNLOADS, KINDS, Model, Plan, SourceFile, seeded
+from vsepp.config.plan import DOWNLOADS, KINDS, Model, Plan, SourceFile, records_of, seeded
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.code import step_code
 from vsepp.provenance.digests import value_digest
+from vsepp.provenance.records import EVALUATIONS, is_kept
 from vsepp.spec import (
     Component,
     ConstellationsSpec,
@@ -138,10 +140,8 @@ class _Planner:
         """A run's trainings and evaluations, and all that they are made from."""
         values = self.parameters.all_runs[run]
         published = self._published(values)
-        specs = {
-            seed: self._spec(run, values, seed, published is not None)
-            for seed in self.parameters.settings.seeds
-        }
+        seeds = self.parameters.seeds(run)
+        specs = {seed: self._spec(run, values, seed, published is not None) for seed in seeds or (0,)}
         first = next(iter(specs.values()))
         inputs, training = self._inputs(first, published), self._training_inputs(first, published)
         if published is None:
@@ -149,13 +149,33 @@ class _Planner:
             self._pictures(corpus, self._store(corpus, first.eval_store))
         if run not in self.parameters.runs:
             return
-        self.models[run] = Model(specs, self.parameters.protocols[run])
+        kept = {seed for seed, spec in specs.items() if self._is_kept(run, spec)}
+        self.models[run] = Model(specs, self.parameters.protocols[run], frozenset(kept))
         for seed, spec in specs.items():
+            if seed in kept and (run, seed) not in self.starts:
+                continue
             read = dict(training)
             if spec.finetune_from:
                 read["init_from"] = self._folder("run", seeded(spec.finetune_from, seed))
             self._add("run", seeded(run, seed), spec, inputs=read, seed=seed)
-            self._evaluation(run, spec, self.parameters.protocols[run], inputs)
+            if seed not in kept:
+                self._evaluation(run, spec, self.parameters.protocols[run], inputs)
+
+    def _is_kept(self, run: str, spec: RunSpec) -> bool:
+        evaluated = self._evaluation_spec(spec, self.parameters.protocols[run])
+        return is_kept(records_of(self.parameters) / EVALUATIONS / seeded(run, spec.init_seed), evaluated)
+
+    @cached_property
+    def starts(self) -> set[tuple[str, int]]:
+        """Run and seed of what is fine-tuned in a training that is not kept: it needs their weights, records or not."""
+        found = set()
+        for run, values in self.parameters.runs.items():
+            if start := values["finetune_from"].value:
+                published = self._published(values) is not None
+                for seed in self.parameters.seeds(run):
+                    if not self._is_kept(run, self._spec(run, values, seed, published)):
+                        found.add((start, seed))
+        return found
 
     def _released(self, name: str, run: str, checkpoint: Path, vocabulary: Path) -> None:
         """A checkpoint of the authors, as the run that it is a training of, under their code's fidelity."""
@@ -175,10 +195,13 @@ class _Planner:
         self, model: str, run: RunSpec, protocols: tuple[str, ...], inputs: Mapping[str, Path]
     ) -> None:
         name = seeded(model, run.init_seed)
-        spec = EvaluationSpec(run, protocols, self.preset.evaluation.fold_size)
+        spec = self._evaluation_spec(run, protocols)
         self._add(
             "evaluation", name, spec, inputs={"run": self._folder("run", name), **inputs}, seed=run.init_seed
         )
+
+    def _evaluation_spec(self, run: RunSpec, protocols: tuple[str, ...]) -> EvaluationSpec:
+        return EvaluationSpec(run, protocols, self.preset.evaluation.fold_size)
 
     # --- Figures ---------------------------------------------------------------------------------------------
 
@@ -218,6 +241,8 @@ class _Planner:
             expected_images=self.parameters.images(name),
             reported_sha256={file: tuple(sums) for file, sums in entry.reported_sha256.items()},
             first_images=dict(keys.first_images or {}),  # type: ignore[arg-type]  # splits are text
+            leave_out=tuple(keys.leave_out or ()),
+            photographs_sha256=tuple(entry.photographs_sha256),
         )
         key = f"{role}-{_key(spec, _key(self.scenes) if entry.generator else None)}"
         return self._add("corpus", key, spec, inputs=inputs, raw=raw)
@@ -227,7 +252,7 @@ class _Planner:
         return self._add("tokens", name, vocabulary, inputs={"captions": corpus.folder / "captions.parquet"})
 
     def _store(self, corpus: Artefact, spec: StoreSpec) -> Artefact:
-        name = f"{corpus.name}-{spec.resize}{spec.side}"
+        name = f"{corpus.name}-{spec.resize}{spec.side}{'-turned' * (spec.orientation == 'applied')}"
         read = {"images": corpus.folder / "images.parquet", **corpus.inputs}
         return self._add("store", name, spec, inputs=read, raw=corpus.raw)
 
@@ -314,12 +339,16 @@ class _Planner:
         random_crops = kind == "RC"
         side = round(encoder.store_side * values["train_store_scale"]) if random_crops else encoder.store_side
         drawn = {"random": values["random_crop"], "flip": values["flip"]} if random_crops else {}
+        fixed = {"corners": values["corners"]} if kind == "10C" else {}
         splits = ("train", "restval") if restval else ("train",)
         # The released code counts the words of all splits of raw data, and those of train and val of features.
         there = self.parameters.splits(self.parameters.corpora[values["dataset"]].dataset)
         every_split = ("train", "val") if published else there
         counted = every_split if values["vocabulary"] == "all_splits" else splits
         finetuned = values["finetune_from"] is not None
+        corpus = self.parameters.corpora[values["dataset"]]
+        # Published features go into the model as they are.
+        values["normalise_features"] = values["normalise_features"] and not published
         return RunSpec(
             id=run,
             system=values["system"],
@@ -328,11 +357,11 @@ class _Planner:
             restval=bool(restval),
             encoder=encoder,
             finetune_from=values["finetune_from"],
-            train_store=StoreSpec(values["resize"], side),
-            eval_store=StoreSpec(values["resize"], encoder.store_side),
-            crop=CropSpec(kind, encoder.input_size, **drawn),
+            train_store=StoreSpec(values["resize"], side, values["exif_orientation"]),
+            eval_store=StoreSpec(values["resize"], encoder.store_side, values["exif_orientation"]),
+            crop=CropSpec(kind, encoder.input_size, **drawn, **fixed),
             vocabulary=VocabularySpec(counted, values["vocabulary_threshold"]),
-            validation_images=self.parameters.corpora[values["dataset"]].validation_images,
+            validation_images=corpus.published_validation_images if published else corpus.validation_images,
             model=ModelSpec(**{name: values[name] for name in ModelSpec.__dataclass_fields__}),
             loss=values["loss"],
             schedule=ScheduleSpec(**{name: values[name] for name in ScheduleSpec.__dataclass_fields__}),

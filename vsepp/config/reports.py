@@ -70,6 +70,11 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
     runs = [plan.models[model] for model in models if plan.models[model].released is None]
     systems = listing(dict.fromkeys(run.spec.system for run in runs))
     changed = {key: value for key, value in parameters.overrides.items() if key not in HARMLESS}
+    left_out = [
+        f"{len(keys.leave_out)} of {data[role]}"
+        for role, keys in parameters.corpora.items()
+        if keys.leave_out
+    ]
     return ContextSpec(
         paper=PaperSpec(said.title, said.citation),
         preset=plan.preset,
@@ -78,10 +83,11 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
         title=f"{said.short} on {preset.title}",
         summary=(
             f"{len(runs)} runs of {systems} on {preset.title}, beside the numbers of {said.citation}."
+            + (f" Images left out: {listing(left_out)}." if left_out else "")
             + (f" Overridden: {json.dumps(changed)}." if changed else "")
         ),
         data_note=preset.data_note.strip(),
-        seeds=tuple(parameters.settings.seeds),
+        seeds=tuple(plan.seeds),
         fold_size=preset.evaluation.fold_size,
         titles={**data, **encoders},
         paper_titles=dict(paper.tables.titles),
@@ -94,7 +100,8 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
 def _settings(plan: Plan, changed: Mapping[str, object]) -> str:
     """`--config` of what was given, as a shell takes it."""
     settings = plan.parameters.settings
-    said: dict[str, object] = {"fidelity": settings.fidelity, "seeds": settings.seeds, **changed}
+    shared = {"papers": settings.papers, "fidelity": settings.fidelity, "seeds": settings.seeds}
+    said: dict[str, object] = {**shared, **changed}
     if settings.label:
         said["label"] = settings.label
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in said.items()}
@@ -178,6 +185,9 @@ def _claims(plan: Plan, paper: Paper) -> Iterator[ClaimSpec]:
 
 def _model(plan: Plan, model: str, seed: int) -> TrainedSpec:
     """One model of one seed, and what its manifest must say."""
+    if seed in plan.models[model].recorded:
+        run_folder, folder = plan.folders(model, seed)
+        return TrainedSpec(model, seed, str(run_folder), str(folder), {}, trained=True)
     evaluation = plan.table["evaluation", seeded(model, seed)]
     run = plan.owner(evaluation.inputs["run"])
     assert run
@@ -203,15 +213,16 @@ def _sources(plan: Plan, models: list[str]) -> Iterator[tuple[str, str]]:
     used: dict[tuple[str, str], None] = {}
     for name in models:
         spec = plan.models[name].spec
-        corpus = plan.owner(plan.table["evaluation", seeded(name, spec.init_seed)].inputs["corpus"])
-        assert corpus
+        evaluation = plan.table.get(("evaluation", seeded(name, spec.init_seed)))
+        corpus = plan.owner(evaluation.inputs["corpus"]) if evaluation else None
+        reader = plan.parameters.readers[plan.parameters.corpora[spec.dataset].dataset]
         used |= dict.fromkeys(
             [
                 ("loss", spec.loss.name),
                 ("similarity", spec.model.similarity.name),
                 ("text encoder", spec.model.text.name),
                 ("image encoder", spec.encoder.family.name),
-                ("reader", corpus.spec.reader.name),
+                ("reader", corpus.spec.reader.name if corpus else reader.name),
             ]
         )
     for kind in components.KINDS:

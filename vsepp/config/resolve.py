@@ -60,7 +60,7 @@ _WRITTEN = {
     "archives": "archives=/data/flickr8k",
 }
 """Key of `config.yaml` → how it is given as `--config`."""
-_OPTIONAL: dict[str, Any] = {"base": None, "abstract": False, "feeds": {}, "protocols": []}
+_OPTIONAL: dict[str, Any] = {"base": None, "abstract": False, "feeds": {}, "protocols": [], "seeds": None}
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from vsepp.reporting.specs import ClaimKind
 from vsepp.spec import Protocol, Split
 
 Trainset = Literal["1C", "10C", "RC", "1C+rV", "10C+rV", "RC+rV"]
@@ -15,6 +16,7 @@ PositiveFloat = Annotated[float, Field(gt=0.0)]
 Seed = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$")]
 Role = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+Mode = Literal["eval", "legacy-master", "legacy-python3"]
 Channels = tuple[float, float, float]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
@@ -75,7 +77,7 @@ class RunKeys(_Model):
         "frozen run whose best snapshot this run starts from; null keeps the encoder frozen"
     )
     resize: Literal["squash", "short_side"] = _key(
-        "squash: the whole image to a square, aspect ratio lost; short_side: the short side to that length, then the centred square",
+        "squash: the whole image to a square, aspect ratio lost; short_side: the short side to that length, aspect ratio kept",
         paper="to 256×256; the interpolation is not said",
         code="short side to 256, aspect ratio kept",
     )
@@ -90,6 +92,16 @@ class RunKeys(_Model):
         code="the original pixels; here a larger decoded image stands in for them, without the finest detail",
         ge=1.0,
         le=8.0,
+    )
+    exif_orientation: Literal["ignored", "applied"] = _key(
+        "photographs whose EXIF data say that they are to be turned or mirrored: as their pixels are, or turned",
+        paper="not mentioned",
+        code="ignored",
+    )
+    corners: Literal["image", "square"] = _key(
+        "10C: corners of the whole image, or of the square at its centre; they are the same where images are squashed",
+        paper="not said",
+        code="published features: of the whole image, its aspect ratio kept, as in the order embeddings' extractor",
     )
     flip: bool = _key(
         "RC: mirror half of the crops", paper="not mentioned", code="horizontally, half of the time"
@@ -149,19 +161,20 @@ class RunKeys(_Model):
     )
     drop_factor: PositiveFloat = _key("factor of that drop", paper=".1", code=".1", le=1.0)
     clip_norm: PositiveFloat = _key("largest global L2 norm of the gradient", paper="not mentioned", code="2")
-    frozen_mode: Literal["eval", "legacy"] = _key(
-        "mode of a frozen encoder with RC; legacy: training mode until the first validation of each epoch",
+    frozen_mode: Mode = _key(
+        "mode of a frozen encoder with RC. legacy-master: training mode until the first validation of each epoch; legacy-python3: "
+        "in every step",
         paper="frozen",
-        code="training mode until the first validation of each epoch: until then dropout is active "
-        "and the statistics of batch normalisation change",
+        code="branch `master`: training mode until the first validation of each epoch; branches `python3` and `pytorch4.1`: in "
+        "every step. In it dropout is active and the statistics of batch normalisation change",
     )
-    finetuned_mode: Literal["eval", "legacy"] = _key(
-        "mode of a fine-tuned encoder's dropout and batch normalisation",
+    finetuned_mode: Mode = _key(
+        "mode of a fine-tuned encoder's dropout and batch normalisation, with the same values",
         paper="not mentioned",
-        code="training mode until the first validation of each epoch",
+        code="as for a frozen encoder",
     )
     legacy_steps: Positive = _key(
-        "legacy modes: steps between two validations in the released code, counted over the whole training",
+        "legacy-master: steps between two validations in the released code, counted over the whole training",
         paper="not mentioned",
         code="500",
     )
@@ -179,6 +192,9 @@ class RunKeys(_Model):
         "the embeddings that are ranked are always fp32"
     )
     draw: Seed = _key("seed of the random crops")
+    seeds: list[Seed] | None = _key(
+        "one training for each; null: the seeds of config.yaml; []: not trained, and its rows say so"
+    )
 
 
 class SourceKeys(_Model):
@@ -224,6 +240,11 @@ class DatasetKeys(_Model):
         default={},
         description="raw text file → checksums that others report; a different one gives a warning",
     )
+    photographs_sha256: list[Sha256] = Field(
+        default=[],
+        description="known digests of all photographs together, as the manifest of decoded images has it; a different one gives "
+        "a warning",
+    )
     crops: Literal["1C", "10C"] | None = Field(
         default=None, description="reader `precomp` only: crops that the features were made from"
     )
@@ -241,8 +262,16 @@ class CorpusKeys(_Model):
         paper="5,000 images of COCO, 1,000 of Flickr30K",
         code="the first 1,000 images of COCO (5,000 captions), all 1,014 of Flickr30K",
     )
+    published_validation_images: Positive | None = _key(
+        "the same, for runs on published features",
+        paper="the same",
+        code="the first 1,000 images (5,000 captions) of the published files, for Flickr30K too",
+    )
     first_images: dict[Split, Positive] = _key(
         "split → how many images to keep, from the first, after all checks: to try a preset on a part of its data"
+    )
+    leave_out: list[str] = _key(
+        "ids of images to leave out, after all checks: of photographs that cannot be decoded, say"
     )
 
 
@@ -551,15 +580,7 @@ class ClaimKeys(_Model):
 
     claim: str = Field(description="what the paper says, as a sentence")
     place: str = Field(description="where it says so: section, rows, figure")
-    kind: Literal[
-        "difference",
-        "difference_of_differences",
-        "no_difference",
-        "no_gain",
-        "best_value",
-        "crossing",
-        "overfitting",
-    ]
+    kind: ClaimKind
     runs: list[str] | dict[Positive, str] = Field(
         description="run ids, the one that the claim is about first: a, b or, for differences of differences, "
         "a, b, c, d; for best_value, size → run id"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from vsepp.config.plan import Plan, seeded
+from vsepp.config.plan import Plan
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import PHASES
 from vsepp.provenance.known import KnownDigests
@@ -262,10 +262,11 @@ def list_models(plan: Plan) -> list[dict[str, Any]]:
     found = []
     for name, model in plan.models.items():
         for seed in model.specs:
-            evaluation = plan.table["evaluation", seeded(name, seed)]
-            folder = evaluation.inputs["run"]
-            weights = folder / "model.safetensors"
-            if not (folder / MANIFEST).is_file() or not weights.is_file():  # not trained, or not to its end
+            folder, evaluation = plan.folders(name, seed)
+            weights, recorded = folder / "model.safetensors", seed in model.recorded
+            if not (folder / MANIFEST).is_file() or not (
+                recorded or weights.is_file()
+            ):  # not trained to its end
                 continue
             manifest = read_manifest(folder)
             entry = {
@@ -276,9 +277,9 @@ def list_models(plan: Plan) -> list[dict[str, Any]]:
                 "commit": str(manifest["git"]["commit"])[:10] + ("+" if dirty_parts(manifest) else ""),
                 "uncommitted": dirty_parts(manifest),
                 "best_epoch": manifest["facts"].get("best_epoch"),
-                "megabytes": weights.stat().st_size / 1e6,
+                "megabytes": weights.stat().st_size / 1e6 if weights.is_file() else None,
             }
-            metrics = evaluation.folder / "metrics.json"
+            metrics = evaluation / "metrics.json"
             found += [{**entry, **scores} for scores in _scores(metrics, folder)]
     return found
 

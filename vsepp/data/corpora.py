@@ -67,6 +67,7 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
         "images": images["split"].value_counts(sort=False).to_dict(),
         "captions": captions["split"].value_counts(sort=False).to_dict(),
         "ignored": {**unlisted, "surplus captions": surplus},
+        **({"left_out": len(set(spec.leave_out))} if spec.leave_out else {}),
         **({"reported_sha256": reported} if reported else {}),
         **({"first_images": cut} if cut else {}),
     }
@@ -195,10 +196,14 @@ def _used(spec: CorpusSpec, image: CaptionedImage) -> tuple[Caption, ...]:
 def _first_images(
     spec: CorpusSpec, images: Sequence[CaptionedImage]
 ) -> tuple[list[int], dict[str, dict[str, int]]]:
-    """Rows that `spec.first_images` keeps, in file order, and how many of how many images it keeps of each split."""
+    """Rows that are kept, in file order, and how many of how many images `spec.first_images` keeps of each split."""
+    absent = sorted(set(spec.leave_out) - {image.image_id for image in images})
+    refuse(absent, f"corpus {spec.name}: leave_out names images that it does not have", "Give their ids.")
     seen: Counter[str] = Counter()
     kept = []
     for row, image in enumerate(images):
+        if image.image_id in spec.leave_out:
+            continue
         seen[image.split] += 1
         if seen[image.split] <= spec.first_images.get(image.split, len(images)):
             kept.append(row)

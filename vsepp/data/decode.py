@@ -1,22 +1,39 @@
-"""Encoded photographs → `uint8` squares, as a worker process of the image store computes them."""
+"""Encoded photographs → `uint8` RGB, resized, as a worker process of the image store computes them."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import struct
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageChops, ImageOps
 
 from vsepp.data.containers import Container
 from vsepp.errors import VseppError
 from vsepp.spec import StoreSpec
 
-DECODING_ERRORS = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
+DECODING_ERRORS = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    struct.error,
+    Image.DecompressionBombError,
+    Image.DecompressionBombWarning,
+)
+LARGEST_PIXELS = Image.MAX_IMAGE_PIXELS or 0
+"""Pixels of the largest photograph that is decoded, or stored: no data set of photographs has larger ones."""
+
+_ORIENTATION = 0x0112
+_START_OF_SCAN, _END_OF_IMAGE, _PROGRESSIVE_FRAMES = 0xDA, 0xD9, (0xC2, 0xC6, 0xCA, 0xCE)
+# No marker: neither 0 nor 255.
+_FILLER = np.random.default_rng(0).integers(1, 255, 64, np.uint8).tobytes()
 
 
 class Chunk(NamedTuple):
@@ -25,20 +42,25 @@ class Chunk(NamedTuple):
     number: int
     photographs: tuple[tuple[str, str], ...]
     """Container's path and member of each."""
-    file: Path
-    """The `.npy` file that the pixels are written into."""
-    offset: int
-    """Byte of the file at which the rows start."""
+    file: Path | None
+    """The `.npy` file that the pixels are written into; without one, problems are looked for."""
+    offsets: tuple[int, ...]
+    """Byte of the file at which each photograph starts, and at which the last one ends."""
     store: StoreSpec
 
 
 class ChunkResult(NamedTuple):
-    """The outcome of a chunk; if there are problems, nothing was written."""
+    """The outcome of a chunk; one with problems is not finished."""
 
     number: int
     upscaled: int
     """Photographs with a side shorter than the store's."""
     converted: int
+    """Photographs that were not RGB."""
+    turned: int
+    """Photographs whose EXIF data say that they are to be turned or mirrored."""
+    sha256: tuple[str, ...]
+    """Of each photograph's file."""
     problems: tuple[str, ...]
 
 
@@ -52,62 +74,196 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
     OSError
         If the pixels cannot be written.
     """
-    side = chunk.store.side
-    pixels = np.empty((len(chunk.photographs), side, side, 3), np.uint8)
-    upscaled = converted = 0
-    problems = []
+    upscaled = converted = turned = 0
+    problems, sums = [], []
     containers = {path: _container(path, Path(path).stat().st_mtime_ns) for path, _ in chunk.photographs}
-    for row, (path, member) in enumerate(chunk.photographs):
-        try:
-            image = decoded(containers[path].read(member))
-        except VseppError as error:
-            problems.append(str(error))
-            continue
-        except DECODING_ERRORS as error:
-            problems.append(f"{member} in {path}: {error}")
-            continue
-        upscaled += min(image.size) < side
-        converted += image.mode != "RGB"
-        pixels[row] = stored(image, chunk.store)
-    if not problems:
-        # Written, not mapped: on a full disk a mapped page ends the process with a bus error.
-        with chunk.file.open("r+b") as stream:
-            stream.seek(chunk.offset)
-            stream.write(pixels.data)
+    # Written, not mapped: on a full disk a mapped page ends the process with a bus error.
+    with chunk.file.open("r+b") if chunk.file else io.BytesIO() as stream:
+        stream.seek(chunk.offsets[0])
+        for row, (path, member) in enumerate(chunk.photographs):
+            try:
+                data = containers[path].read(member)
+                image = decoded(data)
+                pixels = stored(image, chunk.store)
+                if pixels.nbytes != chunk.offsets[row + 1] - chunk.offsets[row]:
+                    raise ValueError("its size changed while the store was made")
+            except VseppError as error:
+                problems.append(str(error))
+            except DECODING_ERRORS as error:
+                problems.append(f"{member} in {path}: {reason(error)}")
+            else:
+                upscaled += min(image.size) < chunk.store.side
+                converted += image.mode != "RGB"
+                turned += orientation(image) != 1
+                sums.append(hashlib.sha256(data).hexdigest())
+                if chunk.file and not problems:
+                    stream.write(pixels.data)
+        if chunk.file:
             stream.flush()
             os.fsync(stream.fileno())
-    return ChunkResult(chunk.number, upscaled, converted, tuple(problems))
+    return ChunkResult(chunk.number, upscaled, converted, turned, tuple(sums), tuple(problems))
+
+
+def measure(photographs: tuple[tuple[str, str], ...], store: StoreSpec) -> list[tuple[int, int]]:
+    """Height and width of each photograph in the store, by its header; 0, 0 of one that decoding will report.
+
+    Raises
+    ------
+    VseppError
+        If a container cannot be opened.
+    """
+    sizes = []
+    containers = {path: _container(path, Path(path).stat().st_mtime_ns) for path, _ in photographs}
+    for path, member in photographs:
+        width = height = 0
+        try:
+            with containers[path].open(member) as (stream, _), _opened(stream) as image:
+                width, height = _resized_size(_seen_size(image, store), store)
+        except (VseppError, *DECODING_ERRORS):
+            width = height = 0
+        sizes.append((height, width))
+    return sizes
 
 
 def stored(image: Image.Image, store: StoreSpec) -> np.ndarray:
-    """A photograph of any mode as a store holds it: RGB, resized, uint8 `(side, side, 3)`."""
-    return np.asarray(resized(image if image.mode == "RGB" else image.convert("RGB"), store))
+    """A photograph of any mode as a store holds it: RGB, resized, uint8 `(height, width, 3)`.
+
+    Raises
+    ------
+    ValueError
+        Where its values say nothing of their white, or it would have more than `LARGEST_PIXELS`.
+    """
+    if store.orientation == "applied" and orientation(image) != 1:
+        image = ImageOps.exif_transpose(image)
+    return np.asarray(resized(in_rgb(image), store))
+
+
+def in_rgb(image: Image.Image) -> Image.Image:
+    """A picture of 8 bits per channel; 16-bit grey is scaled, since Pillow's own conversion clips it to white.
+
+    Raises
+    ------
+    ValueError
+        For 32-bit whole numbers and floating point, which have no white of their own.
+    """
+    if image.mode == "RGB":
+        return image
+    if image.mode.startswith("I;16"):
+        image = Image.fromarray((np.asarray(image).astype(np.uint32) * 255 + 32767) // 65535).convert("L")
+    elif image.mode in ("I", "F"):
+        kind = "32-bit whole numbers" if image.mode == "I" else "floating point"
+        raise ValueError(f"its pixels are {kind}, of which nobody says which is white; save it with 8 bits")
+    return image.convert("RGB")
 
 
 def resized(image: Image.Image, store: StoreSpec) -> Image.Image:
-    """Bring an RGB image to `store.side` × `store.side`, bilinear and antialiased.
+    """Bring an RGB image to the size that the store holds, bilinear and antialiased.
 
-    `squash` loses the aspect ratio, as in the paper's text ("resized to 256×256"). `short_side` keeps it and
-    takes the centred square, with the rounding of torchvision's `Resize` and `CenterCrop`. Differs from
-    the released code, whose training crops come from the whole photograph.
+    `squash` loses the aspect ratio, as in the paper's text ("resized to 256×256"): `store.side` × `store.side`. `short_side`
+    keeps it, with the rounding of torchvision's `Resize`, as in the released code.
     """
+    return image.resize(_resized_size(image.size, store), Image.Resampling.BILINEAR)
+
+
+def _resized_size(size: tuple[int, int], store: StoreSpec) -> tuple[int, int]:
+    """Width and height in the store of a picture of a width and height."""
     side = store.side
     if store.resize == "squash":
-        return image.resize((side, side), Image.Resampling.BILINEAR)
-    width, height = image.size
+        return side, side
+    width, height = size
     short = min(width, height)
-    image = image.resize((side * width // short, side * height // short), Image.Resampling.BILINEAR)
-    left, top = (round((length - side) / 2.0) for length in image.size)
-    return image.crop((left, top, left + side, top + side))
+    width, height = side * width // short, side * height // short
+    if width * height > LARGEST_PIXELS:
+        raise ValueError(
+            f"{size[0]} × {size[1]} pixels, which are {width} × {height} with a short side of {side}: more than "
+            f"{LARGEST_PIXELS:,} in all"
+        )
+    return width, height
+
+
+def _seen_size(image: Image.Image, store: StoreSpec) -> tuple[int, int]:
+    """Width and height of an opened picture after it was turned, where it is."""
+    across = store.orientation == "applied" and orientation(image) >= 5  # the four that exchange the sides
+    return (image.height, image.width) if across else image.size
+
+
+def orientation(image: Image.Image) -> int:
+    """What EXIF says of how a picture is to be turned: 1, as it is, to 8."""
+    found = image.getexif().get(_ORIENTATION, 1)
+    return found if isinstance(found, int) and 1 <= found <= 8 else 1  # as EXIF counts
 
 
 def decoded(data: bytes) -> Image.Image:
-    """The pixels of an encoded photograph, in its own mode; raises one of `DECODING_ERRORS`."""
+    """The pixels of an encoded photograph, in its own mode.
+
+    Raises
+    ------
+    DECODING_ERRORS
+        Where it is no picture, is damaged or ends early, or has more than `LARGEST_PIXELS`.
+    """
     # No `draft`: it decodes large JPEGs, and only these, at a reduced size, with other pixels than full decoding and bilinear
-    # resizing. EXIF's orientation is not applied: like the usual loaders, the store takes the pixels as they are.
-    image = Image.open(io.BytesIO(data))
+    # resizing.
+    image = _opened(io.BytesIO(data))
     image.load()
+    if image.format in ("JPEG", "MPO") and not _is_whole(data, image):
+        raise ValueError("its data end before the picture does; the copy is damaged, fetch it again")
     return image
+
+
+def reason(error: Exception) -> str:
+    """What was wrong with a photograph, in words for users."""
+    if isinstance(error, Image.UnidentifiedImageError):
+        return "not a picture, or of a format that is not known"
+    if isinstance(error, (Image.DecompressionBombError, Image.DecompressionBombWarning)):
+        return f"{error.args[0].partition(',')[0]}; expected at most {LARGEST_PIXELS:,} pixels"
+    return str(error) or type(error).__name__
+
+
+def _opened(stream: io.BufferedIOBase) -> Image.Image:
+    with warnings.catch_warnings():
+        # Of a picture above the limit Pillow only warns; nobody would see which it is.
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        return Image.open(stream)
+
+
+def _is_whole(data: bytes, image: Image.Image) -> bool:
+    """Whether a JPEG holds its whole picture: a decoder reads none of what is put before the end of its last scan.
+
+    Of one that ends early, but properly, libjpeg fills the rest with grey and says nothing.
+    """
+    if (end := _end_of_picture(data)) is None:
+        return False
+    other = Image.open(io.BytesIO(data[:end] + _FILLER + data[end:]))
+    try:
+        other.load()
+    except DECODING_ERRORS:
+        return False
+    return ImageChops.difference(image, other).getbbox() is None
+
+
+def _end_of_picture(data: bytes) -> int | None:
+    """Where the marker stands that ends a JPEG's picture; `None` if there is none, or scans of a progressive one are missing."""
+    place, within = 2, False
+    lacking: dict[int, set[int]] = {}  # component → coefficients whose last bits no scan has given yet
+    while 0 <= (place := data.find(b"\xff", place)) < len(data) - 1:
+        marker = data[place + 1]
+        if marker == _END_OF_IMAGE:
+            return None if any(lacking.values()) else place
+        if marker in (0x00, 0xFF) or (0xD0 <= marker <= 0xD7 and within):  # stuffing, filling, restarts
+            place += 1 if marker == 0xFF else 2
+            continue
+        size = int.from_bytes(data[place + 2 : place + 4], "big")
+        segment = data[place + 4 : place + 2 + size]
+        if marker in _PROGRESSIVE_FRAMES:
+            lacking = {component: set(range(64)) for component in segment[6::3]}
+        elif marker == _START_OF_SCAN and len(segment) > 3:
+            within = True
+            components, (first, last, precision) = segment[1:-3:2], segment[-3:]
+            if not precision & 15:
+                for component in components:
+                    lacking.get(component, set()).difference_update(range(first, last + 1))
+        place += 2 + size
+    return None
 
 
 @cache

@@ -93,7 +93,9 @@ def make_pictures(spec: PicturesSpec, corpus: Path, store: Path, out: Path) -> i
 
 def _jpeg(pixels: np.ndarray, spec: PicturesSpec) -> bytes:
     picture, data = Image.fromarray(pixels), io.BytesIO()
-    if picture.width > spec.side:
-        picture = picture.resize((spec.side, spec.side), Image.Resampling.LANCZOS)
+    longest = max(picture.size)
+    if longest > spec.side:
+        width, height = (max(1, round(length * spec.side / longest)) for length in picture.size)
+        picture = picture.resize((width, height), Image.Resampling.LANCZOS)
     picture.save(data, "JPEG", quality=spec.quality)
     return data.getvalue()

@@ -2,35 +2,73 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import math
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vsepp.data.containers import role_path
-from vsepp.data.decode import Chunk, ChunkResult, decode_chunk
+from vsepp.data.decode import Chunk, ChunkResult, decode_chunk, measure
 from vsepp.errors import VseppError, refuse
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space, full_disk_explained
-from vsepp.runtime.files import write_text
+from vsepp.runtime.files import whole_file, write_text
 from vsepp.runtime.progress import track
 from vsepp.runtime.workers import in_processes
 from vsepp.spec import CorpusSpec, StoreSpec
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
+    from vsepp.runtime.placing import Placed
 
 log = logging.getLogger("vsepp")
 
 FILE = "images.npy"
+SIZES = "sizes.npy"
 DONE = "done.jsonl"
 CHUNK_IMAGES = 512
+
+
+@dataclass(frozen=True, eq=False)
+class WholeImages:
+    """Images that kept their aspect ratio, one after the other."""
+
+    pixels: Placed
+    """uint8 `(bytes,)`, in its file or on a device."""
+    sizes: np.ndarray
+    """int64 `(n_images, 2)`, height and width of each."""
+    offsets: np.ndarray
+    """int64 `(n_images + 1,)`, where each begins, and where the last one ends."""
+
+    @classmethod
+    def of(cls, pixels: Placed, sizes: np.ndarray) -> WholeImages:
+        """Of pixels that lie one image after the other."""
+        sizes = np.asarray(sizes, np.int64)
+        return cls(pixels, sizes, np.concatenate([[0], (3 * sizes.prod(axis=1)).cumsum()]))
+
+    @classmethod
+    def in_memory(cls, images: Sequence[np.ndarray]) -> WholeImages:
+        """Of arrays uint8 `(height, width, 3)`."""
+        pixels = np.concatenate([image.ravel() for image in images])
+        return cls.of(pixels, np.array([image.shape[:2] for image in images]))
+
+    def __len__(self) -> int:
+        """Images."""
+        return len(self.sizes)
+
+    def __getitem__(self, row: int) -> Any:
+        """An image, uint8 `(height, width, 3)`, where the pixels are."""
+        height, width = self.sizes[row].tolist()
+        return self.pixels[self.offsets[row] : self.offsets[row + 1]].reshape(height, width, 3)
 
 
 def build_store(
@@ -43,15 +81,16 @@ def build_store(
     *,
     chunk_images: int = CHUNK_IMAGES,
 ) -> dict[str, Any]:
-    """Decode all images of a corpus into `out/images.npy`, `uint8 (n_images, side, side, 3)` RGB.
+    """Decode all images of a corpus into `out/images.npy`, RGB, with their sizes in `out/sizes.npy`, int32 `(n_images, 2)`.
 
-    Works in `state`. If it fails or is killed, finished chunks stay there and the same call continues with the missing
-    ones. The result is moved to `out` only when complete.
+    Squashed images are uint8 `(n_images, side, side, 3)`; images that keep their aspect ratio lie one after the other in uint8
+    `(bytes,)`. Works in `state`. If it fails or is killed, finished chunks stay there and the same call continues with the
+    missing ones. The result is moved to `out` only when complete.
 
     Parameters
     ----------
     images
-        Images table; row i of the store is row i of it.
+        Images table; image i of the store is row i of it.
     spec
         The corpus, whose `files` say where the containers are.
     store
@@ -68,58 +107,120 @@ def build_store(
     Returns
     -------
     dict
-        `images`, `upscaled` (those with a side shorter than the store's, which were enlarged) and
-        `converted` (greyscale, CMYK or palette images turned into RGB).
+        `images`, `upscaled` (those with a side shorter than the store's, which were enlarged), `converted` (greyscale, CMYK or
+        palette images turned into RGB), `exif_turned` (those whose EXIF data say that they are to be turned, which was done or
+        ignored as `store.orientation` says) and `photographs_sha256`, of the SHA-256 of all files in the order of the table.
 
     Raises
     ------
     VseppError
-        On photographs that are missing or cannot be decoded, and if the disk is full.
+        On photographs that are missing or cannot be decoded, all of them at once, and if the disk is full.
     """
     if not len(images):
         raise VseppError(f"corpus {spec.name}: no images to store; check its splits")
-    shape = (len(images), store.side, store.side, 3)
     photographs = _photographs(images, spec)
+    starts = range(0, len(photographs), chunk_images)
+    parts = [tuple(photographs[first : first + chunk_images]) for first in starts]
+    sizes = _sizes(parts, store, state, workers)
+    places = _places(sizes)
+    shape = (len(sizes), store.side, store.side, 3) if store.resize == "squash" else (int(places[-1]),)
     with full_disk_explained(state, "for the image store", math.prod(shape)):
-        offset = _prepare(state, shape)
-        chunks: list[Chunk] = []
-        for first in range(0, len(images), chunk_images):
-            some = tuple(photographs[first : first + chunk_images])
-            start = offset + first * math.prod(shape[1:])
-            chunks.append(Chunk(len(chunks), some, state / FILE, start, store))
+        file = state / FILE if sizes.all() else None
+        first = _prepare(state, shape) if file else 0
+        chunks = [
+            Chunk(number, part, file, tuple((first + places[start : start + len(part) + 1]).tolist()), store)
+            for number, (start, part) in enumerate(zip(starts, parts, strict=True))
+        ]
         done = _decode_missing(chunks, state, workers)
-    publish({state / FILE: out / FILE})
+    publish({state / SIZES: out / SIZES, state / FILE: out / FILE})
+    every = "".join(chain.from_iterable(result.sha256 for result in done))
     facts = {
         "images": len(images),
         "upscaled": sum(result.upscaled for result in done),
         "converted": sum(result.converted for result in done),
+        "exif_turned": sum(result.turned for result in done),
+        "photographs_sha256": hashlib.sha256(every.encode()).hexdigest(),
     }
     if facts["upscaled"]:
         log.warning("%d of %d images are upscaled to %d pixels", facts["upscaled"], len(images), store.side)
+    if facts["exif_turned"]:
+        said = "%d of %d images are to be turned by their EXIF data, which is %s"
+        log.warning(said, facts["exif_turned"], len(images), store.orientation)
+    _compare(spec, facts)
     return facts
 
 
-def open_store(folder: Path) -> np.memmap:
-    """Map the images of a store, `uint8 (n_images, side, side, 3)`, read-only.
+def open_store(folder: Path) -> np.ndarray | WholeImages:
+    """Map the images of a store, read-only: uint8 `(n_images, side, side, 3)`, or images that kept their aspect ratio.
 
     Raises
     ------
     VseppError
-        If there is none, or the file is not a store.
+        If there is none, or the files are not a store.
     """
-    path = folder / FILE
+    images, sizes = (_mapped(folder / name) for name in (FILE, SIZES))
+    if images.dtype == np.uint8 and sizes.ndim == 2 and sizes.shape[1] == 2:  # height and width
+        square = (len(sizes), *sizes[0].tolist(), 3) if len(sizes) else ()
+        if images.shape == square and images.shape[1] == images.shape[2]:
+            return images
+        whole = WholeImages.of(images, sizes)
+        if images.shape == (whole.offsets[-1],):
+            return whole
+    raise VseppError(
+        f"{folder / FILE}: expected uint8 (n_images, side, side, 3), or all bytes of the images whose sizes {SIZES} has, found "
+        f"{images.dtype} {images.shape}; run the step that makes it again"
+    )
+
+
+def _mapped(path: Path) -> np.ndarray:
     if not path.is_file():
         raise VseppError(f"{path}: missing; run the step that makes the image store")
     try:
-        images = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError) as error:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
         raise VseppError(f"{path}: not an image store ({error}); run the step that makes it again") from error
-    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[2:] != (images.shape[1], 3):
-        raise VseppError(
-            f"{path}: expected uint8 (n_images, side, side, 3), found {images.dtype} {images.shape}; "
-            "run the step that makes it again"
+
+
+def _compare(spec: CorpusSpec, facts: dict[str, Any]) -> None:
+    """Warn of photographs that are not those of which others report the digest."""
+    known = spec.photographs_sha256
+    if known and not spec.first_images and not spec.leave_out and facts["photographs_sha256"] not in known:
+        log.warning(
+            "corpus %s: the photographs have the digest %s, but %s is known of this data set: some of their files differ",
+            spec.name,
+            facts["photographs_sha256"],
+            " or ".join(known),
         )
-    return images
+
+
+def _sizes(
+    parts: Sequence[tuple[tuple[str, str], ...]], store: StoreSpec, state: Path, workers: int
+) -> np.ndarray:
+    """Height and width of every image in the store, int32 `(n_images, 2)`, 0 where a photograph cannot be read.
+
+    Kept in `state`, if they are complete.
+    """
+    file = state / SIZES
+    if file.is_file():
+        return np.load(file)
+    if store.resize == "squash":
+        sizes = np.full((sum(map(len, parts)), 2), store.side, np.int32)
+    else:
+        found: dict[int, list[tuple[int, int]]] = {}
+        results = in_processes(measure, [(part, store) for part in parts], min(workers, len(parts)))
+        for number, some in track(results, len(parts), "reading the sizes of images", "chunk"):
+            found[number] = some
+        sizes = np.array([size for number in sorted(found) for size in found[number]], np.int32)
+    state.mkdir(parents=True, exist_ok=True)
+    if sizes.all():
+        with whole_file(file) as partial, partial.open("wb") as stream:
+            np.save(stream, sizes)
+    return sizes
+
+
+def _places(sizes: np.ndarray) -> np.ndarray:
+    """Byte at which each image begins, and at which the last one ends, from the first pixel on."""
+    return WholeImages.of(np.empty(0, np.uint8), sizes).offsets
 
 
 def _photographs(images: Table, spec: CorpusSpec) -> list[tuple[str, str]]:
@@ -133,7 +234,10 @@ def _photographs(images: Table, spec: CorpusSpec) -> list[tuple[str, str]]:
 
 
 def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[ChunkResult]:
-    """Decode the chunks that are not yet recorded in `state`, record each, and return all results."""
+    """Decode the chunks that are not yet recorded in `state`, record each, and return all results.
+
+    Where a photograph's size is not known, there is no file to write to: then all problems are found and nothing is kept.
+    """
     path = state / DONE
     done = _read_done(path)
     missing = [chunk for chunk in chunks if chunk.number not in done]
@@ -144,14 +248,15 @@ def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[
         results = in_processes(decode_chunk, [(chunk,) for chunk in missing], min(workers, len(missing)))
         for _, result in track(results, len(missing), "decoding images", "chunk"):
             problems += result.problems
-            if not result.problems:
+            if not result.problems and chunks[0].file:
                 done[result.number] = result
                 record.write(_line(result))
                 record.flush()
     refuse(
         problems,
         "Photographs that cannot be decoded",
-        f"Fetch them again; the others are kept in {state}, and the next run continues from there.",
+        f"Fetch them again ({'the others are kept, ' if done else ''}and the next run goes on), or leave them out: "
+        "--config label=<name> corpora='{<role>: {leave_out: [<image ids>]}}'.",
     )
     return list(done.values())
 

@@ -84,10 +84,11 @@ class Embeddings:
         write_arrays(path, **arrays)
 
 
-def write_arrays(path: Path, **arrays: np.ndarray) -> None:
+def write_arrays(path: Path, *, compressed: bool = False, **arrays: np.ndarray) -> None:
     """Write an `.npz` atomically."""
+    save = np.savez_compressed if compressed else np.savez
     with whole_file(Path(path)) as partial, partial.open("wb") as stream:
-        np.savez(stream, **arrays)  # type: ignore[arg-type]  # none is named allow_pickle
+        save(stream, **arrays)  # type: ignore[arg-type]  # none is named allow_pickle
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:

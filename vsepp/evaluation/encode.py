@@ -15,11 +15,10 @@ from vsepp.data.store import open_store
 from vsepp.data.tokens import Tokens
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.features.crops import fixed_boxes, gather_crops
+from vsepp.features.crops import Images, fixed_boxes, gather_crops, sizes_of
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import products_in
-from vsepp.runtime.placing import Placed
 from vsepp.spec import CropSpec, RunSpec
 
 if TYPE_CHECKING:
@@ -141,15 +140,13 @@ def embed_captions(
 class CentreCrops:
     """Stored images under the validation and test crop, for an encoder that is part of the model."""
 
-    store: Placed
-    """uint8 `(n_images, side, side, 3)`."""
+    store: Images
     crop: CropSpec
 
     def rows(self, image_rows: np.ndarray) -> torch.Tensor:
         """Crops uint8 `(n, size, size, 3)` of rows `(n,)` of the images table."""
-        box, flip = fixed_boxes(self.crop, self.store.shape[1])
-        boxes, flips = np.repeat(box, len(image_rows), 0), np.repeat(flip, len(image_rows))
-        return gather_crops(self.store, image_rows, boxes, flips, self.crop.size)
+        boxes, flips = fixed_boxes(self.crop, sizes_of(self.store, image_rows))
+        return gather_crops(self.store, image_rows, boxes[:, 0], flips[:, 0], self.crop.size)
 
 
 def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> CachedFeatures | CentreCrops:

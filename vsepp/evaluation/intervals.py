@@ -178,18 +178,20 @@ def mcnemar(first: np.ndarray, second: np.ndarray) -> float:
     first, second
         `(n_queries,)`, above 0 where the query finds what it seeks: caption retrieval's R@1, one query per image.
     """
-    from statsmodels.stats.contingency_tables import mcnemar as test
+    from scipy import stats
 
     first, second = np.asarray(first) > 0, np.asarray(second) > 0
-    table = [[np.sum(a & b) for b in (second, ~second)] for a in (first, ~first)]
-    return float(test(table, exact=True).pvalue)
+    alone, differ = int(np.sum(first & ~second)), int(np.sum(first != second))
+    return float(stats.binomtest(alone, differ).pvalue) if differ else 1.0
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """P values corrected for their number, after Holm (1979)."""
-    from statsmodels.stats.multitest import multipletests
-
-    return [float(p) for p in multipletests(values, method="holm")[1]] if len(values) else []
+    """P values corrected for their number, after Holm (1979): the k-th smallest of n times n − k + 1, none below a smaller one's."""
+    order = np.argsort(values, kind="stable")
+    steps = np.asarray(values, float)[order] * np.arange(len(order), 0, -1)
+    corrected = np.empty(len(order))
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return corrected.tolist()
 
 
 def _mean(values: np.ndarray, axis: int = -1) -> Any:

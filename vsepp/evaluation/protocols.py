@@ -143,7 +143,7 @@ def save(evaluations: Sequence[Evaluation], folder: Path) -> None:
         ranks[f"{evaluation.protocol}_t2i"] = evaluation.ranks.t2i
         ranks[f"{evaluation.protocol}_caption_rows"] = evaluation.caption_rows
         ranks[f"{evaluation.protocol}_caption_images"] = evaluation.caption_images
-    write_arrays(folder / "ranks.npz", **ranks)
+    write_arrays(folder / "ranks.npz", compressed=True, **ranks)
 
 
 def protocol_folds(protocol: str, n_images: int, fold_size: int = DEFAULT_FOLD_SIZE) -> list[slice]:

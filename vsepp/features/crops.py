@@ -7,18 +7,23 @@ generator with a state, so any process can compute the crop of any pair at any t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from vsepp.data.store import WholeImages
 from vsepp.errors import VseppError
-from vsepp.runtime.placing import Placed, upload
+from vsepp.runtime.placing import Placed, Placing, place, place_of, upload
 from vsepp.spec import CropSpec
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
+
+Images = Placed | WholeImages
+"""Stored images: uint8 `(n_images, side, side, 3)`, as an array, a memory map or a tensor on any device; or with their aspect
+ratio kept."""
 
 # Of torchvision's RandomResizedCrop, which the released code uses with its defaults.
 SCALE = (0.08, 1.0)
@@ -35,40 +40,66 @@ _RESIZED_AT_ONCE = {"cpu": 16}
 _RESIZED_ELSEWHERE = 256
 
 
-def fixed_boxes(crop: CropSpec, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes of 1C or 10C, the same for every image.
+def place_images(images: Images, placing: Placing) -> Images:
+    """Bring stored images to the device, or leave them in their files; see `vsepp.runtime.placing.place`."""
+    if isinstance(images, WholeImages):
+        return replace(images, pixels=place(images.pixels, "image store", placing))
+    return place(images, "image store", placing)
+
+
+def place_of_images(images: Images) -> str:
+    """`device` or `mapped`, for a manifest."""
+    return place_of(images.pixels if isinstance(images, WholeImages) else images)
+
+
+def sizes_of(images: Images, rows: np.ndarray) -> np.ndarray:
+    """Height and width of some stored images: int64 `(n, 2)`."""
+    if isinstance(images, WholeImages):
+        return images.sizes[rows]
+    return np.full((len(rows), 2), images.shape[1], np.int64)
+
+
+def fixed_boxes(crop: CropSpec, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes of 1C or 10C.
 
     1C is the centre. 10C is, in this order: top left, top right, bottom left, bottom right, centre, then the
-    same five mirrored.
+    same five mirrored; the corners are those of the stored image or, with `crop.corners: square`, of the square at its centre.
 
     Parameters
     ----------
     crop
         Kind `1C` or `10C`.
-    side
-        Side of the stored images, pixels.
+    sizes
+        int64 `(n, 2)`, height and width of each stored image, pixels.
 
     Returns
     -------
     tuple
-        Boxes int64 `(k, 4)` and flips bool `(k,)`; k is 1 or 10. Of an odd margin, the smaller half is
-        above and to the left.
+        Boxes int64 `(n, k, 4)` and flips bool `(n, k)`; k is 1 or 10. Half of an odd margin is rounded to
+        even, as by torchvision's `CenterCrop`.
     """
-    room = _room(crop, side)
-    centre = [room // 2, room // 2]
+    room = _room(crop, sizes)
+    centre = np.rint(room / 2).astype(np.int64)
     if crop.kind == "1C":
         corners, flips = [centre], [False]
     elif crop.kind == "10C":
-        five = [[0, 0], [0, room], [room, 0], [room, room], centre]
+        first, last = np.zeros_like(room), room
+        if crop.corners == "square":
+            margin = sizes - sizes.min(axis=1, keepdims=True)
+            first = np.rint(margin / 2).astype(np.int64)
+            last = first + room - margin
+        places = [(first, first), (first, last), (last, first), (last, last)]
+        five = [*(np.stack([top[:, 0], left[:, 1]], axis=1) for top, left in places), centre]
         corners, flips = five + five, [False] * 5 + [True] * 5
     else:
         raise VseppError(f"crop {crop.kind!r} is not the same for every image; expected '1C' or '10C'")
-    size = np.full((len(corners), 2), crop.size)
-    return np.concatenate([np.array(corners), size], axis=1), np.array(flips)
+    starts = np.stack(corners, axis=1)
+    boxes = np.concatenate([starts, np.full_like(starts, crop.size)], axis=2)
+    return boxes, np.tile(flips, (len(sizes), 1))
 
 
 def crop_boxes(
-    caption_ids: np.ndarray, draw: int, epoch: int, crop: CropSpec, side: int
+    caption_ids: np.ndarray, draw: int, epoch: int, crop: CropSpec, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Boxes of random crops, one per caption.
 
@@ -84,8 +115,8 @@ def crop_boxes(
         Seed of the random crops, and the epoch from 0.
     crop
         Kind `RC`.
-    side
-        Side of the stored images, pixels.
+    sizes
+        int64 `(n, 2)`, height and width of each caption's stored image, pixels.
 
     Returns
     -------
@@ -94,17 +125,19 @@ def crop_boxes(
     """
     if crop.kind != "RC":
         raise VseppError(f"crop {crop.kind!r} is not random; expected 'RC'")
-    _room(crop, side)
     keys = _keys(caption_ids, draw, epoch)
+    room = _room(crop, sizes)
+    # Uniform on 0 ... room, both included.
+    shares = np.stack([_uniform(keys, _TOP), _uniform(keys, _LEFT)], axis=1)
     if crop.random == "resized_crop":
-        height, width = _resized_shapes(keys, side)
+        shapes, drawn = _resized_shapes(keys, sizes)
+        room = sizes - shapes
+        starts = np.where(drawn[:, None], (shares * (room + 1)).astype(np.int64), room // 2)
     else:
-        height = width = np.full(len(keys), crop.size)
-    # Uniform on 0 ... side - extent, both included.
-    top = (_uniform(keys, _TOP) * (side - height + 1)).astype(np.int64)
-    left = (_uniform(keys, _LEFT) * (side - width + 1)).astype(np.int64)
+        shapes = np.full_like(sizes, crop.size)
+        starts = (shares * (room + 1)).astype(np.int64)
     flips = _uniform(keys, _FLIP) < 0.5 if crop.flip else np.zeros(len(keys), bool)
-    return np.stack([top, left, height, width], axis=1), flips
+    return np.concatenate([starts, shapes], axis=1), flips
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,34 +164,43 @@ class CaptionCrops:
         )
 
     def of(
-        self, epoch: int, caption_rows: np.ndarray, side: int
+        self, epoch: int, caption_rows: np.ndarray, images: Images
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Images int64 `(n,)`, boxes int64 `(n, 4)` and flips bool `(n,)` of rows of the captions table, in an epoch."""
-        boxes, flips = crop_boxes(self.caption_ids[caption_rows], self.draw, epoch, self.crop, side)
-        return self.image_rows[caption_rows], boxes, flips
+        rows = self.image_rows[caption_rows]
+        ids = self.caption_ids[caption_rows]
+        return rows, *crop_boxes(ids, self.draw, epoch, self.crop, sizes_of(images, rows))
 
 
-def _room(crop: CropSpec, side: int) -> int:
-    """Number of pixels by which a crop can move."""
-    if crop.size > side:
+def _room(crop: CropSpec, sizes: np.ndarray) -> np.ndarray:
+    """Number of pixels by which a crop can move down and to the right, int64 `(n, 2)`."""
+    if len(sizes) and (smallest := sizes.min()) < crop.size:
         raise VseppError(
-            f"crop {crop.kind}: {crop.size} pixels do not fit into images of {side}; give a larger store_side"
+            f"crop {crop.kind}: {crop.size} pixels do not fit into images of {smallest}; give a larger store_side"
         )
-    return side - crop.size
+    return sizes - crop.size
 
 
-def _resized_shapes(keys: np.ndarray, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Heights and widths of `RandomResizedCrop`: first of ten attempts that fits, else the whole image."""
+def _resized_shapes(keys: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Heights and widths of `RandomResizedCrop`, int64 `(n, 2)`, and whether they were drawn, `(n,)`.
+
+    The first of ten attempts that fits, else the largest at the centre whose aspect is among those that are drawn.
+    """
     draws = np.stack([_uniform(keys, _FIRST_ATTEMPT + k) for k in range(2 * ATTEMPTS)]).reshape(
         ATTEMPTS, 2, -1
     )
-    area = side * side * (SCALE[0] + draws[:, 0] * (SCALE[1] - SCALE[0]))
+    area = sizes.prod(axis=1) * (SCALE[0] + draws[:, 0] * (SCALE[1] - SCALE[0]))
     aspect = np.exp(np.log(ASPECT[0]) + draws[:, 1] * (np.log(ASPECT[1]) - np.log(ASPECT[0])))
-    shapes = np.rint(np.stack([np.sqrt(area / aspect), np.sqrt(area * aspect)])).astype(np.int64)
-    fits = ((shapes > 0) & (shapes <= side)).all(axis=0)
-    chosen = shapes[:, fits.argmax(axis=0), np.arange(len(keys))]
-    height, width = np.where(fits.any(axis=0), chosen, side)
-    return height, width
+    shapes = np.rint(np.stack([np.sqrt(area / aspect), np.sqrt(area * aspect)], axis=-1)).astype(np.int64)
+    fits = ((shapes > 0) & (shapes <= sizes)).all(axis=2)
+    chosen = shapes[fits.argmax(axis=0), np.arange(len(keys))]
+    height, width = sizes.T
+    largest = np.stack(
+        [np.minimum(height, np.rint(width / ASPECT[0])), np.minimum(width, np.rint(height * ASPECT[1]))],
+        axis=1,
+    )
+    drawn = fits.any(axis=0)
+    return np.where(drawn[:, None], chosen, largest.astype(np.int64)), drawn
 
 
 def _keys(caption_ids: np.ndarray, draw: int, epoch: int) -> np.ndarray:
@@ -183,15 +225,14 @@ def _mix(x: np.ndarray) -> np.ndarray:
 
 
 def gather_crops(
-    images: Placed, rows: np.ndarray, boxes: np.ndarray, flips: np.ndarray, size: int
+    images: Images, rows: np.ndarray, boxes: np.ndarray, flips: np.ndarray, size: int
 ) -> torch.Tensor:
     """Cut crops out of stored images.
 
     Parameters
     ----------
     images
-        uint8 `(n_images, side, side, 3)`: the store, as a memory map, an array or a tensor on any device. Of
-        an array, only the windows are read.
+        Stored images. Of those in files, only the windows are read.
     rows
         int64 `(n,)`, the image of each crop.
     boxes, flips
@@ -206,12 +247,23 @@ def gather_crops(
     """
     if isinstance(images, torch.Tensor) and images.device.type == "cpu":
         images = images.numpy()
-    if (boxes[:, 2:] == size).all():
+    one_size = (boxes[:, 2:] == size).all()
+    if one_size and not isinstance(images, WholeImages):
         return _windows(images, rows, boxes, flips, size)
-    device = images.device.type if isinstance(images, torch.Tensor) else "cpu"
+    pixels = images.pixels if isinstance(images, WholeImages) else images
+    device = pixels.device.type if isinstance(pixels, torch.Tensor) else "cpu"
     at_once = _RESIZED_AT_ONCE.get(device, _RESIZED_ELSEWHERE)
-    parts = [slice(start, start + at_once) for start in range(0, len(rows), at_once)]
-    return torch.cat([_resized(_whole(images, rows[part]), boxes[part], flips[part], size) for part in parts])
+    crops = []
+    for part in (slice(start, start + at_once) for start in range(0, len(rows), at_once)):
+        if isinstance(images, WholeImages):
+            there, within = _cut(images, rows[part], boxes[part])
+        else:
+            there, within = _whole(images, rows[part]), boxes[part]
+        if one_size:
+            crops.append(_mirrored(there, upload(flips[part], there.device)))
+        else:
+            crops.append(_resized(there, within, flips[part], size))
+    return torch.cat(crops)
 
 
 def _windows(
@@ -242,6 +294,20 @@ def _mirrored(crops: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
     return torch.where(flips[:, None, None, None], crops.flip(2), crops)
 
 
+def _cut(images: WholeImages, rows: np.ndarray, boxes: np.ndarray) -> tuple[torch.Tensor, np.ndarray]:
+    """The boxes of images, as uint8 `(n, height, width, 3)` of the largest of them with what is beyond unset, and where in
+    these the boxes lie."""
+    height, width = boxes[:, 2:].max(axis=0).tolist()
+    on_device = isinstance(images.pixels, torch.Tensor)
+    found = torch.empty(
+        (len(rows), height, width, 3), dtype=torch.uint8, device=images.pixels.device if on_device else None
+    )
+    for crop, row, (top, left, high, wide) in zip(found, rows.tolist(), boxes.tolist(), strict=True):
+        window = images[row][top : top + high, left : left + wide]
+        crop[:high, :wide] = window if on_device else torch.from_numpy(np.array(window))
+    return found, np.concatenate([np.zeros_like(boxes[:, :2]), boxes[:, 2:]], axis=1)
+
+
 def _whole(images: Placed, rows: np.ndarray) -> torch.Tensor:
     """Whole images, uint8 `(n, side, side, 3)`."""
     if isinstance(images, torch.Tensor):
@@ -250,11 +316,11 @@ def _whole(images: Placed, rows: np.ndarray) -> torch.Tensor:
 
 
 def _resized(images: torch.Tensor, boxes: np.ndarray, flips: np.ndarray, size: int) -> torch.Tensor:
-    """Resize a box of every image `(n, side, side, 3)` to `(n, size, size, 3)`, one axis after the other."""
-    side = images.shape[1]
-    source, weights = _taps(boxes[:, 0], boxes[:, 2], size, side)
+    """Resize a box of every image `(n, height, width, 3)` to `(n, size, size, 3)`, one axis after the other."""
+    _, height, width, _ = images.shape
+    source, weights = _taps(boxes[:, 0], boxes[:, 2], size, height)
     columns = _combine(images, source, weights).transpose(1, 2)
-    source, weights = _taps(boxes[:, 1], boxes[:, 3], size, side)
+    source, weights = _taps(boxes[:, 1], boxes[:, 3], size, width)
     source[flips], weights[flips] = source[flips][:, ::-1], weights[flips][:, ::-1]
     pixels = _combine(columns, source, weights).transpose(1, 2)
     return pixels.round_().clamp_(0, 255).to(torch.uint8).contiguous()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.features.crops import fixed_boxes
+from vsepp.features.crops import Images, fixed_boxes, sizes_of
 from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops, finite
 from vsepp.features.growing import GrowingRows
 from vsepp.models.encoder import ImageEncoder
@@ -24,7 +24,7 @@ CHUNK_IMAGES = 4 * ENCODE_BATCH
 
 
 def extract_features(
-    store: Placed, encoder: ImageEncoder, crop: CropSpec, out: Path, state: Path, *, device: torch.device
+    store: Images, encoder: ImageEncoder, crop: CropSpec, out: Path, state: Path, *, device: torch.device
 ) -> None:
     """Write `out/features.npy`, float32 `(n_images, 1, dim)`, rows as in the store.
 
@@ -34,7 +34,7 @@ def extract_features(
     Parameters
     ----------
     store
-        uint8 `(n_images, side, side, 3)`, an array, a memory map or a tensor on any device.
+        Stored images.
     encoder
         Put into evaluation mode and moved to `device`.
     crop
@@ -65,7 +65,7 @@ def extract_features(
 
 
 def features_of(
-    store: Placed,
+    store: Images,
     encoder: ImageEncoder,
     images: np.ndarray,
     crop: CropSpec,
@@ -78,7 +78,7 @@ def features_of(
     Parameters
     ----------
     store
-        uint8 `(n_images, side, side, 3)`.
+        Stored images.
     encoder
         In evaluation mode and on `device`.
     images
@@ -90,11 +90,11 @@ def features_of(
     fill
         See `encode_crops`.
     """
-    boxes, flips = fixed_boxes(crop, store.shape[1])
-    rows = np.repeat(images, len(boxes))
-    crops = np.tile(boxes, (len(images), 1)), np.tile(flips, len(images))
-    features = encode_crops(store, encoder, rows, *crops, device, fill=fill).cpu().numpy()
-    return finite(features, rows, encoder).reshape(-1, len(boxes), encoder.dim).mean(axis=1)
+    boxes, flips = fixed_boxes(crop, sizes_of(store, images))
+    crops = flips.shape[1]
+    rows = np.repeat(images, crops)
+    features = encode_crops(store, encoder, rows, boxes.reshape(-1, 4), flips.ravel(), device, fill=fill)
+    return finite(features.cpu().numpy(), rows, encoder).reshape(-1, crops, encoder.dim).mean(axis=1)
 
 
 class CachedFeatures:

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.features.crops import gather_crops
+from vsepp.features.crops import Images, gather_crops
 from vsepp.models.encoder import ImageEncoder
 from vsepp.models.precision import products_in
-from vsepp.runtime.placing import Placed, upload
+from vsepp.runtime.placing import upload
 from vsepp.spec import CropSpec
 
 ENCODE_BATCH = 128
@@ -42,7 +42,7 @@ def check_size(encoder: ImageEncoder, crop: CropSpec) -> None:
 
 
 def encode_crops(
-    store: Placed,
+    store: Images,
     encoder: ImageEncoder,
     rows: np.ndarray,
     boxes: np.ndarray,
@@ -56,7 +56,7 @@ def encode_crops(
     Parameters
     ----------
     store
-        uint8 `(n_images, side, side, 3)`, an array, a memory map or a tensor on any device.
+        Stored images.
     encoder
         In evaluation mode and on `device`.
     rows, boxes, flips

@@ -10,12 +10,12 @@ import numpy as np
 
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables
-from vsepp.features.crops import CaptionCrops
+from vsepp.features.crops import CaptionCrops, Images, place_images, place_of_images
 from vsepp.features.extract import extract_features
 from vsepp.features.tape_writer import write_tape
 from vsepp.models.encoder import ImageEncoder, load_encoder
 from vsepp.runtime.memory import out_of_memory_explained
-from vsepp.runtime.placing import Placed, Placing, place, place_of
+from vsepp.runtime.placing import Placing
 from vsepp.spec import EncoderSpec, FeaturesSpec, TapeSpec
 
 
@@ -44,7 +44,7 @@ def make_features(
     """
     with _opened(spec.encoder, store, encoder, placing, f"{spec.crop.kind} features") as (images, network):
         extract_features(images, network, spec.crop, out, state, device=placing.device)
-    return {"image store": place_of(images)}
+    return {"image store": place_of_images(images)}
 
 
 def make_tape(
@@ -59,16 +59,16 @@ def make_tape(
     rows = np.flatnonzero(np.isin(captions["split"], spec.splits))
     with _opened(spec.encoder, store, encoder, placing, "random-crop features") as (images, network):
         write_tape(images, network, crops, rows, spec.epochs, out, state, device=placing.device)
-    return {"image store": place_of(images)}
+    return {"image store": place_of_images(images)}
 
 
 @contextmanager
 def _opened(
     spec: EncoderSpec, store: Path, encoder: Path, placing: Placing, what: str
-) -> Iterator[tuple[Placed, ImageEncoder]]:
+) -> Iterator[tuple[Images, ImageEncoder]]:
     """Yield the images, in the place chosen for them, and the encoder; explain a lack of memory within."""
     smaller = (
         f"take a smaller encoder than {spec.architecture} or a smaller input_size than {spec.input_size}"
     )
     with out_of_memory_explained(what, placing.device, [*placing.what_to_lower(), smaller]):
-        yield place(open_store(store), "image store", placing), load_encoder(spec, encoder)
+        yield place_images(open_store(store), placing), load_encoder(spec, encoder)

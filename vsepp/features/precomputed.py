@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -21,6 +22,8 @@ from vsepp.spec import CorpusSpec
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
+
+log = logging.getLogger("vsepp")
 
 # Same name as in `vsepp.features.extract`, which imports the encoders.
 FILE = "features.npy"
@@ -86,6 +89,12 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path, state: Path) 
         "rows_per_image": {PREFIXES[prefix]: part.step for prefix, part in parts.items()},
         "unit_length": _unit_length(written.path),
     }
+    if facts["unit_length"] < 1:
+        log.warning(
+            "corpus %s: %.1f %% of the published features have unit length; all are used as they are, as in the released code",
+            spec.name,
+            100 * facts["unit_length"],
+        )
     publish({written.path: out / FILE})
     return facts
 

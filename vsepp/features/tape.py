@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.features.crops import CaptionCrops
+from vsepp.features.crops import CaptionCrops, Images
 from vsepp.features.frozen import check_size, encode_crops, finite
 from vsepp.models.encoder import ImageEncoder
-from vsepp.runtime.placing import Placed, rows_of, upload
+from vsepp.runtime.placing import rows_of, upload
 
 CAPTIONS = "captions.npy"
 LARGEST = float(np.finfo(np.float16).max)
@@ -147,7 +147,7 @@ class InlineFeatures:
     Parameters
     ----------
     store
-        uint8 `(n_images, side, side, 3)`, an array, a memory map or a tensor on any device.
+        Stored images.
     encoder
         Put into evaluation mode and moved to `device`.
     crops
@@ -162,7 +162,7 @@ class InlineFeatures:
     """
 
     def __init__(
-        self, store: Placed, encoder: ImageEncoder, crops: CaptionCrops, device: torch.device
+        self, store: Images, encoder: ImageEncoder, crops: CaptionCrops, device: torch.device
     ) -> None:
         check_size(encoder, crops.crop)
         self.dim = encoder.dim
@@ -179,7 +179,7 @@ class InlineFeatures:
         VseppError
             If a feature is not finite or too large for 16 bits.
         """
-        images, boxes, flips = self._crops.of(epoch, caption_rows, self._store.shape[1])
+        images, boxes, flips = self._crops.of(epoch, caption_rows, self._store)
         features = encode_crops(self._store, self._encoder, images, boxes, flips, self._device).cpu().numpy()
         ids = self._crops.caption_ids[caption_rows]
         return upload(in_16_bits(features, images, ids, self._encoder), self._device)

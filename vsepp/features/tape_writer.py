@@ -8,14 +8,13 @@ import numpy as np
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.features.crops import CaptionCrops
+from vsepp.features.crops import CaptionCrops, Images
 from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops
 from vsepp.features.growing import GrowingRows
 from vsepp.features.tape import CAPTIONS, epoch_file, in_16_bits
 from vsepp.models.encoder import ImageEncoder
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space
-from vsepp.runtime.placing import Placed
 from vsepp.runtime.progress import track
 
 # Captions between two points from which a killed step can continue; a multiple of the encoder's batch.
@@ -25,7 +24,7 @@ _COMPLETE = "complete"
 
 
 def write_tape(
-    store: Placed,
+    store: Images,
     encoder: ImageEncoder,
     crops: CaptionCrops,
     caption_rows: np.ndarray,
@@ -43,7 +42,7 @@ def write_tape(
     Parameters
     ----------
     store
-        uint8 `(n_images, side, side, 3)`, an array, a memory map or a tensor on any device.
+        Stored images.
     encoder
         Put into evaluation mode and moved to `device`.
     crops
@@ -84,7 +83,7 @@ def write_tape(
         what = f"random-crop features of epoch {epoch + 1} of {epochs}"
         for start in track(starts, len(starts), what, "chunk"):
             rows = caption_rows[start : start + CHUNK_CAPTIONS]
-            images, boxes, flips = crops.of(epoch, rows, store.shape[1])
+            images, boxes, flips = crops.of(epoch, rows, store)
             features = encode_crops(store, encoder, images, boxes, flips, device).cpu().numpy()
             written.append(in_16_bits(features, images, crops.caption_ids[rows], encoder))
     np.save(state / CAPTIONS, np.asarray(caption_rows, np.int32))

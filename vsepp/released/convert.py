@@ -171,7 +171,12 @@ def disagreements(content: Checkpoint, run: RunSpec, words: int) -> list[str]:
             "in the model" if run.live_encoder else "outside it, since it is frozen and in evaluation mode"
         )
         found.append(f"the file {holds}, the run keeps its encoder {keeps}")
-    for key, wanted in {"caption_projection": False, "image_bias": True, "normalise_features": True}.items():
+    always = {
+        "caption_projection": False,
+        "image_bias": True,
+        "normalise_features": run.image_features == "computed",
+    }
+    for key, wanted in always.items():
         if getattr(run.model, key) != wanted:
             found.append(f"{key} is always {wanted} there, of the run {not wanted}")
     embedding = content.text.get("embed.weight")

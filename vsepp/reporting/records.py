@@ -91,8 +91,9 @@ def _read_record(model: TrainedSpec) -> Record:
     # Not the embeddings beside the metrics: nothing here reads those, and they are large.
     manifest = require_intact(folder, "metrics.json", "ranks.npz")
     made = manifest["ancestors"]
-    _require_same(model, "run", made.get("run", {}))
-    _require_same(model, "evaluation", {**manifest, **manifest["git"]})
+    if model.made_by:
+        _require_same(model, "run", made.get("run", {}))
+        _require_same(model, "evaluation", {**manifest, **manifest["git"]})
     if (run / MANIFEST).is_file():
         require_input(folder, "run", run)
     if model.trained:

@@ -174,8 +174,10 @@ def _training(record: Record) -> dict[str, Any]:
 
 
 def command(model: TrainedSpec, context: ContextSpec) -> str:
-    """What makes a model and its scores, alone."""
+    """What makes a model and its scores, alone; a record is taken away first."""
     config = f"preset={context.preset} {context.settings}".strip()
+    if not model.made_by:
+        return f"rm -r {quote(model.evaluation)} && snakemake --cores all reproduce_tables --config {config}"
     return f"snakemake --cores all --config {config} -- {quote(model.made_by['evaluation'].target)}"
 
 

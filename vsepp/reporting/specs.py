@@ -11,6 +11,17 @@ DIRECTIONS: dict[str, str] = {"i2t": "Caption retrieval", "t2i": "Image retrieva
 """Direction of a query → the field's name for it: image→text is caption retrieval."""
 
 
+ClaimKind = Literal[
+    "difference",
+    "difference_of_differences",
+    "no_difference",
+    "no_gain",
+    "best_value",
+    "crossing",
+    "overfitting",
+]
+
+
 @dataclass(frozen=True)
 class PaperSpec:
     """The paper whose numbers stand beside ours."""
@@ -18,8 +29,6 @@ class PaperSpec:
     title: str
     citation: str
     """Authors, title, year, as a sentence names them."""
-    compare: tuple[str, ...] = ()
-    """Two systems, such as VSE0 and VSE++, whose best runs the page and the headline set side by side."""
 
 
 @dataclass(frozen=True)
@@ -165,15 +174,7 @@ class ClaimSpec:
     """What the paper says, as a sentence."""
     place: str
     """Where it says so."""
-    kind: Literal[
-        "difference",
-        "difference_of_differences",
-        "no_difference",
-        "no_gain",
-        "best_value",
-        "crossing",
-        "overfitting",
-    ]
+    kind: ClaimKind
     """See `vsepp.reporting.claims`, which has a rule for each."""
     runs: tuple[str, ...]
     metric: str
@@ -217,7 +218,7 @@ class TrainedSpec:
     evaluation: str
     """Folder of its embeddings, ranks and metrics."""
     made_by: dict[str, MakerSpec]
-    """`run` and `evaluation` → what makes them now."""
+    """`run` and `evaluation` → what makes them now; empty of a record, which stays what it is."""
     trained: bool
     """Whether it was trained here and has a history; a released checkpoint has none."""
     pictures: str = ""

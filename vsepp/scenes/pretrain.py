@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from vsepp.errors import VseppError
-from vsepp.features.crops import crop_boxes, fixed_boxes, gather_crops
+from vsepp.features.crops import crop_boxes, fixed_boxes, gather_crops, sizes_of
 from vsepp.models.encoder import ImageEncoder, build_encoder, save_encoder
 from vsepp.scenes.backdrops import gradient
 from vsepp.scenes.render import SUPERSAMPLING, draw_thing, finish
@@ -166,8 +166,9 @@ def _fit(
     for epoch in range(spec.epochs):
         right = torch.zeros(len(LABELS), dtype=torch.float64)
         for batch in torch.from_numpy(rng.permutation(len(images))).split(spec.batch_size):
-            boxes, flips = crop_boxes(batch.numpy(), spec.seed, epoch, crop, spec.side)
-            crops = gather_crops(images, batch.numpy(), boxes, flips, crop.size)
+            rows = batch.numpy()
+            boxes, flips = crop_boxes(rows, spec.seed, epoch, crop, sizes_of(images, rows))
+            crops = gather_crops(images, rows, boxes, flips, crop.size)
             parts = _parts(head(encoder(encoder.normalise(crops))))
             loss: torch.Tensor = sum(  # type: ignore[assignment]  # there are parts, so it is no 0
                 nn.functional.cross_entropy(scores, truth)
@@ -192,12 +193,10 @@ def _accuracy(
 ) -> dict[str, float]:
     """Fraction of centre crops for which each part of the label is predicted correctly."""
     crop = CropSpec(kind="1C", size=encoder.spec.input_size)
-    boxes, flips = fixed_boxes(crop, images.shape[1])
     right = torch.zeros(len(LABELS), dtype=torch.float64)
     for rows in np.array_split(np.arange(len(images)), -(-len(images) // 256)):
-        crops = gather_crops(
-            images, rows, boxes.repeat(len(rows), axis=0), flips.repeat(len(rows)), crop.size
-        )
+        boxes, flips = fixed_boxes(crop, sizes_of(images, rows))
+        crops = gather_crops(images, rows, boxes[:, 0], flips[:, 0], crop.size)
         right += _hits(_parts(head(encoder(encoder.normalise(crops)))), targets[rows])
     return _named(right / len(images))
 

@@ -240,7 +240,7 @@ def _refuse_other(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]
 
 
 def random_states(device: torch.device) -> dict[str, Any]:
-    """States of the random generators that a step may draw from (dropout, in `legacy` mode)."""
+    """States of the random generators that a step may draw from (dropout, in legacy modes)."""
     states: dict[str, Any] = {"torch": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)

@@ -23,12 +23,12 @@ from vsepp.evaluation.encode import (
     required,
     split_rows,
 )
-from vsepp.features.crops import CaptionCrops, gather_crops
+from vsepp.features.crops import CaptionCrops, Images, gather_crops, place_images, place_of_images
 from vsepp.features.extract import CachedFeatures
 from vsepp.features.tape import InlineFeatures, Tape
 from vsepp.models.encoder import encoder_dim, load_encoder
 from vsepp.runtime.memory import out_of_memory_explained
-from vsepp.runtime.placing import Placed, Placing, place, place_of
+from vsepp.runtime.placing import Placing, place, place_of
 from vsepp.spec import RunSpec
 
 TrainInputs = Callable[[np.ndarray, int], torch.Tensor]
@@ -182,14 +182,14 @@ def _images(
         source, made_by, data_on = Tape(required(folders, "tape", run)), "tape", {"tape": "mapped"}
     else:
         store = _train_store(run, folders, n_images, placing)
-        encoder, data_on = required(folders, "encoder", run), {"image store": place_of(store)}
+        encoder, data_on = required(folders, "encoder", run), {"image store": place_of_images(store)}
         if run.reads == "live":
             # Validation reads a small part of the images: it uses what training has placed, otherwise files.
             if folders["eval_store"] == folders["train_store"]:
                 evaluated = CentreCrops(store, run.eval_crop)
 
             def crops_of_pairs(chosen: np.ndarray, epoch: int) -> torch.Tensor:
-                images, boxes, flips = crops.of(epoch, pairs[chosen], store.shape[1])
+                images, boxes, flips = crops.of(epoch, pairs[chosen], store)
                 return gather_crops(store, images, boxes, flips, run.crop.size)
 
             return _Images(crops_of_pairs, encoder_dim(run.encoder, encoder), evaluated, data_on)
@@ -204,8 +204,8 @@ def _images(
     return _Images(lambda chosen, epoch: source.rows(epoch, pairs[chosen]), source.dim, evaluated, data_on)
 
 
-def _train_store(run: RunSpec, folders: Mapping[str, Path], n_images: int, placing: Placing) -> Placed:
+def _train_store(run: RunSpec, folders: Mapping[str, Path], n_images: int, placing: Placing) -> Images:
     folder = required(folders, "train_store", run)
     store = open_store(folder)
     check_rows(len(store), n_images, folder, "images")
-    return place(store, "image store", placing)
+    return place_images(store, placing)

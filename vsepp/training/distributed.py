@@ -140,9 +140,9 @@ def require_divisible(run: RunSpec, group: ProcessGroup) -> None:
     VseppError
         For an encoder in training mode: batch statistics and dropout depend on the whole batch.
     """
-    if group.size > 1 and run.live_encoder and run.encoder_mode == "legacy":
+    if group.size > 1 and run.live_encoder and run.encoder_mode != "eval":
         raise VseppError(
-            f"run {run.id}: encoder_mode is legacy, which puts the encoder into training mode, where its features "
+            f"run {run.id}: encoder_mode is {run.encoder_mode}, which puts the encoder into training mode, where its features "
             f"depend on the whole batch; got {group.size} processes, expected 1. Train it without torchrun, or set "
             "encoder_mode: eval"
         )

@@ -165,9 +165,10 @@ def step_inputs(
 def _set_encoder_mode(training: Training, before: int, step: int) -> None:
     """Put an encoder inside the model into training mode whenever the released code does, otherwise into evaluation mode.
 
-    The paper does not mention the mode. The released code enters training mode at the start of an epoch and leaves it at the
-    first validation, which comes every 500 steps of the whole training: `legacy`. Differs from the code: fine-tuning counts
-    its steps from its own start.
+    The paper does not mention the mode. Branch `master` of the released code enters training mode at the start of an epoch
+    and leaves it at the first validation, which comes every 500 steps of the whole training: `legacy-master`. Branches
+    `python3` and `pytorch4.1` enter it in every step: `legacy-python3`. Differs from the code: fine-tuning counts its steps
+    from its own start.
 
     Parameters
     ----------
@@ -178,12 +179,15 @@ def _set_encoder_mode(training: Training, before: int, step: int) -> None:
     """
     encoder = training.model.encoder
     if encoder is not None:
-        legacy = training.run.encoder_mode == "legacy"
-        encoder.train(legacy and legacy_training_mode(before, step, training.run.legacy_steps))
+        run = training.run
+        trains = run.encoder_mode == "legacy-python3" or (
+            run.encoder_mode == "legacy-master" and legacy_training_mode(before, step, run.legacy_steps)
+        )
+        encoder.train(trains)
 
 
 def legacy_training_mode(before: int, step: int, every: int) -> bool:
-    """Whether the released code would still be in training mode: no validation yet in this epoch.
+    """Whether branch `master` of the released code would still be in training mode: no validation yet in this epoch.
 
     Parameters
     ----------

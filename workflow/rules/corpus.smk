@@ -96,6 +96,7 @@ rule store:
         unpack(inputs),
     output:
         images=f"{RESULTS}/stores/{{store}}/images.npy",
+        sizes=f"{RESULTS}/stores/{{store}}/sizes.npy",
         manifest=f"{RESULTS}/stores/{{store}}/manifest.json",
     log:
         f"{LOGS}/store/{{store}}.log",

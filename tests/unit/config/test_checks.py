@@ -224,7 +224,7 @@ DATA = {"preset": "paper", "label": "x"}
         ({"only": 3}, "--config: only: got 3; input should be a valid list; write 'only=[coco-vse0-1c,flickr-*]'"),
         ({"label": 3}, "--config: label: got 3; input should be a valid string; write label=mine"),
         ({"fidelity": ["paper"]}, "--config: fidelity: got ['paper']; input should be 'paper' or 'code'; write fidelity=code"),
-        ({"papers": "vsep"}, "there are vsepp; did you mean vsepp?"),
+        ({"papers": "vsep"}, "flickr8k_study, vsepp; did you mean vsepp?"),
         ({"only": "coco-vsep-1c"}, "; did you mean coco-vsepp-1c?"),
         ({"preset": "flikr8k"}, "; did you mean flickr8k?"),
         ({"label": "x", "sedes": [0]}, "seeds, serif, sources, tables; did you mean seeds?"),

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from itertools import combinations
 from operator import attrgetter
 
 import pytest
@@ -35,35 +36,58 @@ DECIDES = {
     ),
     "runs.default.image_features": ("flickr-vsepp-1c", "image_features", "computed", "precomputed"),
     "runs.default.vocabulary": ("coco-vsepp-1c", "vocabulary.splits", ("train",), ALL),
-    "runs.default.frozen_mode": ("flickr-vsepp-rc", "encoder_mode", "eval", "legacy"),
-    "runs.default.finetuned_mode": ("flickr-vsepp-rc-ft", "encoder_mode", "eval", "legacy"),
+    "runs.default.frozen_mode": ("flickr-vsepp-rc", "encoder_mode", "eval", "legacy-master"),
+    "runs.default.finetuned_mode": ("flickr-vsepp-rc-ft", "encoder_mode", "eval", "legacy-master"),
     "runs.finetune.epochs": ("flickr-vsepp-rc-ft", "schedule.epochs", 15, 30),
     "runs.finetune.drop_at": ("flickr-vsepp-rc-ft", "schedule.drop_at", 1.0, 0.5),
     "corpora.coco.validation_images": ("coco-vsepp-1c", "validation_images", 5000, 1000),
-    "corpora.flickr.validation_images": ("flickr-vsepp-1c", "validation_images", 1000, 1014),
+    "corpora.flickr.validation_images": ("flickr-vsepp-rc", "validation_images", 1000, 1014),
+    "corpora.coco.published_validation_images": ("coco-vsepp-1c", "validation_images", 5000, 1000),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("key", DECIDES)
 def test_the_key_alone_changes_what_a_run_is_made_with(key, tmp_path):
     (tmp_path / "f30k_precomp").mkdir()
+    if "published" in key:
+        (tmp_path / "coco_precomp").mkdir()
     run, part, *expected = DECIDES[key]
     given = {"label": "one", "preset": "paper", "archives": str(tmp_path)}
+    if "published" in key:
+        given |= nested("runs.default.image_features", "precomputed_if_given")
     specs = [plan(**given, **nested(key, values[key])).models[run].spec for values in (PAPER, CODE)]
     assert [attrgetter(part)(spec) for spec in specs] == expected
+
+
+# Values that neither fidelity has, and keys to which both give one value.
+OTHER_VALUES = {
+    "runs.default.exif_orientation": ("flickr-vsepp-1c", "eval_store.orientation", "ignored", "applied"),
+    "runs.default.corners": ("coco-vsepp-10c-rv", "eval_crop.corners", "image", "square"),
+    "runs.default.frozen_mode": ("flickr-vsepp-rc", "encoder_mode", "legacy-master", "legacy-python3"),
+    "runs.default.finetuned_mode": ("flickr-vsepp-rc-ft", "encoder_mode", "legacy-master", "legacy-python3"),
+}
+
+
+@pytest.mark.parametrize("key", OTHER_VALUES)
+def test_a_value_that_neither_fidelity_has_changes_it_too(key):
+    run, part, *values = OTHER_VALUES[key]
+    given = {"label": "one", "preset": "paper"}
+    specs = [plan(**given, **nested(key, value)).models[run].spec for value in values]
+    assert [attrgetter(part)(spec) for spec in specs] == values
 
 
 @pytest.mark.parametrize("encoder", ["vgg", "resnet"])
 def test_a_frozen_encoder_in_the_codes_mode_trains_another_model(encoder, tmp_path):
     """By its dropout, or by the statistics of the batch."""
     places, maps = tiny.build(tmp_path / "tiny"), []
-    for mode in ("eval", "legacy"):
+    for mode in ("eval", "legacy-master", "legacy-python3"):
         run = tiny.change(tiny.RC, encoder=tiny.ENCODERS[encoder], schedule__epochs=1, encoder_mode=mode)
         out = tmp_path / mode
         train(run, tiny.data_of(run, places), out / "out", out / "state", torch.device("cpu"), {})
         maps.append(load_file(out / "out" / "model.safetensors")["image_map.weight"])
     # Weights are of the order of 0.1; what the tape's half precision changes is of the order of 0.00001.
-    assert (maps[0] - maps[1]).abs().mean() > 0.005
+    for one, other in combinations(maps, 2):
+        assert (one - other).abs().mean() > 0.005
 
 
 def test_every_key_with_two_values_is_tested_above():

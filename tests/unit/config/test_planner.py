@@ -8,6 +8,7 @@ from plans import PARAMS, plan
 
 from vsepp.config import make_plan
 from vsepp.config.plan import KINDS
+from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import PHASES
 from vsepp.spec import Component, to_dict
 
@@ -247,11 +248,36 @@ def test_a_folder_of_ones_own_is_looked_into_first_and_changes_places_alone(tmp_
     assert vgg == [{"weights": tmp_path / "vgg19-dcbb9e9d.pth"}]
 
 
+def test_images_that_are_left_out_make_another_corpus_and_are_told():
+    before, after = (
+        plan(preset="flickr8k"),
+        plan(preset="flickr8k", label="fewer", corpora={"flickr": {"leave_out": ["a", "b"]}}),
+    )
+    assert [made.spec.leave_out for made in after.of_kind("corpus").values()] == [("a", "b")]
+    assert not set(before.of_kind("corpus")) & set(after.of_kind("corpus"))
+    assert "Images left out: 2 of Flickr8k." in after.table["report", "vsepp"].spec.context.summary
+
+
+def test_a_run_may_have_seeds_of_its_own_or_none():
+    runs = {"coco-vse0-1c": {"seeds": [3, 1]}, "coco-vsepp-1c": {"seeds": []}}
+    found = plan(label="seeds", seeds=[0, 1], runs=runs)
+    assert list(found.models["coco-vse0-1c"].specs) == [3, 1]
+    assert list(found.models["coco-vsepp-rc"].specs) == [0, 1]
+    assert "coco-vsepp-1c" not in found.models, "it is not trained, and its row says so"
+    assert found.seeds == [0, 1, 3]
+    with pytest.raises(
+        VseppError,
+        match=r"runs\.coco-vsepp-rc-rv-ft\.seeds: coco-vsepp-rc-rv, which it starts from, has no seed 0",
+    ):
+        plan(label="seeds", runs={"coco-vsepp-rc-rv": {"seeds": [1]}, "coco-vsepp-rc-rv-ft": {"seeds": [0]}})
+
+
 def test_published_features_are_taken_where_they_are_given_and_wanted(tmp_path):
     touch(tmp_path, "f30k_precomp/train_ims.npy")
     published = paper_with(tmp_path, fidelity="code")
     spec, read = published.models["flickr-vsepp-1c"].spec, inputs(published, "flickr-vsepp-1c")
     assert (spec.image_features, spec.vocabulary.splits) == ("precomputed", ("train", "val"))
+    assert not spec.model.normalise_features  # used as they are
     assert set(read) == {"corpus", "tokens", "features"}
     assert published.owner(read["features"]).kind == "published"
     assert inputs(published, "flickr-vsepp-1c", "evaluation")["features"] == read["features"]

@@ -1,3 +1,4 @@
+import hashlib
 import io
 import json
 import subprocess
@@ -8,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torchvision
 from PIL import Image
 from raw_layouts import corpus, jpeg, write_coco, write_flickr8k, write_karpathy, zipped
 
 from vsepp.data.corpora import read_corpus
-from vsepp.data.decode import resized
 from vsepp.data.store import build_store, open_store
 from vsepp.errors import VseppError
-from vsepp.spec import StoreSpec
+from vsepp.features.crops import fixed_boxes, gather_crops
+from vsepp.spec import CropSpec, StoreSpec
 
 SQUASH = StoreSpec("squash", 16)
 SHORT = StoreSpec("short_side", 16)
@@ -40,10 +42,16 @@ def build(images, spec, tmp_path, store=SQUASH, workers=1, **values):
     return facts, open_store(tmp_path / "out")
 
 
+def counted(facts):
+    return {key: value for key, value in facts.items() if key != "photographs_sha256"}
+
+
 def test_rows_are_the_photographs_of_the_table(tmp_path):
     images, spec = ten(tmp_path)
     facts, pixels = build(images, spec, tmp_path, chunk_images=4)
-    assert facts == {"images": 10, "upscaled": 0, "converted": 0}
+    assert counted(facts) == {"images": 10, "upscaled": 0, "converted": 0, "exif_turned": 0}
+    each = "".join(hashlib.sha256(jpeg(i)).hexdigest() for i in range(10))
+    assert facts["photographs_sha256"] == hashlib.sha256(each.encode()).hexdigest()
     assert pixels.shape == (10, 16, 16, 3) and pixels.dtype == np.uint8
     for i in range(10):
         image = Image.open(io.BytesIO(jpeg(i))).resize((16, 16), Image.Resampling.BILINEAR)
@@ -57,27 +65,39 @@ def test_a_folder_and_a_zip_give_the_same_pixels(tmp_path, write):
     packed = zipped(spec)
     _, unpacked_pixels = build(read_corpus(spec)[0], spec, tmp_path / "folder", store=SHORT)
     _, packed_pixels = build(read_corpus(packed)[0], packed, tmp_path / "zip", store=SHORT)
-    assert np.array_equal(unpacked_pixels, packed_pixels)
-    assert len({image.tobytes() for image in packed_pixels}) == len(packed_pixels)
+    assert np.array_equal(unpacked_pixels.pixels, packed_pixels.pixels)
+    assert np.array_equal(unpacked_pixels.sizes, packed_pixels.sizes)
+    assert len({packed_pixels[row].tobytes() for row in range(len(packed_pixels))}) == len(packed_pixels)
 
 
-# What torchvision's Resize(64) and CenterCrop(64) do: the long side rounded down, half pixels to even.
+# What torchvision's Resize(64) does: the long side rounded down.
 ROUNDING = {
-    (500, 375): ((85, 64), (10, 0)),
-    (375, 500): ((64, 85), (0, 10)),
-    (333, 500): ((64, 96), (0, 16)),
-    (17, 91): ((64, 342), (0, 139)),
-    (301, 300): ((64, 64), (0, 0)),
-    (640, 427): ((95, 64), (16, 0)),
+    (500, 375): (85, 64),
+    (375, 500): (64, 85),
+    (333, 500): (64, 96),
+    (17, 91): (64, 342),
+    (301, 300): (64, 64),
+    (640, 427): (95, 64),
 }
 
 
-@pytest.mark.parametrize("size", ROUNDING)
-def test_short_side_rounds_as_torchvision_does(size):
-    image = Image.open(io.BytesIO(jpeg(1, size)))
-    whole, (left, top) = ROUNDING[size]
-    expected = image.resize(whole, Image.Resampling.BILINEAR).crop((left, top, left + 64, top + 64))
-    assert np.array_equal(np.asarray(expected), np.asarray(resized(image, StoreSpec("short_side", 64))))
+def test_short_side_keeps_the_aspect_ratio_and_rounds_as_torchvision_does(tmp_path):
+    photographs = {f"{number}.jpg": jpeg(number, size) for number, size in enumerate(ROUNDING)}
+    images, spec = folder_of(tmp_path, photographs)
+    store = StoreSpec("short_side", 64)
+    facts, whole = build(images, spec, tmp_path, store=store, chunk_images=4, workers=2)
+    assert facts["images"] == len(whole) == 6
+    for row, (data, size) in enumerate(zip(photographs.values(), ROUNDING.values(), strict=True)):
+        expected = np.asarray(Image.open(io.BytesIO(data)).resize(size, Image.Resampling.BILINEAR))
+        assert np.array_equal(whole[row], expected)
+        side = 64
+        centre = torchvision.transforms.CenterCrop(48)(
+            torchvision.transforms.Resize(side)(Image.open(io.BytesIO(data)))
+        )
+        boxes, flips = fixed_boxes(CropSpec("1C", 48), whole.sizes[[row]])
+        assert np.array_equal(
+            gather_crops(whole, np.array([row]), boxes[0], flips[0], 48)[0], np.asarray(centre)
+        )
 
 
 def test_small_grey_cmyk_and_palette_images_are_counted_and_converted(tmp_path):
@@ -93,7 +113,7 @@ def test_small_grey_cmyk_and_palette_images_are_counted_and_converted(tmp_path):
     }
     images, spec = folder_of(tmp_path, photographs)
     facts, pixels = build(images, spec, tmp_path)
-    assert facts == {"images": 6, "upscaled": 2, "converted": 3}
+    assert counted(facts) == {"images": 6, "upscaled": 2, "converted": 3, "exif_turned": 0}
     assert np.array_equal(pixels[0, ..., 0], pixels[0, ..., 1]) and pixels[0].std() > 0
     for row, data in enumerate(photographs.values()):
         expected = Image.open(io.BytesIO(data)).convert("RGB").resize((16, 16), Image.Resampling.BILINEAR)
@@ -133,7 +153,7 @@ def test_a_repaired_build_of_two_processes_goes_on_from_the_finished_chunks(tmp_
         (folder / f"{i}.jpg").unlink()
     (folder / "5.jpg").write_bytes(jpeg(5))
     facts, pixels = build(images, spec, tmp_path, chunk_images=4, workers=2)
-    assert facts == {"images": 10, "upscaled": 0, "converted": 0}
+    assert counted(facts) == {"images": 10, "upscaled": 0, "converted": 0, "exif_turned": 0}
     assert np.array_equal(pixels, build(*ten(tmp_path / "whole"), tmp_path / "whole")[1])
 
 
@@ -200,7 +220,7 @@ def test_a_store_that_cannot_fit_is_refused_before_the_first_byte(tmp_path):
         match=rf"no space: the image store needs {10 * side * side * 3 / 1e9:,.2f} GB and .* are free",
     ):
         build(images, spec, tmp_path, store=StoreSpec("squash", side))
-    assert list((tmp_path / "state").iterdir()) == []
+    assert [path.name for path in (tmp_path / "state").iterdir()] == ["sizes.npy"]
 
 
 def test_no_space_while_the_store_is_written_is_explained(tmp_path):
@@ -214,7 +234,7 @@ def test_no_space_while_the_store_is_written_is_explained(tmp_path):
     assert f"{10 * 64 * 64 * 3 / 1e3:.2f} kB are needed" in result.stderr
     assert not (tmp_path / "out").exists()
     # What was reserved is given back.
-    assert sum(path.stat().st_size for path in (tmp_path / "state").iterdir()) == 0
+    assert all(path.name == "sizes.npy" or not path.stat().st_size for path in (tmp_path / "state").iterdir())
 
 
 def test_no_images_are_refused(tmp_path):
@@ -235,6 +255,7 @@ def test_no_images_are_refused(tmp_path):
 )
 def test_what_is_no_store_is_named(tmp_path, array, said):
     path = tmp_path / "images.npy"
+    np.save(tmp_path / "sizes.npy", np.full((2, 2), 4, np.int32))
     if array is not None:
         np.save(path, np.zeros((2, 4, 4, 3), np.uint8) if isinstance(array, bytes) else array)
     if isinstance(array, bytes):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from vsepp.data.store import WholeImages
 from vsepp.errors import VseppError
 from vsepp.features.crops import crop_boxes, fixed_boxes, gather_crops
 from vsepp.spec import CropSpec
@@ -19,6 +20,19 @@ def images() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (5, SIDE, SIDE, 3), dtype=np.uint8)
 
 
+def squares(ids: np.ndarray) -> np.ndarray:
+    """The sizes of square images, one a caption."""
+    return np.full((len(ids), 2), SIDE)
+
+
+@pytest.fixture(scope="module")
+def whole() -> WholeImages:
+    """Lying, standing and square images, and one that is far longer than wide."""
+    rng = np.random.default_rng(0)
+    sizes = [(48, 64), (72, 48), (48, 48), (48, 300)]
+    return WholeImages.in_memory([rng.integers(0, 256, (*size, 3), dtype=np.uint8) for size in sizes])
+
+
 def chi_square(values: np.ndarray, categories: int) -> float:
     """How many deviations the counts of equally likely values are from what they should be."""
     counts = np.bincount(values, minlength=categories)
@@ -30,14 +44,14 @@ def chi_square(values: np.ndarray, categories: int) -> float:
 
 
 def test_1c_is_the_centre():
-    boxes, flips = fixed_boxes(CropSpec(kind="1C", size=224), 256)
-    assert boxes.tolist() == [[16, 16, 224, 224]]
-    assert flips.tolist() == [False]
+    boxes, flips = fixed_boxes(CropSpec(kind="1C", size=224), np.array([[256, 256], [256, 341]]))
+    assert boxes.tolist() == [[[16, 16, 224, 224]], [[16, 58, 224, 224]]]
+    assert flips.tolist() == [[False], [False]]
 
 
 def test_10c_is_corners_and_centre_then_their_mirror_images(images):
-    boxes, flips = fixed_boxes(CropSpec(kind="10C", size=SIZE), SIDE)
-    crops = gather_crops(images, np.full(10, 2), boxes, flips, SIZE).numpy()
+    boxes, flips = fixed_boxes(CropSpec(kind="10C", size=SIZE), np.full((1, 2), SIDE))
+    crops = gather_crops(images, np.full(10, 2), boxes[0], flips[0], SIZE).numpy()
     whole = images[2]
     five = [whole[:40, :40], whole[:40, 8:], whole[8:, :40], whole[8:, 8:], whole[4:44, 4:44]]
     for crop, expected in zip(crops, five + [part[:, ::-1] for part in five], strict=True):
@@ -45,7 +59,7 @@ def test_10c_is_corners_and_centre_then_their_mirror_images(images):
 
 
 def test_a_random_crop_is_uniform_over_all_positions():
-    boxes, flips = crop_boxes(IDS, 0, 0, CROP, SIDE)
+    boxes, flips = crop_boxes(IDS, 0, 0, CROP, squares(IDS))
     assert (boxes[:, 2:] == SIZE).all()
     assert not flips.any()
     # 9 × 9 positions together, so that rows and columns are seen to be independent too.
@@ -53,16 +67,16 @@ def test_a_random_crop_is_uniform_over_all_positions():
 
 
 def test_flips_are_half_and_independent_of_the_position():
-    boxes, flips = crop_boxes(IDS, 0, 0, CropSpec(kind="RC", size=SIZE, flip=True), SIDE)
+    boxes, flips = crop_boxes(IDS, 0, 0, CropSpec(kind="RC", size=SIZE, flip=True), squares(IDS))
     assert abs(chi_square((boxes[:, 0] * 9 + boxes[:, 1]) * 2 + flips, 162)) < 4
-    unflipped, _ = crop_boxes(IDS, 0, 0, CROP, SIDE)
+    unflipped, _ = crop_boxes(IDS, 0, 0, CROP, squares(IDS))
     np.testing.assert_array_equal(boxes, unflipped)
 
 
 @pytest.mark.parametrize(("draw", "epoch", "step"), [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (-1, 0, 0)])
 def test_draws_epochs_and_neighbouring_captions_are_independent(draw, epoch, step):
-    first, _ = crop_boxes(IDS, 0, 0, CROP, SIDE)
-    second, _ = crop_boxes(IDS + step, draw, epoch, CROP, SIDE)
+    first, _ = crop_boxes(IDS, 0, 0, CROP, squares(IDS))
+    second, _ = crop_boxes(IDS + step, draw, epoch, CROP, squares(IDS + step))
     assert abs(chi_square(first[:, 0] * 9 + second[:, 0], 81)) < 4
     assert abs(chi_square(first[:, 1] * 9 + second[:, 1], 81)) < 4
 
@@ -70,11 +84,11 @@ def test_draws_epochs_and_neighbouring_captions_are_independent(draw, epoch, ste
 @pytest.mark.parametrize("crop", [CROP, RESIZED])
 def test_a_captions_crop_depends_on_nothing_else_that_is_asked_for(crop):
     order = np.random.default_rng(1).permutation(len(IDS))
-    boxes, flips = crop_boxes(IDS, 3, 7, crop, SIDE)
-    again, flips_again = crop_boxes(IDS[order], 3, 7, crop, SIDE)
+    boxes, flips = crop_boxes(IDS, 3, 7, crop, squares(IDS))
+    again, flips_again = crop_boxes(IDS[order], 3, 7, crop, squares(IDS[order]))
     np.testing.assert_array_equal(again, boxes[order])
     np.testing.assert_array_equal(flips_again, flips[order])
-    alone, flip_alone = crop_boxes(IDS[17:18], 3, 7, crop, SIDE)
+    alone, flip_alone = crop_boxes(IDS[17:18], 3, 7, crop, squares(IDS[17:18]))
     np.testing.assert_array_equal(alone[0], boxes[17])
     assert flip_alone[0] == flips[17]
 
@@ -82,10 +96,10 @@ def test_a_captions_crop_depends_on_nothing_else_that_is_asked_for(crop):
 def test_crops_stay_what_they_are_between_versions():
     # Written down once: a tape and a step on another machine must agree.
     crop = CropSpec(kind="RC", size=224, flip=True)
-    boxes, flips = crop_boxes(np.array([0, 1, 2, 3, 2**40]), 5, 3, crop, 256)
+    boxes, flips = crop_boxes(np.array([0, 1, 2, 3, 2**40]), 5, 3, crop, np.full((5, 2), 256))
     assert boxes[:, :2].tolist() == [[29, 8], [15, 11], [32, 1], [7, 8], [18, 19]]
     assert flips.tolist() == [False, False, True, False, False]
-    boxes, _ = crop_boxes(np.array([0, 1]), 5, 3, RESIZED, SIDE)
+    boxes, _ = crop_boxes(np.array([0, 1]), 5, 3, RESIZED, np.full((2, 2), SIDE))
     assert boxes.tolist() == [[23, 8, 23, 18], [1, 1, 46, 46]]
 
 
@@ -97,7 +111,7 @@ def test_resized_crops_are_those_of_torchvision():
     transform = RandomResizedCrop(SIZE)
     image = torch.zeros(3, SIDE, SIDE)
     draws = np.array([transform.get_params(image, transform.scale, transform.ratio) for _ in range(2000)])
-    boxes, _ = crop_boxes(IDS, 0, 0, RESIZED, SIDE)
+    boxes, _ = crop_boxes(IDS, 0, 0, RESIZED, squares(IDS))
     for column in range(4):
         ours, theirs = boxes[:, column], draws[:, column]
         grid = np.arange(SIDE + 1)
@@ -115,7 +129,7 @@ def test_resized_crops_are_those_of_torchvision():
 
 
 def test_resizing_agrees_with_torchs_antialiased_bilinear(images):
-    boxes, flips = crop_boxes(np.arange(60), 0, 0, RESIZED, SIDE)
+    boxes, flips = crop_boxes(np.arange(60), 0, 0, RESIZED, squares(np.arange(60)))
     # Reductions too, by more than two.
     for size in (SIZE, 16):
         rows = np.arange(60) % 5
@@ -134,7 +148,7 @@ def test_memory_map_array_and_tensor_give_equal_crops_whatever_else_is_cut(tmp_p
     np.save(tmp_path / "images.npy", images)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
     rows = np.arange(50) % 5
-    boxes, flips = crop_boxes(np.arange(50), 0, 0, crop, SIDE)
+    boxes, flips = crop_boxes(np.arange(50), 0, 0, crop, squares(np.arange(50)))
     expected = gather_crops(images, rows, boxes, flips, SIZE)
     assert expected.shape == (50, SIZE, SIZE, 3)
     assert expected.dtype == torch.uint8
@@ -147,8 +161,72 @@ def test_memory_map_array_and_tensor_give_equal_crops_whatever_else_is_cut(tmp_p
 
 def test_a_crop_larger_than_the_image_is_refused():
     with pytest.raises(VseppError, match="50 pixels do not fit into images of 48"):
-        crop_boxes(IDS[:1], 0, 0, CropSpec(kind="RC", size=50), SIDE)
+        crop_boxes(IDS[:1], 0, 0, CropSpec(kind="RC", size=50), squares(IDS[:1]))
     with pytest.raises(VseppError, match="expected '1C' or '10C'"):
-        fixed_boxes(CROP, SIDE)
+        fixed_boxes(CROP, squares(IDS[:1]))
     with pytest.raises(VseppError, match="expected 'RC'"):
-        crop_boxes(IDS[:1], 0, 0, CropSpec(kind="1C", size=40), SIDE)
+        crop_boxes(IDS[:1], 0, 0, CropSpec(kind="1C", size=40), squares(IDS[:1]))
+
+
+def test_crops_of_whole_images_are_those_of_each_image_alone(whole):
+    rows = np.arange(80) % 4
+    for crop in (CROP, RESIZED):
+        boxes, flips = crop_boxes(np.arange(80), 0, 0, crop, whole.sizes[rows])
+        together = gather_crops(whole, rows, boxes, flips, SIZE)
+        in_memory = WholeImages.of(torch.from_numpy(whole.pixels), whole.sizes)
+        assert torch.equal(gather_crops(in_memory, rows, boxes, flips, SIZE), together)
+        for number, row in enumerate(rows):
+            top, left, height, width = boxes[number]
+            part = whole[row][top : top + height, left : left + width]
+            assert part.shape == (height, width, 3)
+            whole_part = np.array([[0, 0, height, width]])
+            expected = part[:, ::-1] if flips[number] else part
+            if height != SIZE or width != SIZE:  # resized alone, in a canvas that is a square
+                canvas = np.zeros((1, *[max(height, width)] * 2, 3), np.uint8)
+                canvas[0, :height, :width] = part
+                expected = gather_crops(
+                    canvas, np.zeros(1, int), whole_part, flips[number : number + 1], SIZE
+                )[0]
+            np.testing.assert_array_equal(together[number], expected)
+
+
+def test_crops_of_squares_are_the_same_whether_aspect_was_kept_or_not(images):
+    kept, rows = WholeImages.in_memory(list(images)), np.arange(50) % 5
+    for crop in (CROP, RESIZED):
+        boxes, flips = crop_boxes(np.arange(50), 0, 0, crop, squares(rows))
+        two = [gather_crops(stored, rows, boxes, flips, SIZE).int() for stored in (images, kept)]
+        assert (two[0] - two[1]).abs().max() <= 1  # the taps' rounding
+
+
+def test_resized_crops_see_the_whole_photograph():
+    """A crop covers .43 of a photograph of 4:3, as torchvision's do; of its centred square it would cover .36 of it."""
+    sizes = np.broadcast_to([384, 512], (len(IDS), 2))
+    boxes, _ = crop_boxes(IDS, 0, 0, RESIZED, sizes)
+    ends = boxes[:, :2] + boxes[:, 2:]
+    assert abs(boxes[:, 2:].prod(axis=1).mean() / (384 * 512) - 0.433) < 0.005
+    assert ends.max(axis=0).tolist() == [384, 512] and boxes[:, :2].min(axis=0).tolist() == [0, 0]
+    square, _ = crop_boxes(IDS, 0, 0, RESIZED, np.full_like(sizes, 384))
+    assert abs(square[:, 2:].prod(axis=1).mean() / (384 * 512) - 0.359) < 0.005
+
+
+def test_what_no_attempt_fits_is_cut_from_the_centre_with_an_aspect_that_is_drawn():
+    boxes, _ = crop_boxes(IDS, 0, 0, RESIZED, np.broadcast_to([48, 4800], (len(IDS), 2)))
+    fallback = (boxes == [0, (4800 - 64) // 2, 48, 64]).all(axis=1)
+    assert fallback.mean() > 0.5
+    boxes, _ = crop_boxes(IDS, 0, 0, RESIZED, np.broadcast_to([4800, 48], (len(IDS), 2)))
+    assert (boxes == [(4800 - 64) // 2, 0, 64, 48]).all(axis=1).mean() > 0.5
+
+
+def test_corners_are_those_of_the_image_or_of_its_square(whole):
+    lying = whole.sizes[:1]
+    of_image, _ = fixed_boxes(CropSpec(kind="10C", size=SIZE), lying)
+    of_square, _ = fixed_boxes(CropSpec(kind="10C", size=SIZE, corners="square"), lying)
+    assert of_image[0, :5, :2].tolist() == [[0, 0], [0, 24], [8, 0], [8, 24], [4, 12]]
+    assert of_square[0, :5, :2].tolist() == [[0, 8], [0, 16], [8, 8], [8, 16], [4, 12]]
+    assert (of_image[:, 5:] == of_image[:, :5]).all()
+    square = np.array([[48, 48]])
+    same = [
+        fixed_boxes(CropSpec(kind="10C", size=SIZE, corners=which), square)[0]
+        for which in ("image", "square")
+    ]
+    np.testing.assert_array_equal(*same)

@@ -3,7 +3,7 @@ import pytest
 import torch
 from closeness import assert_near
 
-from vsepp.features.crops import fixed_boxes
+from vsepp.features.crops import fixed_boxes, sizes_of
 from vsepp.features.frozen import ENCODE_BATCH, encode_crops
 from vsepp.spec import CropSpec
 
@@ -17,8 +17,8 @@ def store(count: int, size: int = SIZE) -> np.ndarray:
 
 
 def encode(images, encoder, rows, device=CPU) -> np.ndarray:
-    boxes, flips = fixed_boxes(CropSpec(kind="1C", size=images.shape[1]), images.shape[1])
-    crops = rows, np.repeat(boxes, len(rows), 0), np.repeat(flips, len(rows))
+    boxes, flips = fixed_boxes(CropSpec(kind="1C", size=images.shape[1]), sizes_of(images, rows))
+    crops = rows, boxes[:, 0], flips[:, 0]
     return encode_crops(images, encoder.to(device).eval(), *crops, device).cpu().numpy()
 
 

@@ -48,11 +48,12 @@ def test_features_are_the_published_rows_in_the_order_of_the_images_table(spec, 
     assert set(raw_features(zipped(spec))) == {"folder"}
 
 
-def test_rows_of_unit_length_are_counted(spec, tmp_path):
+def test_rows_of_unit_length_are_counted_and_others_told(spec, tmp_path, caplog):
     path = Path(spec.files["folder"]) / "test_ims.npy"
     rows = np.load(path)
     np.save(path, rows / np.linalg.norm(rows, axis=1, keepdims=True))
     assert imported(spec, tmp_path)["unit_length"] == 3 / COUNT
+    assert "25.0 % of the published features have unit length" in caplog.text
 
 
 def test_a_rehearsal_takes_the_first_rows(spec, tmp_path):

@@ -79,7 +79,7 @@ def test_rc_reads_its_part_of_the_tape_of_rc_with_rv(tmp_path, store, encoder):
 def test_features_are_those_of_the_crop_of_the_captions_image(store, encoder):
     rows = np.array([5, 100])
     features = InlineFeatures(store, encoder, crops_of(), CPU).rows(1, rows)
-    boxes, _ = crop_boxes(CAPTION_IDS[rows], 4, 1, CROPS[0], SIDE)
+    boxes, _ = crop_boxes(CAPTION_IDS[rows], 4, 1, CROPS[0], np.full((2, 2), SIDE))
     for feature, row, (top, left, _, _) in zip(features, rows, boxes, strict=True):
         crop = store[IMAGE_ROWS[row], top : top + SIZE, left : left + SIZE]
         with torch.inference_mode():

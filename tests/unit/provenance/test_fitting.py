@@ -11,7 +11,7 @@ from vsepp.provenance.fitting import require_fitting, spec_of
 from vsepp.provenance.manifest import recorded
 from vsepp.spec import FeaturesSpec, StoreSpec, to_dict, to_json
 
-LIVE = specs.change(specs.RUN, trainset="RC", crop__kind="RC", encoder_mode="legacy")
+LIVE = specs.change(specs.RUN, trainset="RC", crop__kind="RC", encoder_mode="legacy-master")
 PUBLISHED = specs.change(specs.RUN, image_features="precomputed")
 FEATURES = FeaturesSpec(specs.RUN.encoder, specs.RUN.eval_crop)
 

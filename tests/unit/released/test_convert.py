@@ -29,7 +29,7 @@ LIVE = specs.change(
     encoder__architecture="torchvision/resnet18",
     crop=CropSpec("RC", SIDE, "resized_crop", True),
     finetune_from="coco-vsepp-rc-rv",
-    encoder_mode="legacy",
+    encoder_mode="legacy-master",
 )
 SUM = Component("sum_of_hinges")
 FLAGS = {
@@ -327,7 +327,8 @@ def test_flags_without_effect_or_missing_ones_are_left_out(tmp_path, words):
 
 def test_published_features_may_have_any_dimension(tmp_path, words):
     checkpoint = write_checkpoint(tmp_path, image_state(64), opt=FLAGS | {"img_dim": 64})
-    import_released(checkpoint, words, specs.change(FROZEN, image_features="precomputed"), tmp_path / "run")
+    run = specs.change(FROZEN, image_features="precomputed", model__normalise_features=False)
+    import_released(checkpoint, words, run, tmp_path / "run")
 
 
 def test_two_weights_of_one_name_are_refused():

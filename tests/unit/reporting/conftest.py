@@ -29,7 +29,7 @@ def models(tmp_path):
 @pytest.fixture(scope="session")
 def context():
     return ContextSpec(
-        paper=PaperSpec("VSE++: Improving", "Faghri et al., VSE++", ("VSE0", "VSE++")),
+        paper=PaperSpec("VSE++: Improving", "Faghri et al., VSE++"),
         preset="mini",
         variant="paper",
         fidelity="paper",

@@ -291,12 +291,11 @@ def test_folders_and_files_need_no_workflow_packages(files):
     assert "A is ahead by" in done.stdout
 
 
-@pytest.mark.parametrize("package", ["scipy", "statsmodels"])
-def test_a_missing_package_is_named_with_what_brings_it(files, package):
-    command = [sys.executable, "-c", WITHOUT.format([package])]
+def test_a_missing_package_is_named_with_what_brings_it(files):
+    command = [sys.executable, "-c", WITHOUT.format(["scipy"])]
     paths = [str(files("a", 0.5)), str(files("b", 1.5))]
     done = subprocess.run([*command, "compare", *paths], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert f"{package} is not installed" in done.stderr
+    assert "scipy is not installed" in done.stderr
     assert "pip install 'vsepp[workflow]' brings it" in done.stderr
     assert "Traceback" not in done.stderr

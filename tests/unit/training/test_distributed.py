@@ -228,7 +228,7 @@ def test_a_training_on_several_processes_is_that_of_one_and_goes_on_bit_for_bit(
 
 
 def test_an_encoder_in_training_mode_is_not_divided():
-    with pytest.raises(VseppError, match=r"run tiny: encoder_mode is legacy.*got 2 processes"):
+    with pytest.raises(VseppError, match=r"run tiny: encoder_mode is legacy-master.*got 2 processes"):
         require_divisible(tiny.LEGACY, ProcessGroup(0, 2))
     require_divisible(tiny.LEGACY, ALONE)
     require_divisible(tiny.FINETUNED, ProcessGroup(0, 2))

@@ -55,7 +55,7 @@ def test_an_encoder_that_is_trained_keeps_its_memory_format(memory_format, preci
 
 @pytest.mark.slow
 @pytest.mark.resume
-@pytest.mark.parametrize("mode", ["eval", "legacy"])
+@pytest.mark.parametrize("mode", ["eval", "legacy-master"])
 def test_a_training_of_a_compiled_encoder_goes_on_bit_identical(corpus, tmp_path, mode):
     # The last batch of an epoch is smaller; each training here compiles for itself, as another process would.
     encoder = dataclasses.replace(tiny.ENCODERS["vgg"], compile="default")
