@@ -1,6 +1,9 @@
 """What a user of the workflow sees: while it runs, at its end, after a failure, and in Snakemake's own report."""
 
+import os
 import re
+import signal
+import time
 
 import pytest
 from dag import RUNS
@@ -64,6 +67,27 @@ def test_a_failure_ends_with_the_jobs_their_last_words_and_how_to_go_on(project)
     assert (project.folder / f"results/tiny/broken/runs/{VSE0}/seed-0/model.safetensors").is_file()
     # It goes on with what is left.
     assert project.planned(only=[VSE0], label="broken", runs=runs) == {"report": 1}
+
+
+def test_a_second_call_is_refused_and_after_a_kill_it_is_told_how_to_go_on(again):
+    project, config = again
+    command = project.snakemake("all_models", **config)
+    first = project.start(*command)
+    try:
+        locks = project.folder / ".snakemake/locks"
+        while not (locks.is_dir() and any(locks.iterdir())):
+            assert first.poll() is None
+            time.sleep(0.05)
+        said = project.refusal(*command)
+        assert "another Snakemake is making the same files in this folder. Wait until it has ended" in said
+        assert "--unlock" not in said and "LockException" not in said
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)
+        first.communicate()
+    said = project.refusal(*command)
+    assert "a Snakemake that was killed left its lock here. Remove it with `snakemake --unlock`" in said
+    project.call("snakemake", "--unlock")
+    project.call(*command)
 
 
 def test_one_number_for_seeds_is_told_how_to_be_written(project):

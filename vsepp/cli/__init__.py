@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from vsepp import __version__
 from vsepp.cli import ask, compare, export, fetch, parameters, plan, prepare, train, versions
 from vsepp.errors import VseppError, did_you_mean
+from vsepp.provenance.space import refused_by_system
 from vsepp.runtime.progress import configure_logging
 
 _ENDS = """\
@@ -37,18 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given_words and not given_words[0].startswith("-") and given_words[0] not in steps.choices:
         near = did_you_mean(given_words[0], steps.choices) or "; `vsepp -h` lists them"
         parser.error(f"no command {given_words[0]}{near}")
+    given = argparse.Namespace()
     try:
         given = parser.parse_args(arguments)
         given.call(given)
     except VseppError as error:
         _tell(str(error))
-        return 1
-    except OSError as error:  # of a file of the user's, most often, or the disk
-        if isinstance(error, BrokenPipeError):
-            return 1
-        if error.strerror is None:
-            raise
-        _tell(f"{error.filename or 'a file'}: {error.strerror}")
         return 1
     except ModuleNotFoundError as error:
         package = (error.name or "vsepp").partition(".")[0]
@@ -59,6 +55,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"vsepp: error: {package} is not installed, which this step needs; pip install 'vsepp[{extra}]' brings it",
             file=sys.stderr,
         )
+        return 1
+    except Exception as error:
+        if isinstance(error, BrokenPipeError):
+            return 1
+        said = refused_by_system(error, getattr(given, "output", None) or Path())
+        if (
+            said is None and isinstance(error, OSError) and error.strerror
+        ):  # of a file of the user's, most often
+            said = f"{error.filename or 'a file'}: {error.strerror}"
+        if said is None:
+            raise
+        _tell(said)
         return 1
     return 0
 

@@ -278,9 +278,12 @@ def constellations(given: argparse.Namespace) -> None:
 
 def paper(given: argparse.Namespace) -> None:
     """Typeset a report."""
+    from vsepp.provenance.publish import date_after
     from vsepp.reporting.typeset import typeset
 
-    print(typeset(given.report))
+    typeset_report = typeset(given.report)
+    date_after([typeset_report], [given.report])
+    print(typeset_report)
 
 
 def report(given: argparse.Namespace) -> None:

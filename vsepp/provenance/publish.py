@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,11 @@ def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
     identity
         Everything that decides what the step computes, by name; other values give another folder.
     """
-    from filelock import FileLock
-
     whole = json.loads(json.dumps({"output": output.name, **identity}, default=str))
     folder = output.parent / ".state" / value_digest(whole)[:16]
     folder.parent.mkdir(parents=True, exist_ok=True)
     name = folder.with_suffix(".json")
-    with FileLock(folder.with_suffix(".lock")):
+    with _alone(folder.with_suffix(".lock"), output):
         for left, differing in _unfinished(output, whole, name):
             log.warning(
                 "%s: unfinished work in %s is not used: %s. Delete it unless you change that back",
@@ -50,6 +49,23 @@ def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
         yield folder
         shutil.rmtree(folder)
         name.unlink()
+
+
+@contextmanager
+def _alone(path: Path, output: Path) -> Iterator[None]:
+    """Hold a lock; say so where another process has it, since a step can take days."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        log.warning("%s: another process is making it; waiting until that has ended", output)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _unfinished(output: Path, identity: Mapping[str, Any], present: Path) -> Iterator[tuple[Path, list[str]]]:
@@ -78,3 +94,24 @@ def publish(files: dict[Path, Path]) -> None:
     for source, destination in files.items():
         destination.parent.mkdir(parents=True, exist_ok=True)
         source.replace(destination)
+
+
+def date_after(made: Iterable[Path], read: Iterable[Path]) -> None:
+    """Date files no earlier than what they were made from.
+
+    Where the clock was set back, or is another one than that of the machine that made the inputs, Snakemake would throw the
+    outputs away as older than their inputs.
+
+    Parameters
+    ----------
+    made
+        Files and folders.
+    read
+        Artefacts and raw files; of a folder, what lies in it.
+    """
+    of_inputs = (file for path in read for file in (path, *(path.iterdir() if path.is_dir() else ())))
+    newest = max((file.stat().st_mtime_ns for file in of_inputs if file.exists()), default=0)
+    for path in made:
+        status = path.stat()
+        if status.st_mtime_ns < newest:
+            os.utime(path, ns=(status.st_atime_ns, newest))

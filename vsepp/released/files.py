@@ -1,7 +1,7 @@
 """Read the files of the released code, which are pickles, allowing only the few classes that they need.
 
-A pickle is a program: it can name any function and call it. `torch.load(weights_only=True)` only makes tensors and
-containers, and here also `argparse.Namespace`, the flags of a training. A vocabulary may name its own class.
+A checkpoint names what tensors and containers are made of, and `argparse.Namespace`, the flags of a training. A vocabulary
+names its own class.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from typing import Any, BinaryIO, NoReturn
 import torch
 from torch.serialization import MAGIC_NUMBER, PROTOCOL_VERSION, safe_globals
 
+from vsepp.data.plain import ZIP, load_tensors, refuse_other_names
 from vsepp.errors import VseppError
 from vsepp.foreign import require_file
 
-ZIP = b"PK\x03\x04"
 SEQUENTIAL = pickle.dumps(MAGIC_NUMBER, 2) + pickle.dumps(PROTOCOL_VERSION, 2)
 """The beginning of files of PyTorch before 1.6; a description of the machine that wrote them follows."""
 # Part of that description; the text's number in the pickle's memo is in between.
 _LITTLE_ENDIAN = re.compile(rb"little_endian(q.)?\x88", re.DOTALL)
+_FLAGS = ("argparse Namespace",)
+# vocab.py writes them as the main program, so in its pickles the class belongs to __main__.
+_VOCABULARY = ("vocab Vocabulary", "__main__ Vocabulary")
 # These bytes are NaN as a floating-point number and -1 as an integer.
 _UNREAD = 0xFF
 
@@ -76,11 +79,13 @@ def _loaded(stream: BinaryIO, path: Path, sequential: bool = False) -> Any:
     try:
         with safe_globals([argparse.Namespace]), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            content = torch.load(stream, map_location=on_cpu, weights_only=True)
+            content = load_tensors(stream, _FLAGS, on_cpu)
     except Exception as error:  # damaged bytes can raise anything
         # Only its reason: the full message recommends executing the file.
         known = isinstance(error.__context__, pickle.UnpicklingError)
-        _refuse(path, f"torch.load(weights_only=True) says: {_reason(error.__context__ if known else error)}")
+        reason = _reason(error.__context__ if known else error)
+        ours = type(error) is pickle.UnpicklingError and not known
+        _refuse(path, reason if ours else f"torch.load(weights_only=True) says: {reason}")
     for storage in storages if sequential else ():
         if storage.nbytes() and torch.tensor([], dtype=torch.uint8).set_(storage).eq(_UNREAD).all():
             _refuse(path, "its list of storages is not that of its tensors")
@@ -99,7 +104,9 @@ def read_vocabulary(path: Path) -> dict[str, Any]:
     kind = type("Vocabulary", (), {})
     with _opened(path) as stream:
         try:
-            found = _Unpickler(stream.read(), kind).load()
+            pickled = stream.read()
+            refuse_other_names(io.BytesIO(pickled), _VOCABULARY)
+            found = _Unpickler(pickled, kind).load()
         except Exception as error:  # damaged bytes can raise anything
             _refuse(path, f"a damaged or hostile pickle: {_reason(error)}")
     if not isinstance(found, kind):
@@ -116,8 +123,7 @@ class _Unpickler(pickle._Unpickler):
 
     def find_class(self, module: str, name: str) -> type:
         """The class of vocabularies, and nothing else."""
-        # vocab.py writes them as the main program, so in its pickles the class belongs to __main__.
-        if module in ("vocab", "__main__") and name == "Vocabulary":
+        if f"{module} {name}" in _VOCABULARY:
             return self._vocabulary
         raise pickle.UnpicklingError(f"it names {module}.{name}, which such a file may not hold")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ from vsepp.foreign import reason_of
 from vsepp.runtime.progress import track_bytes
 
 _BLOCK = 1 << 20
+_PROCESSES = Path("/proc")
 
 
 def output_folder(folder: Path) -> Path:
@@ -37,10 +40,15 @@ def output_folder(folder: Path) -> Path:
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a path beside `path` to write to; it replaces `path` once the body has succeeded.
 
-    Each process has its own name for it: two processes that make one artefact must not write to the same file.
+    Each process has its own name for it: two processes that make one artefact must not write to the same file. What processes
+    of this machine left of it that were killed is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    here = f".{path.name}.{platform.node()}"
+    partial = path.with_name(f"{here}.{os.getpid()}.part")
+    for left in path.parent.glob(f"{glob.escape(here)}.*.part"):
+        if _PROCESSES.is_dir() and not (_PROCESSES / left.name.split(".")[-2]).is_dir():
+            left.unlink(missing_ok=True)
     try:
         yield partial
         partial.replace(path)

@@ -27,6 +27,7 @@ SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_ESTIMATES = 30.0
 """Of the time left, likewise."""
 _WARNINGS_OF_A_JOB = 3
+_NO_FOLDER = re.compile(r"Failed to create output directory .*\n\w+: \[Errno \d+\] (.+): '(.+)'")
 _LINE = re.compile(rf"\d\d:\d\d:\d\d ({logging.getLevelName(PROGRESS)}|WARNING|ERROR) (.+)")
 
 
@@ -239,6 +240,31 @@ def _failure(name: str, logs: list[str]) -> str:
             lines += [f"    {line.strip()}" for line in said if line.strip()][-1:]
         lines.append(f"    log: {log}")
     return "\n".join(lines)
+
+
+def reworded(text: str, alone: bool) -> str:
+    """In a sentence what stops Snakemake before any job, where its own words do not say what it is or how to go on.
+
+    Parameters
+    ----------
+    text
+        What Snakemake says.
+    alone
+        Whether no other call of Snakemake is at work in the folder.
+    """
+    if text.startswith("LockException") and alone:
+        return (
+            "Nothing was done: a Snakemake that was killed left its lock here. Remove it with `snakemake --unlock`, then give "
+            "the same command again; it goes on where it was"
+        )
+    if text.startswith("LockException"):
+        return (
+            "Nothing was done: another Snakemake is making the same files in this folder. Wait until it has ended, then give "
+            "the same command again"
+        )
+    if found := _NO_FOLDER.search(text):
+        return f"{found[2]}: this user may not write there, or the disk is full ({found[1]}). Mend it and give the same command again"
+    return text
 
 
 def failure_text(failed: Mapping[int, str], command: str) -> str:

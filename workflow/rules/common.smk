@@ -2,6 +2,7 @@
 # the plan's table (`vsepp.config`); here is what only Snakemake needs.
 
 import atexit
+import fcntl
 import os
 import re
 import sys
@@ -16,6 +17,7 @@ from snakemake.settings.enums import Quietness
 from vsepp.config import make_plan
 from vsepp.config.plan import DOWNLOADS, KINDS
 from vsepp.errors import VseppError
+from vsepp.provenance.space import refused_by_system
 from vsepp.reporting.typeset import TEX_WANTED, has_tex
 from vsepp.runtime.devices import visible_gpus
 from vsepp.runtime.terminal import (
@@ -23,6 +25,7 @@ from vsepp.runtime.terminal import (
     Terminal,
     failure_text,
     is_chatter,
+    reworded,
     seconds_taken,
 )
 from vsepp.spec import to_json
@@ -46,6 +49,14 @@ MEMORY = RESOURCES.memory_mb
 THREADS = RESOURCES.threads
 GPUS = len(visible_gpus())
 STARTED = time.time()
+
+# Every call of Snakemake in this folder holds this file; the system lets go of it however the call ends.
+try:
+    os.makedirs(".snakemake", exist_ok=True)
+    PRESENCE = open(".snakemake/at-work", "w")
+except OSError as error:
+    raise WorkflowError(refused_by_system(error, Path(".snakemake"))) from None
+fcntl.flock(PRESENCE, fcntl.LOCK_SH)
 
 # `gpu` is whole GPUs, which a cluster's scheduler gives to a job. On this machine GPUs are counted in parts: a job
 # that shares a GPU takes one, any other all of it. No more at once than there are, unless the command line says so.
@@ -184,6 +195,24 @@ def follow():
     logger.handlers.insert(0, TERMINAL)
 
 
+def is_alone():
+    """Whether no other call of Snakemake is at work in this folder."""
+    try:
+        fcntl.flock(PRESENCE, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        fcntl.flock(PRESENCE, fcntl.LOCK_SH)
+    return True
+
+
+def reword(record):
+    """Change what Snakemake logs where it says neither what stops it nor how to go on."""
+    if record.levelname == "ERROR" and isinstance(record.msg, str):
+        record.msg = reworded(record.msg, is_alone())
+    return True
+
+
 def say(text):
     """Show a line, unless the command line asks to be quiet about progress."""
     logger.info(text, extra={"quietness": Quietness.PROGRESS})
@@ -215,3 +244,6 @@ def explain():
     """End with the jobs that failed, their logs, and how to go on."""
     command = join([Path(sys.argv[0]).name, *sys.argv[1:]])
     print_last(failure_text(TERMINAL.failed, command))
+
+
+logger.addFilter(reword)

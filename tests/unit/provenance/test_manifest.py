@@ -1,5 +1,9 @@
 """Manifests record what an artefact was made from, and a mix-up is refused."""
 
+import os
+import threading
+import time
+
 import pytest
 
 from vsepp.errors import VseppError
@@ -11,7 +15,7 @@ from vsepp.provenance.manifest import (
     require_intact,
     write_manifest,
 )
-from vsepp.provenance.publish import state_folder
+from vsepp.provenance.publish import date_after, state_folder
 
 
 def make(folder, text, **inputs):
@@ -88,3 +92,36 @@ def test_the_name_of_other_work_may_be_half_written_or_gone_since_it_was_listed(
     theirs.write_text('{"outp') if name == "half a file" else theirs.symlink_to("gone")
     with state_folder(tmp_path / "out", spec={}) as state:
         assert state.is_dir()
+
+
+def test_a_second_process_says_that_it_waits_and_has_the_folder_next(tmp_path, caplog):
+    def second():
+        with state_folder(tmp_path / "out", spec={}) as state:
+            order.append((state / "half").exists())
+
+    order, thread = [], threading.Thread(target=second)
+    with state_folder(tmp_path / "out", spec={}) as state:
+        (state / "half").touch()
+        thread.start()
+        while not caplog.records:
+            assert thread.is_alive()
+            time.sleep(0.01)
+        assert order == []
+    thread.join()
+    assert order == [False], "the first one had finished, and nothing of it is left"
+    assert "out: another process is making it; waiting until that has ended" in caplog.text
+
+
+def test_what_is_made_is_dated_no_earlier_than_what_it_was_made_from(tmp_path):
+    """The clock was set back after the inputs were made."""
+    (tmp_path / "in").mkdir()
+    for name in ("in/a", "old", "out"):
+        (tmp_path / name).touch()
+    ahead = time.time_ns() + 86400 * 10**9
+    os.utime(tmp_path / "in/a", ns=(ahead, ahead))
+    os.utime(tmp_path / "old", ns=(0, 0))
+    before = (tmp_path / "out").stat().st_mtime_ns
+    date_after([tmp_path / "out"], [tmp_path / "old", tmp_path / "gone"])
+    assert (tmp_path / "out").stat().st_mtime_ns == before
+    date_after([tmp_path / "out"], [tmp_path / "old", tmp_path / "in"])
+    assert (tmp_path / "out").stat().st_mtime_ns == ahead

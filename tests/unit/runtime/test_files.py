@@ -39,3 +39,24 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
         raise ZeroDivisionError
     assert [path.name for path in (tmp_path / "folder").iterdir()] == ["file"]
     assert (tmp_path / "folder/file").read_text() == "old"
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_that_writes_the_file(tmp_path):
+    """That of one that is at work is left alone."""
+    path = tmp_path / "file"
+    begin = "from pathlib import Path; import sys, time; from vsepp.runtime.files import whole_file\n"
+    write = "with whole_file(Path(sys.argv[1])) as part: part.touch(); print(flush=True); time.sleep(600)"
+    killed, at_work = (
+        subprocess.Popen([sys.executable, "-c", begin + write, path], stdout=subprocess.PIPE)
+        for _ in range(2)
+    )
+    for process in (killed, at_work):
+        process.stdout.readline()
+    killed.kill()
+    killed.wait()
+    assert len(list(tmp_path.iterdir())) == 2
+    write_text(path, "whole")
+    left = sorted(file.name for file in tmp_path.iterdir())
+    at_work.kill()
+    at_work.wait()
+    assert len(left) == 2 and left[0].endswith(f".{at_work.pid}.part") and left[1] == "file"

@@ -13,6 +13,7 @@ from vsepp.runtime.terminal import (
     Terminal,
     failure_text,
     is_chatter,
+    reworded,
     seconds_taken,
     time_left,
 )
@@ -227,3 +228,20 @@ def test_the_lines_that_say_nothing_of_a_job_are_known():
     assert is_chatter(record("Select jobs to execute..."))
     assert not is_chatter(record(None, event=LogEvent.PROGRESS))
     assert not is_chatter(record("About 5 min left"))
+
+
+@pytest.mark.parametrize(
+    ("text", "alone", "said"),
+    [
+        ("LockException:\nError: Directory cannot", True, "a Snakemake that was killed left its lock"),
+        ("LockException:\nError: Directory cannot", False, "another Snakemake is making the same files"),
+        (
+            "WorkflowError:\nFailed to create output directory a/b.\nPermissionError: [Errno 13] Permission denied: 'a'",
+            True,
+            "a: this user may not write there, or the disk is full (Permission denied).",
+        ),
+        ("Error in rule train", True, "Error in rule train"),
+    ],
+)
+def test_what_stops_snakemake_is_said_in_a_sentence(text, alone, said):
+    assert said in reworded(text, alone)

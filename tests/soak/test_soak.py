@@ -1,0 +1,309 @@
+"""Kills, full disks, folders that may not be written, a clock set back, two at once: the results are those of a quiet run.
+
+The DAG is the preset `tiny` with few pictures: all kinds of steps, each in a second or two. How many kills is an environment
+variable, so that a short soak is one line: SOAK_KILLS=10 pytest -m soak -n 0.
+"""
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from contextlib import suppress
+from itertools import pairwise
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from dag import RUNS, make_tiny_project
+from plans import edit
+
+from vsepp.provenance.digests import file_digest
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
+KILLS = int(os.environ.get("SOAK_KILLS", "100"))
+SEED = int(os.environ.get("SOAK_SEED", "13"))
+_, _, RC, FT = RUNS
+MADE = ("resources", "results", "reports/tiny")
+DAY = 86400
+# A checkpoint after each step, so that most kills of a training fall between two of them.
+SMALL = {
+    "scenes": {"images": {"coco": {"train": 20, "restval": 10, "val": 10, "test": 20}}},
+    "pretraining": {"images": 64},
+    "evaluation": {"fold_size": 4},
+    "resources": {"checkpoint_seconds": 0},
+    "tables": {"vsepp": ["table2", "figure1"]},
+}
+
+
+def content(project):
+    """File → what must be equal however it was made: its bytes, but for times, memory and the ends of logs."""
+    found = {}
+    for path in (file for top in MADE for file in (project.folder / top).rglob("*") if file.is_file()):
+        name = path.relative_to(project.folder)
+        if not {"logs", "benchmarks", ".state"} & set(name.parts) and path.name != ".snakemake_timestamp":
+            found[str(name)] = _timeless(path)
+    return found
+
+
+def _timeless(path):
+    if path.name == "history.csv" or path.parent.name == "curves":
+        return pd.read_csv(path).drop(columns=["seconds", "pairs_per_second"]).to_csv()
+    if path.suffix == ".html" and path.parent.name == "runs":
+        text = re.sub(
+            r"<details><summary>The end of the log.*?</details>", "", path.read_text(), flags=re.DOTALL
+        )
+        return re.sub(r"<tr>.* MB</td>.*</tr>", "", text)
+    if path.name == "manifest.json":
+        return json.dumps(_without_times(json.loads(path.read_text())))
+    return file_digest(path)
+
+
+def _without_times(manifest):
+    """Without the digests of files that hold times, too."""
+    timed = {"wall_seconds", "peak_memory_bytes", "pairs_per_second", "checkpoint_share"}
+    timed |= {"digest", "history.csv", "curves", "runs"}
+    return {
+        key: _without_times(value) if isinstance(value, dict) else value
+        for key, value in manifest.items()
+        if key not in timed and not key.startswith("history/")
+    }
+
+
+def differing(one, other):
+    """Names of files that one of them lacks, or that differ."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+
+
+def forget(project):
+    """Take away all that was made."""
+    for folder in (*MADE, ".snakemake"):
+        shutil.rmtree(project.folder / folder, ignore_errors=True)
+
+
+def at_work(project):
+    """Processes that work in the project: id → command, as a list."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (entry / "cwd").readlink() == project.folder:
+                found[int(entry.name)] = (entry / "cmdline").read_bytes().decode().split("\0")[:-1]
+    return {pid: command for pid, command in found.items() if command}  # a zombie has none
+
+
+def step_of(command):
+    """The step that a process belongs to, whose shell it may be; `worker` of one of several."""
+    words = " ".join(command).split()
+    return next((after for word, after in pairwise(words) if word.endswith("vsepp")), "worker")
+
+
+def wait_for(condition, seconds=600):
+    """What it gives once it gives something."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found
+
+
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory):
+    """The project, what it makes undisturbed, and the seconds that it takes."""
+    project = make_tiny_project(tmp_path_factory.mktemp("soak").resolve() / "vsepp")
+    edit(project.folder / "params/presets/tiny.yaml", SMALL)
+    project.edit("params/config.yaml", json.dumps(RUNS), json.dumps([RC, FT]))
+    project.commit("Fewer pictures")
+    began = time.monotonic()
+    project.run("reproduce_tables")
+    return project, content(project), time.monotonic() - began
+
+
+def steps_of(project, snakemake):
+    """Processes of the steps that a call of Snakemake has started; not those that outlived an earlier call."""
+    found = {}
+    for pid, command in at_work(project).items():
+        with suppress(ProcessLookupError):
+            if pid != snakemake and os.getsid(pid) == snakemake:
+                found[pid] = command
+    return found
+
+
+def kill_some(project, command, moments, longest):
+    """Start the command and kill at random moments what it does; what was killed, and whether it has ended well all the same."""
+    what = moments.choice(["steps", "steps", "Snakemake", "Snakemake and all below it"])
+    snakemake = project.start(*command, output=subprocess.DEVNULL)
+    if what == "steps":
+        return _kill_steps(project, snakemake, moments, longest)
+    with suppress(subprocess.TimeoutExpired):
+        assert snakemake.wait(timeout=moments.uniform(0, longest)) == 0, "it failed without a kill"
+        return [], True
+    if what == "Snakemake":  # its steps go on
+        snakemake.kill()
+    else:
+        os.killpg(snakemake.pid, signal.SIGKILL)
+    snakemake.wait()
+    project.call("snakemake", "--unlock")
+    return [what], False
+
+
+def _kill_steps(project, snakemake, moments, longest):
+    """Kill one step after another, until nothing is left to do that does not depend on them."""
+    killed = []
+    while snakemake.poll() is None:
+        steps = steps_of(project, snakemake.pid)
+        if not steps:
+            time.sleep(0.01)
+            continue
+        with suppress(subprocess.TimeoutExpired):
+            snakemake.wait(timeout=moments.uniform(0, longest))
+        if steps := steps_of(project, snakemake.pid):
+            pid = moments.choice(sorted(steps))
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                killed.append(f"{Path(steps[pid][0]).name} of {step_of(steps[pid])}")
+    return killed, snakemake.returncode == 0
+
+
+def test_kills_at_random_moments_end_with_the_bytes_of_a_quiet_run(quiet, capsys):
+    project, expected, seconds = quiet
+    command = project.snakemake("reproduce_tables")
+    moments, killed, rounds, began = random.Random(SEED), Counter(), 0, time.monotonic()
+    while killed.total() < KILLS:
+        forget(project)
+        rounds, whole = rounds + 1, False
+        while killed.total() < KILLS and not whole:
+            now, whole = kill_some(project, command, moments, seconds / 3)
+            killed.update(now)
+            with capsys.disabled():
+                print(f"{time.monotonic() - began:5.0f} s  {killed.total():3d} {now}", flush=True)
+        project.run("reproduce_tables")
+        wait_for(lambda: not at_work(project))  # what outlived its Snakemake
+        assert differing(content(project), expected) == [], f"after {killed}, seed {SEED}"
+        assert leftovers(project) == []
+        assert "Nothing to be done" in project.run("reproduce_tables", "--dry-run")
+    project.call("vsepp", "verify", "--full")
+    with capsys.disabled():
+        print(
+            f"\n{killed.total()} kills (seed {SEED}), each followed by the same command: {dict(killed.most_common())}"
+        )
+        print(f"{rounds} times from nothing to the report: bytes equal; {time.monotonic() - began:.0f} s")
+
+
+def leftovers(project):
+    """Files of unfinished work."""
+    found = (path for top in MADE for path in (project.folder / top).rglob("*"))
+    return [
+        str(path)
+        for path in found
+        if (path.name.startswith(".") and path.name not in (".state", ".snakemake_timestamp"))
+        or (path.parent.name == ".state" and path.is_dir())
+    ]
+
+
+def test_a_disk_that_is_full_again_and_again_is_told_and_with_room_the_same_command_goes_on(quiet, capsys):
+    project, expected, _ = quiet
+    forget(project)
+    disk = project.folder / "results"
+    disk.mkdir()
+    room, refusals, began = 100, [], time.monotonic()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={room}k", "none", disk]
+    if os.geteuid() or subprocess.run(mount).returncode:
+        pytest.skip("needs the right to mount a small disk")
+    try:
+        while (done := project.call(*project.snakemake("reproduce_tables"), check=False)).returncode:
+            assert "Traceback" not in done.stdout
+            told = re.findall(r"^  (\S+).*\n    vsepp: error: .*no space", done.stdout, re.MULTILINE)
+            assert told, done.stdout
+            refusals += told
+            room *= 2
+            subprocess.run(["mount", "-o", f"remount,size={room}k", disk], check=True)
+        assert differing(content(project), expected) == []
+        assert leftovers(project) == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    with capsys.disabled():
+        print(
+            f"\n{len(refusals)} times a full disk, in {Counter(refusals)}: each told, with room the bytes are equal; ",
+            end="",
+        )
+        print(f"{time.monotonic() - began:.0f} s")
+
+
+WITHOUT_RIGHTS = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"]
+"""Root as any other user: bound to the rights that a folder gives."""
+
+
+@pytest.mark.parametrize(
+    ("missing", "closed"),
+    [
+        ("results/tiny/paper/evaluations", "results/tiny/paper"),
+        ("reports/tiny", "reports"),
+        (".snakemake", "."),
+    ],
+)
+def test_a_folder_that_may_not_be_written_is_named_in_a_sentence(quiet, missing, closed):
+    project, expected, _ = quiet
+    if os.geteuid() == 0 and not shutil.which("setpriv"):
+        pytest.skip("needs setpriv")
+    rights = WITHOUT_RIGHTS if os.geteuid() == 0 else []
+    project.run("reproduce_tables")
+    shutil.rmtree(project.folder / missing)
+    folder = project.folder / closed
+    mode = folder.stat().st_mode
+    folder.chmod(0o555)
+    try:
+        said = project.refusal(*rights, *project.snakemake("reproduce_tables"))
+        assert re.search(rf"{missing}.*: this user may not (read or )?write", said), said
+    finally:
+        folder.chmod(mode)
+    project.run("reproduce_tables")
+    assert differing(content(project), expected) == []
+
+
+def test_after_a_clock_was_set_back_nothing_is_made_again_and_nothing_stale_is_kept(quiet):
+    """All was made a day ahead: by the clock of the processes, and by the times of the files."""
+    project, _, _ = quiet
+    if not shutil.which("faketime"):
+        pytest.skip("needs libfaketime: apt-get install faketime")
+    forget(project)
+    # With a monotonic clock that is made up as well, processes wait for ever.
+    ahead = ["faketime", "-f", "+1d", *project.snakemake("reproduce_tables")]
+    project.call(*ahead, FAKETIME_DONT_FAKE_MONOTONIC="1", DONT_FAKE_MONOTONIC="1")
+    for path in project.folder.rglob("*"):
+        status = path.lstat()
+        if status.st_mtime < time.time() + DAY / 2:
+            times = (status.st_atime_ns, status.st_mtime_ns + DAY * 10**9)
+            os.utime(path, ns=times, follow_symlinks=False)
+    before = project.manifests()
+    assert project.planned() == {}
+    preset = "params/presets/tiny.yaml"
+    text = (project.folder / preset).read_text()
+    edit(project.folder / preset, {"runs": {FT: {"loss": {"margin": 0.1}}}})
+    project.run("reproduce_tables")
+    changed = project.remade(before)
+    assert changed == {f"results/tiny/paper/{kind}/{FT}/seed-0" for kind in ("runs", "evaluations")} | {
+        "reports/tiny/paper/vsepp"
+    }
+    assert project.planned() == {}
+    project.call("vsepp", "verify", "--full")
+    (project.folder / preset).write_text(text)
+
+
+def test_a_second_call_is_refused_and_the_first_one_ends_well(quiet):
+    project, expected, _ = quiet
+    forget(project)
+    command = project.snakemake("reproduce_tables")
+    first = project.start(*command, output=subprocess.DEVNULL)
+    refused = 0
+    wait_for(lambda: steps_of(project, first.pid))
+    while first.poll() is None:
+        second = project.call(*command, check=False)
+        if second.returncode:
+            assert "another Snakemake is making the same files" in second.stdout
+            refused += 1
+    assert first.wait() == 0 and refused > 0
+    assert differing(content(project), expected) == []

@@ -1,0 +1,54 @@
+"""Where the package unpickles: nowhere but where it is decided that it may."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import vsepp
+
+PACKAGE = Path(vsepp.__file__).parent
+# Of our own processes and checkpoints: tensors and plain values, by torch's list; of others: by ours.
+LOAD = {"data/plain.py", "training/checkpoint.py", "training/distributed.py"}
+PICKLE = {"data/plain.py", "released/files.py"}
+UNPICKLERS = {"cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "pickle", "_pickle"}
+
+
+def unpickling(source):
+    """What in a module can unpickle: names, calls without their safeguard."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from {alias.name.partition(".")[0] for alias in node.names} & UNPICKLERS
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in UNPICKLERS:
+            yield node.module
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+            if called == "torch.load":
+                yield "torch.load" if given.get("weights_only") == "True" else "torch.load of anything"
+            if given.get("allow_pickle", "False") != "False" or "read_pickle" in called:
+                yield called
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("import pickle as p", "pickle"),
+        ("from dill import loads", "dill"),
+        ("torch.load(path, weights_only=True)", "torch.load"),
+        ("torch.load(path)", "torch.load of anything"),
+        ("torch.load(path, weights_only=whatever)", "torch.load of anything"),
+        ("np.load(path, allow_pickle=True)", "np.load"),
+        ("pd.read_pickle(path)", "pd.read_pickle"),
+    ],
+)
+def test_each_way_to_unpickle_is_seen(line, found):
+    assert list(unpickling(line)) == [found]
+
+
+def test_nothing_is_unpickled_but_where_it_is_decided_that_it_may():
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        for what in unpickling(path.read_text(encoding="utf-8")):
+            found.setdefault(what, set()).add(path.relative_to(PACKAGE).as_posix())
+    assert found == {"torch.load": LOAD, "pickle": PICKLE}
