@@ -353,8 +353,8 @@ def evaluate(
     """
     chosen = Component(similarity) if isinstance(similarity, str) else similarity
     given = (("images", images), ("captions", captions), ("caption_to_image", caption_to_image))
-    embeddings = Embeddings(*(_array(value, name) for name, value in given), chosen)
-    return protocols.evaluate(embeddings, protocol, fold_size)
+    a, b, owner = (_array(value, name) for name, value in given)
+    return protocols.evaluate(Embeddings(a, b, owner, chosen), protocol, fold_size)
 
 
 def require_layout(folder: Path) -> dict[str, Any]:

@@ -352,7 +352,7 @@ class RunSpec:
     @property
     def eval_crop(self) -> CropSpec:
         """Validation and test crop: ten crops for 10C, else the centre."""
-        kind = "10C" if self.trainset == "10C" else "1C"
+        kind: Literal["1C", "10C"] = "10C" if self.trainset == "10C" else "1C"
         return CropSpec(kind, self.crop.size, corners=self.crop.corners)
 
 
@@ -456,7 +456,8 @@ def _revive(hint: Any, value: Any, key: str) -> Any:
     kind = origin or hint
     accepted, said = _JSON_KINDS.get(kind, ((dict,), "an object"))
     # True and false are numbers to Python alone.
-    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+    fits = isinstance(value, accepted) and (kind is bool or not isinstance(value, bool))
+    if not fits:
         raise VseppError(f"{key}: expected {said}, got {shortly(value)}")
     if hint is Component:
         if not isinstance(value.get("name"), str):

@@ -9,7 +9,7 @@ import struct
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageChops, ImageOps
@@ -219,7 +219,7 @@ def reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _opened(stream: io.BufferedIOBase) -> Image.Image:
+def _opened(stream: IO[bytes]) -> Image.Image:
     with warnings.catch_warnings():
         # Of a picture above the limit Pillow only warns; nobody would see which it is.
         warnings.simplefilter("error", Image.DecompressionBombWarning)

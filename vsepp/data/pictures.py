@@ -79,7 +79,7 @@ def make_pictures(spec: PicturesSpec, corpus: Path, store: Path, out: Path) -> i
     images, captions = read_tables(corpus)
     rows = np.flatnonzero(np.asarray(images["split"]) == spec.split)
     pixels = open_store(store)
-    jpegs = [_jpeg(pixels[row], spec) if spec.photographs else b"" for row in rows]
+    jpegs = [_jpeg(pixels[row], spec) if spec.photographs else b"" for row in rows.tolist()]
     place = {row: number for number, row in enumerate(rows)}
     found = [{"id": images["image_id"][row], "captions": []} for row in rows]
     owners = [place[row] for row in captions["image_index"] if row in place]

@@ -83,7 +83,7 @@ def refuse_other_names(stream: Any, allowed: Collection[str]) -> None:
         If it names anything else, or is of a protocol that the files of the field do not have. Damaged bytes raise this or a
         ValueError.
     """
-    for code, argument, _ in pickletools.genops(_Bounded(stream)):
+    for code, argument, _ in pickletools.genops(_Bounded(stream)):  # type: ignore[arg-type]  # it can be read
         if code.name in ("GLOBAL", "INST") and argument not in allowed:
             name = str(argument).replace(" ", ".")
             raise pickle.UnpicklingError(f"it names {name:.100}, which such a file may not hold")

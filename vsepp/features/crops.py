@@ -42,9 +42,10 @@ _RESIZED_ELSEWHERE = 256
 
 def place_images(images: Images, placing: Placing) -> Images:
     """Bring stored images to the device, or leave them in their files; see `vsepp.runtime.placing.place`."""
-    if isinstance(images, WholeImages):
-        return replace(images, pixels=place(images.pixels, "image store", placing))
-    return place(images, "image store", placing)
+    pixels = images.pixels if isinstance(images, WholeImages) else images
+    assert isinstance(pixels, np.ndarray)  # in their files
+    placed = place(pixels, "image store", placing)
+    return replace(images, pixels=placed) if isinstance(images, WholeImages) else placed
 
 
 def place_of_images(images: Images) -> str:

@@ -83,7 +83,7 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path, state: Path) 
     count = sum(-(-(part.images - start) // BLOCK_IMAGES) for part, start in missing)
     for block in track(blocks, count, what, "block"):
         written.append(block[:, None])
-    facts = {
+    facts: dict[str, Any] = {
         "images": len(images),
         "dim": dim,
         "rows_per_image": {PREFIXES[prefix]: part.step for prefix, part in parts.items()},

@@ -54,10 +54,11 @@ def read(spec: CorpusSpec) -> RawCorpus:
     raw = RawFiles(spec)
     entries, where = karpathy.load(raw, "dataset_coco.json")
     annotations, files = {}, {}
-    for part in ("train", "val"):
-        annotations[part], files[part] = _annotations(raw, part)
+    for name in ("train", "val"):
+        annotations[name], files[name] = _annotations(raw, name)
     images: list[CaptionedImage] = []
-    misplaced, unknown, foreign = [], [], []
+    misplaced: list[str] = []
+    unknown, foreign = [], []
     for entry, cocoid in entries:
         part = _part(entry.path, cocoid)
         if part is None:
