@@ -35,6 +35,7 @@ log = logging.getLogger("vsepp")
 FILE = "images.npy"
 SIZES = "sizes.npy"
 DONE = "done.jsonl"
+PROBLEMS = "problems.txt"
 CHUNK_IMAGES = 512
 
 
@@ -252,12 +253,15 @@ def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[
                 done[result.number] = result
                 record.write(_line(result))
                 record.flush()
+    if problems:
+        write_text(state / PROBLEMS, "\n".join(problems) + "\n")
     refuse(
         problems,
         "Photographs that cannot be decoded",
-        f"Fetch them again ({'the others are kept, ' if done else ''}and the next run goes on), or leave them out: "
-        "--config label=<name> corpora='{<role>: {leave_out: [<image ids>]}}'.",
+        f"All of them are in {state / PROBLEMS}. Fetch them again ({'the others are kept, ' if done else ''}and the next run "
+        "goes on), or leave them out: --config label=<name> corpora='{<role>: {leave_out: [<file names without suffix>]}}'.",
     )
+    (state / PROBLEMS).unlink(missing_ok=True)
     return list(done.values())
 
 

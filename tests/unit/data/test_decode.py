@@ -116,8 +116,11 @@ def test_all_that_cannot_be_decoded_is_said_at_once_where_sizes_are_needed_first
     short = StoreSpec("short_side", 16)
     with pytest.raises(VseppError, match=r"\(2 in all\): 1\.jpg in .*: not a picture.*2\.jpg in"):
         built(tmp_path, bad, short)
+    listed = (tmp_path / "state/problems.txt").read_text().splitlines()
+    assert [line.partition(" ")[0] for line in listed] == ["1.jpg", "2.jpg"]
     _, whole = built(tmp_path, {name: jpeg(9) for name in bad}, short)
     assert len(whole) == 3
+    assert not (tmp_path / "state/problems.txt").exists()
 
 
 def test_other_photographs_than_those_that_are_known_give_a_warning(tmp_path, caplog):
