@@ -211,7 +211,7 @@ def kill_everything(user):
     assert process.poll() is None, "it was over before it could be killed"
     _kill_session(process)
     assert any((project.folder / ".snakemake/locks").iterdir())
-    assert "with the --unlock argument" in project.refusal("dvc", "repro")
+    assert "snakemake --unlock" in project.refusal("dvc", "repro")
 
 
 def _kill_session(process):

@@ -193,10 +193,7 @@ def newer(folder):
         (newer, "exported by vsepp 9.1"),
         (lambda folder: (folder / "vsepp.json").write_text("{"), "vsepp.json: damaged"),
         (lambda folder: (folder / "vocabulary.json").unlink(), "vocabulary.json: is not what its step wrote"),
-        (
-            lambda folder: (folder / "config.json").unlink(),
-            "no config.json; expected the folder of a trained run",
-        ),
+        (lambda folder: (folder / "config.json").unlink(), "config.json: is not what its step wrote"),
         (lambda folder: (folder / "manifest.json").unlink(), "no manifest.json"),
         (lambda folder: shutil.rmtree(folder / "encoder"), "encoder=..."),
     ],

@@ -31,13 +31,13 @@ def _key(description: str, *, paper: str = "", code: str = "", **limits: Any) ->
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class ComponentKeys(BaseModel):
     """A component: its name, its name with options, or options alone, for the component that another layer names."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
     name: str | None = Field(default=None, description="the component; each has its own options")
 
