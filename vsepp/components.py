@@ -23,7 +23,6 @@ import pkgutil
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -108,7 +107,7 @@ def known_options(described: Description) -> str:
 def module_name(kind: str, name: str) -> str:
     """Dotted name of a component's module, found without importing it; errors as in `load`."""
     package = KINDS[kind]
-    found = {point.value: point.dist.name for point in entry_points(group=package, name=name)}  # type: ignore[union-attr]  # all are installed
+    found = {point.value: point.dist.name for point in _entry_points(group=package, name=name)}
     if name in _ours(kind):
         found[f"{package}.{name}"] = "vsepp"
     if len(found) > 1:
@@ -124,10 +123,16 @@ def known(kind: str) -> list[str]:
     return sorted({*_ours(kind), *_offered(kind)})
 
 
+def _entry_points(**chosen: str) -> Any:
+    from importlib.metadata import entry_points  # not at start-up: it imports sockets and mail
+
+    return entry_points(**chosen)
+
+
 @cache
 def _offered(kind: str) -> frozenset[str]:
     # Looking through all installed packages takes a tenth of a second, and a plan asks a dozen times.
-    return frozenset(point.name for point in entry_points(group=KINDS[kind]))
+    return frozenset(point.name for point in _entry_points(group=KINDS[kind]))
 
 
 @cache

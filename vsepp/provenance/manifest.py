@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +284,8 @@ def git_state(root: Path = _CODE) -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     """Versions of the packages that numbers may depend on."""
+    from importlib.metadata import PackageNotFoundError, version  # not at start-up: it imports sockets and mail
+
     found = {}
     for name in _VERSIONS_OF:
         with suppress(PackageNotFoundError):
