@@ -284,7 +284,10 @@ def git_state(root: Path = _CODE) -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     """Versions of the packages that numbers may depend on."""
-    from importlib.metadata import PackageNotFoundError, version  # not at start-up: it imports sockets and mail
+    from importlib.metadata import (
+        PackageNotFoundError,
+        version,
+    )  # not at start-up: it imports sockets and mail
 
     found = {}
     for name in _VERSIONS_OF:

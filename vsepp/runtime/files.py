@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,7 +43,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     of this machine left of it that were killed is removed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    here = f".{path.name}.{platform.node()}"
+    here = f".{path.name}.{os.uname().nodename}"
     partial = path.with_name(f"{here}.{os.getpid()}.part")
     for left in path.parent.glob(f"{glob.escape(here)}.*.part"):
         if _PROCESSES.is_dir() and not (_PROCESSES / left.name.split(".")[-2]).is_dir():

@@ -32,8 +32,8 @@ def test_importing_the_configuration_is_quick_and_imports_no_torch_and_no_pandas
         subprocess.run(
             [sys.executable, "-c", probe], capture_output=True, text=True, check=True
         ).stdout.split()
-        for _ in range(3)
+        for _ in range(8)
     ]
     assert started[0][1:] == []
-    # Processor time, least of three: the machine may be busy with other tests.
+    # Processor time, least of eight: the machine may be busy with other tests.
     assert min(float(seconds) for seconds, *_ in started) < 0.5
