@@ -51,18 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if package == "vsepp":
             raise
         extra = "serve" if package in ("flask", "waitress") else "workflow"
-        print(
-            f"vsepp: error: {package} is not installed, which this step needs; pip install 'vsepp[{extra}]' brings it",
-            file=sys.stderr,
-        )
+        _tell(f"{package} is not installed, which this step needs; pip install 'vsepp[{extra}]' brings it")
+        return 1
+    except BrokenPipeError:
         return 1
     except Exception as error:
-        if isinstance(error, BrokenPipeError):
-            return 1
         said = refused_by_system(error, getattr(given, "output", None) or Path())
-        if (
-            said is None and isinstance(error, OSError) and error.strerror
-        ):  # of a file of the user's, most often
+        # Of a file of the user's, most often.
+        if said is None and isinstance(error, OSError) and error.strerror:
             said = f"{error.filename or 'a file'}: {error.strerror}"
         if said is None:
             raise

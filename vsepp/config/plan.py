@@ -168,10 +168,14 @@ class Plan:
         return Path("reports") / self.preset / self.variant
 
 
+def expected_of(parameters: Parameters) -> Path:
+    """File of the expected values of a variant's scores, if there are any, beside the folder of parameters."""
+    return study(parameters.folder.parent / "docs", parameters.settings.preset, parameters.variant)
+
+
 def records_of(parameters: Parameters) -> Path:
-    """Folder of what is kept of a variant's models, beside the folder of parameters."""
-    docs = parameters.folder.parent / "docs"
-    return study(docs, parameters.settings.preset, parameters.variant).parent / "records"
+    """Folder of what is kept of a variant's models, beside its expected values."""
+    return expected_of(parameters).parent / "records"
 
 
 def seeded(name: str, seed: int) -> str:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from shlex import quote
 
 from vsepp import components
 from vsepp.config.papers import Paper
-from vsepp.config.plan import Plan, seeded
+from vsepp.config.plan import Plan, expected_of, seeded
 from vsepp.config.resolve import HARMLESS
 from vsepp.config.schema import RowKeys
 from vsepp.provenance.digests import value_digest
-from vsepp.reporting.expected import study
 from vsepp.reporting.filters import listing
 from vsepp.reporting.specs import (
     ClaimSpec,
@@ -42,7 +40,7 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
         tables=tuple(_table(plan, paper, name) for name in names if name in tables),
         figures=tuple(_figure(plan, paper, name, models) for name in names if name in figures),
         claims=tuple(_claims(plan, paper)),
-        expected=str(expected) if (expected := _expected(plan)).is_file() else "",
+        expected=str(expected) if (expected := expected_of(plan.parameters)).is_file() else "",
         models=tuple(_model(plan, model, seed) for model in models for seed in plan.models[model].specs),
         sources=tuple(_sources(plan, models)),
     )
@@ -159,11 +157,6 @@ def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpe
             **keys.model_dump(exclude=computed, exclude_none=True),
         },
     )
-
-
-def _expected(plan: Plan) -> Path:
-    """Where expected values of the variant's scores would be, beside the folder of parameters."""
-    return study(plan.parameters.folder.parent / "docs", plan.preset, plan.variant)
 
 
 def _claims(plan: Plan, paper: Paper) -> Iterator[ClaimSpec]:

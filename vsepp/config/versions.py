@@ -263,10 +263,9 @@ def list_models(plan: Plan) -> list[dict[str, Any]]:
     for name, model in plan.models.items():
         for seed in model.specs:
             folder, evaluation = plan.folders(name, seed)
-            weights, recorded = folder / "model.safetensors", seed in model.recorded
-            if not (folder / MANIFEST).is_file() or not (
-                recorded or weights.is_file()
-            ):  # not trained to its end
+            weights = folder / "model.safetensors"
+            ended = weights.is_file() or seed in model.recorded
+            if not (folder / MANIFEST).is_file() or not ended:  # not trained, or not to its end
                 continue
             manifest = read_manifest(folder)
             entry = {

@@ -76,7 +76,7 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
     """
     upscaled = converted = turned = 0
     problems, sums = [], []
-    containers = {path: _container(path, Path(path).stat().st_mtime_ns) for path, _ in chunk.photographs}
+    containers = _containers(chunk.photographs)
     # Written, not mapped: on a full disk a mapped page ends the process with a bus error.
     with chunk.file.open("r+b") if chunk.file else io.BytesIO() as stream:
         stream.seek(chunk.offsets[0])
@@ -113,9 +113,8 @@ def measure(photographs: tuple[tuple[str, str], ...], store: StoreSpec) -> list[
         If a container cannot be opened.
     """
     sizes = []
-    containers = {path: _container(path, Path(path).stat().st_mtime_ns) for path, _ in photographs}
+    containers = _containers(photographs)
     for path, member in photographs:
-        width = height = 0
         try:
             with containers[path].open(member) as (stream, _), _opened(stream) as image:
                 width, height = _resized_size(_seen_size(image, store), store)
@@ -264,6 +263,10 @@ def _end_of_picture(data: bytes) -> int | None:
                     lacking.get(component, set()).difference_update(range(first, last + 1))
         place += 2 + size
     return None
+
+
+def _containers(photographs: tuple[tuple[str, str], ...]) -> dict[str, Container]:
+    return {path: _container(path, Path(path).stat().st_mtime_ns) for path, _ in photographs}
 
 
 @cache

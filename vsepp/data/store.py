@@ -53,8 +53,7 @@ class WholeImages:
     @classmethod
     def of(cls, pixels: Placed, sizes: np.ndarray) -> WholeImages:
         """Of pixels that lie one image after the other."""
-        sizes = np.asarray(sizes, np.int64)
-        return cls(pixels, sizes, np.concatenate([[0], (3 * sizes.prod(axis=1)).cumsum()]))
+        return cls(pixels, np.asarray(sizes, np.int64), _offsets(sizes))
 
     @classmethod
     def in_memory(cls, images: Sequence[np.ndarray]) -> WholeImages:
@@ -123,7 +122,7 @@ def build_store(
     starts = range(0, len(photographs), chunk_images)
     parts = [tuple(photographs[first : first + chunk_images]) for first in starts]
     sizes = _sizes(parts, store, state, workers)
-    places = _places(sizes)
+    places = _offsets(sizes)
     shape = (len(sizes), store.side, store.side, 3) if store.resize == "squash" else (int(places[-1]),)
     with full_disk_explained(state, "for the image store", math.prod(shape)):
         file = state / FILE if sizes.all() else None
@@ -219,9 +218,9 @@ def _sizes(
     return sizes
 
 
-def _places(sizes: np.ndarray) -> np.ndarray:
-    """Byte at which each image begins, and at which the last one ends, from the first pixel on."""
-    return WholeImages.of(np.empty(0, np.uint8), sizes).offsets
+def _offsets(sizes: np.ndarray) -> np.ndarray:
+    """Byte at which each image of these heights and widths begins, and at which the last one ends."""
+    return np.concatenate([[0], (3 * np.asarray(sizes, np.int64).prod(axis=1)).cumsum()])
 
 
 def _photographs(images: Table, spec: CorpusSpec) -> list[tuple[str, str]]:
