@@ -438,10 +438,19 @@ class PaperKeys(_Model):
 class RowKeys(_Model):
     """A row that this table alone has, or a published one that a shared run fills."""
 
-    run: str = Field(description="id of a run")
+    run: str | None = Field(default=None, description="id of a run")
+    tuned: str | None = Field(default=None, description="instead of a run: an entry of `tuned`")
     protocol: Protocol
     row: str | None = Field(default=None, description="the published row beside it, if there is one")
     label: str | None = Field(default=None, description="made from the run where it is left out")
+
+    @model_validator(mode="after")
+    def _has_a_run(self) -> RowKeys:
+        if (self.run is None) is (self.tuned is None):
+            raise ValueError("expected one of `run` and `tuned`")
+        if self.tuned and (self.row or self.label):
+            raise ValueError("a row of a tuned method takes no `row` and no `label`")
+        return self
 
 
 class TableGroup(_Model):
@@ -473,6 +482,7 @@ _FIGURE_KEYS = {
     "curves": {"dataset", "metrics", "runs", "labels"},
     "negative_set": {"dataset", "metrics", "runs", "labels", "baseline", "protocol"},
     "histories": {"metrics"},
+    "standings": {"dataset", "metrics", "labels", "protocol"},
     "constellations": {"positive", "negatives", "losses", "labels"},
     "examples": {"dataset", "runs", "labels", "protocol", "images"},
     "missed_negatives": {"percentiles", "levels", "printed"},
@@ -482,19 +492,20 @@ _FIGURE_KEYS = {
 class FigureKeys(_Model):
     """One figure of a `tables.yaml`; each kind takes keys of its own."""
 
-    kind: Literal["curves", "negative_set", "histories", "constellations", "examples", "missed_negatives"] = (
-        Field(
-            description="curves: runs over the epochs; negative_set: runs over the size of the negative set; histories: all runs "
-            "over the epochs, a panel each; constellations: losses over sets of negatives in a plane; examples: test images "
-            "with the captions that two runs rank first; missed_negatives: how likely a batch has no hard negative"
-        )
+    kind: Literal[
+        "curves", "negative_set", "histories", "standings", "constellations", "examples", "missed_negatives"
+    ] = Field(
+        description="curves: runs over the epochs; negative_set: runs over the size of the negative set; histories: all runs "
+        "over the epochs, a panel each; standings: tuned methods beside each other; constellations: losses over sets of "
+        "negatives in a plane; examples: test images with the captions that two runs rank first; missed_negatives: how likely "
+        "a batch has no hard negative"
     )
     title: str
     caption: str
     width: Literal["column", "page"] = Field(default="column", description="3.3 or 7 inches")
     dataset: Role | None = None
     metrics: list[str] | None = Field(
-        default=None, min_length=1, description="a panel each, such as i2t_r1; of histories one"
+        default=None, min_length=1, description="a panel each, such as i2t_r1; of histories and standings one"
     )
     runs: list[str] | dict[Positive, str] | None = Field(
         default=None,
@@ -502,7 +513,8 @@ class FigureKeys(_Model):
     )
     labels: list[str] | None = Field(
         default=None,
-        description="of the runs; of negative_set of the line and of the baseline; of constellations of the losses",
+        description="of the runs; of negative_set of the line and of the baseline; of standings entries of `tuned`; of "
+        "constellations of the losses",
     )
     baseline: str | None = Field(default=None, description="run drawn as a horizontal line")
     protocol: Protocol | None = Field(default=None, description="of test scores")
@@ -568,6 +580,10 @@ class TablesFile(_Model):
     titles: dict[Role, str] = Field(description="role → what the paper calls it")
     default_encoder: Role = Field(description="encoder that a row's label does not name")
     columns: list[Literal["r1", "r5", "r10", "medr"]]
+    tuned: dict[str, Annotated[list[str], Field(min_length=1)]] = Field(
+        default={},
+        description="method → its runs, which differ in some options; the one with the best validation stands for it",
+    )
     tables: dict[str, TableKeys]
     figures: dict[str, FigureKeys]
 

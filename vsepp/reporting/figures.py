@@ -32,6 +32,7 @@ from vsepp.reporting.plots import (
 from vsepp.reporting.records import Published, Records, dirty_steps
 from vsepp.reporting.sketches import draw_constellations, draw_examples, draw_missed_negatives
 from vsepp.reporting.specs import ContextSpec, FigureSpec
+from vsepp.reporting.standings import draw_standings
 
 STYLE = TEMPLATES / "figure.mplstyle"
 WIDTHS = {"column": 3.3, "page": 7.0}
@@ -42,6 +43,7 @@ _DRAW = {
     "curves": draw_curves,
     "negative_set": draw_negative_set,
     "histories": draw_histories,
+    "standings": draw_standings,
     "constellations": draw_constellations,
     "examples": draw_examples,
     "missed_negatives": draw_missed_negatives,

@@ -35,6 +35,7 @@ from vsepp.reporting.paper import paper_values, tex_layout
 from vsepp.reporting.records import Record, Records, read_published, read_records
 from vsepp.reporting.runs import command, run_page
 from vsepp.reporting.specs import DIRECTIONS, ReportSpec
+from vsepp.reporting.standings import choose
 from vsepp.reporting.tables import Table, build_table, flat_rows
 from vsepp.runtime.files import write_text
 
@@ -78,6 +79,7 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
     for part in ("tables", "figures"):  # also of a report that has none
         (folder / part).mkdir(parents=True, exist_ok=True)
     published, records = read_published(Path(spec.published)), read_records(spec.models)
+    spec = choose(spec, records)
     verdicts = judge(spec.claims, context, records)
     tables = [build_table(table, context, published, records, verdicts) for table in spec.tables]
     shared: dict[str, Any] = {

@@ -30,6 +30,12 @@ from vsepp.runtime.terminal import (
 )
 from vsepp.spec import to_json
 
+# A target of a paper that the default settings leave out. Jobs that a cluster runs are told of it, too.
+if "compare_objectives" in sys.argv and "papers" not in config:
+    config["papers"] = ["objectives"]
+    SETTINGS = workflow.config_settings
+    SETTINGS.config_args = [*(SETTINGS.config_args or []), "papers=[objectives]"]
+
 # Relative, so that a project that was moved has nothing to do again.
 PROJECT = Path(os.path.relpath(workflow.basedir))
 
