@@ -17,14 +17,14 @@ from vsepp.losses.hardest import Triplets, triplets
 
 CITATION = "Xuan and Chen, 2022: Dissecting deep metric learning losses for image-text retrieval (GOAL)"
 KNOWN = {
-    "constant, constant": ("max_of_hinges", {}, "1"),
-    "nca, constant": ("nt_xent", {}, "τ"),
-    "circle, linear": ("circle", {}, "2τ"),
-    "constant, sigmoid": ("binomial_deviance", {"margin": None}, "1"),
-    "constant, sigmoid_ms": ("multi_similarity", {"margin": None}, ""),
+    "constant, constant": ("triplet", "max_of_hinges", {}, "1"),
+    "nca, constant": ("NT-Xent", "nt_xent", {}, "τ"),
+    "circle, linear": ("Circle", "circle", {}, "2τ"),
+    "constant, sigmoid": ("binomial deviance", "binomial_deviance", {"margin": None}, "1"),
+    "constant, sigmoid_ms": ("multi-similarity", "multi_similarity", {"margin": None}, ""),
 }
-"""Table 1: triplet and pair weight → the loss that the paper names, GOAL's options, and by how much the loss's gradient is
-larger than GOAL's. Empty: it is another gradient. The other combinations are new."""
+"""Table 1: triplet and pair weight → what the paper calls the loss, its module, GOAL's options, and by how much the loss's
+gradient is larger than GOAL's. Empty: it is another gradient. The other combinations are new."""
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,25 @@ class Options:
     pair: Literal["constant", "linear", "sigmoid", "linear_ms", "sigmoid_ms"] = "constant"
     """P, pair weight: constant (Eq. 9), linear (Eq. 10), sigmoid (Eq. 11), or both relative to other pairs (Eqs. 13, 12)."""
     margin: float | None = 0.2
-    """m of the constant triplet weight, above 0: triplets beyond it weigh nothing. Null: all weigh 1, as in the code."""
+    """m of the constant triplet weight, above 0, beyond which triplets weigh nothing; null: all weigh 1. Text: .2 in Figure 2.
+    Code: no margin."""
     tau: float = 10.0
-    """τ of the NCA and Circle weights, above 0. Text: 10, in Figure 2 alone. Code: 10 in its functions, overridden by 1."""
+    """τ of the NCA and Circle weights, above 0. Text: 10, in Figure 2 alone. Code: 10 in its
+    functions, which its class overrides by 1."""
     offset: float = 0.0
     """Of the Circle weight: taken from its exponent. Text: none. Code: .5, without which most triplets weigh next to nothing."""
     alpha: float = 2.0
-    """α of the sigmoid weight of positives, above 0."""
+    """α of the sigmoid weight of positives, above 0. Text: 2, in Figure 3. Code: 2."""
     beta: float = 10.0
-    """β of the sigmoid weight of negatives, above 0."""
+    """β of the sigmoid weight of negatives, above 0. Text: 10, in Figure 3. Code: 10."""
     threshold: float = 0.5
-    """λ of both sigmoid weights."""
+    """λ of both sigmoid weights. Text: .5, in Figure 3. Code: .5."""
     epsilon: float = 0.1
     """ε, from 0: how far beyond the hardest negative a positive, or below the farthest positive a negative, still is one
     of the others that linear_ms and sigmoid_ms compare with. Text: not given. Code: .1."""
     empty_sets: Literal["plain", "zero"] = "plain"
-    """Without such others: plain, the weight is the linear or sigmoid one; zero, as in the code, the mean over them is 0,
-    which makes the sigmoid_ms weight of a near negative as large as 55."""
+    """Without such others: plain, the weight is the linear or sigmoid one; zero, the mean over them is 0. Text: not
+    mentioned. Code: zero, which makes the sigmoid_ms weight of a negative at .9 as large as 55."""
 
     def __post_init__(self) -> None:
         for name, known in (

@@ -168,7 +168,7 @@ PLANE = {"kind": "constellations", **WORDS, "positive": [0, 1], "negatives": [[[
         ),
         (
             {**PLANE, "losses": ["none"]},
-            "figures.new.losses: got 'none'; expected one of max_of_hinges, sum_of_hinges",
+            "figures.new: losses: no loss is named 'none'; there are binomial_deviance, circle, goal, ",
         ),
     ],
 )

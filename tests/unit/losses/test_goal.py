@@ -129,7 +129,7 @@ def test_others_and_empty_sets_both_occur_in_these_batches():
 @pytest.mark.parametrize(("combination", "known"), KNOWN.items())
 def test_table_1_says_which_combinations_are_known_losses(combination, known):
     triplet, pair = combination.split(", ")
-    name, own, factor = known
+    _, name, own, factor = known
     module = components.load("loss", name)
     for seed in range(4):
         batch = embeddings(9, seed)
@@ -153,7 +153,7 @@ def test_no_other_combination_is_one_of_these_losses():
     batch = embeddings(9, 1)
     known = [
         torch.cat(gradients(module.loss, *batch, module.Options())).flatten()
-        for name, _, _ in KNOWN.values()
+        for _, name, _, _ in KNOWN.values()
         for module in [components.load("loss", name)]
     ]
     for triplet, pair in COMBINATIONS:
