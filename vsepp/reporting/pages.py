@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -270,11 +271,10 @@ def write_entry(reports: Path) -> None:
         write_text(reports / "index.html", _render("entry.html.j2", preset=reports.name, pages=pages))
 
 
-def _render(name: str, **values: Any) -> str:
-    """Fill a template. In those of LaTeX whatever is printed gets escaped, unless it is `Tex` already."""
-    latex = name.endswith(".tex.j2")
+@cache
+def _environment(templates: Path, latex: bool) -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(templates),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -283,8 +283,16 @@ def _render(name: str, **values: Any) -> str:
         **(_LATEX if latex else {}),
     )
     environment.filters |= {key: getattr(filters, key) for key in _FILTERS}
+    return environment
+
+
+def _render(name: str, **values: Any) -> str:
+    """Fill a template. In those of LaTeX whatever is printed gets escaped, unless it is `Tex` already."""
     try:
-        return environment.get_template(name).render(values).rstrip() + "\n"
+        return (
+            _environment(TEMPLATES, name.endswith(".tex.j2")).get_template(name).render(values).rstrip()
+            + "\n"
+        )
     except UndefinedError as error:
         raise VseppError(
             f"template {name}: {error}; it uses a value that the report does not have"
