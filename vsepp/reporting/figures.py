@@ -43,7 +43,7 @@ _HEIGHTS = {
     "negative_set": 2.4,
     "constellations": 2.1,
     "missed_negatives": 2.4,
-    "weights": 2.3,
+    "weights": 2.0,
 }
 _DRAW = {
     "curves": draw_curves,
