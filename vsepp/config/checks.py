@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatch
 
-from vsepp import components
 from vsepp.config.components import check_component
 from vsepp.config.files import Mistakes, Value
 from vsepp.config.papers import Paper
@@ -262,9 +261,9 @@ def _check_tables(
             _check_named(run, place, runs, papers, mistakes)
         if figure.kind == "standings":
             _check_tuned(figure.labels or [], f"{place}.labels", paper, mistakes)
-        losses = components.known("loss")
-        for loss in set(figure.losses or ()) - set(losses):
-            mistakes.add(f"{place}.losses", f"got {loss!r}; expected one of {', '.join(losses)}")
+        for loss in figure.compared:
+            options = {option: Value(value, place) for option, value in loss.options.items()}
+            check_component("loss", Value(loss.name, place), options, "losses", mistakes)
     for name in parameters.preset.tables.get(paper.name, []):
         if name not in paper.tables.tables and name not in paper.tables.figures:
             known = ", ".join([*paper.tables.tables, *paper.tables.figures])

@@ -21,7 +21,6 @@ from vsepp.provenance.code import step_code
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.records import EVALUATIONS, is_kept
 from vsepp.spec import (
-    Component,
     ConstellationsSpec,
     CorpusSpec,
     CropSpec,
@@ -39,6 +38,7 @@ from vsepp.spec import (
     StoreSpec,
     TapeSpec,
     VocabularySpec,
+    WeightsSpec,
     from_dict,
     to_dict,
 )
@@ -212,10 +212,12 @@ class _Planner:
         for figure in paper.selected(self.preset.tables):
             keys, name = paper.tables.figures.get(figure), f"{paper.name}/{figure}"
             if keys and keys.kind == "constellations":
-                assert keys.positive and keys.negatives and keys.losses  # what its kind needs
-                losses = tuple(Component(loss) for loss in keys.losses)
+                assert keys.positive and keys.negatives  # what its kind needs
                 points = tuple(map(tuple, keys.negatives))
-                self._add("constellations", name, ConstellationsSpec(keys.positive, points, losses))
+                self._add("constellations", name, ConstellationsSpec(keys.positive, points, keys.compared))
+            if keys and keys.kind == "weights":
+                spec = WeightsSpec(keys.of or "", keys.compared, keys.others or 0.0)
+                self._add("weights", name, spec)
 
     # --- Data ------------------------------------------------------------------------------------------------
 

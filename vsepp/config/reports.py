@@ -116,8 +116,9 @@ def _table(plan: Plan, paper: Paper, name: str) -> TableSpec:
     groups = [
         GroupSpec(group.heading, tuple(_row(plan, paper, row) for row in group.rows)) for group in keys.groups
     ]
-    columns = tuple(paper.tables.columns)
-    return TableSpec(name, groups=tuple(groups), columns=columns, **keys.model_dump(exclude={"groups"}))
+    columns = tuple(keys.columns or paper.tables.columns)
+    said = keys.model_dump(exclude={"groups", "columns"})
+    return TableSpec(name, groups=tuple(groups), columns=columns, **said)
 
 
 def _row(plan: Plan, paper: Paper, row: str | RowKeys) -> RowSpec:
@@ -164,7 +165,7 @@ def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpe
     feeds = plan.parameters.feeders(paper)
     made = plan.table.get((keys.kind, f"{paper.name}/{name}"))
     # What the step that computes its data is told.
-    computed = {"runs", "positive", "negatives", "losses"}
+    computed = {"runs", "positive", "negatives", "losses", "of", "others"}
     data = plan.parameters.corpora.get(keys.dataset or "")
     return from_dict(
         FigureSpec,

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from vsepp.reporting.specs import ClaimKind
-from vsepp.spec import Protocol, Split
+from vsepp.reporting.specs import ClaimKind, FigureKind
+from vsepp.spec import Component, Protocol, Split
 
 Trainset = Literal["1C", "10C", "RC", "1C+rV", "10C+rV", "RC+rV"]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -462,6 +462,9 @@ class TableGroup(_Model):
     )
 
 
+Column = Literal["r1", "r5", "r10", "medr"]
+
+
 class TableKeys(_Model):
     """One table of a `tables.yaml`."""
 
@@ -469,6 +472,10 @@ class TableKeys(_Model):
     caption: str
     dataset: Role
     trainset: bool = Field(description="a column that names each row's training set")
+    columns: list[Column] | None = Field(default=None, description="of this table, if not those of all")
+    tint: bool = Field(
+        default=False, description="on a page, the darker a cell, the better it is among its column and group"
+    )
     groups: Annotated[list[TableGroup], Field(min_length=1)]
 
     @property
@@ -486,19 +493,20 @@ _FIGURE_KEYS = {
     "constellations": {"positive", "negatives", "losses", "labels"},
     "examples": {"dataset", "runs", "labels", "protocol", "images"},
     "missed_negatives": {"percentiles", "levels", "printed"},
+    "weights": {"of", "losses", "labels", "others"},
+    "combinations": set(),
 }
+_NOT_NEEDED = {"baseline", "printed", "others"}
 
 
 class FigureKeys(_Model):
     """One figure of a `tables.yaml`; each kind takes keys of its own."""
 
-    kind: Literal[
-        "curves", "negative_set", "histories", "standings", "constellations", "examples", "missed_negatives"
-    ] = Field(
+    kind: FigureKind = Field(
         description="curves: runs over the epochs; negative_set: runs over the size of the negative set; histories: all runs "
-        "over the epochs, a panel each; standings: tuned methods beside each other; constellations: losses over sets of "
-        "negatives in a plane; examples: test images with the captions that two runs rank first; missed_negatives: how likely "
-        "a batch has no hard negative"
+        "over the epochs, a panel each; standings: tuned methods beside each other; constellations: losses over sets of negatives in a plane; examples: test images "
+        "with the captions that two runs rank first; missed_negatives: how likely a batch has no hard negative; weights: "
+        "weights of GOAL over similarities; combinations: which of GOAL's combinations are known losses"
     )
     title: str
     caption: str
@@ -514,7 +522,7 @@ class FigureKeys(_Model):
     labels: list[str] | None = Field(
         default=None,
         description="of the runs; of negative_set of the line and of the baseline; of standings entries of `tuned`; of "
-        "constellations of the losses",
+        "constellations and weights of the losses",
     )
     baseline: str | None = Field(default=None, description="run drawn as a horizontal line")
     protocol: Protocol | None = Field(default=None, description="of test scores")
@@ -527,9 +535,16 @@ class FigureKeys(_Model):
     negatives: list[list[tuple[float, float]]] | None = Field(
         default=None, description="of constellations: a set of points a panel"
     )
-    losses: list[str] | None = Field(
+    losses: list[ComponentKeys] | None = Field(
+        default=None, description="of constellations and weights: modules of vsepp.losses, with their options"
+    )
+    of: Literal["triplet", "pair"] | None = Field(
         default=None,
-        description="of constellations: modules of vsepp.losses, with the options they have by default",
+        description="of weights: those of triplets, or those of positive and negative pairs",
+    )
+    others: float | None = Field(
+        default=None,
+        description="of weights of pairs: m₊ and m₋, the mean over the other pairs; 0 if left out",
     )
     percentiles: list[Fraction] | None = Field(
         default=None,
@@ -550,7 +565,7 @@ class FigureKeys(_Model):
         given = {key for key in type(self).model_fields if getattr(self, key) is not None} - everywhere
         if extra := sorted(given - wanted):
             raise ValueError(f"a figure of kind {self.kind} takes no {', '.join(extra)}")
-        if missing := sorted(wanted - given - {"baseline", "printed"}):
+        if missing := sorted(wanted - given - _NOT_NEEDED):
             raise ValueError(f"a figure of kind {self.kind} needs {', '.join(missing)}")
         if isinstance(self.runs, dict) is not (self.kind == "negative_set") and self.runs is not None:
             raise ValueError(
@@ -568,6 +583,11 @@ class FigureKeys(_Model):
         return self.runs or []
 
     @property
+    def compared(self) -> tuple[Component, ...]:
+        """Its losses, with the options that are given."""
+        return tuple(Component(loss.name or "", loss.options) for loss in self.losses or ())
+
+    @property
     def named(self) -> list[str]:
         """All run ids, the baseline's too."""
         return [*self.drawn, *([self.baseline] if self.baseline else [])]
@@ -579,7 +599,7 @@ class TablesFile(_Model):
     paper: PaperKeys
     titles: dict[Role, str] = Field(description="role → what the paper calls it")
     default_encoder: Role = Field(description="encoder that a row's label does not name")
-    columns: list[Literal["r1", "r5", "r10", "medr"]]
+    columns: list[Column]
     tuned: dict[str, Annotated[list[str], Field(min_length=1)]] = Field(
         default={},
         description="method → its runs, which differ in some options; the one with the best validation stands for it",

@@ -22,6 +22,19 @@ ClaimKind = Literal[
 ]
 
 
+FigureKind = Literal[
+    "curves",
+    "negative_set",
+    "histories",
+    "standings",
+    "constellations",
+    "examples",
+    "missed_negatives",
+    "weights",
+    "combinations",
+]
+
+
 @dataclass(frozen=True)
 class PaperSpec:
     """The paper whose numbers stand beside ours."""
@@ -114,6 +127,8 @@ class TableSpec:
     groups: tuple[GroupSpec, ...]
     trainset: bool = True
     """Whether a column names each row's training set."""
+    tint: bool = False
+    """Whether a page tints each cell by where it stands between the worst and the best of its column and group."""
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -127,16 +142,7 @@ class FigureSpec:
 
     id: str
     """The name of its files. `figure2a` is the paper's Figure 2a; another id is one's own and no number."""
-    kind: Literal[
-        "gaps",
-        "curves",
-        "negative_set",
-        "histories",
-        "standings",
-        "constellations",
-        "examples",
-        "missed_negatives",
-    ]
+    kind: Literal["gaps", FigureKind]
     """What is drawn; `vsepp.reporting.plots` and `vsepp.reporting.figures` say how."""
     title: str
     caption: str
@@ -147,7 +153,7 @@ class FigureSpec:
     runs: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     """Of the runs; for `negative_set` of the line and of the baseline; for `standings` of the tuned methods; for
-    `constellations` of the losses."""
+    `constellations` and `weights` of the losses."""
     width: Literal["column", "page"] = "column"
     """Of a two-column page: 3.3 or 7 inches."""
     sizes: tuple[int, ...] = ()
