@@ -176,6 +176,16 @@ class VocabularySpec:
 
 
 @dataclass(frozen=True)
+class VectorsSpec:
+    """Vectors of all captions of a corpus, whose inner products say how alike two captions are."""
+
+    encoder: Literal["tfidf", "minilm"]
+    """`tfidf`: of their words, TF-IDF; `minilm`: of a pretrained sentence encoder, all-MiniLM-L6-v2."""
+    splits: tuple[str, ...] = ()
+    """`tfidf`: splits whose captions say how rare a word is."""
+
+
+@dataclass(frozen=True)
 class ConstellationsSpec:
     """A query, its positive and several sets of negatives in a plane, over which losses are compared (Figure 1)."""
 

@@ -27,6 +27,7 @@ from vsepp.spec import (
     ScenesSpec,
     StoreSpec,
     TapeSpec,
+    VectorsSpec,
     VocabularySpec,
     from_dict,
 )
@@ -92,6 +93,9 @@ def add_steps(steps: Any) -> None:
     )
     add_making(parser, CorpusSpec, images=_IMAGES)
     add_raw(parser)
+
+    parser = add_step(steps, "vectors", vectors, "compute vectors of all captions, for losses that compare them")
+    add_making(parser, VectorsSpec, captions=_CAPTIONS)
 
     parser = add_step(
         steps, "tape", tape, "compute the random-crop features of every training caption and epoch (the tape)"
@@ -200,6 +204,18 @@ def features(given: argparse.Namespace) -> None:
         made.facts["data_on"] = make_features(
             given.spec, given.store, given.encoder, given.output, made.state, placing
         )
+
+
+def vectors(given: argparse.Namespace) -> None:
+    """Compute the captions' vectors."""
+    from vsepp.data.tables import read_tables
+    from vsepp.data.vectors import caption_vectors
+
+    with making(given) as made:
+        _, captions = read_tables(given.captions.parent)
+        found = caption_vectors(captions, given.spec)
+        found.save(given.output)
+        made.facts["captions"] = len(found)
 
 
 def tape(given: argparse.Namespace) -> None:

@@ -41,6 +41,7 @@ _TRAINING = {
     **_DATA,
     "tape": "optional: folder of the random-crop features of a frozen encoder",
     "train_store": "optional: folder of the image store that random crops are taken from",
+    "caption_vectors": "optional: folder of the captions' vectors, for a loss that compares captions",
     "init_from": "optional: folder of the frozen run that a fine-tuned run starts from",
 }
 

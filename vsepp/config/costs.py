@@ -22,6 +22,8 @@ from vsepp.spec import CorpusSpec, EncoderSpec, ModelSpec, RunSpec
 ASSUMED_WORDS = 12_000
 # Of the compressed tables and of the compressed word ids; Flickr8k's are 33 and 17.
 TABLE_BYTES_PER_CAPTION, TOKEN_BYTES_PER_CAPTION = 40, 20
+# Of ten words, a column and a weight each; of 384 numbers of 16 bits.
+VECTOR_BYTES_PER_CAPTION = {"tfidf": 90, "minilm": 768}
 # A generated picture of the mini preset in blocks of 4 kB.
 PICTURE_BYTES = 6_000
 # Of most photographs; images that keep their aspect ratio are counted with it.
@@ -129,6 +131,8 @@ def _label(artefact: Artefact, corpus: Artefact | None) -> str:
             return f"{role} {artefact.spec.side} pixels{kept}"
         case "features" | "tape":
             return f"{role} {artefact.spec.encoder.name} {artefact.spec.crop.kind}"
+        case "vectors":
+            return f"{role} captions {artefact.spec.encoder}"
         case "published":
             return role
     return ""
@@ -145,6 +149,8 @@ def _cost(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int | None, li
             return product(captions, TABLE_BYTES_PER_CAPTION), []
         case "tokens" | "tokens_of":
             return product(captions, TOKEN_BYTES_PER_CAPTION), []
+        case "vectors":
+            return product(captions, VECTOR_BYTES_PER_CAPTION[spec.encoder]), []
         case "store":
             area = spec.side**2 if spec.resize == "squash" else round(spec.side**2 * ASPECT)
             return product(images, area, 3), [Work("store", str(spec.side), "fp32", images)]

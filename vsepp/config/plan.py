@@ -58,6 +58,7 @@ KINDS = {
     "encoder": Kind("features", "encoder", "results/{preset}/encoders/{name}", ("encoder.safetensors",)),
     "features": Kind("features", "features", "results/{preset}/features/{name}", ("features.npy",)),
     "published": Kind("features", "precomputed", "results/{preset}/features/{name}", ("features.npy",)),
+    "vectors": Kind("features", "vectors", "results/{preset}/features/{name}", ("vectors.npz",)),
     "tape": Kind("models", "tape", "results/{preset}/tapes/{name}", versioned=False),
     "run": Kind("models", "train", "results/{preset}/{variant}/runs/{name}", _MODEL),
     "released": Kind("models", "released", "results/{preset}/{variant}/runs/{name}", _MODEL),

@@ -37,6 +37,7 @@ from vsepp.spec import (
     SourceSpec,
     StoreSpec,
     TapeSpec,
+    VectorsSpec,
     VocabularySpec,
     WeightsSpec,
     from_dict,
@@ -130,7 +131,11 @@ class _Planner:
                 inputs["tape"] = self._tape(corpus, encoder, spec).folder
             elif spec.reads != "features":
                 inputs["train_store"] = self._store(corpus, spec.train_store).folder
-        for role in describe("loss", spec.loss.name).constants.get("READS", ()):
+        loss = describe("loss", spec.loss.name)
+        for role in loss.constants.get("READS", ()):
+            if role == "caption_vectors":
+                encoder = loss.options(**spec.loss.options).vectors
+                inputs[role] = self._vectors(self._corpus(spec.dataset, published), encoder).folder
             if role not in inputs:
                 raise VseppError(
                     f"run {spec.id}: loss {spec.loss.name} reads {role!r}; this run has {', '.join(sorted(inputs))}"
@@ -254,6 +259,17 @@ class _Planner:
         name = f"{corpus.name}-{'-'.join(vocabulary.splits)}-min{vocabulary.threshold}"
         return self._add("tokens", name, vocabulary, inputs={"captions": corpus.folder / "captions.parquet"})
 
+    def _vectors(self, corpus: Artefact, encoder: str) -> Artefact:
+        splits = self._trainable(corpus.spec.name) if encoder == "tfidf" else ()
+        spec = from_dict(VectorsSpec, {"encoder": encoder, "splits": splits})
+        read = {"captions": corpus.folder / "captions.parquet"}
+        return self._add("vectors", f"{corpus.name}-captions-{encoder}", spec, inputs=read)
+
+    def _trainable(self, dataset: str) -> tuple[str, ...]:
+        """Splits that anybody may train on: which runs there are, of which papers, changes nothing that is made of them."""
+        there = self.parameters.splits(dataset)
+        return tuple(split for split in ("train", "restval") if split in there)
+
     def _store(self, corpus: Artefact, spec: StoreSpec) -> Artefact:
         name = f"{corpus.name}-{spec.resize}{spec.side}{'-turned' * (spec.orientation == 'applied')}"
         read = {"images": corpus.folder / "images.parquet", **corpus.inputs}
@@ -310,9 +326,7 @@ class _Planner:
 
     def _tape(self, corpus: Artefact, encoder: Artefact, run: RunSpec) -> Artefact:
         store, epochs = self._store(corpus, run.train_store), run.schedule.epochs
-        # All captions that anybody may train on: which runs there are, of which papers, changes no tape.
-        there = self.parameters.splits(self.parameters.corpora[run.dataset].dataset)
-        splits = tuple(split for split in ("train", "restval") if split in there)
+        splits = self._trainable(self.parameters.corpora[run.dataset].dataset)
         name = f"{store.name}-{encoder.name}-{_key(run.crop)}-draw{run.draw}-{epochs}epochs"
         spec = TapeSpec(run.encoder, run.crop, run.draw, epochs, splits)
         captions = corpus.folder / "captions.parquet"

@@ -16,6 +16,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "scenes": ("vsepp.scenes.layouts",),
     "corpus": ("vsepp.data.corpora",),
     "tokens": ("vsepp.data.captions",),
+    "vectors": ("vsepp.data.vectors",),
     "store": ("vsepp.data.store",),
     "pictures": ("vsepp.data.pictures",),
     "pretrain": ("vsepp.scenes.pretrain",),

@@ -126,6 +126,30 @@ rule published_features:
         " > {log} 2>&1"
 
 
+rule caption_vectors:
+    input:
+        unpack(inputs),
+    output:
+        vectors=f"{RESULTS}/features/{{vectors}}/vectors.npz",
+        manifest=f"{RESULTS}/features/{{vectors}}/manifest.json",
+    log:
+        f"{LOGS}/caption_vectors/{{vectors}}.log",
+    benchmark:
+        f"{BENCHMARKS}/caption_vectors/{{vectors}}.tsv"
+    resources:
+        mem_mb=MEMORY,
+    params:
+        spec=spec,
+        code=code,
+        given=given,
+        folder=folder,
+    message:
+        "Vectors {wildcards.vectors}: how alike captions are (log: {log})"
+    shell:
+        "vsepp vectors --spec {params.spec:q} {params.given} --output {params.folder}"
+        " > {log} 2>&1"
+
+
 rule tape:
     input:
         unpack(inputs),

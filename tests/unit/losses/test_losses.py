@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from objectives import batch_of, cases
 
 from vsepp import components
 from vsepp.errors import VseppError
@@ -26,20 +27,6 @@ def naive(scores, margin, reduce, queries, negatives, image_of):
                 images.append(max(0.0, margin - scores[q][q] + scores[other][q]))
         total += reduce(captions) + reduce(images)
     return total
-
-
-@st.composite
-def cases(draw):
-    pairs = draw(st.integers(1, 7))
-    queries = draw(st.none() | st.integers(1, pairs))
-    negatives = draw(st.none() | st.lists(st.integers(0, pairs - 1), min_size=1, max_size=pairs, unique=True))
-    image_of = draw(st.none() | st.lists(st.integers(0, 3), min_size=pairs, max_size=pairs))
-    return pairs, queries, negatives, image_of, draw(st.integers(0, 2**16))
-
-
-def batch_of(queries=None, negatives=None, image_of=None):
-    tensors = [None if given is None else torch.tensor(given) for given in (negatives, image_of)]
-    return Batch(queries, *tensors)
 
 
 @pytest.mark.parametrize("name", LOSSES)

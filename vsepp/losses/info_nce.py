@@ -1,0 +1,84 @@
+"""InfoNCE with a learned temperature, the loss of CLIP: each query picks its pair among all candidates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from vsepp.losses import WHOLE, Batch
+from vsepp.losses.negatives import negatives
+
+CITATION = (
+    "Radford et al., 2021: Learning transferable visual models from natural language supervision; "
+    "van den Oord, Li and Vinyals, 2018: Representation learning with contrastive predictive coding"
+)
+_LARGEST_SCALE = 100.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of InfoNCE."""
+
+    temperature: float = 0.07
+    """τ at the beginning, from 0.01: similarities are divided by it, and 1/τ is learned up to CLIP's limit of 100."""
+    mask_same_image: bool = False
+    """Do not use captions of a query's own image, or that image, as its negatives."""
+
+    def __post_init__(self) -> None:
+        if not 0.01 <= self.temperature < float("inf"):
+            raise ValueError(f"temperature: got {self.temperature}; expected a number from 0.01")
+
+
+class State(torch.nn.Module):
+    """The learned temperature, as log 1/τ."""
+
+    def __init__(self, options: Options, folders: Mapping[str, Path]) -> None:
+        super().__init__()
+        self.log_scale = torch.nn.Parameter(torch.tensor(-math.log(options.temperature)))
+
+    def scale(self) -> torch.Tensor:
+        """1/τ, a scalar; what a step pushed above the limit is set back to it first, as in CLIP."""
+        with torch.no_grad():
+            self.log_scale.clamp_(max=math.log(_LARGEST_SCALE))
+        return self.log_scale.exp()
+
+
+def needs(options: Options) -> tuple[str, ...]:
+    """What the loss needs to know about the pairs."""
+    return ("image_rows",) if options.mask_same_image else ()
+
+
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+    """Cross-entropy of picking a query's own pair, summed over the queries and both directions.
+
+    A query without negatives costs nothing; equal similarities cost log(m + 1) for m negatives. Differs from the source: CLIP
+    takes the mean over the batch and over the directions; here both are summed, as in the other losses.
+
+    Parameters
+    ----------
+    scores
+        `(n, n)`, `scores[image, caption]`; the pairs lie on the diagonal.
+    options
+        See `Options`.
+    batch
+        What is known about the pairs; see `vsepp.losses.negatives`. Without a `state` the temperature is the option's.
+
+    Returns
+    -------
+    torch.Tensor
+        Scalar.
+    """
+    captions, images, excluded = negatives(scores, batch, mask_same_image=options.mask_same_image)
+    scale = 1 / options.temperature if batch.state is None else batch.state.scale()
+    positive = scores.diagonal()[: len(excluded), None]
+
+    def costs(negative: torch.Tensor) -> torch.Tensor:
+        above = (scale * (negative - positive)).masked_fill(excluded, -torch.inf)
+        # The positive itself is 0 above the positive.
+        return torch.nn.functional.pad(above, (1, 0)).logsumexp(dim=1).sum()
+
+    return costs(captions) + costs(images)

@@ -1,0 +1,156 @@
+"""Hinges whose margin depends on how alike the captions of two images are: small for alike ones, large for others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+
+from vsepp.data.tables import read_tables
+from vsepp.data.vectors import CaptionVectors
+from vsepp.errors import VseppError
+from vsepp.losses import WHOLE, Batch
+from vsepp.losses.violations import hinge_costs
+
+CITATION = "Relative Margin Loss for Visual-Semantic Embeddings, research post, 2019"
+READS = ("corpus", "caption_vectors")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of relative margins."""
+
+    vectors: Literal["tfidf", "minilm"] = "tfidf"
+    """Of the captions: TF-IDF of their words, or all-MiniLM-L6-v2, a sentence encoder that has seen captions of COCO and of
+    Flickr30K while it was trained."""
+    scale: float = 1.0
+    """Of all margins, above 0; 1 in the source, where the margin of captions that have nothing in common is then 1."""
+    hardest: bool = True
+    """Only the largest violation of a query counts, as with MH; otherwise all, as with SH."""
+    mask_same_image: bool = False
+    """Do not use captions of a query's own image, or that image, as its negatives; otherwise their margin is 0."""
+
+    def __post_init__(self) -> None:
+        if self.vectors not in ("tfidf", "minilm"):
+            raise ValueError(f"vectors: got {self.vectors!r}; expected tfidf or minilm")
+        if not 0 < self.scale < float("inf"):
+            raise ValueError(f"scale: got {self.scale}; expected a number above 0")
+
+
+def needs(options: Options) -> tuple[str, ...]:
+    """What the loss needs to know about the pairs."""
+    return ("image_rows", "caption_rows")
+
+
+class State(torch.nn.Module):
+    """The captions' vectors, and which captions each image has."""
+
+    def __init__(self, options: Options, folders: Mapping[str, Path]) -> None:
+        super().__init__()
+        images, captions = read_tables(folders["corpus"])
+        vectors = CaptionVectors.load(folders["caption_vectors"])
+        if len(vectors) != len(captions):
+            raise VseppError(
+                f"{folders['caption_vectors']}: has vectors of {len(vectors)} captions, expected {len(captions)} as in "
+                f"{folders['corpus']}; run the step that makes the captions' vectors again"
+            )
+        for name, array in {**vars(vectors), "own": _own(captions["image_index"], len(images))}.items():
+            # What is read again when a training goes on is no part of its checkpoints.
+            self.register_buffer(name, None if array is None else torch.from_numpy(array), persistent=False)
+
+    def margins(self, image_rows: torch.Tensor, caption_rows: torch.Tensor) -> torch.Tensor:
+        """The smallest 1 − S of each caption and the captions of each image.
+
+        Parameters
+        ----------
+        image_rows, caption_rows
+            int64 `(n,)` and `(m,)`, rows of the tables.
+
+        Returns
+        -------
+        torch.Tensor
+            `margins[image, caption]`, `(n, m)` float32, from 0; 0 for captions of the image itself.
+        """
+        own = self.own[image_rows]
+        theirs, asked = self._dense(own.flatten(), caption_rows)
+        alike = (theirs @ asked.T).view(*own.shape, -1).amax(dim=1)
+        return (1 - alike).clamp_(min=0)
+
+    def _dense(self, *rows: torch.Tensor) -> list[torch.Tensor]:
+        """Vectors of some captions, without the numbers that are 0 in all of the last ones."""
+        if self.offsets is None:
+            return [self.values[some].float() for some in rows]
+        *others, last = (self._sparse(some) for some in rows)
+        there, place = last[1].unique(return_inverse=True)
+        found = [(*last[:1], place, last[2])]
+        for owner, columns, values in reversed(others):
+            known = torch.isin(columns, there)
+            found.insert(0, (owner[known], torch.searchsorted(there, columns[known]), values[known]))
+        return [
+            values.new_zeros(len(some), len(there)).index_put_((owner, place), values)
+            for some, (owner, place, values) in zip(rows, found, strict=True)
+        ]
+
+    def _sparse(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Numbers other than 0 of some captions: position among the rows, column, and value."""
+        starts = self.offsets[rows]
+        counts = self.offsets[rows + 1] - starts
+        owner = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
+        # The first of each caption's is shifted to where it starts, the others follow.
+        at = torch.arange(len(owner), device=rows.device) + (starts - counts.cumsum(0) + counts)[owner]
+        return owner, self.columns[at], self.values[at]
+
+
+def _own(image_index: np.ndarray, images: int) -> np.ndarray:
+    """Rows of each image's captions, `(n_images, most captions of an image)` int64; an image with fewer repeats one."""
+    by_image = np.argsort(image_index, kind="stable")
+    counts = np.bincount(image_index, minlength=images)
+    within = np.minimum(np.arange(counts.max(initial=1)), np.maximum(counts, 1)[:, None] - 1)
+    first = np.cumsum(counts) - counts
+    return by_image[np.minimum(first[:, None] + within, len(by_image) - 1)]
+
+
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+    """Hinges with a margin for each unmatched image and caption, summed over the queries and both directions.
+
+    The margin of image i and caption ĉ is the smallest of 1 − S(c, ĉ) over the captions c of the image, S being the cosine of
+    their vectors; a caption with the same words as one of the image's has none. Both directions have the same margins:
+    [m(i, ĉ) − s(i, c) + s(i, ĉ)]₊ for the image as query, [m(î, c) − s(i, c) + s(î, c)]₊ for the caption. Differs from the
+    source, which draws one negative at random: here the hardest counts, or all.
+
+    Parameters
+    ----------
+    scores
+        `(n, n)`, `scores[image, caption]`; the pairs lie on the diagonal.
+    options
+        See `Options`.
+    batch
+        What is known about the pairs, image and caption rows among them, and the `state`.
+
+    Returns
+    -------
+    torch.Tensor
+        Scalar.
+
+    Raises
+    ------
+    VseppError
+        If the batch has no state or does not say which images and captions it holds.
+    """
+    if batch.state is None or batch.image_rows is None or batch.caption_rows is None:
+        raise VseppError(
+            "relative_margins: batch has no state, image_rows or caption_rows; expected the captions' vectors and each "
+            "pair's image and caption, int64 (n,)"
+        )
+    with torch.no_grad():
+        margins = options.scale * batch.state.margins(batch.image_rows, batch.caption_rows)
+        margins.fill_diagonal_(0)
+    # A margin is what a negative may gain on the positive, so it is added to the negatives.
+    captions, images = hinge_costs(scores + margins, 0.0, batch, mask_same_image=options.mask_same_image)
+    if options.hardest:
+        captions, images = captions.max(dim=1).values, images.max(dim=1).values
+    return captions.sum() + images.sum()

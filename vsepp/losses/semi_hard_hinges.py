@@ -1,0 +1,61 @@
+"""The hardest semi-hard negative of each query: within the margin, but not above the positive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from vsepp.losses import WHOLE, Batch
+from vsepp.losses.violations import hinge_costs
+
+CITATION = "Schroff, Kalenichenko and Philbin, 2015: FaceNet: a unified embedding for face recognition and clustering"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of semi-hard negatives."""
+
+    margin: float = 0.2
+    """α, above 0."""
+    mask_same_image: bool = False
+    """Do not use captions of a query's own image, or that image, as its negatives."""
+
+    def __post_init__(self) -> None:
+        if not self.margin > 0:
+            raise ValueError(f"margin: got {self.margin}; expected a number above 0")
+
+
+def needs(options: Options) -> tuple[str, ...]:
+    """What the loss needs to know about the pairs."""
+    return ("image_rows",) if options.mask_same_image else ()
+
+
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+    """Violation by the hardest negative that is no more similar than the positive, summed over queries and both directions.
+
+    A query without such a negative costs nothing. So a query costs at most α, and one whose negatives all lie above its positive
+    has no gradient. Differs from the source, Eq. 4: there a negative as similar as the positive is not semi-hard; here it is, so
+    that a model whose similarities are all equal has a gradient, and costs 2α a query as with MH. There any semi-hard negative
+    may be taken; here it is the hardest.
+
+    Parameters
+    ----------
+    scores
+        `(n, n)`, `scores[image, caption]`; the pairs lie on the diagonal.
+    options
+        See `Options`.
+    batch
+        What is known about the pairs; see `vsepp.losses.violations.hinge_costs`.
+
+    Returns
+    -------
+    torch.Tensor
+        Scalar.
+    """
+    mask = options.mask_same_image
+    costs = hinge_costs(scores, options.margin, batch, mask_same_image=mask)
+    # Without a margin only what lies above the positive costs anything, to the last bit.
+    above = hinge_costs(scores.detach(), 0.0, batch, mask_same_image=mask)
+    captions, images = (cost.masked_fill(harder > 0, 0.0) for cost, harder in zip(costs, above, strict=True))
+    return captions.max(dim=1).values.sum() + images.max(dim=1).values.sum()

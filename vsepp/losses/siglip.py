@@ -1,0 +1,76 @@
+"""The sigmoid loss of SigLIP: whether an image and a caption belong together, asked of each pair by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch.nn.functional import softplus
+
+from vsepp.losses import WHOLE, Batch
+from vsepp.losses.negatives import negatives
+
+CITATION = "Zhai, Mustafa, Kolesnikov and Beyer, 2023: Sigmoid loss for language image pre-training"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the sigmoid loss."""
+
+    temperature: float = 0.1
+    """τ at the beginning, above 0: similarities are divided by it; 1/τ is learned."""
+    bias: float = -10.0
+    """Added to the divided similarities at the beginning; learned. Below 0: most pairs do not belong together."""
+    mask_same_image: bool = False
+    """Do not use captions of a query's own image, or that image, as its negatives."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature: got {self.temperature}; expected a number above 0")
+
+
+class State(torch.nn.Module):
+    """The learned temperature, as log 1/τ, and the learned bias."""
+
+    def __init__(self, options: Options, folders: Mapping[str, Path]) -> None:
+        super().__init__()
+        self.log_scale = torch.nn.Parameter(torch.tensor(-math.log(options.temperature)))
+        self.bias = torch.nn.Parameter(torch.tensor(float(options.bias)))
+
+
+def needs(options: Options) -> tuple[str, ...]:
+    """What the loss needs to know about the pairs."""
+    return ("image_rows",) if options.mask_same_image else ()
+
+
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+    """Log-loss of telling pairs from negatives (Algorithm 1), summed over the queries.
+
+    A negative counts half in each direction: a whole batch counts every image and caption once, as the source does. A query
+    without negatives costs what its pair costs. Differs from the source: it divides the sum by the size of the batch.
+
+    Parameters
+    ----------
+    scores
+        `(n, n)`, `scores[image, caption]`; the pairs lie on the diagonal.
+    options
+        See `Options`.
+    batch
+        What is known about the pairs; see `vsepp.losses.negatives`. Without a `state` temperature and bias are the options'.
+
+    Returns
+    -------
+    torch.Tensor
+        Scalar.
+    """
+    captions, images, excluded = negatives(scores, batch, mask_same_image=options.mask_same_image)
+    scale, bias = 1 / options.temperature, options.bias
+    if batch.state is not None:
+        scale, bias = batch.state.log_scale.exp(), batch.state.bias
+    # −log σ(x) is softplus(−x).
+    positive = softplus(-(scale * scores.diagonal()[: len(excluded)] + bias)).sum()
+    wrong = softplus(scale * captions + bias) + softplus(scale * images + bias)
+    return positive + wrong.masked_fill(excluded, 0.0).sum() / 2

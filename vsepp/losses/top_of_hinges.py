@@ -1,0 +1,61 @@
+"""The k hardest negatives of each query: between MH (k = 1) and SH (all)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from vsepp.losses import WHOLE, Batch
+from vsepp.losses.violations import hinge_costs
+
+CITATION = "Fan, Lyu, Ying and Hu, 2017: Learning with average top-k loss"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the k largest violations."""
+
+    margin: float = 0.2
+    """α, above 0."""
+    k: int = 5
+    """Negatives that count, 1 or more; of fewer candidates all count."""
+    mask_same_image: bool = False
+    """Do not use captions of a query's own image, or that image, as its negatives."""
+
+    def __post_init__(self) -> None:
+        if not self.margin > 0:
+            raise ValueError(f"margin: got {self.margin}; expected a number above 0")
+        if self.k < 1:
+            raise ValueError(f"k: got {self.k}; expected a number of negatives, 1 or more")
+
+
+def needs(options: Options) -> tuple[str, ...]:
+    """What the loss needs to know about the pairs."""
+    return ("image_rows",) if options.mask_same_image else ()
+
+
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+    """Sum of the k largest violations of the margin, summed over the queries and both directions.
+
+    With k = 1 it is MH (Eq. 6). With k at or above the number of candidates it is SH (Eq. 5), so a short last batch is no
+    error. Of equally hard negatives at the k-th place, one receives the gradient. Differs from the source: the k are those of
+    one query, not of the training set, and they are summed, as SH and MH are, not averaged.
+
+    Parameters
+    ----------
+    scores
+        `(n, n)`, `scores[image, caption]`; the pairs lie on the diagonal.
+    options
+        See `Options`.
+    batch
+        What is known about the pairs; see `vsepp.losses.violations.hinge_costs`.
+
+    Returns
+    -------
+    torch.Tensor
+        Scalar.
+    """
+    captions, images = hinge_costs(scores, options.margin, batch, mask_same_image=options.mask_same_image)
+    k = min(options.k, captions.shape[1])
+    return captions.topk(k, dim=1).values.sum() + images.topk(k, dim=1).values.sum()
