@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.losses import Batch
+from vsepp.losses.negatives import negatives
 
 
 @dataclass(frozen=True)
@@ -40,15 +41,9 @@ def triplets(scores: torch.Tensor, batch: Batch) -> Triplets:
     batch
         Its queries, and m candidates for negatives.
     """
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    pairs = torch.arange(len(scores), device=scores.device)
-    asked, candidates = pairs[: batch.queries], pairs if batch.negatives is None else batch.negatives
-    of_image, of_caption = scores[: batch.queries], scores.T[: batch.queries]
-    if batch.negatives is not None:
-        of_image, of_caption = of_image[:, candidates], of_caption[:, candidates]
-    both = torch.cat([of_image, of_caption])
-    own = (asked[:, None] == candidates).repeat(2, 1)
+    captions, images, excluded = negatives(scores, batch)
+    both, own = torch.cat([captions, images]), excluded.repeat(2, 1)
     alone = own.all(dim=1)
     negative, hardest = both.masked_fill(own, -torch.inf).max(dim=1)
-    positive = scores.diagonal()[: batch.queries].repeat(2)
+    positive = scores.diagonal()[: batch.queries].to(both.dtype).repeat(2)
     return Triplets(positive, negative.masked_fill(alone, 0.0), both, own, hardest, alone)
