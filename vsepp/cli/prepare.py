@@ -94,7 +94,9 @@ def add_steps(steps: Any) -> None:
     add_making(parser, CorpusSpec, images=_IMAGES)
     add_raw(parser)
 
-    parser = add_step(steps, "vectors", vectors, "compute vectors of all captions, for losses that compare them")
+    parser = add_step(
+        steps, "vectors", vectors, "compute vectors of all captions, for losses that compare them"
+    )
     add_making(parser, VectorsSpec, captions=_CAPTIONS)
 
     parser = add_step(
