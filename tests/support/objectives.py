@@ -9,16 +9,19 @@ is_at_most_twice_as_slow_as_mh(objective)
 import dataclasses
 import time
 
+import numpy as np
+import pandas as pd
 import torch
 from hypothesis import strategies as st
 
 from vsepp import components
+from vsepp.data.tables import write_tables
+from vsepp.data.vectors import caption_vectors
 from vsepp.losses import Batch
-from vsepp.spec import Component
+from vsepp.spec import Component, VectorsSpec
 
 PAIRS = 6
-IMAGE_ROWS, CAPTION_ROWS = (3, 0, 5, 3, 1, 2), (11, 0, 15, 9, 3, 6)
-"""Of the pairs below: the first and the fourth show one image. `folders` of an objective must hold such rows."""
+_SAME, CAPTIONS = (3, 0, 5, 3, 1, 2), 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,11 +50,43 @@ class Objective:
             state = self.module.State(options, {role: self.folders[role] for role in roles})
 
         def value(scores, order=range(PAIRS), **known):
-            rows = {"image_rows": IMAGE_ROWS, "caption_rows": CAPTION_ROWS}
-            needed = {need: torch.tensor([rows[need][pair] for pair in order]) for need in needs}
+            needed = {need: torch.tensor([rows(pair)[need] for pair in order]) for need in needs}
             return self.module.loss(scores, options, Batch(**{**needed, "state": state, **known}))
 
         return value, state
+
+
+def rows(pair):
+    """The image and the caption of a pair: of the first six, two show one image, with two of its captions."""
+    image = _SAME[pair] if pair < PAIRS else pair
+    return {"image_rows": image, "caption_rows": CAPTIONS * image + (pair == 0)}
+
+
+def write_corpus(folder, texts):
+    """Tables of images with captions, all for training, and vectors of their words; role → folder.
+
+    Parameters
+    ----------
+    folder
+        Where they go.
+    texts
+        Of each image, its captions.
+    """
+    owners = np.repeat(np.arange(len(texts)), [len(own) for own in texts])
+    names = [f"{number}.jpg" for number in range(len(texts))]
+    images = dict.fromkeys(("image_id", "file_name", "container", "member"), names)
+    captions = {"caption_id": np.arange(len(owners)), "image_index": owners.astype(np.int32)}
+    captions = pd.DataFrame({**captions, "text": [text for own in texts for text in own], "split": "train"})
+    write_tables(folder / "corpus", pd.DataFrame({**images, "split": "train"}), captions)
+    (folder / "vectors").mkdir()
+    caption_vectors(captions, VectorsSpec("tfidf", ("train",))).save(folder / "vectors")
+    return {"corpus": folder / "corpus", "caption_vectors": folder / "vectors"}
+
+
+def random_captions(images=128):
+    """Captions of ten words, of which few are frequent and many are rare, as in English."""
+    drawn = np.random.default_rng(0).zipf(1.3, (images, CAPTIONS, 10))
+    return [[" ".join(f"w{word}" for word in words) for words in own] for own in drawn]
 
 
 def scores_of(pairs=PAIRS, seed=3, **options):
@@ -166,7 +201,7 @@ def _seconds(made, pairs=128, dim=1024, steps=5):
     images, captions = (
         torch.nn.functional.normalize(torch.randn(pairs, dim, generator=generator)) for _ in "ic"
     )
-    order = [pair % PAIRS for pair in range(pairs)]
+    order = range(pairs)
     leaves = [images.requires_grad_(), captions.requires_grad_(), *trained(state)]
     try:
         value(images @ captions.T, order=order)
