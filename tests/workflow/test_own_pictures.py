@@ -2,30 +2,16 @@
 
 import csv
 import json
-import re
-import textwrap
 
 import numpy as np
 import pytest
-from dag import ROOT, copy_of_the_project
+from dag import copy_of_the_project
+from pages import DOCS, blocks, one
 from PIL import Image
 
 pytestmark = pytest.mark.whole
 COLOURS = {"red": (200, 30, 30), "green": (30, 160, 40), "blue": (30, 60, 200), "white": (240, 240, 240)}
 PLACES = {"sand": (220, 200, 140), "grass": (90, 190, 90), "water": (60, 120, 180)}
-
-
-def blocks(page):
-    """Indented and fenced blocks of a page, without their indentation."""
-    found = re.findall(r"^```python\n((?:.*\n)*?)```|((?:^(?: {4}.*)?\n)+)", page, re.MULTILINE)
-    texts = [textwrap.dedent(fenced or indented).strip() for fenced, indented in found]
-    return [text for text in texts if text]
-
-
-def one(texts, start):
-    """The only block that begins so."""
-    (text,) = [text for text in texts if text.startswith(start)]
-    return text
 
 
 def write_pictures(folder, head):
@@ -49,7 +35,7 @@ def write_pictures(folder, head):
 
 def test_the_page_on_own_pictures_works_as_written(tmp_path):
     project, mine = copy_of_the_project(tmp_path / "vsepp"), tmp_path / "mine"
-    texts = blocks((ROOT / "docs/own-pictures.md").read_text().replace("/data/mine", str(mine)))
+    texts = blocks((DOCS / "own-pictures.md").read_text().replace("/data/mine", str(mine)))
     names = write_pictures(mine, one(texts, f"{mine}/pictures/").partition("\n\n")[2])
 
     added = one(texts, "sources:")

@@ -291,12 +291,9 @@ def weights(given: argparse.Namespace) -> None:
 
 def paper(given: argparse.Namespace) -> None:
     """Typeset a report."""
-    from vsepp.provenance.publish import date_after
     from vsepp.reporting.typeset import typeset
 
-    typeset_report = typeset(given.report)
-    date_after([typeset_report], [given.report])
-    print(typeset_report)
+    print(typeset(given.report))
 
 
 def report(given: argparse.Namespace) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import sys
 import textwrap
@@ -10,6 +9,7 @@ import textwrap
 import pytest
 from dag import ROOT, Project, copy_of_the_project
 from installed import install
+from pages import squared_hinges
 from plans import edit
 
 DUMP = """
@@ -101,8 +101,6 @@ def test_a_paper_is_a_folder(project, before):
     assert not any(name.startswith("run coco-") for name in alone)
 
 
-CHANGING = (ROOT / "docs/changing.md").read_text()
-LOSS = re.search(r"^    # vsepp/losses/squared_hinges.py\n(.*?)^$\n    # params", CHANGING, re.M | re.S)[1]
 SIMILARITY = '''
     """Minus the Euclidean distance."""
     from dataclasses import dataclass
@@ -142,7 +140,7 @@ TEXT = '''
 @pytest.mark.parametrize(
     ("module", "text", "entry"),
     [
-        ("losses/squared_hinges.py", LOSS, {"loss": {"name": "squared_hinges", "margin": 0.1}}),
+        ("losses/squared_hinges.py", squared_hinges(), {"loss": {"name": "squared_hinges", "margin": 0.1}}),
         ("similarity/euclidean.py", SIMILARITY, {"similarity": {"name": "euclidean", "scale": 3}}),
         ("models/text/bag.py", TEXT, {"text": "bag"}),
     ],
@@ -215,7 +213,7 @@ def test_a_layout_of_ones_own_is_one_reader(project, before):
 
 
 def test_an_installed_package_offers_a_loss(project, before, tmp_path, monkeypatch):
-    install(monkeypatch, tmp_path, "vsepp.losses", "squares", LOSS)
+    install(monkeypatch, tmp_path, "vsepp.losses", "squares", squared_hinges())
     add_run(project, loss={"name": "squares", "margin": 0.1})
     after = table(project, tmp_path)
     assert new(before, after) == {"run odd/seed-0", "evaluation odd/seed-0"}
@@ -225,7 +223,7 @@ def test_an_installed_package_offers_a_loss(project, before, tmp_path, monkeypat
 
 
 def test_a_component_that_two_packages_offer_is_refused(project, tmp_path, monkeypatch):
-    install(monkeypatch, tmp_path, "vsepp.losses", "max_of_hinges", LOSS)
+    install(monkeypatch, tmp_path, "vsepp.losses", "max_of_hinges", squared_hinges())
     with pytest.raises(AssertionError) as refused:
         table(project, tmp_path)
     offers = "max_of_hinges (max_of_hinges), vsepp (vsepp.losses.max_of_hinges); uninstall all but one"
