@@ -94,6 +94,14 @@ def test_a_tint_says_where_a_number_stands_between_the_worst_and_the_best_of_its
     assert set(cells(build(plain), "ours_tint")["2.2"]) == {None}
 
 
+def test_a_deviation_that_the_paper_prints_stands_beside_its_number(models, context, published):
+    key = ("table2", "2.2")
+    printed = {**published, key: {**published[key], "i2t_r1_sd": "0.3"}}
+    table = build_table(spec(RowSpec("2.2")), context, printed, models.records)
+    assert cells(table, "paper_sd") == {"2.2": [0.3, *[None] * 5]}
+    assert flat_rows(table, context)[0]["paper_sd_i2t_r1"] == 0.3
+
+
 def test_the_best_is_sought_within_a_group(build):
     groups = (GroupSpec("1K", (RowSpec("1.11"),)), GroupSpec("5K", (RowSpec("1.13"), RowSpec("1.14"))))
     best = cells(build(TableSpec("table1", "T", "C.", "coco", COLUMNS, groups)), "paper_best")
