@@ -10,7 +10,7 @@ from torch.nn.functional import softplus
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.hardest import triplets
 
-CITATION = "Yi, Lei and Li, 2014: Deep metric learning for person re-identification; on the hardest negative: Xuan and Chen, 2022"
+CITATION = "Yi, Lei and Li, 2014: Deep metric learning for person re-identification; on the hardest negative: Xuan and Chen, 2023"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from vsepp.losses.hardest import triplets
 
 CITATION = (
     "Sun, Cheng, Zhang, Zhang, Zheng, Wang and Wei, 2020: Circle loss: a unified perspective of pair similarity optimization; "
-    "on the hardest negative: Xuan and Chen, 2022"
+    "on the hardest negative: Xuan and Chen, 2023"
 )
 
 

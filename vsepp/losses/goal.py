@@ -15,7 +15,7 @@ import torch
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.hardest import Triplets, triplets
 
-CITATION = "Xuan and Chen, 2022: Dissecting deep metric learning losses for image-text retrieval (GOAL)"
+CITATION = "Xuan and Chen, 2023: Dissecting deep metric learning losses for image-text retrieval (GOAL)"
 KNOWN = {
     "constant, constant": ("triplet", "max_of_hinges", {}, "1"),
     "nca, constant": ("NT-Xent", "nt_xent", {}, "τ"),

@@ -12,7 +12,7 @@ from vsepp.losses.hardest import triplets
 
 CITATION = (
     "Goldberger, Roweis, Hinton and Salakhutdinov, 2004: Neighbourhood components analysis; on the hardest "
-    "negative: Xuan and Chen, 2022"
+    "negative: Xuan and Chen, 2023"
 )
 
 

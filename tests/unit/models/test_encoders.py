@@ -96,3 +96,15 @@ def test_loading_refuses_another_architecture_and_an_incomplete_folder(tmp_path)
     (tmp_path / "encoder.safetensors").unlink()
     with pytest.raises(VseppError, match=r"encoder\.safetensors: missing"):
         load_encoder(spec("mini/vgg_mini"), tmp_path)
+
+
+def test_vit_minis_feature_is_the_normalised_class_token_of_one_size_of_input():
+    encoder = build_encoder(spec("vit/vit_mini", 40)).eval()
+    pixels = torch.randn(3, 3, 40, 40)
+    kept = []
+    encoder.network.encoder.ln.register_forward_hook(lambda module, given, made: kept.append(made))
+    found = encoder(pixels)
+    assert found.shape == (3, 128) and kept[0].shape == (3, 1 + 5 * 5, 128)
+    assert torch.equal(found, kept[0][:, 0])
+    with pytest.raises(AssertionError, match="Wrong image height"):
+        encoder(torch.randn(3, 3, 48, 48))
