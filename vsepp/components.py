@@ -107,7 +107,7 @@ def known_options(described: Description) -> str:
 def module_name(kind: str, name: str) -> str:
     """Dotted name of a component's module, found without importing it; errors as in `load`."""
     package = KINDS[kind]
-    found = {point.value: point.dist.name for point in _entry_points(group=package, name=name)}
+    found = {point.value: point.dist.name for point in _entry_points().select(group=package, name=name)}
     if name in _ours(kind):
         found[f"{package}.{name}"] = "vsepp"
     if len(found) > 1:
@@ -120,19 +120,15 @@ def module_name(kind: str, name: str) -> str:
 
 def known(kind: str) -> list[str]:
     """Names of all components of a kind, ours and those of other packages."""
-    return sorted({*_ours(kind), *_offered(kind)})
-
-
-def _entry_points(**chosen: str) -> Any:
-    from importlib.metadata import entry_points  # not at start-up: it imports sockets and mail
-
-    return entry_points(**chosen)
+    return sorted({*_ours(kind), *_entry_points().select(group=KINDS[kind]).names})
 
 
 @cache
-def _offered(kind: str) -> frozenset[str]:
-    # Looking through all installed packages takes a tenth of a second, and a plan asks a dozen times.
-    return frozenset(point.name for point in _entry_points(group=KINDS[kind]))
+def _entry_points() -> Any:
+    # Looking through all installed packages takes a twentieth of a second, and a plan asks a dozen times.
+    from importlib.metadata import entry_points  # not at start-up: it imports sockets and mail
+
+    return entry_points()
 
 
 @cache

@@ -197,6 +197,17 @@ class ConstellationsSpec:
 
 
 @dataclass(frozen=True)
+class WeightsSpec:
+    """Weights of GOAL over similarities (its Figures 2 and 3)."""
+
+    of: str
+    """`triplet` or `pair`."""
+    losses: tuple[Component, ...]
+    others: float = 0.0
+    """m₊ and m₋ of pair weights, the mean over the other pairs."""
+
+
+@dataclass(frozen=True)
 class ScenesSpec:
     """The generator of scenes."""
 

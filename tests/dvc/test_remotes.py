@@ -100,12 +100,14 @@ def test_a_folder_and_what_sync_makes_of_times_and_of_what_is_missing(project, t
     assert "made from a store with other code" in clone.refusal("vsepp", "verify", "--phase", "features")
 
 
+@pytest.mark.whole
 def test_s3(project, s3):
     """With a server of one's own, as MinIO or Ceph are."""
     keys = [("access_key_id", s3.key), ("secret_access_key", s3.secret)]
     travels(pushed(project, f"s3://{s3.bucket}/vsepp", [("endpointurl", s3.url)], keys), local=keys)
 
 
+@pytest.mark.whole
 def test_ssh(project, tmp_path, ssh):
     """With a key and no password."""
     url, key = f"ssh://{ssh.user}@127.0.0.1:{ssh.port}{tmp_path}/server", [("keyfile", ssh.key)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pytest
 from dag import ROOT, RUNS, Project, of
 
-pytestmark = pytest.mark.dvc
+pytestmark = [pytest.mark.dvc, pytest.mark.whole]
 DOCUMENT = ROOT / "docs" / "versions.md"
 
 

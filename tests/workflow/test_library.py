@@ -161,7 +161,7 @@ def test_a_model_with_a_trained_encoder_is_exported_whole(reproduced, test_split
     assert furthest(found, kept(reproduced, FT)["image_embeddings"]) <= 1e-6
 
 
-@pytest.mark.parametrize("run", [VSEPP, FT])
+@pytest.mark.parametrize("run", [pytest.param(VSEPP, marks=pytest.mark.whole), FT])
 def test_onnx_files_give_the_same_embeddings(reproduced, test_split, tmp_path, run):
     onnxruntime = pytest.importorskip("onnxruntime")
     reproduced.call("vsepp", "export", reproduced.model(run), tmp_path / "model", "--onnx")

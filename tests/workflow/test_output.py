@@ -16,8 +16,8 @@ LOGS = "results/tiny/logs/paper"
 
 @pytest.fixture
 def again(project):
-    """A project in which two runs are to be trained for a second seed."""
-    return project, {"only": [VSE0, VSEPP], "seeds": [0, 1]}
+    """A project in which a run is to be trained for a second seed."""
+    return project, {"only": [VSE0], "seeds": [0, 1]}
 
 
 def test_a_run_tells_what_is_made_how_far_it_is_and_at_last_what_came_out(again):
@@ -25,13 +25,12 @@ def test_a_run_tells_what_is_made_how_far_it_is_and_at_last_what_came_out(again)
     said = project.run("reproduce_tables", **config)
     assert f": Train {VSE0}/seed-1 (log: {LOGS}/train/{VSE0}/seed-1.log)\n" in said
     assert (
-        f": Evaluate {VSEPP}/seed-1: embed and rank the test images and captions (log: {LOGS}/evaluate/{VSEPP}/seed-1.log)\n"
+        f": Evaluate {VSE0}/seed-1: embed and rank the test images and captions (log: {LOGS}/evaluate/{VSE0}/seed-1.log)\n"
         in said
     )
-    for run in (VSE0, VSEPP):
-        (line,) = re.findall(rf"^Job \d+: {run}, seed 1: epoch 2/2  .*$", said, re.MULTILINE)
-        assert re.search(r"validation: caption R@1 \d+\.\d  image R@1 \d+\.\d", line)
-        assert "left" not in line
+    (line,) = re.findall(rf"^Job \d+: {VSE0}, seed 1: epoch 2/2  .*$", said, re.MULTILINE)
+    assert re.search(r"validation: caption R@1 \d+\.\d  image R@1 \d+\.\d", line)
+    assert "left" not in line
     for chatter in ("Reason:", "Host:", "Select jobs", "Execute "):
         assert chatter not in said
     headline = (project.folder / REPORT / "headline.txt").read_text().strip()

@@ -107,6 +107,7 @@ def test_inline_random_crop_features_train_the_same_weights_as_the_tape(project)
     assert project.weights(RC, "inline") == project.weights(RC)
 
 
+@pytest.mark.whole
 def test_another_fidelity_runs_the_whole_way_and_its_embeddings_can_be_scored_by_hand(project):
     order = "coco-orderpp-10c-rv"
     project.run(fidelity="code", only=[FT, order])

@@ -13,7 +13,7 @@ from typing import Any
 from vsepp.errors import VseppError
 from vsepp.provenance.code import step_code
 from vsepp.provenance.manifest import artefact_digest, recorded
-from vsepp.provenance.publish import date_after, state_folder
+from vsepp.provenance.publish import state_folder
 from vsepp.runtime.files import output_folder
 from vsepp.spec import from_json, to_dict
 
@@ -188,5 +188,3 @@ def making(
             recorded(given.output, given.step, spec=spec, inputs=inputs, code=code, seed=seed)
         )
         yield Making(facts, identity, state)
-    raw = raw_files(given) if hasattr(given, "raw") else {}
-    date_after(given.output.rglob("*"), [*inputs.values(), *raw.values()])

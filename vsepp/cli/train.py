@@ -26,7 +26,7 @@ from vsepp.provenance.manifest import artefact_digest
 from vsepp.reporting.specs import ReportSpec
 from vsepp.runtime import devices
 from vsepp.runtime.files import output_folder, write_text
-from vsepp.spec import ConstellationsSpec, EvaluationSpec, RunSpec
+from vsepp.spec import ConstellationsSpec, EvaluationSpec, RunSpec, WeightsSpec
 
 log = logging.getLogger("vsepp")
 
@@ -118,6 +118,9 @@ def add_steps(steps: Any) -> None:
         steps, "constellations", constellations, "compare losses over sets of negatives in a plane"
     )
     add_making(parser, ConstellationsSpec)
+
+    parser = add_step(steps, "weights", weights, "compute weights of GOAL over similarities")
+    add_making(parser, WeightsSpec)
 
     parser = add_step(steps, "report", report, "write all tables and figures and the page that holds them")
     add_making(parser, ReportSpec)
@@ -277,14 +280,20 @@ def constellations(given: argparse.Namespace) -> None:
         write_text(given.output / "losses.json", text + "\n")
 
 
+def weights(given: argparse.Namespace) -> None:
+    """Compute weights of GOAL."""
+    from vsepp.evaluation.weights import sample_weights
+
+    with making(given):
+        text = json.dumps(sample_weights(given.spec), indent=1)
+        write_text(given.output / "weights.json", text + "\n")
+
+
 def paper(given: argparse.Namespace) -> None:
     """Typeset a report."""
-    from vsepp.provenance.publish import date_after
     from vsepp.reporting.typeset import typeset
 
-    typeset_report = typeset(given.report)
-    date_after([typeset_report], [given.report])
-    print(typeset_report)
+    print(typeset(given.report))
 
 
 def report(given: argparse.Namespace) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatch
 
-from vsepp import components
 from vsepp.config.components import check_component
 from vsepp.config.files import Mistakes, Value
 from vsepp.config.papers import Paper
@@ -244,25 +243,41 @@ def _check_tables(
     for name, table in paper.tables.tables.items():
         place = f"{paper.tables_file}: tables.{name}"
         for row in table.rows:
-            if isinstance(row, RowKeys):
+            if isinstance(row, RowKeys) and row.run:
                 _check_named(row.run, place, runs, papers, mistakes)
+            elif isinstance(row, RowKeys):
+                _check_tuned([row.tuned or ""], place, paper, mistakes)
             number = row.row if isinstance(row, RowKeys) else row
             if number is not None and number not in paper.rows:
                 mistakes.add(place, f"row {number} is not in {paper.published}")
             elif isinstance(row, str) and paper.rows[row] == "trained" and row not in fed:
                 mistakes.add(place, f"row {row} is trained here, but no run feeds it")
+    for label, named in paper.tables.tuned.items():
+        for run in named:
+            _check_named(run, f"{paper.tables_file}: tuned.{label}", runs, papers, mistakes)
     for name, figure in paper.tables.figures.items():
         place = f"{paper.tables_file}: figures.{name}"
         for run in figure.named:
             _check_named(run, place, runs, papers, mistakes)
-        losses = components.known("loss")
-        for loss in set(figure.losses or ()) - set(losses):
-            mistakes.add(f"{place}.losses", f"got {loss!r}; expected one of {', '.join(losses)}")
+        if figure.kind == "standings":
+            _check_tuned(figure.labels or [], f"{place}.labels", paper, mistakes)
+        for loss in figure.compared:
+            options = {option: Value(value, place) for option, value in loss.options.items()}
+            check_component("loss", Value(loss.name, place), options, "losses", mistakes)
     for name in parameters.preset.tables.get(paper.name, []):
         if name not in paper.tables.tables and name not in paper.tables.figures:
             known = ", ".join([*paper.tables.tables, *paper.tables.figures])
             place = f"{parameters.place('tables')}: tables.{paper.name}"
             mistakes.add(place, f"got {name!r}; {paper.tables_file} has {known}")
+
+
+def _check_tuned(labels: list[str], place: str, paper: Paper, mistakes: Mistakes) -> None:
+    """Note tuned methods that a row or figure names and that there are not."""
+    assert paper.tables is not None
+    for label in labels:
+        if label not in paper.tables.tuned:
+            known = ", ".join(paper.tables.tuned) or "none"
+            mistakes.add(place, f"got {label!r}; expected an entry of `tuned`: {known}")
 
 
 def _check_claims(

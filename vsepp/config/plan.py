@@ -65,6 +65,7 @@ KINDS = {
     "tokens_of": Kind("models", "tokens", "results/{preset}/{variant}/runs/{name}/tokens", _TOKENS),
     "evaluation": Kind("results", "evaluate", "results/{preset}/{variant}/evaluations/{name}", _EMBEDDINGS),
     "constellations": Kind("results", "constellations", _FIGURES, ("losses.json",)),
+    "weights": Kind("results", "weights", _FIGURES, ("weights.json",)),
     "report": Kind("results", "report", "reports/{preset}/{variant}/{name}", ("index.html",)),
 }
 """Of artefacts, in the order of the data flow."""

@@ -21,7 +21,6 @@ from vsepp.provenance.code import step_code
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.records import EVALUATIONS, is_kept
 from vsepp.spec import (
-    Component,
     ConstellationsSpec,
     CorpusSpec,
     CropSpec,
@@ -40,6 +39,7 @@ from vsepp.spec import (
     TapeSpec,
     VectorsSpec,
     VocabularySpec,
+    WeightsSpec,
     from_dict,
     to_dict,
 )
@@ -131,14 +131,19 @@ class _Planner:
                 inputs["tape"] = self._tape(corpus, encoder, spec).folder
             elif spec.reads != "features":
                 inputs["train_store"] = self._store(corpus, spec.train_store).folder
+        return inputs
+
+    def _loss_inputs(self, spec: RunSpec, published: str | None, read: Mapping[str, Path]) -> dict[str, Path]:
+        """Role → folder of what a run's loss reads besides what its training reads."""
         loss = describe("loss", spec.loss.name)
+        inputs: dict[str, Path] = {}
         for role in loss.constants.get("READS", ()):
             if role == "caption_vectors":
                 encoder = loss.options(**spec.loss.options).vectors
                 inputs[role] = self._vectors(self._corpus(spec.dataset, published), encoder).folder
-            if role not in inputs:
+            elif role not in read:
                 raise VseppError(
-                    f"run {spec.id}: loss {spec.loss.name} reads {role!r}; this run has {', '.join(sorted(inputs))}"
+                    f"run {spec.id}: loss {spec.loss.name} reads {role!r}; this run has {', '.join(sorted(read))}"
                 )
         return inputs
 
@@ -155,6 +160,8 @@ class _Planner:
             self._pictures(corpus, self._store(corpus, first.eval_store))
         if run not in self.parameters.runs:
             return
+        # Not of runs that are not trained: a sentence encoder need not be installed for them.
+        training |= self._loss_inputs(first, published, training)
         kept = {seed for seed, spec in specs.items() if self._is_kept(run, spec)}
         self.models[run] = Model(specs, self.parameters.protocols[run], frozenset(kept))
         for seed, spec in specs.items():
@@ -217,10 +224,12 @@ class _Planner:
         for figure in paper.selected(self.preset.tables):
             keys, name = paper.tables.figures.get(figure), f"{paper.name}/{figure}"
             if keys and keys.kind == "constellations":
-                assert keys.positive and keys.negatives and keys.losses  # what its kind needs
-                losses = tuple(Component(loss) for loss in keys.losses)
+                assert keys.positive and keys.negatives  # what its kind needs
                 points = tuple(map(tuple, keys.negatives))
-                self._add("constellations", name, ConstellationsSpec(keys.positive, points, losses))
+                self._add("constellations", name, ConstellationsSpec(keys.positive, points, keys.compared))
+            if keys and keys.kind == "weights":
+                spec = WeightsSpec(keys.of or "", keys.compared, keys.others or 0.0)
+                self._add("weights", name, spec)
 
     # --- Data ------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from vsepp.reporting.specs import (
     RowSpec,
     TableSpec,
     TrainedSpec,
+    TunedSpec,
 )
 from vsepp.spec import from_dict, to_dict
 
@@ -40,6 +41,7 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
         tables=tuple(_table(plan, paper, name) for name in names if name in tables),
         figures=tuple(_figure(plan, paper, name, models) for name in names if name in figures),
         claims=tuple(_claims(plan, paper)),
+        tuned=tuple(_tuned(plan, label, runs) for label, runs in paper.tables.tuned.items()),
         expected=str(expected) if (expected := expected_of(plan.parameters)).is_file() else "",
         models=tuple(_model(plan, model, seed) for model in models for seed in plan.models[model].specs),
         sources=tuple(_sources(plan, models)),
@@ -51,7 +53,9 @@ def _models_of(plan: Plan, paper: Paper) -> list[str]:
     assert paper.tables
     named = {*paper.entries, *paper.released}
     for table in paper.tables.tables.values():
-        named |= {row.run for row in table.rows if isinstance(row, RowKeys)}
+        named |= {row.run for row in table.rows if isinstance(row, RowKeys) and row.run}
+    for runs in paper.tables.tuned.values():
+        named |= set(runs)
     for figure in paper.tables.figures.values():
         named |= set(figure.named)
     for claim in paper.claims.values():
@@ -112,8 +116,9 @@ def _table(plan: Plan, paper: Paper, name: str) -> TableSpec:
     groups = [
         GroupSpec(group.heading, tuple(_row(plan, paper, row) for row in group.rows)) for group in keys.groups
     ]
-    columns = tuple(paper.tables.columns)
-    return TableSpec(name, groups=tuple(groups), columns=columns, **keys.model_dump(exclude={"groups"}))
+    columns = tuple(keys.columns or paper.tables.columns)
+    said = keys.model_dump(exclude={"groups", "columns"})
+    return TableSpec(name, groups=tuple(groups), columns=columns, **said)
 
 
 def _row(plan: Plan, paper: Paper, row: str | RowKeys) -> RowSpec:
@@ -124,10 +129,28 @@ def _row(plan: Plan, paper: Paper, row: str | RowKeys) -> RowSpec:
         return RowSpec(row, run, protocol, next(released, None) if run else None)
     if row.row is not None:
         return RowSpec(row.row, row.run, row.protocol)
+    assert paper.tables
+    run = row.run or paper.tables.tuned[row.tuned or ""][0]
     keys = ("system", "encoder", "dataset", "trainset")
-    own = {key: plan.parameters.get(row.run, key) for key in keys}
-    own["finetuned"] = "yes" if plan.parameters.get(row.run, "finetune_from") else "no"
-    return RowSpec(row.run, row.run, row.protocol, own=own | ({"label": row.label} if row.label else {}))
+    own = {key: plan.parameters.get(run, key) for key in keys}
+    own["finetuned"] = "yes" if plan.parameters.get(run, "finetune_from") else "no"
+    own |= {"label": label} if (label := row.label or row.tuned) else {}
+    return RowSpec(row.run or label, row.run, row.protocol, tuned=row.tuned, own=own)
+
+
+def _tuned(plan: Plan, label: str, runs: list[str]) -> TunedSpec:
+    """A method's runs, with the options of the loss, and the learning rate, that not all of them share."""
+    options = {
+        run: {
+            **plan.parameters.get(run, "loss").options,
+            "learning rate": plan.parameters.get(run, "learning_rate"),
+        }
+        for run in runs
+    }
+    names = dict.fromkeys(name for given in options.values() for name in given)
+    differ = [name for name in names if len({str(given.get(name)) for given in options.values()}) > 1]
+    settings = [", ".join(f"{name} {options[run].get(name)}" for name in differ) for run in runs]
+    return TunedSpec(label, tuple(runs), tuple(settings))
 
 
 def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpec:
@@ -136,17 +159,19 @@ def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpe
     runs = keys.named
     if keys.kind == "histories":
         runs = [model for model in models if plan.models[model].released is None]
+    elif keys.kind == "standings":
+        runs = [paper.tables.tuned[label][0] for label in keys.labels or []]
     sizes = sorted(keys.runs) if isinstance(keys.runs, Mapping) else []
     feeds = plan.parameters.feeders(paper)
     made = plan.table.get((keys.kind, f"{paper.name}/{name}"))
     # What the step that computes its data is told.
-    computed = {"runs", "positive", "negatives", "losses"}
+    computed = {"runs", "positive", "negatives", "losses", "of", "others"}
     data = plan.parameters.corpora.get(keys.dataset or "")
     return from_dict(
         FigureSpec,
         {
             "id": name,
-            "runs": runs if keys.kind == "histories" else keys.drawn,
+            "runs": runs if keys.kind in ("histories", "standings") else keys.drawn,
             "sizes": sizes,
             "references": [
                 (run, row) for row, (run, under) in feeds.items() if run in runs and under == keys.protocol

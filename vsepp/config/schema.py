@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from vsepp.reporting.specs import ClaimKind
-from vsepp.spec import Protocol, Split
+from vsepp.reporting.specs import ClaimKind, FigureKind
+from vsepp.spec import Component, Protocol, Split
 
 Trainset = Literal["1C", "10C", "RC", "1C+rV", "10C+rV", "RC+rV"]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -438,10 +438,19 @@ class PaperKeys(_Model):
 class RowKeys(_Model):
     """A row that this table alone has, or a published one that a shared run fills."""
 
-    run: str = Field(description="id of a run")
+    run: str | None = Field(default=None, description="id of a run")
+    tuned: str | None = Field(default=None, description="instead of a run: an entry of `tuned`")
     protocol: Protocol
     row: str | None = Field(default=None, description="the published row beside it, if there is one")
     label: str | None = Field(default=None, description="made from the run where it is left out")
+
+    @model_validator(mode="after")
+    def _has_a_run(self) -> RowKeys:
+        if (self.run is None) is (self.tuned is None):
+            raise ValueError("expected one of `run` and `tuned`")
+        if self.tuned and (self.row or self.label):
+            raise ValueError("a row of a tuned method takes no `row` and no `label`")
+        return self
 
 
 class TableGroup(_Model):
@@ -453,6 +462,9 @@ class TableGroup(_Model):
     )
 
 
+Column = Literal["r1", "r5", "r10", "medr"]
+
+
 class TableKeys(_Model):
     """One table of a `tables.yaml`."""
 
@@ -460,6 +472,10 @@ class TableKeys(_Model):
     caption: str
     dataset: Role
     trainset: bool = Field(description="a column that names each row's training set")
+    columns: list[Column] | None = Field(default=None, description="of this table, if not those of all")
+    tint: bool = Field(
+        default=False, description="on a page, the darker a cell, the better it is among its column and group"
+    )
     groups: Annotated[list[TableGroup], Field(min_length=1)]
 
     @property
@@ -473,28 +489,31 @@ _FIGURE_KEYS = {
     "curves": {"dataset", "metrics", "runs", "labels"},
     "negative_set": {"dataset", "metrics", "runs", "labels", "baseline", "protocol"},
     "histories": {"metrics"},
+    "standings": {"dataset", "metrics", "labels", "protocol"},
     "constellations": {"positive", "negatives", "losses", "labels"},
     "examples": {"dataset", "runs", "labels", "protocol", "images"},
     "missed_negatives": {"percentiles", "levels", "printed"},
+    "weights": {"of", "losses", "labels", "others"},
+    "combinations": set(),
 }
+_NOT_NEEDED = {"baseline", "printed", "others"}
 
 
 class FigureKeys(_Model):
     """One figure of a `tables.yaml`; each kind takes keys of its own."""
 
-    kind: Literal["curves", "negative_set", "histories", "constellations", "examples", "missed_negatives"] = (
-        Field(
-            description="curves: runs over the epochs; negative_set: runs over the size of the negative set; histories: all runs "
-            "over the epochs, a panel each; constellations: losses over sets of negatives in a plane; examples: test images "
-            "with the captions that two runs rank first; missed_negatives: how likely a batch has no hard negative"
-        )
+    kind: FigureKind = Field(
+        description="curves: runs over the epochs; negative_set: runs over the size of the negative set; histories: all runs "
+        "over the epochs, a panel each; standings: tuned methods beside each other; constellations: losses over sets of negatives in a plane; examples: test images "
+        "with the captions that two runs rank first; missed_negatives: how likely a batch has no hard negative; weights: "
+        "weights of GOAL over similarities; combinations: which of GOAL's combinations are known losses"
     )
     title: str
     caption: str
     width: Literal["column", "page"] = Field(default="column", description="3.3 or 7 inches")
     dataset: Role | None = None
     metrics: list[str] | None = Field(
-        default=None, min_length=1, description="a panel each, such as i2t_r1; of histories one"
+        default=None, min_length=1, description="a panel each, such as i2t_r1; of histories and standings one"
     )
     runs: list[str] | dict[Positive, str] | None = Field(
         default=None,
@@ -502,7 +521,8 @@ class FigureKeys(_Model):
     )
     labels: list[str] | None = Field(
         default=None,
-        description="of the runs; of negative_set of the line and of the baseline; of constellations of the losses",
+        description="of the runs; of negative_set of the line and of the baseline; of standings entries of `tuned`; of "
+        "constellations and weights of the losses",
     )
     baseline: str | None = Field(default=None, description="run drawn as a horizontal line")
     protocol: Protocol | None = Field(default=None, description="of test scores")
@@ -515,9 +535,16 @@ class FigureKeys(_Model):
     negatives: list[list[tuple[float, float]]] | None = Field(
         default=None, description="of constellations: a set of points a panel"
     )
-    losses: list[str] | None = Field(
+    losses: list[ComponentKeys] | None = Field(
+        default=None, description="of constellations and weights: modules of vsepp.losses, with their options"
+    )
+    of: Literal["triplet", "pair"] | None = Field(
         default=None,
-        description="of constellations: modules of vsepp.losses, with the options they have by default",
+        description="of weights: those of triplets, or those of positive and negative pairs",
+    )
+    others: float | None = Field(
+        default=None,
+        description="of weights of pairs: m₊ and m₋, the mean over the other pairs; 0 if left out",
     )
     percentiles: list[Fraction] | None = Field(
         default=None,
@@ -538,7 +565,7 @@ class FigureKeys(_Model):
         given = {key for key in type(self).model_fields if getattr(self, key) is not None} - everywhere
         if extra := sorted(given - wanted):
             raise ValueError(f"a figure of kind {self.kind} takes no {', '.join(extra)}")
-        if missing := sorted(wanted - given - {"baseline", "printed"}):
+        if missing := sorted(wanted - given - _NOT_NEEDED):
             raise ValueError(f"a figure of kind {self.kind} needs {', '.join(missing)}")
         if isinstance(self.runs, dict) is not (self.kind == "negative_set") and self.runs is not None:
             raise ValueError(
@@ -556,6 +583,11 @@ class FigureKeys(_Model):
         return self.runs or []
 
     @property
+    def compared(self) -> tuple[Component, ...]:
+        """Its losses, with the options that are given."""
+        return tuple(Component(loss.name or "", loss.options) for loss in self.losses or ())
+
+    @property
     def named(self) -> list[str]:
         """All run ids, the baseline's too."""
         return [*self.drawn, *([self.baseline] if self.baseline else [])]
@@ -567,7 +599,11 @@ class TablesFile(_Model):
     paper: PaperKeys
     titles: dict[Role, str] = Field(description="role → what the paper calls it")
     default_encoder: Role = Field(description="encoder that a row's label does not name")
-    columns: list[Literal["r1", "r5", "r10", "medr"]]
+    columns: list[Column]
+    tuned: dict[str, Annotated[list[str], Field(min_length=1)]] = Field(
+        default={},
+        description="method → its runs, which differ in some options; the one with the best validation stands for it",
+    )
     tables: dict[str, TableKeys]
     figures: dict[str, FigureKeys]
 

@@ -28,6 +28,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "released": ("vsepp.released.convert",),
     "evaluate": ("vsepp.evaluation.run",),
     "constellations": ("vsepp.evaluation.constellations",),
+    "weights": ("vsepp.evaluation.weights",),
     "score": ("vsepp.evaluation.protocols",),
     "report": ("vsepp.reporting.pages",),
 }
@@ -50,7 +51,7 @@ def step_code(step: str, spec: Any = None) -> str:
 def _components(step: str, spec: Any) -> list[str]:
     if step == "score":
         return [module_name("similarity", spec.name)]
-    if step == "constellations":
+    if step in ("constellations", "weights"):
         return [module_name("loss", loss.name) for loss in spec.losses]
     if step == "corpus":
         return [module_name("reader", spec.reader.name)]

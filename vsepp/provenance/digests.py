@@ -5,13 +5,18 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from vsepp.components import source_file
+from vsepp.runtime.files import write_text
 
+CODE = Path("results") / ".state" / "code.json"
+"""File of a working folder that keeps what was read of modules, so that each is parsed once; it needs `results/`."""
 _BLOCK = 1 << 22
 _NOT_CONTENT = ("manifest.json", ".snakemake_timestamp")
 
@@ -96,7 +101,9 @@ def code_digest(*modules: str) -> str:
     modules
         Dotted names, below `vsepp` or of a package that offers components.
     """
-    return value_digest({name: _tree_digest(name) for name in sorted(_closure(modules))})
+    digest = value_digest({name: _module(name).digest for name in sorted(_closure(modules))})
+    _kept().save()
+    return digest
 
 
 def _closure(modules: Iterable[str]) -> set[str]:
@@ -111,25 +118,73 @@ def _closure(modules: Iterable[str]) -> set[str]:
     return found
 
 
+class _Module(NamedTuple):
+    """What is read of a module."""
+
+    digest: str
+    """Of its syntax tree."""
+    imports: list[list[str]]
+    """Package and name of each `from package import name`; of `import module` the module alone."""
+
+
+class _Kept:
+    """What was read of modules whose files have not changed since."""
+
+    def __init__(self) -> None:
+        self.python = list(sys.version_info[:2])  # which decides how a syntax tree is printed
+        self.modules: dict[str, Any] = {}
+        self.changed = False
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            kept = json.loads(CODE.read_text(encoding="utf-8"))
+            self.modules = dict(kept["modules"]) if kept["python"] == self.python else {}
+
+    def save(self) -> None:
+        """Keep what was read since the last time, where there are results."""
+        if self.changed and CODE.parents[1].is_dir():
+            with suppress(OSError):
+                write_text(CODE, json.dumps({"python": self.python, "modules": self.modules}))
+        self.changed = False
+
+
 @cache
-def _imports(name: str) -> tuple[str, ...]:
+def _kept() -> _Kept:
+    return _Kept()
+
+
+@cache
+def _module(name: str) -> _Module:
+    file, kept = source_file(name), _kept()
+    status = file.stat()
+    state = [str(file), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+    with suppress(ValueError, KeyError, TypeError):
+        before, digest, imports = kept.modules[name]
+        if before == state:
+            return _Module(digest, imports)
+    tree = _tree(file)
+    module = _Module(hashlib.sha256(ast.dump(tree).encode()).hexdigest(), list(_imported(name, file, tree)))
+    kept.modules[name], kept.changed = [state, *module], True
+    return module
+
+
+def _imports(name: str) -> Iterator[str]:
     """Modules of vsepp and of its own package that a module imports."""
-    found: list[str] = []
-    ours = ("vsepp", name.split(".")[0])
-    for node in _statements(_tree(name)):
+    for package, *part in _module(name).imports:
+        whole = ".".join([package, *part])
+        if package.split(".")[0] in ("vsepp", name.split(".")[0]):
+            yield whole if part and _is_module(whole) else package
+
+
+def _imported(name: str, file: Path, tree: ast.Module) -> Iterator[list[str]]:
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            yield from ([alias.name] for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             package = node.module or ""
             if node.level:
                 above = name.split(".")
-                is_package = source_file(name).name == "__init__.py"
-                above = above[: len(above) - node.level + is_package]
+                above = above[: len(above) - node.level + (file.name == "__init__.py")]
                 package = ".".join([*above, *([node.module] if node.module else [])])
-            if package.split(".")[0] in ours:
-                whole = [f"{package}.{alias.name}" for alias in node.names]
-                found += [module if _is_module(module) else package for module in whole]
-    return tuple(target for target in found if target.split(".")[0] in ours)
+            yield from ([package, alias.name] for alias in node.names)
 
 
 @cache
@@ -140,15 +195,9 @@ def _is_module(name: str) -> bool:
         return False
 
 
-@cache
-def _tree_digest(name: str) -> str:
-    return hashlib.sha256(ast.dump(_tree(name)).encode()).hexdigest()
-
-
-@cache
-def _tree(name: str) -> ast.Module:
+def _tree(file: Path) -> ast.Module:
     """Syntax tree of a module without docstrings and the strings that document a field below it."""
-    tree = ast.parse(source_file(name).read_text(encoding="utf-8"))
+    tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in (tree, *_statements(tree)):
         if body := getattr(node, "body", None):
             node.body = [statement for statement in body if not _is_text(statement)] or [ast.Pass()]

@@ -6,14 +6,17 @@ import json
 import logging
 import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from vsepp.provenance.digests import differing, value_digest
 
 log = logging.getLogger("vsepp")
+# Clocks of machines that share a file system differ a little.
+_APART = 10**9
 
 
 @contextmanager
@@ -96,22 +99,24 @@ def publish(files: dict[Path, Path]) -> None:
         source.replace(destination)
 
 
-def date_after(made: Iterable[Path], read: Iterable[Path]) -> None:
-    """Date files no earlier than what they were made from.
+def date_now(paths: Iterable[Path]) -> int:
+    """Date files that are ahead of the clock to now, in their order, and count them.
 
-    Where the clock was set back, or is another one than that of the machine that made the inputs, Snakemake would throw the
-    outputs away as older than their inputs.
+    Where the clock was set back, or is another one than that of the machine that made them, Snakemake would throw away what
+    is made from such files as older than its inputs.
 
     Parameters
     ----------
-    made
-        Files and folders.
-    read
-        Artefacts and raw files; of a folder, what lies in it.
+    paths
+        Files and folders; of a folder, what lies in it and the time stamps that Snakemake leaves below.
     """
-    of_inputs = (file for path in read for file in (path, *(path.iterdir() if path.is_dir() else ())))
-    newest = max((file.stat().st_mtime_ns for file in of_inputs if file.exists()), default=0)
-    for path in made:
-        status = path.stat()
-        if status.st_mtime_ns < newest:
-            os.utime(path, ns=(status.st_atime_ns, newest))
+    now = time.time_ns()
+    files = [*paths]
+    files += [file for path in files if path.is_dir() for file in path.iterdir()]
+    files += [path / ".snakemake_timestamp" for path in files if path.is_dir()]
+    dates = {file: file.lstat().st_mtime_ns for file in files if file.exists()}
+    ahead = sorted((date, file) for file, date in dates.items() if date > now + _APART)
+    for place, (_, file) in enumerate(ahead):
+        with suppress(PermissionError):
+            os.utime(file, ns=(now + place, now + place), follow_symlinks=False)
+    return len(ahead)

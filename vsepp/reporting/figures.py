@@ -32,20 +32,33 @@ from vsepp.reporting.plots import (
 from vsepp.reporting.records import Published, Records, dirty_steps
 from vsepp.reporting.sketches import draw_constellations, draw_examples, draw_missed_negatives
 from vsepp.reporting.specs import ContextSpec, FigureSpec
+from vsepp.reporting.standings import draw_standings
+from vsepp.reporting.weights import draw_combinations, draw_weights
 
 STYLE = TEMPLATES / "figure.mplstyle"
 WIDTHS = {"column": 3.3, "page": 7.0}
 """Inches, of a two-column page."""
 _SERIF: Any = {"font.family": ["STIXGeneral", "DejaVu Serif", "DejaVu Sans"], "font.size": 9}
-_HEIGHTS = {"curves": 2.5, "negative_set": 2.4, "constellations": 2.1, "missed_negatives": 2.4}
+_HEIGHTS = {
+    "curves": 2.5,
+    "negative_set": 2.4,
+    "constellations": 2.1,
+    "missed_negatives": 2.4,
+    "weights": 2.0,
+}
 _DRAW = {
     "curves": draw_curves,
     "negative_set": draw_negative_set,
     "histories": draw_histories,
+    "standings": draw_standings,
     "constellations": draw_constellations,
     "examples": draw_examples,
     "missed_negatives": draw_missed_negatives,
+    "weights": draw_weights,
+    "combinations": draw_combinations,
 }
+# Of which no data are behind.
+_WITHOUT_DATA = ("constellations", "missed_negatives", "weights", "combinations")
 # More runs than that are counted.
 _NAMED = 8
 # Of each format, without dates and versions, so that the same numbers give the same bytes.
@@ -142,7 +155,7 @@ def _save(figure: Figure, folder: Path, name: str) -> None:
 def _drawn(spec: FigureSpec, said: Said, context: ContextSpec, more: Iterable[str]) -> Drawn:
     parts = [spec.caption, *said.caption, *more]
     parts += [f"Data: {swap}." for swap in context.swaps([spec.dataset] if spec.dataset else [])]
-    if spec.kind not in ("constellations", "missed_negatives"):  # of which no data are behind
+    if spec.kind not in _WITHOUT_DATA:
         parts.append(context.data_note)
     alt = [spec.title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])]
     return Drawn(spec, " ".join(filter(None, parts)), " ".join(alt))

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -34,6 +35,7 @@ from vsepp.reporting.paper import paper_values, tex_layout
 from vsepp.reporting.records import Record, Records, read_published, read_records
 from vsepp.reporting.runs import command, run_page
 from vsepp.reporting.specs import DIRECTIONS, ReportSpec
+from vsepp.reporting.standings import choose
 from vsepp.reporting.tables import Table, build_table, flat_rows
 from vsepp.runtime.files import write_text
 
@@ -77,6 +79,7 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
     for part in ("tables", "figures"):  # also of a report that has none
         (folder / part).mkdir(parents=True, exist_ok=True)
     published, records = read_published(Path(spec.published)), read_records(spec.models)
+    spec = choose(spec, records)
     verdicts = judge(spec.claims, context, records)
     tables = [build_table(table, context, published, records, verdicts) for table in spec.tables]
     shared: dict[str, Any] = {
@@ -270,11 +273,10 @@ def write_entry(reports: Path) -> None:
         write_text(reports / "index.html", _render("entry.html.j2", preset=reports.name, pages=pages))
 
 
-def _render(name: str, **values: Any) -> str:
-    """Fill a template. In those of LaTeX whatever is printed gets escaped, unless it is `Tex` already."""
-    latex = name.endswith(".tex.j2")
+@cache
+def _environment(templates: Path, latex: bool) -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(templates),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -283,8 +285,16 @@ def _render(name: str, **values: Any) -> str:
         **(_LATEX if latex else {}),
     )
     environment.filters |= {key: getattr(filters, key) for key in _FILTERS}
+    return environment
+
+
+def _render(name: str, **values: Any) -> str:
+    """Fill a template. In those of LaTeX whatever is printed gets escaped, unless it is `Tex` already."""
     try:
-        return environment.get_template(name).render(values).rstrip() + "\n"
+        return (
+            _environment(TEMPLATES, name.endswith(".tex.j2")).get_template(name).render(values).rstrip()
+            + "\n"
+        )
     except UndefinedError as error:
         raise VseppError(
             f"template {name}: {error}; it uses a value that the report does not have"

@@ -22,6 +22,19 @@ ClaimKind = Literal[
 ]
 
 
+FigureKind = Literal[
+    "curves",
+    "negative_set",
+    "histories",
+    "standings",
+    "constellations",
+    "examples",
+    "missed_negatives",
+    "weights",
+    "combinations",
+]
+
+
 @dataclass(frozen=True)
 class PaperSpec:
     """The paper whose numbers stand beside ours."""
@@ -85,6 +98,8 @@ class RowSpec:
     """Must be the published row's protocol: scores of different protocols are not comparable."""
     released: str | None = None
     """The checkpoint that the authors released for this row, evaluated here."""
+    tuned: str | None = None
+    """The method that it is a row of, until one of its settings has been chosen."""
     own: dict[str, str] = field(default_factory=dict)
     """Of a row of one's own, what published.csv says of others: `system`, `encoder`, `finetuned`, `dataset`, `trainset`; `label`."""
 
@@ -112,6 +127,8 @@ class TableSpec:
     groups: tuple[GroupSpec, ...]
     trainset: bool = True
     """Whether a column names each row's training set."""
+    tint: bool = False
+    """Whether a page tints each cell by where it stands between the worst and the best of its column and group."""
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -125,9 +142,7 @@ class FigureSpec:
 
     id: str
     """The name of its files. `figure2a` is the paper's Figure 2a; another id is one's own and no number."""
-    kind: Literal[
-        "gaps", "curves", "negative_set", "histories", "constellations", "examples", "missed_negatives"
-    ]
+    kind: Literal["gaps", FigureKind]
     """What is drawn; `vsepp.reporting.plots` and `vsepp.reporting.figures` say how."""
     title: str
     caption: str
@@ -137,7 +152,8 @@ class FigureSpec:
     """What is drawn, a panel each: `i2t_r1`, ...; of `histories` one."""
     runs: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-    """Of the runs; for `negative_set` of the line and of the baseline; for `constellations` of the losses."""
+    """Of the runs; for `negative_set` of the line and of the baseline; for `standings` of the tuned methods; for
+    `constellations` and `weights` of the losses."""
     width: Literal["column", "page"] = "column"
     """Of a two-column page: 3.3 or 7 inches."""
     sizes: tuple[int, ...] = ()
@@ -197,6 +213,16 @@ class ClaimSpec:
 
 
 @dataclass(frozen=True)
+class TunedSpec:
+    """A method, and runs of it that differ in some options; one of them will stand for it."""
+
+    label: str
+    runs: tuple[str, ...]
+    settings: tuple[str, ...]
+    """Of each run, what it differs in: `margin 0.1`."""
+
+
+@dataclass(frozen=True)
 class MakerSpec:
     """What makes an artefact by the present parameters and code."""
 
@@ -237,6 +263,7 @@ class ReportSpec:
     models: tuple[TrainedSpec, ...] = ()
     """Seeds of one model stand together. Rows and lines whose run is not among them say that it was not run."""
     claims: tuple[ClaimSpec, ...] = ()
+    tuned: tuple[TunedSpec, ...] = ()
     expected: str = ""
     """Path of the expected values of these scores; empty where there are none."""
     sources: tuple[tuple[str, ...], ...] = ()

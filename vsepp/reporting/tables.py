@@ -31,6 +31,11 @@ class Cell:
     """Letter of the note that the printed number carries."""
     paper_best: bool = False
     ours_best: bool = False
+    paper_sd: float | None = None
+    """What the paper prints as its standard deviation."""
+    paper_tint: float | None = None
+    """Of a tinted table: from 0, the worst of its column and group, to 1, the best; the paper's among the paper's."""
+    ours_tint: float | None = None
 
 
 @dataclass(frozen=True)
@@ -187,20 +192,15 @@ def _row(
     found = scores([*ours, *released], facts["protocol"])
     cells = {}
     for name in spec.cells:
-        try:
-            paper = float(facts[name]) if facts.get(name) else None
-        except ValueError:
-            raise VseppError(
-                f"published.csv, row {row.row}: {name} is {facts[name]!r}, expected a number or nothing"
-            ) from None
         values = [values[name] for values in found]
         mine, theirs = values[: len(ours)], values[len(ours) :]
         cells[name] = Cell(
-            paper=paper,
+            paper=_printed(facts, name, row),
             ours=float(np.mean(mine)) if mine else None,
             sd=float(np.std(mine, ddof=1)) if len(mine) > 1 else None,
             released=float(np.mean(theirs)) if theirs else None,
             mark=mark if facts["at"] == name else "",
+            paper_sd=_printed(facts, f"{name}_sd", row),
         )
     return Row(
         row,
@@ -212,6 +212,16 @@ def _row(
         made=f"{context.here(facts['encoder'])}, {_place(ours[0], facts['protocol'])}" if ours else "",
         trouble=next((why for record in ours if (why := record.trouble(facts["protocol"]))), ""),
     )
+
+
+def _printed(facts: dict[str, str], name: str, row: RowSpec) -> float | None:
+    """A number of published.csv."""
+    try:
+        return float(facts[name]) if facts.get(name) else None
+    except ValueError:
+        raise VseppError(
+            f"published.csv, row {row.row}: {name} is {facts[name]!r}, expected a number or nothing"
+        ) from None
 
 
 def _with_gaps(groups: Sequence[Group], verdicts: Sequence[Verdict]) -> list[Group]:
@@ -244,10 +254,23 @@ def _group(spec: TableSpec, group: GroupSpec, rows: list[Row]) -> Group:
                 value = getattr(row.cells[name], source)
                 if value is not None and filters.number(value) == best:
                     row.cells[name] = replace(row.cells[name], **{f"{source}_best": True})  # type: ignore[arg-type]  # a flag
+            if spec.tint:
+                _tint(sound, name, source)
     if {row.facts["protocol"] for row in rows} == {"1K", "5x1K"}:
         for row in rows:
             row.facts["trainset_label"] += " (1 fold)" if row.facts["protocol"] == "1K" else ""
     return Group(group.heading, _measured_on(rows), tuple(rows))
+
+
+def _tint(rows: list[Row], name: str, source: str) -> None:
+    """Say where each number of a column stands between the worst and the best of them."""
+    values = {id(row): value for row in rows if (value := getattr(row.cells[name], source)) is not None}
+    ends = sorted([min(values.values(), default=0.0), max(values.values(), default=0.0)])
+    worst, best = reversed(ends) if filters.lower_is_better(name) else ends
+    for row in rows:
+        if id(row) in values and best != worst:
+            share = (values[id(row)] - worst) / (best - worst)
+            row.cells[name] = replace(row.cells[name], **{f"{source}_tint": share})  # type: ignore[arg-type]  # a number
 
 
 def _measured_on(rows: list[Row]) -> str:
@@ -291,7 +314,8 @@ def _caption(spec: TableSpec, context: ContextSpec, rows: Sequence[Row]) -> str:
 
 
 def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
-    """A table for a CSV, unrounded: `paper_*`, `ours_*` (mean), `sd_*` (sample) and `released_*`.
+    """A table for a CSV, unrounded: `paper_*`, `ours_*` (mean), `sd_*` (sample), `released_*` and
+    `paper_sd_*`.
 
     `ours_uncommitted` and `released_uncommitted` name the steps behind the numbers whose code or parameters no commit holds.
     """
@@ -321,7 +345,7 @@ def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
                 "ours_uncommitted": " ".join(dirty_steps(row.ours)),
                 "released_uncommitted": " ".join(dirty_steps(row.released)),
             }
-            for source in ("paper", "ours", "sd", "released"):
+            for source in ("paper", "ours", "sd", "released", "paper_sd"):
                 record |= {f"{source}_{name}": getattr(cell, source) for name, cell in row.cells.items()}
             records.append(record)
     return records

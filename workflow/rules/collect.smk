@@ -9,6 +9,13 @@ rule reproduce_tables:
         "Tables and figures are in {input.pages}"
 
 
+rule compare_objectives:
+    input:
+        rules.reproduce_tables.input,
+    message:
+        "Objectives beside each other: {input[0]}"
+
+
 rule all_downloads:
     input:
         files=[str(file.path) for file in PLAN.files.values()],

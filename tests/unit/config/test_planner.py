@@ -333,9 +333,66 @@ def test_figures_of_losses_are_computed_for_the_papers_whose_reports_show_them()
     assert plan(label="x", tables={"vsepp": ["table1"]}).of_kind("constellations") == {}
 
 
+def test_weights_are_computed_for_figures_of_goal():
+    shown = plan(papers=["goal"]).of_kind("weights")
+    assert list(shown) == ["goal/figure2", "goal/figure3"]
+    assert [made.spec.of for made in shown.values()] == ["triplet", "pair"]
+    assert shown["goal/figure2"].spec.losses[-1].options == {"triplet": "circle", "offset": 0.5}
+    assert shown["goal/figure3"].spec.others == 0.1
+    assert "vsepp.losses.goal" not in str(plan().of_kind("weights"))
+
+
+def test_goal_trains_coco_alone_on_generated_scenes_and_everything_three_times_for_the_paper():
+    mini = plan(papers=["goal"]).models
+    assert len(mini) == 62 and all(model.spec.dataset == "coco" for model in mini.values())
+    assert {tuple(model.specs) for model in mini.values()} == {(0,)}
+    paper = plan(papers=["goal"], preset="paper").models
+    assert len(paper) == 124 and {tuple(model.specs) for model in paper.values()} == {(0, 1, 2)}
+    frozen, tuned = paper["goal-coco-vit-nca-sig"].spec, paper["goal-coco-vit-nca-sig-ft"].spec
+    assert (frozen.schedule.epochs, frozen.schedule.learning_rate, frozen.schedule.drop_at) == (30, 2e-4, 0.5)
+    assert (tuned.schedule.epochs, tuned.schedule.learning_rate, tuned.schedule.drop_at) == (15, 2e-5, 1.0)
+    assert tuned.live_encoder and tuned.encoder.architecture == "torchvision/vit_b_16"
+
+
+def test_goal_differs_between_text_and_code_in_its_own_constants():
+    options = [
+        plan(papers=["goal"], fidelity=name).models["goal-coco-vit-cir-sig-ms"].spec.loss.options
+        for name in ("paper", "code")
+    ]
+    combination = {"triplet": "circle", "pair": "sigmoid_ms"}
+    assert options[0] == combination
+    assert options[1] == {
+        **combination, "margin": None, "tau": 1.0, "offset": 0.5, "empty_sets": "zero",
+    }  # fmt: skip
+    mh = plan(papers=["goal"], fidelity="code").models["goal-coco-resnet-mh"].spec.loss
+    assert (mh.name, mh.options) == ("max_of_hinges", {})
+
+
 def test_pictures_of_a_figure_are_shown_where_the_data_allow_it():
     def photographs(preset):
         figures = plan(preset=preset).table["report", "vsepp"].spec.figures
         return {figure.photographs for figure in figures if figure.kind == "examples"}
 
     assert photographs("mini") == {True} and photographs("paper") == {False}
+
+
+def test_a_loss_that_compares_captions_reads_vectors_that_its_corpus_has_once():
+    made = plan(papers=["vsepp", "relative_margins"])
+    found = made.of_kind("vectors")
+    # Those of the sentence encoder belong to runs that are not trained, so nobody needs to have it.
+    assert {name.partition("-")[0] for name in found} == {"coco", "flickr"} and len(found) == 2
+    assert found[next(name for name in found if name.startswith("coco"))].spec.splits == ("train", "restval")
+    for run in ("coco-relative-margin", "coco-relative-margin-fifth"):
+        vectors = made.owner(inputs(made, run)["caption_vectors"])
+        assert vectors.kind == "vectors" and vectors.spec.encoder == "tfidf"
+        assert vectors.inputs["captions"] == inputs(made, run)["corpus"] / "captions.parquet"
+        assert "caption_vectors" not in inputs(made, run, "evaluation")
+    assert "caption_vectors" not in inputs(made, "coco-constant-margin")
+    # Runs of VSE++ are made as without it.
+    alone = made_by(plan())
+    assert {key: made_by(made)[key] for key in alone if key[0] != "report"} == {
+        key: value for key, value in alone.items() if key[0] != "report"
+    }
+    seeds = {"coco-relative-margin-sentences": {"seeds": [0]}}
+    trained = plan(papers=["relative_margins"], label="x", runs=seeds)
+    assert {vectors.spec.encoder for vectors in trained.of_kind("vectors").values()} == {"tfidf", "minilm"}

@@ -1,6 +1,7 @@
 """Code digests see what computes and nothing else."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -82,3 +83,47 @@ def test_path_digest_of_a_folder_sees_names_and_contents(tmp_path):
     assert path_digest(tmp_path) == before
     (tmp_path / "a").rename(tmp_path / "b")
     assert path_digest(tmp_path) != before
+
+
+KEPT = """
+from vsepp.provenance.digests import code_digest
+print(code_digest("mine.a"))
+"""
+
+
+def test_what_is_kept_of_code_follows_its_files(tmp_path):
+    """Where there are results, modules are parsed once, as long as their files stay as they are."""
+    package, kept = tmp_path / "mine", tmp_path / "results/.state/code.json"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "a.py").write_text("from mine import b\n")
+    (package / "b.py").write_text("X = 1\n")
+
+    def digest():
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+        command = [sys.executable, "-c", KEPT]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    first = digest()
+    assert not kept.exists(), "nothing is kept where there are no results"
+    (tmp_path / "results").mkdir()
+    assert digest() == first == digest()
+    assert set(json.loads(kept.read_text())["modules"]) == {"mine.a", "mine.b"}
+
+    # As long as before, and of the same time: an edit all the same.
+    status = (package / "b.py").stat()
+    (package / "b.py").write_text("X = 2\n")
+    os.utime(package / "b.py", ns=(status.st_atime_ns, status.st_mtime_ns))
+    second = digest()
+    assert second != first
+    for damaged in (
+        "{",
+        "[]",
+        '{"python": [3, 0], "modules": {}}',
+        kept.read_text().replace('"mine.b": [', '"mine.b": [0, '),
+    ):
+        kept.write_text(damaged)
+        assert digest() == second

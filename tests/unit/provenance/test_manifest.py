@@ -15,7 +15,7 @@ from vsepp.provenance.manifest import (
     require_intact,
     write_manifest,
 )
-from vsepp.provenance.publish import date_after, state_folder
+from vsepp.provenance.publish import date_now, state_folder
 
 
 def make(folder, text, **inputs):
@@ -112,16 +112,32 @@ def test_a_second_process_says_that_it_waits_and_has_the_folder_next(tmp_path, c
     assert "out: another process is making it; waiting until that has ended" in caplog.text
 
 
-def test_what_is_made_is_dated_no_earlier_than_what_it_was_made_from(tmp_path):
-    """The clock was set back after the inputs were made."""
-    (tmp_path / "in").mkdir()
-    for name in ("in/a", "old", "out"):
+def test_files_ahead_of_the_clock_are_dated_now_in_their_order(tmp_path):
+    """The clock was set back after they were made."""
+    times = {
+        "early": -3600,
+        "made/input": 86400,
+        "made/output": 86401,
+        "made/tables/.snakemake_timestamp": 86402,
+    }
+    for name, seconds in times.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    ahead = time.time_ns() + 86400 * 10**9
-    os.utime(tmp_path / "in/a", ns=(ahead, ahead))
-    os.utime(tmp_path / "old", ns=(0, 0))
-    before = (tmp_path / "out").stat().st_mtime_ns
-    date_after([tmp_path / "out"], [tmp_path / "old", tmp_path / "gone"])
-    assert (tmp_path / "out").stat().st_mtime_ns == before
-    date_after([tmp_path / "out"], [tmp_path / "old", tmp_path / "in"])
-    assert (tmp_path / "out").stat().st_mtime_ns == ahead
+        os.utime(tmp_path / name, (time.time() + seconds,) * 2)
+
+    def dates():
+        return {name: (tmp_path / name).stat().st_mtime_ns for name in times}
+
+    before, began = dates(), time.time_ns()
+    paths = [tmp_path / "early", tmp_path / "made", tmp_path / "made/input", tmp_path / "gone"]
+    assert date_now(paths) == 3
+    after = dates()
+    assert after["early"] == before["early"]
+    assert (
+        began
+        <= after["made/input"]
+        < after["made/output"]
+        < after["made/tables/.snakemake_timestamp"]
+        <= time.time_ns()
+    )
+    assert date_now(paths) == 0 and dates() == after

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from reported import DIRTY, I2T, T2I
@@ -72,6 +73,25 @@ def test_the_best_of_each_column_is_marked_and_ties_all_are(models, build):
         "1.7": [True, False, True, True, True, True],
         "2.3": [False, True, True, False, False, False],
     }
+
+
+def test_a_tint_says_where_a_number_stands_between_the_worst_and_the_best_of_its_column(models, build):
+    models.add("a", (40.0, 76, 86, 2, 5))
+    models.add("b", (50.0, 76, 86, 1, 5))
+    models.add("c", (42.5, 76, 86, 5, 5))
+    rows = (RowSpec("2.2", "a", "5x1K"), RowSpec("1.7", "b", "5x1K"), RowSpec("2.3", "c", "5x1K"))
+    plain = spec(*rows)
+    tinted = cells(build(replace(plain, tint=True)), "ours_tint")
+    # R@1; R@10, where all are alike; Med r, of which the lowest is the best.
+    assert [tinted[row][:3] for row in ("2.2", "1.7", "2.3")] == [
+        [0, None, 0.75],
+        [1, None, 1],
+        [0.25, None, 0],
+    ]
+    # Printed: R@1 43.1 / 49.0 / 46.8.
+    paper = cells(build(replace(plain, tint=True)), "paper_tint")
+    assert [paper[row][0] for row in ("2.2", "1.7", "2.3")] == [0, 1, pytest.approx(3.7 / 5.9)]
+    assert set(cells(build(plain), "ours_tint")["2.2"]) == {None}
 
 
 def test_the_best_is_sought_within_a_group(build):

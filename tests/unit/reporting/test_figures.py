@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -17,11 +18,12 @@ from vsepp.evaluation import protocols
 from vsepp.evaluation.constellations import compare_losses
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import Interval
+from vsepp.evaluation.weights import sample_weights
 from vsepp.provenance.manifest import artefact_digest
 from vsepp.reporting.claims import NO_VERDICT, NOT_RUN, SAME, Verdict
 from vsepp.reporting.figures import inline_svg, write_figure, write_gaps
 from vsepp.reporting.specs import ClaimSpec, FigureSpec
-from vsepp.spec import Component, ConstellationsSpec
+from vsepp.spec import Component, ConstellationsSpec, WeightsSpec
 
 SVG = "{http://www.w3.org/2000/svg}"
 CURVES = FigureSpec(
@@ -267,6 +269,50 @@ def test_losses_in_a_plane_are_those_of_the_negatives_inside_the_margin(context,
     (tmp_path / "made/losses.json").write_text("{}")
     with pytest.raises(VseppError, match=r"losses\.json: is not what its step wrote"):
         write_figure(spec, context, {}, tmp_path)
+
+
+def weights(of, losses, folder, **more):
+    """A figure of weights, and what its step computes."""
+    spec = WeightsSpec(of, tuple(Component("goal", options) for options in losses), **more)
+    found = sample_weights(spec)
+    folder.mkdir()
+    (folder / "weights.json").write_text(json.dumps(found))
+    seal(folder, "weights", DIRTY, {})
+    labels = tuple(str(options) for options in losses)
+    return FigureSpec("figure2", "weights", "Weights", "A caption.", labels=labels, data=str(folder)), found
+
+
+def test_triplet_weights_are_those_of_the_equations_at_each_place(context, tmp_path):
+    losses = [{}, {"triplet": "nca"}, {"triplet": "circle", "offset": 0.5}]
+    spec, found = weights("triplet", losses, tmp_path / "made")
+    at = [round(100 * s) for s in found["similarities"]]
+    n, p = at.index(30), at.index(60)
+    values = [panel[n][p] for panel in found["weights"]]
+    expected = [0, 1 / (1 + math.exp(10 * 0.3)), 1 / (1 + math.exp(10 * (0.6 * 1.4 - 0.09 - 0.5)))]
+    assert values == pytest.approx(expected)
+    drawn = write_figure(spec, context, {}, tmp_path)
+    assert "similarities of positive and negative: 0.0474 at 0.6 and 0.3; 0.5 at 0.5 and 0.5" in drawn.alt
+    assert context.data_note not in drawn.caption
+
+
+def test_pair_weights_are_those_of_the_equations_at_both_ends(context, tmp_path):
+    spec, found = weights("pair", [{"pair": "linear_ms"}, {"pair": "sigmoid"}], tmp_path / "made", others=0.1)
+    assert found["positive"][0][0] == pytest.approx(0.9) and found["negative"][0][-1] == pytest.approx(1.1)
+    assert found["positive"][1][-1] == pytest.approx(1 / (1 + math.exp(2 * 0.5)))
+    drawn = write_figure(spec, context, {}, tmp_path)
+    assert "positive from 0.90 to 0.00; negative from 0.00 to 1.10." in drawn.alt
+
+
+def test_weights_of_a_loss_without_any_are_refused():
+    with pytest.raises(VseppError, match="loss 'max_of_hinges' has no pair weights; expected goal"):
+        sample_weights(WeightsSpec("pair", (Component("max_of_hinges"),)))
+
+
+def test_table_1_names_what_the_tests_prove(context, tmp_path):
+    drawn = write_figure(FigureSpec("table1", "combinations", "Known", "A caption."), context, {}, tmp_path)
+    assert "nca, constant: NT-Xent, gradient × 1/τ. circle, linear: Circle, gradient × 1/2τ." in drawn.alt
+    assert "constant, sigmoid_ms: not multi-similarity. All others are new." in drawn.alt
+    assert "binomial deviance with margin none" in drawn.caption
 
 
 def test_batch_sizes_are_the_first_below_each_level(context, tmp_path):

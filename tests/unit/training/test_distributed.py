@@ -43,6 +43,10 @@ RUNS = {
     "negatives beyond the batch": tiny.change(tiny.RC, schedule__negative_set=31),
     "captions of one image masked": tiny.change(tiny.FROZEN, loss__mask_same_image=True),
     "curriculum": tiny.change(tiny.FROZEN, loss__curriculum=0.5),
+    "GOAL": tiny.change(tiny.FROZEN, loss__name="goal", loss__triplet="circle", loss__pair="sigmoid_ms"),
+    "GOAL, negatives beyond the batch": tiny.change(
+        tiny.RC, loss__name="goal", loss__triplet="nca", loss__pair="linear_ms", schedule__negative_set=31
+    ),
     "head only, caption projection": tiny.change(
         tiny.FROZEN, model__caption_projection=True, model__text__dim=7
     ),

@@ -1,0 +1,279 @@
+"""GOAL against loops over its equations, and against the losses that it takes apart."""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+
+from vsepp import components
+from vsepp.errors import VseppError
+from vsepp.losses import Batch, goal
+from vsepp.losses.goal import KNOWN, Options, loss
+from vsepp.spec import Component
+
+TRIPLETS = ("constant", "nca", "circle")
+PAIRS = ("constant", "linear", "sigmoid", "linear_ms", "sigmoid_ms")
+COMBINATIONS = list(product(TRIPLETS, PAIRS))
+FACTORS = {"1": 1.0, "τ": 10.0, "2τ": 20.0}
+CLOSED = ("nt_xent", "circle", "binomial_deviance", "multi_similarity")
+
+
+def embeddings(pairs, seed, dim=6, closeness=1.5):
+    """Normalised images and captions whose pairs are closer than chance."""
+    drawn = torch.Generator().manual_seed(seed)
+    images = torch.randn(pairs, dim, dtype=torch.float64, generator=drawn)
+    captions = closeness * images + torch.randn(pairs, dim, dtype=torch.float64, generator=drawn)
+    return [torch.nn.functional.normalize(x, dim=1).requires_grad_() for x in (images, captions)]
+
+
+def triplet_weight(o, p, n):
+    if o.triplet == "constant":  # Eq. 5
+        return 1.0 if o.margin is None or o.margin + n - p > 0 else 0.0
+    if o.triplet == "nca":  # Eq. 7
+        return 1 / (1 + math.exp(o.tau * (p - n)))
+    return 1 / (1 + math.exp(o.tau * (p * (2 - p) - n**2 - o.offset)))  # Eq. 8, printed with an offset of 0
+
+
+def pair_weights(o, p, n, positives, negatives):
+    """P₊ and P₋ of Eqs. 9 to 13; the last two are the similarities of the sets 𝒫 and 𝒩."""
+    if o.pair == "constant":
+        return 1.0, 1.0
+    if o.pair == "linear":
+        return 1 - p, n
+    if o.pair == "linear_ms":
+        m_p = sum(p - r for r in positives) / len(positives) if positives else 0.0
+        m_n = sum(n - r for r in negatives) / len(negatives) if negatives else 0.0
+        return (1 - m_p) * (1 - p), (1 + m_n) * n
+    m_p = m_n = 1.0
+    if o.pair == "sigmoid_ms":
+        empty = 1.0 if o.empty_sets == "plain" else 0.0
+        m_p = sum(math.exp(o.alpha * (p - r)) for r in positives) / len(positives) if positives else empty
+        m_n = sum(math.exp(-o.beta * (n - r)) for r in negatives) / len(negatives) if negatives else empty
+    return (
+        1 / (m_p + math.exp(o.alpha * (p - o.threshold))),
+        1 / (m_n + math.exp(-o.beta * (n - o.threshold))),
+    )
+
+
+def naive(images, captions, o, queries=None, candidates=None):
+    """Gradients of Eq. 3 with respect to each image and each caption, triplet by triplet."""
+    images, captions = images.detach(), captions.detach()
+    queries = len(images) if queries is None else queries
+    candidates = range(len(images)) if candidates is None else candidates
+    positives = [float(images[k] @ captions[k]) for k in range(queries)]
+    gradients = torch.zeros_like(images), torch.zeros_like(captions)
+    for anchors, others, side in ((images, captions, 0), (captions, images, 1)):
+        of_anchors, of_others = gradients[side], gradients[1 - side]
+        for i in range(queries):
+            similar = {j: float(anchors[i] @ others[j]) for j in candidates if j != i}
+            if not similar:
+                continue
+            hardest = max(similar, key=similar.get)
+            p, n = positives[i], similar[hardest]
+            others_p = [positives[k] for k in range(queries) if k != i and positives[k] < n + o.epsilon]
+            others_n = [s for j, s in similar.items() if j != hardest and s > min(positives) - o.epsilon]
+            t = triplet_weight(o, p, n)
+            plus, minus = pair_weights(o, p, n, others_p, others_n)
+            of_anchors[i] += t * (minus * others[hardest] - plus * others[i])
+            of_others[i] -= t * plus * anchors[i]
+            of_others[hardest] += t * minus * anchors[i]
+    return gradients
+
+
+def gradients(function, images, captions, o, batch=None, factor=1.0):
+    found = factor * function(images @ captions.T, o, *([batch] if batch else []))
+    return torch.autograd.grad(found, (images, captions))
+
+
+VARIANTS = [{}, {"margin": None, "offset": 0.5, "tau": 1.0, "empty_sets": "zero"}, {"epsilon": 0.0}]
+
+
+@pytest.mark.parametrize("varied", VARIANTS, ids=["printed", "code", "epsilon 0"])
+@pytest.mark.parametrize(("triplet", "pair"), COMBINATIONS)
+def test_a_combination_has_the_gradient_of_its_equations(triplet, pair, varied):
+    options = Options(triplet, pair, **varied)
+    for pairs, seed in ((2, 0), (5, 1), (9, 2), (9, 3)):
+        batch = embeddings(pairs, seed)
+        for found, expected in zip(gradients(loss, *batch, options), naive(*batch, options), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("triplet", "pair"), COMBINATIONS)
+@pytest.mark.parametrize(("queries", "negatives"), [(4, None), (None, [0, 3, 7]), (5, [6, 2]), (None, [1])])
+def test_queries_and_candidates_are_those_of_the_batch(triplet, pair, queries, negatives):
+    options, (images, captions) = Options(triplet, pair), embeddings(8, 4)
+    batch = Batch(queries, None if negatives is None else torch.tensor(negatives))
+    expected = naive(images, captions, options, queries, negatives)
+    for found, wanted in zip(gradients(loss, images, captions, options, batch), expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_others_and_empty_sets_both_occur_in_these_batches():
+    """Else the tests above would not see the sets."""
+    changed = [
+        any(
+            not torch.equal(a, b)
+            for a, b in zip(
+                gradients(loss, *embeddings(pairs, seed), Options(pair="sigmoid_ms")),
+                gradients(loss, *embeddings(pairs, seed), other),
+                strict=True,
+            )
+        )
+        for pairs, seed in ((2, 0), (9, 2))
+        for other in (Options(pair="sigmoid"), Options(pair="sigmoid_ms", empty_sets="zero"))
+    ]
+    assert changed[1] and changed[2]
+
+
+@pytest.mark.parametrize(("combination", "known"), KNOWN.items())
+def test_table_1_says_which_combinations_are_known_losses(combination, known):
+    triplet, pair = combination.split(", ")
+    _, name, own, factor = known
+    module = components.load("loss", name)
+    for seed in range(4):
+        batch = embeddings(9, seed)
+        ours = gradients(loss, *batch, Options(triplet, pair, **own))
+        theirs = gradients(module.loss, *batch, module.Options())
+        same = [
+            torch.allclose(FACTORS.get(factor, 1) * a, b, rtol=1e-9)
+            for a, b in zip(ours, theirs, strict=True)
+        ]
+        assert all(same) if factor else not any(same)
+
+
+def test_an_offset_is_that_of_the_circle_loss():
+    batch, circle = embeddings(9, 0), components.load("loss", "circle")
+    ours = gradients(loss, *batch, Options("circle", "linear", offset=0.5), factor=20.0)
+    for a, b in zip(ours, gradients(circle.loss, *batch, circle.Options(offset=0.5)), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_no_other_combination_is_one_of_these_losses():
+    batch = embeddings(9, 1)
+    known = [
+        torch.cat(gradients(module.loss, *batch, module.Options())).flatten()
+        for _, name, _, _ in KNOWN.values()
+        for module in [components.load("loss", name)]
+    ]
+    for triplet, pair in COMBINATIONS:
+        if f"{triplet}, {pair}" not in KNOWN:
+            ours = torch.cat(gradients(loss, *batch, Options(triplet, pair))).flatten()
+            cosines = [float(torch.cosine_similarity(ours, theirs, dim=0)) for theirs in known]
+            assert max(cosines) < 1 - 1e-6
+
+
+@pytest.mark.parametrize("options", [Options("circle", "sigmoid_ms"), Options("nca", "linear")])
+def test_scaled_and_added_losses_scale_and_add_gradients(options):
+    batch = embeddings(6, 7)
+    one = gradients(loss, *batch, options)
+    for a, b in zip(one, gradients(loss, *batch, options, factor=1024.0), strict=True):
+        torch.testing.assert_close(1024 * a, b)
+    images, captions = batch
+    (loss(images @ captions.T, options) / 2).backward()
+    (loss(images @ captions.T, options) / 2).backward()
+    torch.testing.assert_close(images.grad, one[0])
+
+
+@pytest.mark.parametrize(("triplet", "pair"), COMBINATIONS)
+def test_the_value_is_the_mh_loss_or_the_sum_of_the_differences(triplet, pair):
+    mh = components.load("loss", "max_of_hinges")
+    scores = torch.randn(7, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert loss(scores, Options(triplet, pair)) == pytest.approx(mh.loss(scores).item())
+    hardest = scores.masked_fill(torch.eye(7, dtype=torch.bool), -torch.inf)
+    expected = hardest.amax(0).sum() + hardest.amax(1).sum() - 2 * scores.trace()
+    assert loss(scores, Options(triplet, pair, margin=None)) == pytest.approx(expected.item())
+
+
+@pytest.mark.parametrize("name", CLOSED)
+@pytest.mark.parametrize("batch", [Batch(), Batch(3), Batch(negatives=torch.tensor([0, 4]))], ids=str)
+def test_a_closed_form_has_the_gradient_of_finite_differences(name, batch):
+    module = components.load("loss", name)
+    scores = torch.rand(
+        5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(3)
+    ).requires_grad_()
+    assert torch.autograd.gradcheck(lambda s: module.loss(s, module.Options(), batch), (scores,))
+
+
+def everything():
+    yield from (
+        pytest.param(goal, Options(triplet, pair), id=f"{triplet}-{pair}") for triplet, pair in COMBINATIONS
+    )
+    for name in CLOSED:
+        module = components.load("loss", name)
+        yield pytest.param(module, module.Options(), id=name)
+
+
+@pytest.mark.parametrize(("module", "options"), list(everything()))
+class TestEveryLoss:
+    def test_bf16_similarities_give_a_finite_value_and_gradients_near_those_of_fp32(self, module, options):
+        scores = (torch.rand(32, 32, generator=torch.Generator().manual_seed(0)) * 2 - 1).bfloat16()
+        wide = scores.float().requires_grad_()
+        scores.requires_grad_()
+        narrow = module.loss(scores, options)
+        narrow.backward()
+        module.loss(wide, options).backward()
+        assert narrow.isfinite() and scores.grad.isfinite().all()
+        torch.testing.assert_close(scores.grad.float(), wide.grad, rtol=0.02, atol=0.02)
+
+    def test_a_batch_of_one_pair_costs_nothing(self, module, options):
+        scores = torch.full((1, 1), 0.3, requires_grad=True)
+        value = module.loss(scores, options)
+        value.backward()
+        assert value == 0 and scores.grad == 0
+
+    @pytest.mark.parametrize("level", [-1.0, 0.0, 0.7, 1.0])
+    def test_equal_similarities_give_finite_gradients(self, module, options, level):
+        scores = torch.full((6, 6), level, requires_grad=True)
+        value = module.loss(scores, options)
+        value.backward()
+        assert value.isfinite() and scores.grad.isfinite().all()
+
+    def test_similarities_far_from_cosines_are_finite_or_seen(self, module, options):
+        scores = (30 * torch.randn(6, 6, generator=torch.Generator().manual_seed(1))).requires_grad_()
+        value = module.loss(scores, options)
+        value.backward()
+        overflows = getattr(options, "pair", "") == "sigmoid_ms"
+        assert value.isnan() == overflows and (overflows or scores.grad.isfinite().all())
+
+    @pytest.mark.parametrize("at", [(0, 0), (1, 3)], ids=["positive", "negative"])
+    def test_a_nan_is_seen_in_the_value(self, module, options, at):
+        scores = torch.rand(5, 5, generator=torch.Generator().manual_seed(2))
+        scores[at] = torch.nan
+        assert module.loss(scores, options).isnan()
+
+    def test_the_order_of_the_pairs_does_not_matter(self, module, options):
+        images, captions = embeddings(9, 5)
+        order = torch.randperm(9, generator=torch.Generator().manual_seed(0))
+        one = gradients(module.loss, images, captions, options)
+        other = gradients(module.loss, images[order], captions[order], options)
+        for a, b in zip(one, other, strict=True):
+            torch.testing.assert_close(a[order], b)
+
+    def test_images_and_captions_are_treated_alike(self, module, options):
+        images, captions = embeddings(9, 6)
+        of_images, of_captions = gradients(module.loss, images, captions, options)
+        swapped = gradients(module.loss, captions, images, options)
+        torch.testing.assert_close(swapped[1], of_images)
+        torch.testing.assert_close(swapped[0], of_captions)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("goal", {"tau": 0.0}, "tau: got 0.0; expected a number above 0"),
+        ("goal", {"tau": float("nan")}, "tau: got nan; expected a number above 0"),
+        ("goal", {"margin": -0.2}, "margin: got -0.2; expected a number above 0"),
+        ("goal", {"epsilon": -1.0}, "epsilon: got -1.0; expected a number from 0"),
+        ("goal", {"triplet": "ncs"}, "triplet: got 'ncs'; expected one of constant, nca, circle"),
+        ("goal", {"pair": "ms"}, "pair: got 'ms'; expected one of constant, linear, sigmoid, linear_ms, sigmoid_ms"),
+        ("nt_xent", {"tau": -1.0}, "tau: got -1.0; expected a number above 0"),
+        ("circle", {"tau": float("inf")}, "tau: got inf; expected a number above 0"),
+        ("binomial_deviance", {"beta": 0.0}, "beta: got 0.0; expected a number above 0"),
+        ("multi_similarity", {"epsilon": -0.1}, "epsilon: got -0.1; expected a number from 0"),
+        ("gaol", {}, "no loss is named 'gaol'; there are binomial_deviance, circle, goal, "),
+    ],
+)  # fmt: skip
+def test_wrong_names_and_options_are_refused(name, options, said):
+    with pytest.raises(VseppError, match=said):
+        components.options("loss", Component(name, options))

@@ -1,0 +1,102 @@
+"""Tuned methods beside each other: which setting stands for one, and which methods no test tells apart."""
+
+import numpy as np
+from PIL import Image
+
+from vsepp.evaluation.ranks import Ranks
+from vsepp.reporting.figures import write_figure
+from vsepp.reporting.specs import FigureSpec, GroupSpec, ReportSpec, RowSpec, TableSpec, TunedSpec
+from vsepp.reporting.standings import choose, untold
+
+IMAGES = 400
+STANDINGS = FigureSpec(
+    "standings",
+    "standings",
+    "Losses",
+    "A caption.",
+    "flickr",
+    ("i2t_r1",),
+    runs=("sh-1", "mh-1"),
+    labels=("SH", "MH"),
+)
+TUNED = (TunedSpec("SH", ("sh-1", "sh-2"), ("margin 0.1", "margin 0.2")), TunedSpec("MH", ("mh-1",), ("",)))
+OWN = {
+    "label": "any",
+    "system": "VSE0",
+    "encoder": "vgg",
+    "dataset": "flickr",
+    "trainset": "1C",
+    "finetuned": "no",
+}
+
+
+def ranked(first, seed=0):
+    """Ranks of images with five captions each; a share of the images, drawn by lot, finds a caption first."""
+    found = np.random.default_rng(seed).random(IMAGES) < first
+    return Ranks(np.where(found, 0.0, 3.0), np.repeat(np.where(found, 0.0, 3.0), 5))
+
+
+def add(models, name, first, **more):
+    for seed in range(3):
+        models.add(name, protocol="1K", seed=seed, fold_size=IMAGES, ranks=ranked(first, seed), **more)
+
+
+def report(context):
+    rows = tuple(RowSpec(tuned.label, None, "1K", tuned=tuned.label, own=dict(OWN)) for tuned in TUNED)
+    table = TableSpec("losses", "Losses", "A caption.", "flickr", ("r1",), (GroupSpec("1K", rows),))
+    return ReportSpec(context, "published.csv", (table,), (STANDINGS,), tuned=TUNED)
+
+
+def test_the_setting_with_the_best_mean_of_the_best_epochs_stands_for_a_method(models, context):
+    """Not the one with the best last epoch, nor the best seed, nor the best test score."""
+    for seed, (one, other) in enumerate([((60, 10), (40, 50)), ((20, 10), (45, 44))]):
+        models.add("sh-1", (99.0, 99, 99, 1, 1), protocol="1K", seed=seed, history=one)
+        models.add("sh-2", protocol="1K", seed=seed, history=other)
+    models.add("mh-1", protocol="1K")
+    spec = choose(report(context), models.records)
+    rows = spec.tables[0].groups[0].rows
+    assert [(row.run, row.own["label"]) for row in rows] == [("sh-2", "SH, margin 0.2"), ("mh-1", "MH")]
+    assert spec.figures[0].runs == ("sh-2", "mh-1")
+    assert "of 1 and 2, that has the highest rsum" in spec.figures[0].caption
+    assert "5 trainings in all" in spec.figures[0].caption
+
+
+def test_what_was_not_run_is_not_chosen_and_without_any_the_row_says_so(models, context):
+    models.add("sh-1", protocol="1K")
+    spec = choose(report(context), models.records)
+    assert spec.figures[0].runs == ("sh-1", "mh-1")
+    assert "mh-1" not in models.records
+
+
+def test_bars_join_the_longest_rows_of_methods_that_no_test_tells_apart(models):
+    same = ranked(0.5, seed=1)
+    better = Ranks(np.where(np.arange(IMAGES) < 8, 0.0, same.i2t), same.t2i)
+    for name, ranks in (("a", ranked(1.0)), ("b", better), ("c", same), ("d", same), ("e", ranked(0.0))):
+        models.add(name, protocol="1K", fold_size=IMAGES, ranks=ranks)
+    found = untold(list("abcde"), models.records, "1K", "i2t_r1")
+    assert found == [("b", "d")]
+
+
+def test_rows_overlap_where_only_their_ends_differ(models):
+    """Each finds 5 images of 400 more than the next one: two steps are told apart, one is not."""
+    base = np.where(np.arange(IMAGES) < 200, 0.0, 3.0)
+    for step, name in enumerate("cba"):
+        i2t = np.where(np.arange(IMAGES) < 200 + 5 * step, 0.0, base)
+        models.add(name, protocol="1K", fold_size=IMAGES, ranks=Ranks(i2t, np.repeat(base, 5)))
+    assert untold(list("abc"), models.records, "1K", "i2t_r1") == [("a", "b"), ("b", "c")]
+
+
+def test_the_figure_says_levels_ties_and_who_is_in_no_comparison(models, context, tmp_path):
+    add(models, "sh-1", 0.5)
+    add(models, "mh-1", 0.0, collapsed=True)
+    drawn = write_figure(STANDINGS, context, models.records, tmp_path)
+    assert "SH: " in drawn.alt and "MH: 0.0 [0.0, 0.0] (collapsed)" in drawn.alt
+    assert "Hollow, in no comparison: MH (collapsed)" in drawn.caption
+    assert "apart" not in drawn.alt
+    with Image.open(tmp_path / "standings.png") as image:
+        assert image.size[0] >= 900
+
+
+def test_nothing_run_is_an_empty_panel(context, tmp_path):
+    drawn = write_figure(STANDINGS, context, {}, tmp_path)
+    assert "Not run: sh-1 and mh-1." in drawn.caption

@@ -1,0 +1,42 @@
+"""Binomial deviance on the hardest negative alone: positive and negative count each for itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.nn.functional import softplus
+
+from vsepp.losses import WHOLE, Batch
+from vsepp.losses.hardest import triplets
+
+CITATION = "Yi, Lei and Li, 2014: Deep metric learning for person re-identification; on the hardest negative: Xuan and Chen, 2022"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the loss."""
+
+    alpha: float = 2.0
+    """α, above 0: how steeply a far positive costs more."""
+    beta: float = 10.0
+    """β, above 0: how steeply a near negative costs more."""
+    threshold: float = 0.5
+    """λ, the similarity between far and near."""
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "beta"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name}: got {getattr(self, name)}; expected a number above 0")
+
+
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+    """log(1 + exp(−α(p − λ)))/α + log(1 + exp(β(n − λ)))/β, p of the positive and n of the hardest negative.
+
+    Summed over the queries and both directions; a query without negatives costs nothing. See `vsepp.losses` for the
+    arguments.
+    """
+    found = triplets(scores, batch)
+    far = softplus(-options.alpha * (found.positive - options.threshold)) / options.alpha
+    near = softplus(options.beta * (found.negative - options.threshold)) / options.beta
+    return (far + near).masked_fill(found.alone, 0.0).sum()

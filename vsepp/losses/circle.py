@@ -1,0 +1,42 @@
+"""The Circle loss on the hardest negative alone, without its relaxed margins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.nn.functional import softplus
+
+from vsepp.losses import WHOLE, Batch
+from vsepp.losses.hardest import triplets
+
+CITATION = (
+    "Sun, Cheng, Zhang, Zhang, Zheng, Wang and Wei, 2020: Circle loss: a unified perspective of pair similarity optimization; "
+    "on the hardest negative: Xuan and Chen, 2022"
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the loss."""
+
+    tau: float = 10.0
+    """τ, above 0."""
+    offset: float = 0.0
+    """Taken from the positive's side, as a margin."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tau < float("inf"):
+            raise ValueError(f"tau: got {self.tau}; expected a number above 0")
+
+
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+    """log(1 + exp(τ(n² − p(2 − p) + offset))), p of the positive and n of the hardest negative.
+
+    So p is drawn to 1 and n to 0, the more the farther they are. Summed over the queries and both directions; a query
+    without negatives costs nothing. See `vsepp.losses` for the arguments.
+    """
+    found = triplets(scores, batch)
+    p, n = found.positive, found.negative
+    costs = softplus(options.tau * (n.square() - p * (2 - p) + options.offset))
+    return costs.masked_fill(found.alone, 0.0).sum()

@@ -1,0 +1,173 @@
+"""GOAL: gradients made of a triplet weight and a pair weight, most of which no loss has.
+
+Eq. 3 pulls a query to its positive by T·P₊ and pushes it from its hardest negative by T·P₋, in both directions. T depends on
+both similarities of the triplet (Eqs. 5, 7 and 8), P₊ and P₋ on one of them, with or without the other pairs of the batch
+(Eqs. 9 to 13).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from vsepp.losses import WHOLE, Batch
+from vsepp.losses.hardest import Triplets, triplets
+
+CITATION = "Xuan and Chen, 2022: Dissecting deep metric learning losses for image-text retrieval (GOAL)"
+KNOWN = {
+    "constant, constant": ("triplet", "max_of_hinges", {}, "1"),
+    "nca, constant": ("NT-Xent", "nt_xent", {}, "τ"),
+    "circle, linear": ("Circle", "circle", {}, "2τ"),
+    "constant, sigmoid": ("binomial deviance", "binomial_deviance", {"margin": None}, "1"),
+    "constant, sigmoid_ms": ("multi-similarity", "multi_similarity", {"margin": None}, ""),
+}
+"""Table 1: triplet and pair weight → what the paper calls the loss, its module, GOAL's options, and by how much the loss's
+gradient is larger than GOAL's. Empty: it is another gradient. The other combinations are new."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Which of the 15 combinations, and its constants. The defaults are what the text prints."""
+
+    triplet: Literal["constant", "nca", "circle"] = "constant"
+    """T, triplet weight: constant (Eq. 5), of NCA (Eq. 7) or of the Circle loss (Eq. 8)."""
+    pair: Literal["constant", "linear", "sigmoid", "linear_ms", "sigmoid_ms"] = "constant"
+    """P, pair weight: constant (Eq. 9), linear (Eq. 10), sigmoid (Eq. 11), or both relative to other pairs (Eqs. 13, 12)."""
+    margin: float | None = 0.2
+    """m of the constant triplet weight, above 0, beyond which triplets weigh nothing; null: all weigh 1. Text: .2 in Figure 2.
+    Code: no margin."""
+    tau: float = 10.0
+    """τ of the NCA and Circle weights, above 0. Text: 10, in Figure 2 alone. Code: 10 in its
+    functions, which its class overrides by 1."""
+    offset: float = 0.0
+    """Of the Circle weight: taken from its exponent. Text: none. Code: .5, without which most triplets weigh next to nothing."""
+    alpha: float = 2.0
+    """α of the sigmoid weight of positives, above 0. Text: 2, in Figure 3. Code: 2."""
+    beta: float = 10.0
+    """β of the sigmoid weight of negatives, above 0. Text: 10, in Figure 3. Code: 10."""
+    threshold: float = 0.5
+    """λ of both sigmoid weights. Text: .5, in Figure 3. Code: .5."""
+    epsilon: float = 0.1
+    """ε, from 0: how far beyond the hardest negative a positive, or below the farthest positive a negative, still is one
+    of the others that linear_ms and sigmoid_ms compare with. Text: not given. Code: .1."""
+    empty_sets: Literal["plain", "zero"] = "plain"
+    """Without such others: plain, the weight is the linear or sigmoid one; zero, the mean over them is 0. Text: not
+    mentioned. Code: zero, which makes the sigmoid_ms weight of a negative at .9 as large as 55."""
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("triplet", ("constant", "nca", "circle")),
+            ("pair", ("constant", "linear", "sigmoid", "linear_ms", "sigmoid_ms")),
+            ("empty_sets", ("plain", "zero")),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}: got {getattr(self, name)!r}; expected one of {', '.join(known)}")
+        for name in ("margin", "tau", "alpha", "beta"):
+            if getattr(self, name) is not None and not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name}: got {getattr(self, name)}; expected a number above 0")
+        if not 0 <= self.epsilon < float("inf"):
+            raise ValueError(f"epsilon: got {self.epsilon}; expected a number from 0")
+
+
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+    """A value to log, whose gradient is Eq. 3, summed over the queries and both directions.
+
+    With respect to L2-normalised embeddings the gradient is T·(P₋·y' − P₊·y) for an image x as query, and likewise for a
+    caption; a factor before the loss, or losses that are added, scale and add it. Most of these gradients belong to no
+    loss, so the value is one for all combinations: [m + n − p]₊ with the margin m, the MH loss, so that histories can be held
+    against those of VSE++ and a collapse is seen; without a margin n − p, as the released code logs. It is no measure of
+    what is minimised, except with both weights constant.
+
+    Differs from the paper: Eq. 3 leaves out what an image receives as some caption's hardest negative, and a caption as
+    some image's; the released code has it, and so do we. A query without negatives counts nothing. Similarities that are not
+    finite make the value NaN, and so do weights that overflow: sigmoid_ms is made for cosines.
+
+    Parameters
+    ----------
+    scores
+        `(n, n)`, `scores[image, caption]`; the pairs lie on the diagonal.
+    options
+        See `Options`.
+    batch
+        Its queries, and m candidates for negatives. The other positives of linear_ms and sigmoid_ms are those of the queries.
+
+    Returns
+    -------
+    torch.Tensor
+        Scalar, fp32 or wider.
+    """
+    found = triplets(scores, batch)
+    p, n = found.positive, found.negative
+    with torch.no_grad():
+        weight = triplet_weight(p, n, options).masked_fill(found.alone, 0.0)
+        attraction, repulsion = pair_weights(p, n, options, *_relative(found, options))
+        value = n - p if options.margin is None else torch.relu(options.margin + n - p)
+    # Each bracket is zero and has the gradient of its first term alone.
+    steered = weight * (repulsion * (n - n.detach()) - attraction * (p - p.detach()))
+    return (value.masked_fill(found.alone, 0.0) + steered).sum()
+
+
+def triplet_weight(p: torch.Tensor, n: torch.Tensor, options: Options) -> torch.Tensor:
+    """T of triplets with similarities p to the positive and n to the negative, of any one shape."""
+    if options.triplet == "nca":
+        return torch.sigmoid(options.tau * (n - p))
+    if options.triplet == "circle":
+        return torch.sigmoid(options.tau * (n.square() - p * (2 - p) + options.offset))
+    return torch.ones_like(p) if options.margin is None else (options.margin + n > p).to(p)
+
+
+def pair_weights(
+    p: torch.Tensor,
+    n: torch.Tensor,
+    options: Options,
+    others_p: torch.Tensor | float = 0.0,
+    others_n: torch.Tensor | float = 0.0,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """P₊ and P₋ of pairs with similarities p to the positive and n to the negative, of any one shape.
+
+    Parameters
+    ----------
+    p, n
+        Similarities.
+    options
+        See `Options`.
+    others_p, others_n
+        m₊ and m₋ of Eqs. 12 and 13: where a pair stands among the others; the other weights do not read them.
+    """
+    if options.pair == "linear":
+        return 1 - p, n
+    if options.pair == "linear_ms":
+        return (1 - others_p) * (1 - p), (1 + others_n) * n
+    far, near = options.alpha * (p - options.threshold), options.beta * (n - options.threshold)
+    if options.pair == "sigmoid":
+        return torch.sigmoid(-far), torch.sigmoid(near)
+    if options.pair == "sigmoid_ms":
+        return 1 / (others_p + far.exp()), 1 / (others_n + (-near).exp())
+    return torch.ones_like(p), torch.ones_like(n)
+
+
+def _relative(found: Triplets, options: Options) -> tuple[torch.Tensor | float, torch.Tensor | float]:
+    """m₊ and m₋, means over the other positives of the batch and over the query's other negatives."""
+    if options.pair not in ("linear_ms", "sigmoid_ms"):
+        return 0.0, 0.0
+    p, n = found.positive[:, None], found.negative[:, None]
+    positives = found.positive[: len(found.positive) // 2]
+    itself = torch.eye(len(positives), dtype=torch.bool, device=positives.device).repeat(2, 1)
+    among_p = ~itself & (positives < n + options.epsilon)
+    among_n = ~found.own & (found.candidates > positives.min() - options.epsilon)
+    among_n.scatter_(1, found.hardest[:, None], False)
+    above_p, above_n = p - positives, n - found.candidates
+    if options.pair == "sigmoid_ms":
+        above_p, above_n = (options.alpha * above_p).exp(), (-options.beta * above_n).exp()
+    # The linear weight is linear_ms with means of 0, the sigmoid weight sigmoid_ms with means of 1.
+    empty = 1.0 if options.pair == "sigmoid_ms" and options.empty_sets == "plain" else 0.0
+    return _mean(above_p, among_p, empty), _mean(above_n, among_n, empty)
+
+
+def _mean(values: torch.Tensor, among: torch.Tensor, empty: float) -> torch.Tensor:
+    """Mean of each row over a set of its columns; `empty` where the set is."""
+    number = among.sum(dim=1)
+    mean = values.masked_fill(~among, 0.0).sum(dim=1) / number.clamp(min=1)
+    return mean.masked_fill(number == 0, empty)

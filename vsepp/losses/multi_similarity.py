@@ -1,0 +1,50 @@
+"""The multi-similarity loss of image-caption pairs: all near negatives count, by how near they are beside the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.nn.functional import softplus
+
+from vsepp.losses import WHOLE, Batch
+from vsepp.losses.hardest import triplets
+
+CITATION = "Wang, Han, Huang, Dong and Scott, 2019: Multi-similarity loss with general pair weighting for deep metric learning"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the loss; the defaults are GOAL's, not those of the citation."""
+
+    alpha: float = 2.0
+    """α, above 0."""
+    beta: float = 10.0
+    """β, above 0."""
+    threshold: float = 0.5
+    """λ."""
+    epsilon: float = 0.1
+    """ε, from 0: negatives count that come as close to the positive as that, and the positive if some negative does."""
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "beta"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name}: got {getattr(self, name)}; expected a number above 0")
+        if not 0 <= self.epsilon < float("inf"):
+            raise ValueError(f"epsilon: got {self.epsilon}; expected a number from 0")
+
+
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+    """log(1 + exp(−α(p − λ)))/α + log(1 + Σ exp(β(n − λ)))/β over the negatives n > p − ε, where there are any.
+
+    Differs from the citation: a query has one positive, and the loss is summed over the queries and both directions, not
+    averaged. See `vsepp.losses` for the arguments.
+    """
+    found = triplets(scores, batch)
+    # So written that a NaN counts, and is seen.
+    mined = ~(found.own | (found.candidates <= found.positive[:, None] - options.epsilon))
+    far = softplus(-options.alpha * (found.positive - options.threshold)) / options.alpha
+    exponents = (options.beta * (found.candidates - options.threshold)).masked_fill(~mined, -torch.inf)
+    # log(1 + Σ exp) without overflow: 1 is the exponential of a further exponent, 0.
+    near = torch.cat([torch.zeros_like(far)[:, None], exponents], dim=1).logsumexp(dim=1) / options.beta
+    return (far + near).masked_fill(~mined.any(dim=1), 0.0).sum()

@@ -1,0 +1,38 @@
+"""NT-Xent on the hardest negative alone (GOAL, Eq. 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.nn.functional import softplus
+
+from vsepp.losses import WHOLE, Batch
+from vsepp.losses.hardest import triplets
+
+CITATION = (
+    "Goldberger, Roweis, Hinton and Salakhutdinov, 2004: Neighbourhood components analysis; on the hardest "
+    "negative: Xuan and Chen, 2022"
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the loss."""
+
+    tau: float = 10.0
+    """τ, above 0: similarities are multiplied by it."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tau < float("inf"):
+            raise ValueError(f"tau: got {self.tau}; expected a number above 0")
+
+
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+    """log(1 + exp(τ(n − p))), p of the positive and n of the hardest negative; see `vsepp.losses` for the arguments.
+
+    Summed over the queries and both directions; a query without negatives costs nothing.
+    """
+    found = triplets(scores, batch)
+    costs = softplus(options.tau * (found.negative - found.positive))
+    return costs.masked_fill(found.alone, 0.0).sum()

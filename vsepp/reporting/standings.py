@@ -1,0 +1,189 @@
+"""Methods under one protocol: each with the setting that validation prefers, and which of them the test set tells apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from vsepp.evaluation import intervals
+from vsepp.evaluation.intervals import Interval
+from vsepp.reporting import filters
+from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, mark, not_run, troubles
+from vsepp.reporting.records import Record, Records, image_values, read_history, scores
+from vsepp.reporting.specs import DIRECTIONS, FigureSpec, ReportSpec, RowSpec, TunedSpec
+
+
+def choose(spec: ReportSpec, records: Records) -> ReportSpec:
+    """Let one setting of each tuned method stand for it: the one with the highest rsum on validation, meant over the seeds.
+
+    That of a training is its best epoch's, whose weights are the ones that are evaluated.
+    """
+    best = {tuned.label: _best(tuned, records) for tuned in spec.tuned}
+
+    def row(given: RowSpec) -> RowSpec:
+        if given.tuned is None:
+            return given
+        run, setting = best[given.tuned]
+        return replace(
+            given, run=run, own={**given.own, "label": ", ".join(filter(None, (given.tuned, setting)))}
+        )
+
+    tables = [
+        replace(
+            table, groups=tuple(replace(group, rows=tuple(map(row, group.rows))) for group in table.groups)
+        )
+        for table in spec.tables
+    ]
+    figures = list(spec.figures)
+    for place, figure in enumerate(figures):
+        if figure.kind == "standings":
+            among = [tuned for tuned in spec.tuned if tuned.label in figure.labels]
+            trainings = sum(len(records.get(run, ())) for tuned in among for run in tuned.runs)
+            tried = filters.listing(sorted({len(tuned.runs) for tuned in among}))
+            caption = (
+                f"{figure.caption} Each method with the setting, of {tried}, that has the highest rsum on validation, its mean "
+                f"over the seeds; {trainings} trainings in all."
+            )
+            runs = tuple(best[label][0] for label in figure.labels)
+            figures[place] = replace(figure, runs=runs, caption=caption)
+    return replace(spec, tables=tuple(tables), figures=tuple(figures))
+
+
+def _best(tuned: TunedSpec, records: Records) -> tuple[str, str]:
+    """The run that stands for a method, and its setting in words; the first one where none was run."""
+    settings = dict(zip(tuned.runs, tuned.settings, strict=True))
+    level = {
+        run: np.mean([max(read_history(record, "rsum").values()) for record in records[run]])
+        for run in tuned.runs
+        if run in records
+    }
+    run = max(level, key=level.__getitem__, default=tuned.runs[0])
+    return run, settings[run]
+
+
+def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said:
+    """A dot per method, the best on top, with its intervals; bars at the side join methods that no test tells apart."""
+    (metric,) = spec.metrics
+    shown = {
+        label: material.records[run]
+        for run, label in zip(spec.runs, spec.labels, strict=True)
+        if run in material.records
+    }
+    axis, said = figure.subplots(), Said()
+    if not shown:
+        not_run(axis)
+        return said
+    level = {
+        label: float(np.mean([found[metric] for found in scores(records, spec.protocol)]))
+        for label, records in shown.items()
+    }
+    order = sorted(shown, key=level.__getitem__, reverse=True)
+    bad = {label: why for label in order if (why := troubles(shown[label], spec.protocol))}
+    figure.set_size_inches(figure.get_size_inches()[0], 0.7 + 0.2 * len(order))
+    for place, label in enumerate(order):
+        told = _draw(axis, place, level[label], shown[label], spec, hollow=label in bad)
+        said.alt.append(f"{label}: {told}{f' ({bad[label]})' if label in bad else ''}.")
+    ties = untold([label for label in order if label not in bad], shown, spec.protocol, metric)
+    for column, (first, last) in enumerate(ties):
+        ends = [order.index(first) - 0.25, order.index(last) + 0.25]
+        axis.plot(
+            [1.42 + 0.03 * column] * 2, ends, color=MUTED, linewidth=2, marker="none", clip_on=False,
+            transform=axis.get_yaxis_transform(),
+        )  # fmt: skip
+        said.alt.append(f"No test tells {first} to {last} apart.")
+    axis.set_yticks(range(len(order)), [label + mark(shown[label]) for label in order], fontsize=6)
+    axis.set_ylim(len(order) - 0.4, -0.6)
+    direction = DIRECTIONS.get(metric.partition("_")[0], "")
+    axis.set_xlabel(
+        " ".join(filter(None, ("Test", direction, filters.metric_name(metric) if direction else metric)))
+    )
+    several = max(map(len, shown.values())) > 1
+    said.caption.append(
+        "Thick: 95 % interval over the test images (bootstrap)"
+        + ("; thin: over the seeds (Student's t)." if several else "; one seed.")
+    )
+    said.caption.append(
+        f"Bars join methods of which no two differ: {len(order) - len(bad)} methods, every two compared on the same images "
+        "by a permutation test, p below .05 after Holm, and zero outside both intervals of the difference."
+    )
+    if bad:
+        said.caption.append(
+            f"Hollow, in no comparison: {filters.listing(f'{label} ({why})' for label, why in bad.items())}."
+        )
+    return said
+
+
+def untold(
+    order: Sequence[str], shown: Mapping[str, Sequence[Record]], protocol: str, metric: str
+) -> list[tuple[str, str]]:
+    """First and last of each longest row of neighbours of which no two differ.
+
+    Parameters
+    ----------
+    order
+        Methods, the best first.
+    shown
+        Method → a record per seed; methods are compared on the seeds that both have.
+    protocol, metric
+        Of the test scores.
+    """
+    values = {
+        label: {record.spec.seed: image_values(record, protocol, metric) for record in shown[label]}
+        for label in order
+    }
+    pairs = list(combinations(range(len(order)), 2))
+    effects = []
+    for above, below in pairs:
+        better, worse = values[order[above]], values[order[below]]
+        seeds = sorted(better.keys() & worse.keys())
+        effects.append(intervals.effect([worse[seed] for seed in seeds], [better[seed] for seed in seeds]))
+    corrected = intervals.holm([effect.p for effect in effects])
+    differ = {
+        pair
+        for pair, effect, p in zip(pairs, effects, corrected, strict=True)
+        if p < intervals.ALPHA and effect.sign
+    }
+    found: list[tuple[int, int]] = []
+    for first in range(len(order)):
+        last = first
+        while last + 1 < len(order) and not any(
+            (place, last + 1) in differ for place in range(first, last + 1)
+        ):
+            last += 1
+        if last > first and not (found and found[-1][1] == last):
+            found.append((first, last))
+    return [(order[first], order[last]) for first, last in found]
+
+
+def _draw(
+    axis: Axes, place: int, level: float, records: Sequence[Record], spec: FigureSpec, *, hollow: bool
+) -> str:
+    """One method, and its level in words."""
+    _, look, *_ = looks()
+    (metric,) = spec.metrics
+    images = intervals.image_interval(
+        np.mean([image_values(record, spec.protocol, metric) for record in records], axis=0)
+    )
+    seeds = intervals.seed_interval([found[metric] for found in scores(records, spec.protocol)])
+    for bounds, thick in ((seeds, 0.8), (images, 2.4)):
+        if bounds:
+            axis.plot(
+                [bounds.low, bounds.high], [place] * 2, color=look["color"], linewidth=thick, marker="none"
+            )
+    face = PAGE if hollow else look["color"]
+    axis.plot(
+        [level], [place], color=look["color"], marker="o", markersize=4.2, markerfacecolor=face, zorder=3
+    )
+    wide = max(filter(None, (images, seeds)), key=_width)
+    told = f"{level:.1f} [{wide.low:.1f}, {wide.high:.1f}]"
+    axis.text(1.02, place, told, transform=axis.get_yaxis_transform(), va="center", fontsize=5.8, color=INK)
+    return told
+
+
+def _width(interval: Interval) -> float:
+    return interval.high - interval.low
