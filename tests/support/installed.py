@@ -3,6 +3,8 @@
 import importlib
 import textwrap
 
+from vsepp import components
+
 
 def install(monkeypatch, folder, kind, name, source):
     """Put a module with its entry point on the path; `kind` is the group, such as `vsepp.similarity`."""
@@ -13,3 +15,4 @@ def install(monkeypatch, folder, kind, name, source):
     (facts / "entry_points.txt").write_text(f"[{kind}]\n{name} = {name}\n", encoding="utf-8")
     monkeypatch.syspath_prepend(folder)
     importlib.invalidate_caches()
+    components._entry_points.cache_clear()  # in a new process there is nothing to clear
