@@ -28,18 +28,19 @@ def test_the_page_on_objectives_works_as_written(tmp_path):
     assert command[:2] == ["uv", "run"]
     assert " passed" in project.said(*command[2:])
 
-    folder = "params/papers/baselines"
-    project.edit(f"{folder}/runs.yaml", new="\n" + one(PAGE, "coco-squared:") + "\n")
-    row = " " * 10 + one(PAGE, "- {run: coco-squared") + "\n"
-    project.edit(f"{folder}/tables.yaml", "        rows:\n", f"        rows:\n{row}")
+    folder = project.folder / "params/papers/mine"
+    folder.mkdir()
+    for name, start in (("runs.yaml", "mine-mh:"), ("tables.yaml", "paper:")):
+        (folder / name).write_text(one(PAGE, start) + "\n")
+    project.call("sh", "-c", one(PAGE, "head -n 1"))
 
     command = shlex.split(one(PAGE, "uv run snakemake"))
     assert command[:2] == ["uv", "run"]
     # A few pictures, and few epochs on them; the rest is as on the page.
     project.call(*command[2:], *(f"{key}={json.dumps(value)}" for key, value in TINY.items()))
     evaluations = project.folder / "results/mini/tiny/evaluations"
-    assert {path.name for path in evaluations.iterdir()} == {"coco-squared", "coco-mh"}
-    table = (project.folder / "reports/mini/tiny/baselines/tables/losses.html").read_text()
+    assert {path.name for path in evaluations.iterdir()} == {"mine-squared", "mine-mh"}
+    table = (project.folder / "reports/mini/tiny/mine/tables/mine.html").read_text()
     assert "squared hinges" in table
 
 

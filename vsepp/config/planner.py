@@ -131,14 +131,19 @@ class _Planner:
                 inputs["tape"] = self._tape(corpus, encoder, spec).folder
             elif spec.reads != "features":
                 inputs["train_store"] = self._store(corpus, spec.train_store).folder
+        return inputs
+
+    def _loss_inputs(self, spec: RunSpec, published: str | None, read: Mapping[str, Path]) -> dict[str, Path]:
+        """Role → folder of what a run's loss reads besides what its training reads."""
         loss = describe("loss", spec.loss.name)
+        inputs: dict[str, Path] = {}
         for role in loss.constants.get("READS", ()):
             if role == "caption_vectors":
                 encoder = loss.options(**spec.loss.options).vectors
                 inputs[role] = self._vectors(self._corpus(spec.dataset, published), encoder).folder
-            if role not in inputs:
+            elif role not in read:
                 raise VseppError(
-                    f"run {spec.id}: loss {spec.loss.name} reads {role!r}; this run has {', '.join(sorted(inputs))}"
+                    f"run {spec.id}: loss {spec.loss.name} reads {role!r}; this run has {', '.join(sorted(read))}"
                 )
         return inputs
 
@@ -155,6 +160,8 @@ class _Planner:
             self._pictures(corpus, self._store(corpus, first.eval_store))
         if run not in self.parameters.runs:
             return
+        # Not of runs that are not trained: a sentence encoder need not be installed for them.
+        training |= self._loss_inputs(first, published, training)
         kept = {seed for seed, spec in specs.items() if self._is_kept(run, spec)}
         self.models[run] = Model(specs, self.parameters.protocols[run], frozenset(kept))
         for seed, spec in specs.items():

@@ -135,7 +135,7 @@ def _row(plan: Plan, paper: Paper, row: str | RowKeys) -> RowSpec:
     own = {key: plan.parameters.get(run, key) for key in keys}
     own["finetuned"] = "yes" if plan.parameters.get(run, "finetune_from") else "no"
     own |= {"label": label} if (label := row.label or row.tuned) else {}
-    return RowSpec(row.run or label, row.run, row.protocol, tuned=row.tuned, own=own)
+    return RowSpec(row.run or row.tuned or "", row.run, row.protocol, tuned=row.tuned, own=own)
 
 
 def _tuned(plan: Plan, label: str, runs: list[str]) -> TunedSpec:

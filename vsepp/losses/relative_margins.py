@@ -49,6 +49,12 @@ def needs(options: Options) -> tuple[str, ...]:
 class State(torch.nn.Module):
     """The captions' vectors, and which captions each image has."""
 
+    own: torch.Tensor
+    values: torch.Tensor
+    # `None` for dense vectors.
+    columns: torch.Tensor
+    offsets: torch.Tensor
+
     def __init__(self, options: Options, folders: Mapping[str, Path]) -> None:
         super().__init__()
         images, captions = read_tables(folders["corpus"])

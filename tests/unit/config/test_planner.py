@@ -374,3 +374,25 @@ def test_pictures_of_a_figure_are_shown_where_the_data_allow_it():
         return {figure.photographs for figure in figures if figure.kind == "examples"}
 
     assert photographs("mini") == {True} and photographs("paper") == {False}
+
+
+def test_a_loss_that_compares_captions_reads_vectors_that_its_corpus_has_once():
+    made = plan(papers=["vsepp", "relative_margins"])
+    found = made.of_kind("vectors")
+    # Those of the sentence encoder belong to runs that are not trained, so nobody needs to have it.
+    assert {name.partition("-")[0] for name in found} == {"coco", "flickr"} and len(found) == 2
+    assert found[next(name for name in found if name.startswith("coco"))].spec.splits == ("train", "restval")
+    for run in ("coco-relative-margin", "coco-relative-margin-fifth"):
+        vectors = made.owner(inputs(made, run)["caption_vectors"])
+        assert vectors.kind == "vectors" and vectors.spec.encoder == "tfidf"
+        assert vectors.inputs["captions"] == inputs(made, run)["corpus"] / "captions.parquet"
+        assert "caption_vectors" not in inputs(made, run, "evaluation")
+    assert "caption_vectors" not in inputs(made, "coco-constant-margin")
+    # Runs of VSE++ are made as without it.
+    alone = made_by(plan())
+    assert {key: made_by(made)[key] for key in alone if key[0] != "report"} == {
+        key: value for key, value in alone.items() if key[0] != "report"
+    }
+    seeds = {"coco-relative-margin-sentences": {"seeds": [0]}}
+    trained = plan(papers=["relative_margins"], label="x", runs=seeds)
+    assert {vectors.spec.encoder for vectors in trained.of_kind("vectors").values()} == {"tfidf", "minilm"}
