@@ -270,7 +270,7 @@ def _tint(rows: list[Row], name: str, source: str) -> None:
     for row in rows:
         if id(row) in values and best != worst:
             share = (values[id(row)] - worst) / (best - worst)
-            row.cells[name] = replace(row.cells[name], **{f"{source}_tint": share})  # type: ignore[arg-type]  # a number
+            row.cells[name] = replace(row.cells[name], **{f"{source}_tint": share})
 
 
 def _measured_on(rows: list[Row]) -> str:
