@@ -84,7 +84,8 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
         fidelity=parameters.settings.fidelity,
         title=f"{said.short} on {preset.title}",
         summary=(
-            f"{len(runs)} runs of {systems} on {preset.title}, beside the numbers of {said.citation}."
+            f"{len(runs)} runs of {systems} on {preset.title}"
+            + (f", beside the numbers of {said.citation}." if paper.rows else ".")
             + (f" Images left out: {listing(left_out)}." if left_out else "")
             + (f" Overridden: {json.dumps(changed)}." if changed else "")
         ),

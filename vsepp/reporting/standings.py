@@ -62,7 +62,9 @@ def _best(tuned: TunedSpec, records: Records) -> tuple[str, str]:
         for run in tuned.runs
         if run in records
     }
-    run = max(level, key=level.__getitem__, default=tuned.runs[0])
+    if not level:
+        return tuned.runs[0], ""
+    run = max(level, key=level.__getitem__)
     return run, settings[run]
 
 
@@ -84,7 +86,11 @@ def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said
     }
     order = sorted(shown, key=level.__getitem__, reverse=True)
     bad = {label: why for label in order if (why := troubles(shown[label], spec.protocol))}
-    figure.set_size_inches(figure.get_size_inches()[0], 0.7 + 0.2 * len(order))
+    width, height = figure.get_size_inches()[0], 0.6 + 0.2 * len(order)
+    figure.set_size_inches(width, height)
+    # Places of its own: a layout engine does not see the bars.
+    figure.set_layout_engine("none")
+    axis.set_position((1.4 / width, 0.42 / height, 1 - 3.4 / width, 1 - 0.47 / height))
     for place, label in enumerate(order):
         told = _draw(axis, place, level[label], shown[label], spec, hollow=label in bad)
         said.alt.append(f"{label}: {told}{f' ({bad[label]})' if label in bad else ''}.")
@@ -92,8 +98,8 @@ def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said
     for column, (first, last) in enumerate(ties):
         ends = [order.index(first) - 0.25, order.index(last) + 0.25]
         axis.plot(
-            [1.42 + 0.03 * column] * 2, ends, color=MUTED, linewidth=2, marker="none", clip_on=False,
-            transform=axis.get_yaxis_transform(),
+            [1.0 + (1.1 + 0.1 * column) / (width - 3.4)] * 2, ends, color=MUTED, linewidth=2, linestyle="-",
+            marker="none", clip_on=False, transform=axis.get_yaxis_transform(),
         )  # fmt: skip
         said.alt.append(f"No test tells {first} to {last} apart.")
     axis.set_yticks(range(len(order)), [label + mark(shown[label]) for label in order], fontsize=6)
@@ -172,9 +178,7 @@ def _draw(
     seeds = intervals.seed_interval([found[metric] for found in scores(records, spec.protocol)])
     for bounds, thick in ((seeds, 0.8), (images, 2.4)):
         if bounds:
-            axis.plot(
-                [bounds.low, bounds.high], [place] * 2, color=look["color"], linewidth=thick, marker="none"
-            )
+            axis.hlines(place, bounds.low, bounds.high, color=look["color"], linewidth=thick)
     face = PAGE if hollow else look["color"]
     axis.plot(
         [level], [place], color=look["color"], marker="o", markersize=4.2, markerfacecolor=face, zorder=3
