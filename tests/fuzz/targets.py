@@ -391,7 +391,7 @@ def lock_as_written(path, result, *_):
 def write_params(folder):
     """The parameters that one preset, fidelity and paper read."""
     root = shutil.copytree(
-        PARAMS, folder / "params", ignore=shutil.ignore_patterns("goal", "relative_margins", "objectives")
+        PARAMS, folder / "params", ignore=shutil.ignore_patterns("relative_margins", "objectives")
     )
     for name in ("paper", "flickr8k"):
         (root / "presets" / f"{name}.yaml").unlink()

@@ -2,6 +2,7 @@
 
 import importlib
 import textwrap
+from functools import cache
 
 from vsepp import components
 
@@ -15,4 +16,5 @@ def install(monkeypatch, folder, kind, name, source):
     (facts / "entry_points.txt").write_text(f"[{kind}]\n{name} = {name}\n", encoding="utf-8")
     monkeypatch.syspath_prepend(folder)
     importlib.invalidate_caches()
-    components._entry_points.cache_clear()  # in a new process there is nothing to clear
+    # What is installed is looked up once a process: here before the package came, and again after it has gone.
+    monkeypatch.setattr(components, "_entry_points", cache(components._entry_points.__wrapped__))

@@ -138,7 +138,8 @@ def runs(given: argparse.Namespace) -> None:
             [name, spec.system, spec.dataset, trainset, spec.encoder.name, ", ".join(feeds.get(name, []))]
         )
     lines = table(rows, "l" * len(rows[0]))
-    data = ", ".join(f"{role} is {corpus.dataset}" for role, corpus in parameters.corpora.items())
+    roles = dict.fromkeys(plan.models[name].spec.dataset for name in parameters.runs)
+    data = ", ".join(f"{role} is {parameters.corpora[role].dataset}" for role in roles)
     print(*lines, "", f"Preset {plan.preset}; data: {data}.", sep="\n")
     print(f"Protocols: {_protocols(plan, parameters.runs)}.")
 
