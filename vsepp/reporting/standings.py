@@ -19,7 +19,7 @@ from vsepp.reporting.specs import DIRECTIONS, FigureSpec, ReportSpec, RowSpec, T
 
 
 def choose(spec: ReportSpec, records: Records) -> ReportSpec:
-    """Let one setting of each tuned method stand for it: the one with the highest rsum on validation, meant over the seeds.
+    """Let one setting of each tuned method stand for it: the one with the highest rsum on validation, averaged over the seeds.
 
     That of a training is its best epoch's, whose weights are the ones that are evaluated.
     """
