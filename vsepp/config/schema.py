@@ -504,9 +504,10 @@ class FigureKeys(_Model):
 
     kind: FigureKind = Field(
         description="curves: runs over the epochs; negative_set: runs over the size of the negative set; histories: all runs "
-        "over the epochs, a panel each; standings: tuned methods beside each other; constellations: losses over sets of negatives in a plane; examples: test images "
-        "with the captions that two runs rank first; missed_negatives: how likely a batch has no hard negative; weights: "
-        "weights of GOAL over similarities; combinations: which of GOAL's combinations are known losses"
+        "over the epochs, a panel each; standings: tuned methods beside each other; constellations: losses over sets of "
+        "negatives in a plane; examples: test images with the captions that two runs rank first; missed_negatives: how likely "
+        "a batch has no hard negative; weights: weights of GOAL over similarities; combinations: which of GOAL's combinations "
+        "are known losses"
     )
     title: str
     caption: str

@@ -99,7 +99,7 @@ def publish(files: dict[Path, Path]) -> None:
         source.replace(destination)
 
 
-def date_now(paths: Iterable[Path]) -> int:
+def date_now(made: Iterable[Path], read: Iterable[Path]) -> int:
     """Date files that are ahead of the clock to now, in their order, and count them.
 
     Where the clock was set back, or is another one than that of the machine that made them, Snakemake would throw away what
@@ -107,13 +107,15 @@ def date_now(paths: Iterable[Path]) -> int:
 
     Parameters
     ----------
-    paths
-        Files and folders; of a folder, what lies in it and the time stamps that Snakemake leaves below.
+    made
+        Folders of artefacts: what lies in them counts, with the time stamps that Snakemake leaves below.
+    read
+        Files and folders themselves; a folder may hold a hundred thousand photographs.
     """
     now = time.time_ns()
-    files = [*paths]
-    files += [file for path in files if path.is_dir() for file in path.iterdir()]
+    files = [file for folder in made if folder.is_dir() for file in (folder, *folder.iterdir())]
     files += [path / ".snakemake_timestamp" for path in files if path.is_dir()]
+    files += read
     dates = {file: file.lstat().st_mtime_ns for file in files if file.exists()}
     ahead = sorted((date, file) for file, date in dates.items() if date > now + _APART)
     for place, (_, file) in enumerate(ahead):

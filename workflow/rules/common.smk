@@ -47,15 +47,12 @@ except VseppError as error:
     raise WorkflowError(str(error)) from None
 
 if AHEAD := date_now(
+    [TEMPLATES, *(made.folder for made in PLAN.table.values())],
     [
-        *TEMPLATES.iterdir(),
-        *(made.folder for made in PLAN.table.values()),
-        *(
-            path
-            for made in PLAN.table.values()
-            for path in (*made.inputs.values(), *map(Path, made.raw.values()))
-        ),
-    ]
+        Path(path)
+        for made in PLAN.table.values()
+        for path in (*made.inputs.values(), *made.raw.values())
+    ],
 ):
     logger.warning(
         f"{AHEAD} files were dated ahead of this machine's clock; they are dated now, in their order"

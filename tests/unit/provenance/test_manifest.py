@@ -129,8 +129,8 @@ def test_files_ahead_of_the_clock_are_dated_now_in_their_order(tmp_path):
         return {name: (tmp_path / name).stat().st_mtime_ns for name in times}
 
     before, began = dates(), time.time_ns()
-    paths = [tmp_path / "early", tmp_path / "made", tmp_path / "made/input", tmp_path / "gone"]
-    assert date_now(paths) == 3
+    paths = [tmp_path / "made"], [tmp_path / "early", tmp_path / "made/input", tmp_path / "gone"]
+    assert date_now(*paths) == 3
     after = dates()
     assert after["early"] == before["early"]
     assert (
@@ -140,4 +140,4 @@ def test_files_ahead_of_the_clock_are_dated_now_in_their_order(tmp_path):
         < after["made/tables/.snakemake_timestamp"]
         <= time.time_ns()
     )
-    assert date_now(paths) == 0 and dates() == after
+    assert date_now(*paths) == 0 and dates() == after
