@@ -30,10 +30,11 @@ from PIL import Image
 from vsepp.data.store import CHUNK_IMAGES, open_store
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
+from vsepp.data.vectors import CaptionVectors
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.provenance.digests import file_digest
 from vsepp.sources.download import fetch_all
-from vsepp.spec import SourceSpec, StoreSpec, VocabularySpec, to_json
+from vsepp.spec import SourceSpec, StoreSpec, VectorsSpec, VocabularySpec, to_json
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(5400)]
 
@@ -207,6 +208,18 @@ def test_cocos_metadata_take_at_most_two_minutes_and_5_gb(coco):
     _, seconds, peak = coco
     assert peak <= 5 * GB
     assert seconds <= 120
+
+
+def test_the_vectors_of_cocos_captions_take_at_most_ten_minutes_and_4_gb(coco):
+    out, began = coco[0], time.monotonic()
+    spec = to_json(VectorsSpec("tfidf", ("train", "restval")))
+    captions, vectors = out / "corpus/captions.parquet", out / "vectors"
+    finish(start("vectors", "--spec", spec, "--captions", captions, "--output", vectors))
+    seconds, peak = time.monotonic() - began, manifest(vectors)["peak_memory_bytes"]
+    say(
+        f"COCO: vectors of {len(CaptionVectors.load(vectors)):,} captions {seconds:.0f} s, {peak / GB:.2f} GB"
+    )
+    assert seconds <= 600 and peak <= 4 * GB
 
 
 def test_flickr30ks_splits_have_the_papers_sizes(folder, downloads):

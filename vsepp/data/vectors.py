@@ -60,10 +60,12 @@ class CaptionVectors:
                 and o[0] == 0
                 and o[-1] == len(columns)
                 and bool((o[1:] >= o[:-1]).all())
+                and bool((columns >= 0).all())
             )
-        if not fits:
+        if not fits or self.values.dtype.kind != "f" or not np.isfinite(self.values).all():
             raise VseppError(
-                "expected values (captions, dim), or values, int32 columns and int64 offsets that rise from 0"
+                "expected finite values (captions, dim), or finite values, int32 columns from 0 and int64 offsets that "
+                "rise from 0"
             )
 
     def __len__(self) -> int:

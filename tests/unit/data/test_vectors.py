@@ -75,13 +75,19 @@ def test_the_sentence_encoder_knows_what_is_alike():
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
-        ({"values": np.ones(3)}, "expected values"),
+        ({"values": np.ones(3)}, "expected finite values"),
+        ({"values": np.array([[1, np.nan]])}, "expected finite values"),
+        ({"values": np.array([["a", "b"]])}, "expected finite values"),
         ({"columns": np.zeros(3, np.int32)}, "has no values"),
         (
             {"values": np.ones(2), "columns": np.zeros(2, np.int32), "offsets": np.array([0, 3])},
             "rise from 0",
         ),
         ({"values": np.ones(2), "columns": np.zeros(2, np.int32), "offsets": np.array([0, 2, 1, 2])}, "rise"),
+        (
+            {"values": np.ones(2), "columns": np.array([0, -1], np.int32), "offsets": np.array([0, 2])},
+            "columns from 0",
+        ),
         ({"ids": np.ones(3)}, "arrays of no known name"),
     ],
 )
