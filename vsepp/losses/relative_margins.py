@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 import torch
+from torch.nn.functional import embedding_bag
 
 from vsepp.data.tables import read_tables
 from vsepp.data.vectors import CaptionVectors
@@ -82,33 +83,32 @@ class State(torch.nn.Module):
             `margins[image, caption]`, `(n, m)` float32, from 0; 0 for captions of the image itself.
         """
         own = self.own[image_rows]
-        theirs, asked = self._dense(own.flatten(), caption_rows)
-        alike = (theirs @ asked.T).view(*own.shape, -1).amax(dim=1)
+        alike = self._products(own.flatten(), caption_rows).view(*own.shape, -1).amax(dim=1)
         return (1 - alike).clamp_(min=0)
 
-    def _dense(self, *rows: torch.Tensor) -> list[torch.Tensor]:
-        """Vectors of some captions, without the numbers that are 0 in all of the last ones."""
+    def _products(self, rows: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
+        """Inner products of the vectors of some captions, `(n,)`, with those of others, `(m,)`: `(n, m)` float32."""
         if self.offsets is None:
-            return [self.values[some].float() for some in rows]
-        *others, last = (self._sparse(some) for some in rows)
-        there, place = last[1].unique(return_inverse=True)
-        found = [(*last[:1], place, last[2])]
-        for owner, columns, values in reversed(others):
-            known = torch.isin(columns, there)
-            found.insert(0, (owner[known], torch.searchsorted(there, columns[known]), values[known]))
-        return [
-            values.new_zeros(len(some), len(there)).index_put_((owner, place), values)
-            for some, (owner, place, values) in zip(rows, found, strict=True)
-        ]
+            return self.values[rows].float() @ self.values[asked].float().T
+        counts, columns, values = self._sparse(asked)
+        words, place = columns.unique(return_inverse=True)
+        # A row for each word of the captions asked for, and one of zeros for all other words.
+        words = torch.cat([words, words.new_tensor([torch.iinfo(words.dtype).max])])
+        owner = torch.arange(len(asked), device=asked.device).repeat_interleave(counts)
+        table = values.new_zeros(len(words), len(asked)).index_put_((place, owner), values)
+        counts, columns, values = self._sparse(rows)
+        at = torch.searchsorted(words, columns)
+        at = torch.where(words[at] == columns, at, len(words) - 1)
+        return embedding_bag(at, table, counts.cumsum(0) - counts, mode="sum", per_sample_weights=values)
 
     def _sparse(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Numbers other than 0 of some captions: position among the rows, column, and value."""
+        """How many numbers other than 0 each caption has, and their columns and values, the captions one after another."""
         starts = self.offsets[rows]
         counts = self.offsets[rows + 1] - starts
-        owner = torch.arange(len(rows), device=rows.device).repeat_interleave(counts)
         # The first of each caption's is shifted to where it starts, the others follow.
-        at = torch.arange(len(owner), device=rows.device) + (starts - counts.cumsum(0) + counts)[owner]
-        return owner, self.columns[at], self.values[at]
+        shifts = (starts - counts.cumsum(0) + counts).repeat_interleave(counts)
+        at = torch.arange(len(shifts), device=rows.device) + shifts
+        return counts, self.columns[at], self.values[at]
 
 
 def _own(image_index: np.ndarray, images: int) -> np.ndarray:
