@@ -44,6 +44,11 @@ class Interval:
         return -margin < self.low and self.high < margin
 
 
+def wider(images: Interval, seeds: Interval | None) -> Interval:
+    """The wider one of the intervals over the images and over the seeds."""
+    return max(filter(None, (images, seeds)), key=lambda found: found.high - found.low)
+
+
 @dataclass(frozen=True)
 class Effect:
     """A difference of one metric between models that rank the same test images, in points."""

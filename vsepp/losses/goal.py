@@ -77,8 +77,8 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     With respect to L2-normalised embeddings the gradient is T·(P₋·y' − P₊·y) for an image x as query, and likewise for a
     caption; a factor before the loss, or losses that are added, scale and add it. Most of these gradients belong to no
     loss, so the value is one for all combinations: [m + n − p]₊ with the margin m, the MH loss, so that histories can be held
-    against those of VSE++ and a collapse is seen; without a margin n − p, as the released code logs. It is no measure of
-    what is minimised, except with both weights constant.
+    against those of VSE++ and a collapse is seen; without a margin n − p, as the released code logs, which a
+    collapse leaves at 0. It is no measure of what is minimised, except with both weights constant.
 
     Differs from the paper: Eq. 3 leaves out what an image receives as some caption's hardest negative, and a caption as
     some image's; the released code has it, and so do we. A query without negatives counts nothing. Similarities that are not

@@ -64,8 +64,7 @@ class Verdict:
     @property
     def interval(self) -> Interval | None:
         """The wider one of both."""
-        both = [found for found in (self.images, self.over_seeds) if found]
-        return max(both, key=lambda found: found.high - found.low, default=None)
+        return intervals.wider(self.images, self.over_seeds) if self.images else self.over_seeds
 
     @property
     def ratio(self) -> float | None:

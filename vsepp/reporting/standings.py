@@ -11,11 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vsepp.evaluation import intervals
-from vsepp.evaluation.intervals import Interval
+from vsepp.evaluation.intervals import Effect
 from vsepp.reporting import filters
 from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, mark, not_run, troubles
-from vsepp.reporting.records import Record, Records, image_values, read_history, scores
+from vsepp.reporting.records import Record, Records, image_values, read_history
 from vsepp.reporting.specs import DIRECTIONS, FigureSpec, ReportSpec, RowSpec, TunedSpec
+
+_BESIDE = 4.4
+"""Inches beside the axis: names at the left, numbers and bars at the right."""
 
 
 def choose(spec: ReportSpec, records: Records) -> ReportSpec:
@@ -69,7 +72,7 @@ def _best(tuned: TunedSpec, records: Records) -> tuple[str, str]:
 
 
 def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said:
-    """A dot per method, the best on top, with its intervals; bars at the side join methods that no test tells apart."""
+    """A dot per method, the best on top, with its intervals and its difference to the best; bars join what no test tells apart."""
     (metric,) = spec.metrics
     shown = {
         label: material.records[run]
@@ -80,26 +83,37 @@ def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said
     if not shown:
         not_run(axis)
         return said
-    level = {
-        label: float(np.mean([found[metric] for found in scores(records, spec.protocol)]))
-        for label, records in shown.items()
-    }
+    values = {label: read_values(records, spec.protocol, metric) for label, records in shown.items()}
+    level = {label: float(np.mean(list(seeds.values()))) for label, seeds in values.items()}
     order = sorted(shown, key=level.__getitem__, reverse=True)
     bad = {label: why for label in order if (why := troubles(shown[label], spec.protocol))}
-    width, height = figure.get_size_inches()[0], 0.6 + 0.2 * len(order)
+    sound = [label for label in order if label not in bad]
+    pairs = compare(sound, values)
+    width, height = figure.get_size_inches()[0], 0.7 + 0.2 * len(order)
     figure.set_size_inches(width, height)
     # Places of its own: a layout engine does not see the bars.
     figure.set_layout_engine("none")
-    axis.set_position((1.4 / width, 0.42 / height, 1 - 3.4 / width, 1 - 0.47 / height))
+    axis.set_position((1.4 / width, 0.42 / height, 1 - _BESIDE / width, 1 - 0.62 / height))
+    beside = (width - _BESIDE, axis.get_yaxis_transform())
     for place, label in enumerate(order):
-        told = _draw(axis, place, level[label], shown[label], spec, hollow=label in bad)
-        said.alt.append(f"{label}: {told}{f' ({bad[label]})' if label in bad else ''}.")
-    ties = untold([label for label in order if label not in bad], shown, spec.protocol, metric)
-    for column, (first, last) in enumerate(ties):
+        told = _draw(axis, place, level[label], values[label], hollow=label in bad)
+        versus = "" if label in bad or label == sound[0] else _less(pairs[sound[0], label])
+        for inches, text in ((0.04, told), (1.1, versus)):
+            axis.text(
+                1 + inches / beside[0], place, text, transform=beside[1], va="center", fontsize=5.8, color=INK
+            )
+        said.alt.append(
+            f"{label}: {told}{f' ({bad[label]})' if label in bad else ''}{f', less the best {versus}' if versus else ''}."
+        )
+    for inches, text in ((0.04, "level"), (1.1, "less the best")):
+        axis.text(
+            1 + inches / beside[0], -0.8, text, transform=beside[1], va="center", fontsize=5.8, color=MUTED
+        )
+    for column, (first, last) in enumerate(untold(sound, pairs)):
         ends = [order.index(first) - 0.25, order.index(last) + 0.25]
         axis.plot(
-            [1.0 + (1.1 + 0.1 * column) / (width - 3.4)] * 2, ends, color=MUTED, linewidth=2, linestyle="-",
-            marker="none", clip_on=False, transform=axis.get_yaxis_transform(),
+            [1 + (2.15 + 0.1 * column) / beside[0]] * 2, ends, color=MUTED, linewidth=2, linestyle="-",
+            marker="none", clip_on=False, transform=beside[1],
         )  # fmt: skip
         said.alt.append(f"No test tells {first} to {last} apart.")
     axis.set_yticks(range(len(order)), [label + mark(shown[label]) for label in order], fontsize=6)
@@ -112,9 +126,10 @@ def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said
     said.caption.append(
         "Thick: 95 % interval over the test images (bootstrap)"
         + ("; thin: over the seeds (Student's t)." if several else "; one seed.")
+        + " In figures: the mean and what it is less the best one's, on the same images and seeds, each with the wider interval."
     )
     said.caption.append(
-        f"Bars join methods of which no two differ: {len(order) - len(bad)} methods, every two compared on the same images "
+        f"Bars join methods of which no two differ: {len(sound)} methods, every two compared on the same images "
         "by a permutation test, p below .05 after Holm, and zero outside both intervals of the difference."
     )
     if bad:
@@ -124,41 +139,43 @@ def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said
     return said
 
 
-def untold(
-    order: Sequence[str], shown: Mapping[str, Sequence[Record]], protocol: str, metric: str
-) -> list[tuple[str, str]]:
-    """First and last of each longest row of neighbours of which no two differ.
+def read_values(records: Sequence[Record], protocol: str, metric: str) -> dict[int, np.ndarray]:
+    """Seed → the metric's value for each test image, `(n_images,)`."""
+    return {record.spec.seed: image_values(record, protocol, metric) for record in records}
+
+
+def compare(
+    order: Sequence[str], values: Mapping[str, Mapping[int, np.ndarray]]
+) -> dict[tuple[str, str], tuple[Effect, float]]:
+    """Each pair of methods → how much the first is above the second, and p corrected after Holm for the number of pairs.
 
     Parameters
     ----------
     order
         Methods, the best first.
-    shown
-        Method → a record per seed; methods are compared on the seeds that both have.
-    protocol, metric
-        Of the test scores.
+    values
+        Of each method, from `read_values`; two are compared on the seeds that both have.
     """
-    values = {
-        label: {record.spec.seed: image_values(record, protocol, metric) for record in shown[label]}
-        for label in order
-    }
-    pairs = list(combinations(range(len(order)), 2))
-    effects = []
-    for above, below in pairs:
-        better, worse = values[order[above]], values[order[below]]
-        seeds = sorted(better.keys() & worse.keys())
-        effects.append(intervals.effect([worse[seed] for seed in seeds], [better[seed] for seed in seeds]))
-    corrected = intervals.holm([effect.p for effect in effects])
-    differ = {
-        pair
-        for pair, effect, p in zip(pairs, effects, corrected, strict=True)
-        if p < intervals.ALPHA and effect.sign
-    }
+    effects = {}
+    for first, second in combinations(order, 2):
+        seeds = sorted(values[first].keys() & values[second].keys())
+        effects[first, second] = intervals.effect(
+            [values[second][seed] for seed in seeds], [values[first][seed] for seed in seeds]
+        )
+    corrected = intervals.holm([effect.p for effect in effects.values()])
+    return {pair: (effect, p) for (pair, effect), p in zip(effects.items(), corrected, strict=True)}
+
+
+def untold(
+    order: Sequence[str], pairs: Mapping[tuple[str, str], tuple[Effect, float]]
+) -> list[tuple[str, str]]:
+    """First and last of each longest row of neighbours of which no two differ; `pairs` is from `compare`."""
+    differ = {pair for pair, (effect, p) in pairs.items() if p < intervals.ALPHA and effect.sign}
     found: list[tuple[int, int]] = []
     for first in range(len(order)):
         last = first
         while last + 1 < len(order) and not any(
-            (place, last + 1) in differ for place in range(first, last + 1)
+            (label, order[last + 1]) in differ for label in order[first : last + 1]
         ):
             last += 1
         if last > first and not (found and found[-1][1] == last):
@@ -166,16 +183,12 @@ def untold(
     return [(order[first], order[last]) for first, last in found]
 
 
-def _draw(
-    axis: Axes, place: int, level: float, records: Sequence[Record], spec: FigureSpec, *, hollow: bool
-) -> str:
+def _draw(axis: Axes, place: int, level: float, values: Mapping[int, np.ndarray], *, hollow: bool) -> str:
     """One method, and its level in words."""
     _, look, *_ = looks()
-    (metric,) = spec.metrics
-    images = intervals.image_interval(
-        np.mean([image_values(record, spec.protocol, metric) for record in records], axis=0)
-    )
-    seeds = intervals.seed_interval([found[metric] for found in scores(records, spec.protocol)])
+    of_seeds = list(values.values())
+    images = intervals.image_interval(np.mean(of_seeds, axis=0))
+    seeds = intervals.seed_interval(np.mean(of_seeds, axis=1))
     for bounds, thick in ((seeds, 0.8), (images, 2.4)):
         if bounds:
             axis.hlines(place, bounds.low, bounds.high, color=look["color"], linewidth=thick)
@@ -183,11 +196,12 @@ def _draw(
     axis.plot(
         [level], [place], color=look["color"], marker="o", markersize=4.2, markerfacecolor=face, zorder=3
     )
-    wide = max(filter(None, (images, seeds)), key=_width)
-    told = f"{level:.1f} [{wide.low:.1f}, {wide.high:.1f}]"
-    axis.text(1.02, place, told, transform=axis.get_yaxis_transform(), va="center", fontsize=5.8, color=INK)
-    return told
+    wide = intervals.wider(images, seeds)
+    return f"{level:.1f} [{wide.low:.1f}, {wide.high:.1f}]"
 
 
-def _width(interval: Interval) -> float:
-    return interval.high - interval.low
+def _less(better: tuple[Effect, float]) -> str:
+    """The difference to the best, in words."""
+    effect, _ = better
+    wide = intervals.wider(effect.images, effect.seeds)
+    return f"{-effect.value:.1f} [{-wide.high:.1f}, {-wide.low:.1f}]".replace("-", "−")

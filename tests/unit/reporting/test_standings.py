@@ -6,7 +6,7 @@ from PIL import Image
 from vsepp.evaluation.ranks import Ranks
 from vsepp.reporting.figures import write_figure
 from vsepp.reporting.specs import FigureSpec, GroupSpec, ReportSpec, RowSpec, TableSpec, TunedSpec
-from vsepp.reporting.standings import choose, untold
+from vsepp.reporting.standings import choose, compare, read_values, untold
 
 IMAGES = 400
 STANDINGS = FigureSpec(
@@ -47,6 +47,11 @@ def report(context):
     return ReportSpec(context, "published.csv", (table,), (STANDINGS,), tuned=TUNED)
 
 
+def ties(models, order):
+    values = {name: read_values(models.records[name], "1K", "i2t_r1") for name in order}
+    return untold(order, compare(order, values))
+
+
 def test_the_setting_with_the_best_mean_of_the_best_epochs_stands_for_a_method(models, context):
     """Not the one with the best last epoch, nor the best seed, nor the best test score."""
     for seed, (one, other) in enumerate([((60, 10), (40, 50)), ((20, 10), (45, 44))]):
@@ -73,8 +78,7 @@ def test_bars_join_the_longest_rows_of_methods_that_no_test_tells_apart(models):
     better = Ranks(np.where(np.arange(IMAGES) < 8, 0.0, same.i2t), same.t2i)
     for name, ranks in (("a", ranked(1.0)), ("b", better), ("c", same), ("d", same), ("e", ranked(0.0))):
         models.add(name, protocol="1K", fold_size=IMAGES, ranks=ranks)
-    found = untold(list("abcde"), models.records, "1K", "i2t_r1")
-    assert found == [("b", "d")]
+    assert ties(models, "abcde") == [("b", "d")]
 
 
 def test_rows_overlap_where_only_their_ends_differ(models):
@@ -83,7 +87,7 @@ def test_rows_overlap_where_only_their_ends_differ(models):
     for step, name in enumerate("cba"):
         i2t = np.where(np.arange(IMAGES) < 200 + 5 * step, 0.0, base)
         models.add(name, protocol="1K", fold_size=IMAGES, ranks=Ranks(i2t, np.repeat(base, 5)))
-    assert untold(list("abc"), models.records, "1K", "i2t_r1") == [("a", "b"), ("b", "c")]
+    assert ties(models, "abc") == [("a", "b"), ("b", "c")]
 
 
 def test_the_figure_says_levels_ties_and_who_is_in_no_comparison(models, context, tmp_path):
@@ -95,6 +99,17 @@ def test_the_figure_says_levels_ties_and_who_is_in_no_comparison(models, context
     assert "apart" not in drawn.alt
     with Image.open(tmp_path / "standings.png") as image:
         assert image.size[0] >= 900
+
+
+def test_differences_to_the_best_are_those_of_the_same_images_and_seeds(models, context, tmp_path):
+    same = np.repeat(np.arange(2.0) * 3, IMAGES // 2)
+    better = np.where(np.arange(IMAGES) < IMAGES // 2 + 40, 0.0, 3.0)
+    for name, i2t in (("sh-1", same), ("mh-1", better)):
+        models.add(name, protocol="1K", fold_size=IMAGES, ranks=Ranks(i2t, np.repeat(i2t, 5)))
+    drawn = write_figure(STANDINGS, context, models.records, tmp_path)
+    # 40 images of 400: the standard error of their share is 1.5 points.
+    assert "SH: 50.0 [45.0, 54.8], less the best −10.0 [−13.0, −7.2]." in drawn.alt
+    assert "MH: 60.0 [55.2, 64.8]." in drawn.alt
 
 
 def test_nothing_run_is_an_empty_panel(context, tmp_path):
