@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import resource
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +17,7 @@ from vsepp.errors import VseppError
 from vsepp.foreign import json_of, require_file, text_of
 from vsepp.provenance.digests import path_digest, value_digest
 from vsepp.runtime.files import write_text
+from vsepp.runtime.progress import peak_memory
 
 MANIFEST = "manifest.json"
 SEAL = "digest"
@@ -86,7 +86,7 @@ def recorded(
             "cores": os.cpu_count(),
         },
         "wall_seconds": time.monotonic() - started,
-        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_memory_bytes": peak_memory(),
         "facts": facts,
     }
     write_manifest(folder, manifest)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import resource
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.runtime.progress import bytes_text
+from vsepp.runtime.progress import bytes_text, peak_memory
 
 # torch has an error class for GPUs only. Its allocator on the host and the libraries below it only say so in words, and the
 # compiler names the error that it met.
@@ -66,5 +65,4 @@ def _memory_there(device: torch.device) -> str:
             f"{bytes_text(free)} are free"
         )
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return f"this process took {bytes_text(peak)} at most; the machine has {bytes_text(there)}"
+    return f"this process took {bytes_text(peak_memory())} at most; the machine has {bytes_text(there)}"

@@ -1,12 +1,15 @@
-"""Progress of long work: a bar in a terminal, log lines elsewhere."""
+"""Progress of long work: a bar in a terminal, log lines elsewhere; and the memory that it took."""
 
 from __future__ import annotations
 
 import logging
+import re
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TypeVar
 
 log = logging.getLogger("vsepp")
@@ -122,6 +125,16 @@ def duration_text(seconds: float) -> str:
     if minutes < 48 * 60:
         return f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes // 1440} d {minutes % 1440 // 60} h"
+
+
+def peak_memory() -> int:
+    """The most memory that this process has taken since it was started, in bytes."""
+    # Linux counts into `getrusage` what a process had before it became this program: the memory of the one that started it.
+    with suppress(OSError):
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        if found := re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE):
+            return int(found[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def bytes_text(count: float) -> str:

@@ -1,4 +1,7 @@
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,3 +43,12 @@ def test_a_lack_of_memory_says_what_to_lower(refused):
 def test_other_failures_pass():
     with pytest.raises(RuntimeError, match="shape"), out_of_memory_explained("run tiny", CPU, []):
         torch.ones(2).view(3)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+def test_what_the_starting_process_took_is_not_counted():
+    """`getrusage` would say 300 MB of a program that a process of that size starts."""
+    program = "from vsepp.runtime.progress import peak_memory; print(peak_memory())"
+    starting = f"import subprocess, sys; held = bytearray(300_000_000); sys.exit(subprocess.call([sys.executable, '-c', {program!r}]))"
+    said = subprocess.run([sys.executable, "-c", starting], capture_output=True, text=True, check=True).stdout
+    assert 1e6 < int(said) < 100e6
