@@ -306,7 +306,7 @@ def _caption(spec: TableSpec, context: ContextSpec, rows: Sequence[Row]) -> str:
     seeds = sorted({len(row.ours) for row in trained if row.ours})
     if max(seeds, default=0) > 1:
         parts.append(f"Ours: mean ± sample standard deviation over {filters.listing(seeds)} seeds.")
-    if swaps := context.swaps([spec.dataset, *(row.facts["encoder"] for row in trained)]):
+    if trained and (swaps := context.swaps([spec.dataset, *(row.facts["encoder"] for row in trained)])):
         parts.append(f"Our rows use {filters.listing(swaps)}.")
     if missing := sum(not row.ours for row in trained):
         parts.append(f"Not run: {missing} of {len(trained)} trained rows.")
