@@ -8,6 +8,8 @@ is_at_most_twice_as_slow_as_mh(objective)
 
 import dataclasses
 import time
+from itertools import product
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -17,11 +19,14 @@ from hypothesis import strategies as st
 from vsepp import components
 from vsepp.data.tables import write_tables
 from vsepp.data.vectors import caption_vectors
-from vsepp.losses import Batch
+from vsepp.losses import Batch, goal
 from vsepp.spec import Component, VectorsSpec
+from vsepp.training.distributed import ProcessGroup
 
-PAIRS = 6
-_SAME, CAPTIONS = (3, 0, 5, 3, 1, 2), 3
+PAIRS, PROCESSES = 6, 4
+# Of an image, and of one of them: COCO's have five, some seven.
+CAPTIONS, MOST_CAPTIONS = 5, 7
+_SAME = (3, 0, 5, 3, 1, 2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +39,13 @@ class Objective:
     """Role → folder, of what the loss reads."""
     symmetric: bool = True
     """Whether it treats both directions alike."""
+    integrable: bool = True
+    """Whether its gradient is that of its value; otherwise it is a gradient that no loss has, and its value is for the log."""
+    cosines: bool = False
+    """Whether it is made for similarities from -1 to 1; far beyond them its value is NaN."""
+
+    def __str__(self):
+        return " ".join([self.name, *(f"{key}={value}" for key, value in self.options.items())])
 
     @property
     def module(self):
@@ -84,9 +96,14 @@ def write_corpus(folder, texts):
 
 
 def random_captions(images=128):
-    """Captions of ten words, of which few are frequent and many are rare, as in English."""
-    drawn = np.random.default_rng(0).zipf(1.3, (images, CAPTIONS, 10))
-    return [[" ".join(f"w{word}" for word in words) for words in own] for own in drawn]
+    """Captions of ten words, of which few are frequent and many are rare, as in English.
+
+    The last image is the one with the most.
+    """
+    drawn = np.random.default_rng(0).zipf(1.3, ((images - 1) * CAPTIONS + MOST_CAPTIONS, 10))
+    texts = [" ".join(f"w{word}" for word in words) for words in drawn]
+    *others, last = range(0, images * CAPTIONS, CAPTIONS)
+    return [*(texts[first : first + CAPTIONS] for first in others), texts[last:]]
 
 
 def scores_of(pairs=PAIRS, seed=3, **options):
@@ -127,8 +144,11 @@ def treats_directions_alike(objective):
 def has_finite_gradients_in_bf16(objective):
     value, state = objective.made()
     made = scores_of(dtype=torch.bfloat16)
-    for scores in (made, 30 * made, torch.full_like(made, 0.7)):
+    for scores in (made, torch.full_like(made, 0.7), 30 * made):
         found, slopes = gradient(value, scores)
+        if objective.cosines and scores.abs().max() > 1:
+            assert found.isnan()
+            continue
         assert found.isfinite() and slopes.dtype == torch.bfloat16 and slopes.isfinite().all()
         for parameter in trained(state):
             assert torch.autograd.grad(value(scores), parameter)[0].isfinite().all()
@@ -137,26 +157,48 @@ def has_finite_gradients_in_bf16(objective):
 def has_the_gradient_of_its_value(objective):
     value, state = objective.made()
     parameters = [] if state is None else trained(state.double())
-    for known in ({}, {"queries": 3}, {"negatives": torch.tensor([0, 4, 5])}):
-        scores = scores_of().requires_grad_()
+
+    def has(known):
         # The state's numbers are those that are moved, so the function need not be handed them.
-        assert torch.autograd.gradcheck(
-            lambda scores, *_, known=known: value(scores, **known), (scores, *parameters)
+        return torch.autograd.gradcheck(
+            lambda scores, *_: value(scores, **known),
+            (scores_of().requires_grad_(), *parameters),
+            raise_exception=objective.integrable,
         )
 
+    known = ({}, {"queries": 3}, {"negatives": torch.tensor([0, 4, 5])})
+    assert all(map(has, known)) == objective.integrable
 
-def adds_up_over_processes(objective):
-    """The queries of each process, against the gathered pairs of all, give the loss of the whole batch."""
+
+def has_the_gradients_of_one_process_on_several(objective):
+    """As `train_step` does it: each process has the loss of the whole batch, divided by how many they are, and the gradients of
+    a share's embeddings and of the loss's own numbers are added. So what one process finds must be what all find."""
+    torch.testing.assert_close(_added_gradients(objective, PROCESSES), _added_gradients(objective, 1))
+
+
+def _added_gradients(objective, size):
+    generator = torch.Generator().manual_seed(0)
+    embeddings = torch.randn(2, PAIRS, 5, dtype=torch.float64, generator=generator) / 2
+    shares = [ProcessGroup(rank, size).share(PAIRS) for rank in range(size)]
+    leaves = [[both[own].clone().requires_grad_() for own in shares] for both in embeddings]
+    own = []
+    for _ in shares:
+        value, state = objective.made()
+        own.append([] if state is None else trained(state.double()))
+        images, captions = (torch.cat(parts) for parts in leaves)
+        (value(images @ captions.T) / size).backward()
+    found = [torch.cat([leaf.grad for leaf in parts]) for parts in leaves]
+    return found + [sum(parameter.grad for parameter in same) for same in zip(*own, strict=True)]
+
+
+def reads_no_more_than_queries_and_candidates(objective):
+    """Training appends pairs to a batch, or takes negatives from a part of it: the pairs that are neither change nothing."""
     value, _ = objective.made()
-    scores, total, total_slopes = scores_of(), 0.0, torch.zeros(PAIRS, PAIRS, dtype=torch.float64)
-    for first in (0, 2, 4):
-        order = [*range(first, first + 2), *range(first), *range(first + 2, PAIRS)]
-        back = torch.tensor(order).argsort()
-        found, slopes = gradient(value, scores[order][:, order], order=order, queries=2)
-        total, total_slopes = total + found, total_slopes + slopes[back][:, back]
-    whole, slopes = gradient(value, scores)
-    torch.testing.assert_close(total, whole)
-    torch.testing.assert_close(total_slopes, slopes)
+    some, scores = [0, 1, 2], scores_of()
+    found, slopes = gradient(value, scores, queries=3, negatives=torch.tensor(some))
+    alone, expected = gradient(value, scores[:3, :3], order=some)
+    torch.testing.assert_close(found, alone)
+    torch.testing.assert_close(slopes, torch.nn.functional.pad(expected, (0, 3, 0, 3)))
 
 
 def bears_odd_batches(objective):
@@ -225,10 +267,27 @@ PROMISES = (
     treats_directions_alike,
     has_finite_gradients_in_bf16,
     has_the_gradient_of_its_value,
-    adds_up_over_processes,
+    has_the_gradients_of_one_process_on_several,
+    reads_no_more_than_queries_and_candidates,
     bears_odd_batches,
     does_not_hide_what_is_not_finite,
 )
+
+
+def _every():
+    """Every loss there is with its default options, of GOAL all combinations of weights."""
+    weights = [get_args(get_type_hints(goal.Options)[name]) for name in ("triplet", "pair")]
+    for name in components.known("loss"):
+        if name != "goal":
+            # The margin of an image and a caption is not that of their partners.
+            yield Objective(name, symmetric=name != "relative_margins")
+            continue
+        for triplet, pair in product(*weights):
+            options, known = {"triplet": triplet, "pair": pair}, triplet == pair == "constant"
+            yield Objective(name, options, integrable=known, cosines=pair == "sigmoid_ms")
+
+
+OBJECTIVES = list(_every())
 
 
 @st.composite

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from plans import PARAMS
 from reported import CLEAN, DIRTY, I2T, T2I, seal
 
 from vsepp.errors import VseppError
 from vsepp.reporting.records import read_history, read_published, read_records, scores
 
-SOURCE = Path(__file__).resolve().parents[4] / "shared" / "paper" / "vsepp_tables.csv"
+PAPERS = Path(__file__).resolve().parents[4] / "shared" / "paper"
+SOURCE, GOALS = PAPERS / "vsepp_tables.csv", PAPERS / "goal_recall_at_1.csv"
 ROLES = {"vgg19": "vgg", "resnet152": "resnet", "flickr30k": "flickr"}
 
 
@@ -131,6 +134,38 @@ def test_every_published_cell_is_the_papers(report):
     for here, there in zip(ours, theirs, strict=True):
         expected = {key: ROLES.get(value, value) for key, value in there.items()}
         assert {key: here[key] for key in there} == expected
+
+
+CELLS = ("i2t_r1", "i2t_r1_sd", "t2i_r1", "t2i_r1_sd")
+# Of each of these columns, the start of the SHA-256 of its cells, with spaces between them.
+DIGESTS = {
+    "3": "f41eb269 822caa62 2489e493 1173aadd",
+    "4": "a1bd2487 7f688b45 f249afcf 6c04b65f",
+    "5": "0b01cb4d 8f6409d0 33f119af 3a87c4ea",
+}
+
+
+@pytest.mark.parametrize("table", DIGESTS)
+def test_no_cell_of_goals_combinations_has_changed_since_it_was_compared_with_the_paper(table):
+    ours = [row for row in rows(PARAMS / "papers/goal/published.csv") if row["table"] == table]
+    columns = [" ".join(row[cell] for row in ours) for cell in CELLS]
+    found = [hashlib.sha256(column.encode()).hexdigest()[:8] for column in columns]
+    assert len(ours) == 30 and found == DIGESTS[table].split()
+
+
+@pytest.mark.skipif(not GOALS.is_file(), reason="the paper's tables are not beside the repository")
+def test_every_recall_of_goals_combinations_is_the_papers():
+    theirs, ours = rows(GOALS), rows(PARAMS / "papers/goal/published.csv")
+    expected = {}
+    for row in theirs:
+        named = f"T {row['triplet_weight']} · P {row['pair_weight']}"
+        direction = "i2t_r1" if row["direction"] == "image_to_text" else "t2i_r1"
+        expected.setdefault((row["table"], row["model"], named), {})[direction] = row["mean"], row["std"]
+    found = [row for row in ours if row["table"] in DIGESTS]
+    for row, ((table, _, named), cells) in zip(found, expected.items(), strict=True):
+        assert (row["table"], row["system"]) == (table, named)
+        assert {cell: (row[cell], row[f"{cell}_sd"]) for cell in cells} == cells, row["row"]
+    assert sum(map(len, expected.values())) == len(theirs) == 180
 
 
 def test_published_rows_are_consistent_and_all_of_them_are_declared_in_order(report):

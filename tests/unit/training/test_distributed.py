@@ -51,6 +51,9 @@ RUNS = {
         tiny.FROZEN, model__caption_projection=True, model__text__dim=7
     ),
     "encoder in the model": RESNET,
+    "GOAL, encoder in the model": tiny.change(
+        RESNET, loss__name="goal", loss__triplet="nca", loss__pair="sigmoid_ms"
+    ),
     "a loss of another package": own_loss.RUN,
     "a last batch of one pair": tiny.change(tiny.FROZEN, schedule__batch_size=59),
     "batches of two pairs": tiny.change(tiny.FROZEN, schedule__batch_size=2, schedule__negative_set=2),

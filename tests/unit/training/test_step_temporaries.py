@@ -1,16 +1,19 @@
 """Scores and loss of a batch hold matrices of pairs, and never a vector for each pair of pairs."""
 
+import dataclasses
+
 import pytest
 import torch
+from objectives import MOST_CAPTIONS, OBJECTIVES, Objective, random_captions, write_corpus
+from torch.nn.functional import normalize
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from vsepp import components
-from vsepp.losses import Batch
 from vsepp.similarity import scorer
 from vsepp.similarity.order_violation import TILE_ON_CPU
 from vsepp.spec import Component
 
 PAIRS, QUERIES, DIM = 512, 128, 256
+SCORES = 4 * PAIRS * PAIRS
 ORDER = [Component("order", {"form": form}) for form in ("squared", "root")]
 
 
@@ -29,15 +32,33 @@ class Largest(TorchDispatchMode):
         return found
 
 
-@pytest.mark.parametrize("loss", ["sum_of_hinges", "max_of_hinges"])
-@pytest.mark.parametrize("similarity", [Component("dot"), *ORDER], ids=str)
-def test_nothing_is_larger_than_the_embeddings_the_scores_or_a_tile(loss, similarity):
-    embeddings = [torch.randn(PAIRS, DIM, requires_grad=True) for _ in range(2)]
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """What losses may read."""
+    return write_corpus(tmp_path_factory.mktemp("corpus"), random_captions(PAIRS))
+
+
+def largest_of_a_step(objective, similarity):
+    """Bytes of the largest tensor of scores, loss and gradients, of `QUERIES` among `PAIRS` that are all candidates."""
+    embeddings = [normalize(torch.randn(PAIRS, DIM)).requires_grad_() for _ in range(2)]
     negatives = torch.randperm(PAIRS, generator=torch.Generator().manual_seed(0))
-    module, score = components.load("loss", loss), scorer(similarity)
+    (value, _), score = objective.made(), scorer(similarity)
     with Largest() as largest:
-        module.loss(score(*embeddings), batch=Batch(QUERIES, negatives)).backward()
+        scores = score(*embeddings)
+        value(scores, order=range(PAIRS), queries=QUERIES, negatives=negatives).backward()
     assert all(one.grad.abs().sum() > 0 for one in embeddings)
-    # Positions among the candidates are int64, twice as large as scores.
-    assert largest.size <= max(4 * PAIRS * DIM, 8 * PAIRS * PAIRS, 4 * TILE_ON_CPU)
-    assert largest.size < 4 * QUERIES * PAIRS * DIM / 16
+    return largest.size
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+def test_nothing_of_a_loss_is_larger_than_the_scores(objective, folders):
+    """But for relative margins, which compare each caption with all captions of each image: `(7n, n)`."""
+    largest = largest_of_a_step(dataclasses.replace(objective, folders=folders), Component("dot"))
+    assert largest <= SCORES * (MOST_CAPTIONS if objective.name == "relative_margins" else 1)
+
+
+@pytest.mark.parametrize("loss", ["sum_of_hinges", "max_of_hinges"])
+@pytest.mark.parametrize("similarity", ORDER, ids=str)
+def test_nothing_of_order_violations_is_larger_than_the_scores_or_a_tile(loss, similarity):
+    largest = largest_of_a_step(Objective(loss), similarity)
+    assert largest <= max(SCORES, 4 * TILE_ON_CPU) < 4 * QUERIES * PAIRS * DIM / 16
