@@ -56,6 +56,7 @@ print(*components.known("loss"), module.__file__, round(float(module.loss(scores
 """
 
 
+@pytest.mark.whole
 def test_the_package_of_the_page_is_built_and_installed_and_offers_the_loss(tmp_path):
     package, site = tmp_path / "squared-hinges", tmp_path / "site"
     package.mkdir()
