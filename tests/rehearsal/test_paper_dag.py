@@ -11,11 +11,12 @@ import shutil
 
 import pytest
 import yaml
-from dag import copy_of_the_project
+from dag import ROOT, copy_of_the_project
 from file_server import serve
 from fullsize import Sizes, write_raw
 from made_weights import write_weights
 
+from vsepp.config import make_plan
 from vsepp.provenance.digests import file_digest
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(4 * 3600)]
@@ -90,7 +91,9 @@ def paper(finished):
 def test_every_run_of_the_paper_was_trained_and_evaluated(paper):
     results = paper.folder / "results/paper/slice"
     histories = sorted(results.glob("runs/*/seed-0/history.csv"))
-    assert len(histories) == 32
+    plan = make_plan(ROOT / "params", {"preset": "paper"})
+    runs = {artefact.spec.id for artefact in plan.table.values() if artefact.kind == "run"}
+    assert len(runs) > 30 and {history.parent.parent.name for history in histories} == runs
     for history in histories:
         with history.open() as stream:
             epochs = list(csv.DictReader(stream))
