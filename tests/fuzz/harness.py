@@ -17,6 +17,7 @@ from pathlib import Path
 from mutations import damaged
 
 from vsepp.errors import VseppError
+from vsepp.runtime.progress import peak_memory
 
 SECONDS, HANGING, STARTING = 5.0, 120.0, 900.0
 """Of the processor that one input may take; of the clock after which a process counts as hanging, or never started."""
@@ -132,7 +133,7 @@ def _tried(target, name, folder, first, inputs, told) -> Outcome:
         outcome.seconds += took
         outcome.slowest = max(outcome.slowest, took)
         path.write_bytes(whole[path])
-    outcome.memory = max(0, _most_memory() - before)
+    outcome.memory = max(0, peak_memory() - before)
     return outcome
 
 
@@ -160,11 +161,4 @@ def _limit_memory() -> int:
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY, resource.RLIM_INFINITY))
     Path("/proc/self/clear_refs").write_text("5")
-    return _most_memory()
-
-
-def _most_memory() -> int:
-    (line,) = [
-        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")
-    ]
-    return int(line.split()[1]) << 10
+    return peak_memory()

@@ -97,7 +97,7 @@ def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said
     beside = (width - _BESIDE, axis.get_yaxis_transform())
     for place, label in enumerate(order):
         told = _draw(axis, place, level[label], values[label], hollow=label in bad)
-        versus = "" if label in bad or label == sound[0] else _less(pairs[sound[0], label])
+        versus = "" if label in bad or label == sound[0] else _less(pairs[sound[0], label][0])
         for inches, text in ((0.04, told), (1.1, versus)):
             axis.text(
                 1 + inches / beside[0], place, text, transform=beside[1], va="center", fontsize=5.8, color=INK
@@ -200,8 +200,7 @@ def _draw(axis: Axes, place: int, level: float, values: Mapping[int, np.ndarray]
     return f"{level:.1f} [{wide.low:.1f}, {wide.high:.1f}]"
 
 
-def _less(better: tuple[Effect, float]) -> str:
-    """The difference to the best, in words."""
-    effect, _ = better
+def _less(effect: Effect) -> str:
+    """The difference to the best, in words, from how much that is above."""
     wide = intervals.wider(effect.images, effect.seeds)
     return f"{-effect.value:.1f} [{-wide.high:.1f}, {-wide.low:.1f}]".replace("-", "−")
