@@ -215,12 +215,11 @@ def _write_table(table: Table, shared: Mapping[str, Any], folder: Path) -> None:
 def _layout(table: Table) -> dict[str, Any]:
     """Where a table's columns lie; templates do no arithmetic."""
     numbers = len(table.spec.cells)
-    published = any(row.facts["kind"] != "own" for row in table.rows)
     return {
         "seeds": any(len(row.ours) > 1 for row in table.rows),
-        "published": published,
+        "published": table.published,
         "columns": numbers,
-        "width": 2 + table.spec.trainset + numbers * (1 + published),
+        "width": 2 + table.spec.trainset + numbers * (1 + table.published),
         "first": [f"{direction}_{table.spec.columns[0]}" for direction in DIRECTIONS],
     }
 

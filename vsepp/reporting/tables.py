@@ -108,6 +108,11 @@ class Table:
         """All rows in order."""
         return (row for group in self.groups for row in group.rows)
 
+    @property
+    def published(self) -> bool:
+        """Whether a paper has any of its rows."""
+        return any(row.facts["kind"] != "own" for row in self.rows)
+
 
 def build_table(
     spec: TableSpec,
