@@ -1,5 +1,8 @@
 """The site: sphinx-build -W docs site."""
 
+import shutil
+from pathlib import Path
+
 from vsepp import __version__
 
 project = "vsepp"
@@ -20,3 +23,13 @@ html_theme = "furo"
 html_title = "vsepp"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+
+
+def setup(app):
+    """Kept reports are pages already: they are put where links in the folder of the docs lead."""
+
+    def copy_reports(app, exception):
+        for report in Path(app.srcdir).glob("results/*/report"):
+            shutil.copytree(report, Path(app.outdir) / report.relative_to(app.srcdir), dirs_exist_ok=True)
+
+    app.connect("build-finished", copy_reports)
