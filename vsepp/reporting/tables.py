@@ -43,7 +43,7 @@ class Gap:
     """How far a row is ahead of another one of its table, where a claim of the paper says so."""
 
     over: str
-    """The other row's system and number."""
+    """The other row's system and number, or what a row of one's own is called."""
     verdicts: dict[str, Verdict]
     """Metric → the claim's verdict."""
 
@@ -68,7 +68,7 @@ class Row:
     """Encoder and test images of our numbers."""
     trouble: str = ""
     """Why our numbers say nothing of the method: `collapsed`, `ranks like chance`; else empty."""
-    gap: Gap | None = None
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def status(self) -> str:
@@ -234,15 +234,22 @@ def _with_gaps(groups: Sequence[Group], verdicts: Sequence[Verdict]) -> list[Gro
     fed: dict[tuple[str | None, str | None], Row] = {
         (row.spec.run, row.facts["protocol"]): row for group in groups for row in group.rows if row.ours
     }
-    gaps: dict[str, Gap] = {}
+    gaps: dict[str, dict[str, Gap]] = {}
     for verdict in verdicts:
         claim = verdict.spec
-        pair = [fed.get((run, claim.protocol)) for run in claim.runs]
-        if verdict.images and len(pair) == 2 and pair[0] and pair[1]:
-            over = f"{pair[1].facts['system']} ({pair[1].spec.row})"
-            gaps.setdefault(pair[0].spec.row, Gap(over, {})).verdicts[claim.metric] = verdict
+        if claim.kind != "difference" or claim.sign < 0 or not verdict.images:
+            continue
+        ahead, behind = (fed.get((run, claim.protocol)) for run in claim.runs)
+        if ahead and behind:
+            spec, facts = behind.spec, behind.facts
+            over = facts["label"] if spec.own else f"{facts['system']} ({spec.row})"
+            of_row = gaps.setdefault(ahead.spec.row, {})
+            of_row.setdefault(spec.row, Gap(over, {})).verdicts[claim.metric] = verdict
     return [
-        replace(group, rows=tuple(replace(row, gap=gaps.get(row.spec.row)) for row in group.rows))
+        replace(
+            group,
+            rows=tuple(replace(row, gaps=tuple(gaps.get(row.spec.row, {}).values())) for row in group.rows),
+        )
         for group in groups
     ]
 

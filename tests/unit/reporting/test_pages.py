@@ -16,7 +16,7 @@ from vsepp import spec as specs
 from vsepp.errors import VseppError
 from vsepp.reporting import pages
 from vsepp.reporting.pages import TEMPLATES, write_entry, write_report
-from vsepp.reporting.specs import GroupSpec, ReportSpec, RowSpec
+from vsepp.reporting.specs import ClaimSpec, GroupSpec, ReportSpec, RowSpec
 
 OWN = {"system": "VSE++", "encoder": "vgg", "finetuned": "no", "dataset": "coco", "trainset": "RC"}
 
@@ -128,6 +128,33 @@ def test_the_page_holds_every_row_of_every_table_in_order(full, page):
     own = dict(page.tables["margins"])
     assert own["mine"][:3] == [[], ["VSE++", *made], ["60.0"]]
     assert own["later"][:3] == [[], ["My_1", "<i>", "&", "50", "%", "not", "run"], []]
+
+
+@pytest.mark.usefixtures("few_resamples")
+def test_each_claimed_gain_has_a_line_of_its_own_as_wide_as_the_table(full, tmp_path):
+    def claim(over, metric="i2t_r1", kind="difference", **values):
+        key = f"{kind}-{over}/{metric}"
+        return ClaimSpec(
+            key, "A.", "B", kind, ("mine", over), metric, ("coco", "vgg"), protocol="5x1K", **values
+        )
+
+    claims = (
+        claim("vse0"),
+        claim("vse0", "t2i_r1"),
+        claim("vsepp", published=2.0),
+        claim("released", kind="no_difference"),
+        claim("released", sign=-1),
+    )
+    rows = [RowSpec(run, run, "5x1K", own={**OWN, "label": run}) for run in ("mine", "vse0", "vsepp")]
+    rows.append(RowSpec("released", "released", "5x1K", own=OWN))
+    table = replace(full.tables[-1], groups=(GroupSpec("", tuple(rows)),))
+    write_report(replace(full, tables=(table,), claims=claims, figures=()), tmp_path)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    lines = re.findall(r'<tr class="below">.*?</tr>', text, re.DOTALL)
+    said = [re.sub(r"<[^>]+>|\s+", " ", line).split() for line in lines]
+    assert [words[:3] for words in said] == [["gain", "over", "vse0"], ["gain", "over", "vsepp"]]
+    assert said[0][3].startswith("+9.8") and said[1][3].startswith("+5.0")
+    assert {len(re.findall("<t[dh]", line)) for line in lines} == {2 + 8}
 
 
 def test_the_page_loads_nothing_and_its_links_lead_to_all_files(folder, page):
