@@ -141,13 +141,13 @@ def _row(plan: Plan, paper: Paper, row: str | RowKeys) -> RowSpec:
 
 def _tuned(plan: Plan, label: str, runs: list[str]) -> TunedSpec:
     """A method's runs, with the options of the loss, and the learning rate, that not all of them share."""
-    options = {
-        run: {
-            **plan.parameters.get(run, "loss").options,
-            "learning rate": plan.parameters.get(run, "learning_rate"),
-        }
-        for run in runs
-    }
+    options = {}
+    for run in runs:
+        loss = plan.parameters.get(run, "loss")
+        chosen = vars(
+            components.describe("loss", loss.name).options(**loss.options)
+        )  # those with their default too
+        options[run] = {**chosen, "learning rate": plan.parameters.get(run, "learning_rate")}
     names = dict.fromkeys(name for given in options.values() for name in given)
     differ = [name for name in names if len({str(given.get(name)) for given in options.values()}) > 1]
     settings = [", ".join(f"{name} {options[run].get(name)}" for name in differ) for run in runs]

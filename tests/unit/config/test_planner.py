@@ -396,3 +396,11 @@ def test_a_loss_that_compares_captions_reads_vectors_that_its_corpus_has_once():
     seeds = {"coco-relative-margin-sentences": {"seeds": [0]}}
     trained = plan(papers=["relative_margins"], label="x", runs=seeds)
     assert {vectors.spec.encoder for vectors in trained.of_kind("vectors").values()} == {"tfidf", "minilm"}
+
+
+def test_a_tuned_methods_settings_name_their_values_defaults_too():
+    tuned = plan(papers=["objectives"]).table["report", "objectives"].spec.tuned
+    settings = {of.label: of.settings for of in tuned}
+    assert settings["hardest few"] == ("k 2", "k 5", "k 20")
+    assert settings["InfoNCE"] == ("temperature 0.03", "temperature 0.07", "temperature 0.2")
+    assert not [setting for of in settings.values() for setting in of if "None" in setting]
