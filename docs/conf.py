@@ -12,7 +12,6 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "numpy
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["images"]
 autodoc_member_order = "bysource"
 default_role = "code"
 autosummary_generate = False
