@@ -144,9 +144,8 @@ def _tuned(plan: Plan, label: str, runs: list[str]) -> TunedSpec:
     options = {}
     for run in runs:
         loss = plan.parameters.get(run, "loss")
-        chosen = vars(
-            components.describe("loss", loss.name).options(**loss.options)
-        )  # those with their default too
+        # Options that have their default too: the parameters name only the others.
+        chosen = vars(components.describe("loss", loss.name).options(**loss.options))
         options[run] = {**chosen, "learning rate": plan.parameters.get(run, "learning_rate")}
     names = dict.fromkeys(name for given in options.values() for name in given)
     differ = [name for name in names if len({str(given.get(name)) for given in options.values()}) > 1]
