@@ -13,26 +13,11 @@ from typing import Any
 from vsepp.cli.common import add_step, table
 from vsepp.cli.fetch import LOCK
 from vsepp.cli.parameters import add_plan_options, plan_of
+from vsepp.config.plan import KINDS
 from vsepp.errors import VseppError
 from vsepp.runtime.progress import bytes_text, duration_text
 
 RATES = Path("benchmarks") / "results.csv"
-TITLES = {
-    "scenes": "generated pictures",
-    "corpus": "tables",
-    "tokens": "word ids",
-    "store": "decoded images",
-    "pretrained": "encoders",
-    "encoder": "encoders",
-    "features": "features",
-    "published": "published features",
-    "tape": "random-crop features",
-    "run": "models",
-    "released": "released models",
-    "tokens_of": "their word ids",
-    "evaluation": "embeddings",
-}
-"""Kind of artefact → what it is called where it is shown."""
 _INLINE = "--config label=inline runs='{default: {rc_features: inline}}'"
 
 
@@ -106,7 +91,7 @@ def _made_lines(found: Mapping[str, Any]) -> list[str]:
         size = _bytes(made["bytes"]) + (" + ?" if made["unknown"] else "")
         images = _count(made["images"]) if made["name"] else ""
         time = _time(made["hours"], bound=True)
-        rows.append([TITLES[made["kind"]], made["name"] or str(made["items"]), images, size, time])
+        rows.append([KINDS[made["kind"]].title, made["name"] or str(made["items"]), images, size, time])
     rows.append(["in all", "", "", "", _time(found["hours"], bound=True)])
     lines = ["", "2. What is made, from nothing, for all seeds", *table(rows, "llrrr", "  ")]
     device, missing = found["device"] or "cpu, none measured", found["hours"]["missing"]

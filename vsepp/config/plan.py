@@ -28,6 +28,8 @@ class Kind:
     """One of `vsepp.provenance.artefacts.PHASES`."""
     step: str
     """The subcommand that makes them."""
+    title: str
+    """What they are called where they are shown."""
     folder: str
     """With `{preset}`, `{variant}` and `{name}`."""
     files: tuple[str, ...] = ()
@@ -43,30 +45,59 @@ _EMBEDDINGS = ("embeddings.npz", "metrics.json", "ranks.npz")
 # What is computed for figures, `<paper>/<figure>`, lies among the evaluations, which DVC keeps.
 _FIGURES = "results/{preset}/{variant}/evaluations/figures/{name}"
 KINDS = {
-    "scenes": Kind("corpus", "scenes", "resources/scenes-{name}", versioned=False),
+    "scenes": Kind("corpus", "scenes", "generated pictures", "resources/scenes-{name}", versioned=False),
     "corpus": Kind(
-        "corpus", "corpus", "results/{preset}/corpora/{name}", ("images.parquet", "captions.parquet")
+        "corpus",
+        "corpus",
+        "tables",
+        "results/{preset}/corpora/{name}",
+        ("images.parquet", "captions.parquet"),
     ),
-    "tokens": Kind("corpus", "tokens", "results/{preset}/tokens/{name}", _TOKENS),
+    "tokens": Kind("corpus", "tokens", "word ids", "results/{preset}/tokens/{name}", _TOKENS),
     "store": Kind(
-        "corpus", "store", "results/{preset}/stores/{name}", ("images.npy", "sizes.npy"), versioned=False
+        "corpus",
+        "store",
+        "decoded images",
+        "results/{preset}/stores/{name}",
+        ("images.npy", "sizes.npy"),
+        versioned=False,
     ),
     "pictures": Kind(
-        "features", "pictures", "results/{preset}/pictures/{name}", ("pictures.npz", "captions.json")
+        "features",
+        "pictures",
+        "small pictures",
+        "results/{preset}/pictures/{name}",
+        ("pictures.npz", "captions.json"),
     ),
-    "pretrained": Kind("features", "pretrain", "results/{preset}/encoders/{name}", ("encoder.safetensors",)),
-    "encoder": Kind("features", "encoder", "results/{preset}/encoders/{name}", ("encoder.safetensors",)),
-    "features": Kind("features", "features", "results/{preset}/features/{name}", ("features.npy",)),
-    "published": Kind("features", "precomputed", "results/{preset}/features/{name}", ("features.npy",)),
-    "vectors": Kind("features", "vectors", "results/{preset}/features/{name}", ("vectors.npz",)),
-    "tape": Kind("models", "tape", "results/{preset}/tapes/{name}", versioned=False),
-    "run": Kind("models", "train", "results/{preset}/{variant}/runs/{name}", _MODEL),
-    "released": Kind("models", "released", "results/{preset}/{variant}/runs/{name}", _MODEL),
-    "tokens_of": Kind("models", "tokens", "results/{preset}/{variant}/runs/{name}/tokens", _TOKENS),
-    "evaluation": Kind("results", "evaluate", "results/{preset}/{variant}/evaluations/{name}", _EMBEDDINGS),
-    "constellations": Kind("results", "constellations", _FIGURES, ("losses.json",)),
-    "weights": Kind("results", "weights", _FIGURES, ("weights.json",)),
-    "report": Kind("results", "report", "reports/{preset}/{variant}/{name}", ("index.html",)),
+    "pretrained": Kind(
+        "features", "pretrain", "encoders", "results/{preset}/encoders/{name}", ("encoder.safetensors",)
+    ),
+    "encoder": Kind(
+        "features", "encoder", "encoders", "results/{preset}/encoders/{name}", ("encoder.safetensors",)
+    ),
+    "features": Kind(
+        "features", "features", "features", "results/{preset}/features/{name}", ("features.npy",)
+    ),
+    "published": Kind(
+        "features", "precomputed", "published features", "results/{preset}/features/{name}", ("features.npy",)
+    ),
+    "vectors": Kind(
+        "features", "vectors", "caption vectors", "results/{preset}/features/{name}", ("vectors.npz",)
+    ),
+    "tape": Kind("models", "tape", "random-crop features", "results/{preset}/tapes/{name}", versioned=False),
+    "run": Kind("models", "train", "models", "results/{preset}/{variant}/runs/{name}", _MODEL),
+    "released": Kind(
+        "models", "released", "released models", "results/{preset}/{variant}/runs/{name}", _MODEL
+    ),
+    "tokens_of": Kind(
+        "models", "tokens", "their word ids", "results/{preset}/{variant}/runs/{name}/tokens", _TOKENS
+    ),
+    "evaluation": Kind(
+        "results", "evaluate", "embeddings", "results/{preset}/{variant}/evaluations/{name}", _EMBEDDINGS
+    ),
+    "constellations": Kind("results", "constellations", "constellations", _FIGURES, ("losses.json",)),
+    "weights": Kind("results", "weights", "weights", _FIGURES, ("weights.json",)),
+    "report": Kind("results", "report", "reports", "reports/{preset}/{variant}/{name}", ("index.html",)),
 }
 """Of artefacts, in the order of the data flow."""
 

@@ -109,17 +109,18 @@ def provenance(context: ContextSpec, records: Records, git: Mapping[str, Any]) -
     same = [context.here(role) for role in roles if context.here(role) == context.in_paper(role)]
     swaps = context.swaps(roles)
     runs = [(name, record) for name, seeds in records.items() for record in seeds if record.spec.trained]
-    return [
+    facts = [
         ("Preset", context.preset),
         ("Variant", context.variant),
         ("Fidelity", context.fidelity),
         ("Data and encoders", "; ".join(swaps + ([filters.listing(same)] if same else []))),
         ("Seeds" if len(context.seeds) != 1 else "Seed", filters.listing(context.seeds)),
-        ("Test fold", f"{filters.count(context.fold_size)} images"),
+        ("Fold of 1K and 5×1K", f"{filters.count(context.fold_size)} images"),
         ("Trained by", _runs_by_commit((name, record.trained) for name, record in runs)),
         ("Evaluated by", _runs_by_commit((name, record.evaluated) for name, record in runs)),
         ("Page written by", filters.commit(git["commit"], git["dirty"])),
     ]
+    return [(term, text) for term, text in facts if text]  # no data to name where no paper has these roles
 
 
 def _runs_by_commit(states: Iterable[tuple[str, State]]) -> str:

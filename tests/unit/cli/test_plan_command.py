@@ -73,6 +73,13 @@ def test_the_report_is_readable(folder, said, preset, fidelity):
     assert ("none to fetch" in out) == (preset == "mini")
 
 
+def test_papers_have_one_plan_together(said):
+    out = said("--preset", "mini", "--config", "papers=[goal,objectives,relative_margins,vsepp]")
+    assert "caption vectors coco captions tfidf" in " ".join(out.split())
+    for run in ("goal-coco-vit-cir-sig", "obj-relative-05", "flickr-relative-margin", "coco-vsepp-1c"):
+        assert f"\n  {run} " in out
+
+
 def test_the_papers_plan_as_it_is_printed(folder, said):
     out = " ".join(said("--preset", "paper", "--rates", rates(folder / "a.csv", *NEEDED)).split())
     for line in (
