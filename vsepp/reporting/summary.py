@@ -8,7 +8,7 @@ from typing import Any
 
 from vsepp.reporting import filters
 from vsepp.reporting.claims import NOT_RUN, Verdict, counts
-from vsepp.reporting.records import Records, State
+from vsepp.reporting.records import Records, State, trouble_of
 from vsepp.reporting.specs import ContextSpec
 from vsepp.reporting.tables import Table
 
@@ -43,7 +43,7 @@ def troubles(records: Records) -> list[str]:
     for model, seeds in records.items():
         by_why: dict[str, list[int]] = {}
         for record in seeds:
-            if why := next(filter(None, map(record.trouble, record.metrics)), ""):
+            if why := trouble_of([record]):
                 by_why.setdefault(why, []).append(record.spec.seed)
         for why, numbers in by_why.items():
             found.append(f"{model} ({why}: seed{'s' * (len(numbers) > 1)} {filters.listing(numbers)})")
