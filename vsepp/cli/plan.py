@@ -13,7 +13,6 @@ from typing import Any
 from vsepp.cli.common import add_step, table
 from vsepp.cli.fetch import LOCK
 from vsepp.cli.parameters import add_plan_options, plan_of
-from vsepp.config.plan import KINDS
 from vsepp.errors import VseppError
 from vsepp.runtime.progress import bytes_text, duration_text
 
@@ -86,6 +85,8 @@ def _file_lines(found: Mapping[str, Any]) -> list[str]:
 
 
 def _made_lines(found: Mapping[str, Any]) -> list[str]:
+    from vsepp.config.plan import KINDS  # here, since the library starts without pydantic
+
     rows = [["what", "which, or number", "images", "size", "time"]]
     for made in found["artefacts"]:
         size = _bytes(made["bytes"]) + (" + ?" if made["unknown"] else "")
