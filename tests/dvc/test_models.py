@@ -65,7 +65,7 @@ def test_results_are_compared_and_held_to_what_was_expected_of_them(project):
     assert f"{len(rows)} OK |" in project.said("vsepp", "expected", "--update", "--entry")
 
 
-@pytest.mark.parametrize("how", ["get", "import"])
+@pytest.mark.parametrize("how", ["get", pytest.param("import", marks=pytest.mark.whole)])
 def test_a_model_fetched_alone_gives_the_embeddings_and_recalls_of_its_repository(reproduced, tmp_path, how):
     """In a folder of someone else's, with the data that it was tested on, each fetched by itself."""
     (tmp_path / "elsewhere").mkdir()

@@ -102,6 +102,7 @@ def _kill(output):
 
 
 @pytest.mark.tape
+@pytest.mark.whole
 def test_inline_random_crop_features_train_the_same_weights_as_the_tape(project):
     project.run("all_models", only=[RC], label="inline", runs={"default": {"rc_features": "inline"}})
     assert project.weights(RC, "inline") == project.weights(RC)
