@@ -9,6 +9,7 @@ from plans import PARAMS, plan
 from reported import Models
 
 from vsepp.evaluation import intervals
+from vsepp.reporting import figures
 from vsepp.reporting.records import read_published
 from vsepp.reporting.specs import ContextSpec, PaperSpec, RowSpec
 
@@ -19,6 +20,13 @@ DATA_NOTE = "Numbers on generated scenes, not on MS-COCO or Flickr30K."
 def few_resamples(monkeypatch):
     """Enough for what is told apart by much, in a tenth of the time."""
     monkeypatch.setattr(intervals, "RESAMPLES", 999)
+
+
+@pytest.fixture
+def formats(request, monkeypatch):
+    """Of figures: SVG alone, where a test asks for no others; all three take three times as long."""
+    wanted = getattr(request, "param", ["svg"])
+    monkeypatch.setattr(figures, "_METADATA", {name: figures._METADATA[name] for name in wanted})
 
 
 @pytest.fixture
