@@ -16,7 +16,7 @@ from vsepp.features.passes import make_features, make_tape
 from vsepp.runtime.placing import Placing
 from vsepp.spec import CropSpec, FeaturesSpec, TapeSpec
 
-EPOCHS = 40
+EPOCHS = 16
 ENCODER = tiny.ENCODERS["vgg"]
 
 pytestmark = [pytest.mark.tape, pytest.mark.resume]
