@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 from plans import PARAMS
+from processes import python
 
 from vsepp.config.schema import EncoderKeys
 from vsepp.spec import EncoderSpec
@@ -31,8 +32,7 @@ def test_importing_the_configuration_is_quick_and_imports_no_torch_and_no_pandas
     taken = []
     # Processor time, and more than once: the machine may be busy with other tests.
     while len(taken) < 8 and not (taken and taken[-1] < 0.5):
-        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-        seconds, *imported = done.stdout.split()
+        seconds, *imported = python(probe).split()
         assert imported == []
         taken.append(float(seconds))
     assert taken[-1] < 0.5

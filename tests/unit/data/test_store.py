@@ -3,7 +3,6 @@ import io
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import pandas as pd
 import pytest
 import torchvision
 from PIL import Image
+from processes import wait_until
 from raw_layouts import corpus, jpeg, write_coco, write_flickr8k, write_karpathy, zipped
 
 from vsepp.data.corpora import read_corpus
@@ -191,10 +191,7 @@ def test_a_killed_build_goes_on_and_gives_the_pixels_of_an_undisturbed_one(tmp_p
     _, undisturbed = build(images, spec, tmp_path / "again", store=store)
     done = tmp_path / "state/done.jsonl"
     process = subprocess.Popen([sys.executable, "-c", BUILD, tmp_path, "256"])
-    deadline = time.monotonic() + 60
-    while not (done.is_file() and len(done.read_text().splitlines()) >= 3):
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.005)
+    wait_until(lambda: done.is_file() and len(done.read_text().splitlines()) >= 3, process)
     process.kill()
     process.wait()
     assert not (tmp_path / "out").exists()

@@ -1,12 +1,10 @@
 """Compiled networks: equal features and names of weights, and errors that say what to do."""
 
-import subprocess
-import sys
-
 import pytest
 import specs
 import torch
 from closeness import assert_near
+from processes import python
 from torch import nn
 
 from vsepp.errors import VseppError
@@ -92,7 +90,7 @@ def test_the_compiler_is_not_imported_by_a_step_where_it_is_off():
         "adam.step(); adam.zero_grad();"
         "assert not [name for name in sys.modules if name.startswith(('torch._dynamo', 'torch._inductor'))]"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    python(code)
 
 
 @pytest.mark.gpu
