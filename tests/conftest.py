@@ -71,6 +71,12 @@ def reproduced(tmp_path_factory):
     return Project(folder)
 
 
+@pytest.fixture(scope="session")
+def test_split(reproduced):
+    """Encoded photographs and captions of the test split, in file order."""
+    return reproduced.of_test_split("tiny")
+
+
 @pytest.fixture
 def project(reproduced, tmp_path):
     """A copy of the reproduced project, times of files included, that a test may change."""
