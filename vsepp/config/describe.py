@@ -55,9 +55,9 @@ which one was used.
 
 ## One key alone
 
-    snakemake --cores all reproduce_tables --config fidelity=code
-    snakemake --cores all reproduce_tables --config label=mirrored runs='{default: {flip: true}}'
-    snakemake --cores all reproduce_tables --config label=few corpora='{coco: {validation_images: 1000}}'
+    uv run snakemake --cores all reproduce_tables --config fidelity=code
+    uv run snakemake --cores all reproduce_tables --config label=mirrored runs='{default: {flip: true}}'
+    uv run snakemake --cores all reproduce_tables --config label=few corpora='{coco: {validation_images: 1000}}'
 
 The first command switches all keys at once, the others a single one. A single override needs a `label`, which names the
 folder of its results. The tables name the entry below which a key stands: `default`, or `finetune` for what the fine-tuned
@@ -130,7 +130,8 @@ _GOAL = """\
 
 [GOAL](goal.md) replaces the loss alone; all else is VSE++'s, under the same keys. Its released file (microsoft/VSE_Gradient)
 cannot run as it is: commas are missing, and names are not defined. How its authors trained with it is not public.
-`components.loss.goal` above are the constants in which text and file differ. The same under both fidelities:
+`components.loss.goal` above are the constants in which text and file differ; they hold for the runs of `params/papers/goal` alone.
+The same under both fidelities:
 
 - Eq. 3 leaves out the gradient that an image receives as some caption's hardest negative, and a caption as some image's. The
   file has it, and so do we.

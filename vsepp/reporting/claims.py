@@ -26,7 +26,15 @@ import numpy as np
 from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import Effect, Interval
 from vsepp.reporting import filters
-from vsepp.reporting.records import TEST_IMAGES, Record, Records, image_values, read_history, scores
+from vsepp.reporting.records import (
+    TEST_IMAGES,
+    Record,
+    Records,
+    image_values,
+    read_history,
+    scores,
+    trouble_of,
+)
 from vsepp.reporting.specs import ClaimSpec, ContextSpec
 
 REPRODUCED, SAME, INCONCLUSIVE = "reproduced", "same direction", "inconclusive"
@@ -154,13 +162,8 @@ def _measured(claim: ClaimSpec, records: Records) -> _Measured:
 
 def _trouble(runs: Iterable[str], protocol: str | None, records: Records) -> str:
     """Which runs collapsed or rank like chance, in some seed."""
-    found: dict[str, str] = {}
-    for run in runs:
-        for record in records.get(run, ()):
-            under = [protocol] if protocol in record.metrics else record.metrics
-            if why := next(filter(None, (record.trouble(name) for name in under if name)), ""):
-                found.setdefault(run, why)
-    return "; ".join(f"{run} {why}" for run, why in found.items())
+    found = {run: trouble_of(records.get(run, ()), protocol) for run in runs}
+    return "; ".join(f"{run} {why}" for run, why in found.items() if why)
 
 
 def _seeded(runs: Iterable[str], records: Records) -> list[list[Record]]:

@@ -47,8 +47,7 @@ class Difference:
         """The verdict in words; the interval is the wider one."""
         if not self.ahead:
             return sentences([self])[0]
-        seeds = self.effect.seeds
-        ends = max(filter(None, (self.effect.images, seeds)), key=lambda found: found.high - found.low)
+        ends = intervals.wider(self.effect.images, self.effect.seeds)
         low, high = sorted((abs(ends.low), abs(ends.high)))
         name = "A" if self.ahead > 0 else "B"
         value = f"{abs(self.effect.value):.1f} [{low:.1f}, {high:.1f}]"

@@ -12,7 +12,7 @@ from vsepp.reporting.claims import Verdict
 from vsepp.reporting.figures import Drawn
 from vsepp.reporting.filters import Tex
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec
-from vsepp.reporting.tables import Row, Table
+from vsepp.reporting.tables import Table
 
 # Claims of one float; a page holds some more.
 _CLAIMS = 16
@@ -108,7 +108,7 @@ def tex_layout(table: Table) -> dict[str, Any]:
     span = columns * (2 if seeds else 1)
     starts = [labels + place * span + 1 for place in range(len(DIRECTIONS))]
     number = r"r@{\,}l" if seeds else "r"
-    trouble = {row.spec.row: why for row in table.rows if (why := _trouble(row))}
+    trouble = {row.spec.row: row.trouble for row in table.rows if row.trouble}
     return {
         "seeds": seeds,
         "labels": labels,
@@ -120,11 +120,6 @@ def tex_layout(table: Table) -> dict[str, Any]:
         "trouble": trouble,
         "mark": TROUBLE,
     }
-
-
-def _trouble(row: Row) -> str:
-    protocol = row.facts["protocol"]
-    return next(filter(None, (record.trouble(protocol) for record in row.ours)), "")
 
 
 def _with_note(caption: str, context: ContextSpec) -> str:
@@ -175,11 +170,9 @@ def _metric(metric: str) -> str:
 
 
 def _effect(verdict: Verdict, value: float | None) -> str:
-    if value is None:
-        return filters.MISSING
-    if verdict.spec.kind == "crossing":
+    if value is not None and verdict.spec.kind == "crossing":
         return f"epoch {value:.0f}"
-    return f"{value:+.1f}".replace("-", "−")
+    return filters.signed(value)
 
 
 def _verdict(verdict: Verdict) -> str:

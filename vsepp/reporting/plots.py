@@ -23,6 +23,7 @@ from vsepp.reporting.records import (
     image_values,
     read_history,
     scores,
+    trouble_of,
 )
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec, FigureSpec
 
@@ -59,15 +60,6 @@ def not_run(axis: Axes, why: str = "not run") -> None:
     axis.grid(False)
     axis.set(xticks=[], yticks=[])
     axis.text(0.5, 0.5, why, transform=axis.transAxes, ha="center", va="center", fontsize=11)
-
-
-def troubles(records: Iterable[Record], protocol: str | None = None) -> str:
-    """Why scores of some seed of a run say nothing of the method, under a protocol or any; else empty."""
-    for record in records:
-        under = [protocol] if protocol in record.metrics else list(record.metrics)
-        if found := next(filter(None, (record.trouble(name) for name in under if name)), ""):
-            return found
-    return ""
 
 
 # --- Recall over the epochs ------------------------------------------------------------------------------------
@@ -132,7 +124,7 @@ def draw_negative_set(figure: Figure, spec: FigureSpec, material: Material) -> S
     runs = [*spec.runs, *([spec.baseline] if spec.baseline else [])]
     shown = {run: material.records[run] for run in runs if run in material.records}
     axes, said = figure.subplots(1, len(spec.metrics), squeeze=False)[0], Said()
-    bad = {run: why for run in shown if (why := troubles(shown[run], spec.protocol))}
+    bad = {run: why for run in shown if (why := trouble_of(shown[run], spec.protocol))}
     for axis, metric in zip(axes, spec.metrics, strict=True):
         if len(axes) > 1:
             axis.set_title(DIRECTIONS[metric.partition("_")[0]])
@@ -268,7 +260,7 @@ def draw_histories(figure: Figure, spec: FigureSpec, material: Material) -> Said
         collapsed = sum(record.collapsed for record in records)
         axis.set_title(run + mark(records, training=True), fontsize=6)
         which = f" {collapsed} of {len(records)} seeds" if collapsed and len(records) > 1 else ""
-        if why := "collapsed" if collapsed else troubles(records):
+        if why := "collapsed" if collapsed else trouble_of(records):
             # Such a curve runs low.
             axis.text(0.97, 0.94, why + which, transform=axis.transAxes, ha="right", va="top", fontsize=6)
             bad[run] = why

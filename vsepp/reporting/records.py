@@ -56,6 +56,15 @@ class Record:
         return AT_CHANCE if ranks_like_chance(self.metrics[protocol]) else ""
 
 
+def trouble_of(records: Iterable[Record], protocol: str | None = None) -> str:
+    """Why scores of some seed of a model say nothing of the method, under a protocol or any; else empty."""
+    for record in records:
+        under = [protocol] if protocol in record.metrics else record.metrics
+        if found := next(filter(None, (record.trouble(name) for name in under if name)), ""):
+            return found
+    return ""
+
+
 def ranks_like_chance(found: Mapping[str, Any]) -> bool:
     """Whether a section of metrics.json is that of a model that learned next to nothing."""
     from vsepp.evaluation.intervals import chance  # here, since the configuration must start fast

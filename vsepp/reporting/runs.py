@@ -18,12 +18,12 @@ from matplotlib.figure import Figure
 from vsepp import components
 from vsepp.data.pictures import Pictures
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.intervals import METRICS, Interval, image_interval
+from vsepp.evaluation.intervals import METRICS, image_interval
 from vsepp.provenance.manifest import read_manifest, require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict, by_claim
 from vsepp.reporting.figures import STYLE, themed
-from vsepp.reporting.records import Record, image_values, read_history, read_ranks
+from vsepp.reporting.records import Record, image_values, read_history, read_ranks, trouble_of
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec, TrainedSpec
 
 _EXAMPLES = 3
@@ -31,16 +31,6 @@ _EXAMPLES = 3
 _LOG_LINES = 15
 _RESAMPLES = 1999
 """Of the bootstrap of a recall: fewer than of a claim, since nothing is judged by it."""
-
-
-@dataclass(frozen=True)
-class Recall:
-    """A recall under a protocol."""
-
-    metric: str
-    value: float
-    interval: Interval
-    by_seed: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -63,41 +53,14 @@ class Query:
     """Of the right item, from 1."""
 
 
-@dataclass(frozen=True)
-class RunPage:
-    """What a model's page shows."""
-
-    model: str
-    records: Sequence[Record]
-    configuration: list[tuple[str, str]]
-    recalls: dict[str, list[Recall]]
-    """Protocol → recalls."""
-    trouble: str
-    claims: list[list[Verdict]]
-    """About it."""
-    rows: list[str]
-    """Rows of the tables that it fills."""
-    trainings: list[dict[str, Any]]
-    """Per seed, what its training took."""
-    ancestors: list[tuple[str, str, str, str]]
-    """(role, step, commit, digest) of what the first seed was made from."""
-    command: str
-    log: tuple[str, str]
-    """Where the log of the first seed's training lies, and its last lines."""
-    curves: Markup
-    ranks: Markup
-    queries: dict[str, list[Query]]
-    """Heading → queries of the first seed."""
-
-
 def run_page(
     model: str,
     records: Sequence[Record],
     context: ContextSpec,
     verdicts: Sequence[Verdict],
     rows: list[str],
-) -> RunPage:
-    """Gather what a model's page shows.
+) -> dict[str, Any]:
+    """Gather what a model's page shows, by the names that `run.html.j2` has for it.
 
     Parameters
     ----------
@@ -114,26 +77,26 @@ def run_page(
     """
     first = records[0]
     manifest = read_manifest(Path(first.spec.evaluation))
-    recalls = {protocol: list(_recalls(records, protocol)) for protocol in first.metrics}
-    return RunPage(
-        model=model,
-        records=records,
-        configuration=list(_flat(manifest["spec"]["run"])),
-        recalls=recalls,
-        trouble=next((why for r in records for p in r.metrics if (why := r.trouble(p))), ""),
-        claims=by_claim(verdict for verdict in verdicts if model in verdict.spec.runs),
-        rows=rows,
-        trainings=[_training(record) for record in records],
-        ancestors=[
+    return {
+        "model": model,
+        "records": records,
+        "configuration": list(_flat(manifest["spec"]["run"])),
+        "recalls": {protocol: list(_recalls(records, protocol)) for protocol in first.metrics},
+        "trouble": trouble_of(records),
+        "claims": by_claim(verdict for verdict in verdicts if model in verdict.spec.runs),
+        "rows": rows,
+        "trainings": [_training(record) for record in records],
+        # Of the first seed: what it was made from, and the end of its log.
+        "ancestors": [
             (role, made["step"], filters.commit(str(made["commit"]), made["dirty"]), str(made["digest"])[:12])
             for role, made in sorted(manifest["ancestors"].items())
         ],
-        command=command(first.spec, context),
-        log=_log(first),
-        curves=_curves(records) if first.spec.trained else Markup(""),
-        ranks=_rank_figure(records),
-        queries=_queries(first),
-    )
+        "log": _log(first),
+        "command": command(first.spec, context),
+        "curves": _curves(records) if first.spec.trained else Markup(""),
+        "ranks": _rank_figure(records),
+        "queries": _queries(first),
+    }
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
@@ -145,12 +108,16 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, filters.listing(value) if isinstance(value, list) else str(value)
 
 
-def _recalls(records: Sequence[Record], protocol: str) -> Iterator[Recall]:
+def _recalls(records: Sequence[Record], protocol: str) -> Iterator[dict[str, Any]]:
     for metric in METRICS:
         values = [image_values(record, protocol, metric) for record in records]
-        by_seed = tuple(float(value.mean()) for value in values)
         over_images = np.mean(values, axis=0)
-        yield Recall(metric, float(over_images.mean()), image_interval(over_images, _RESAMPLES), by_seed)
+        yield {
+            "metric": metric,
+            "value": float(over_images.mean()),
+            "interval": image_interval(over_images, _RESAMPLES),
+            "by_seed": [float(value.mean()) for value in values],
+        }
 
 
 def _training(record: Record) -> dict[str, Any]:

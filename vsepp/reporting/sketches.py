@@ -21,8 +21,8 @@ from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.protocols import protocol_folds
 from vsepp.provenance.manifest import require_intact
 from vsepp.reporting import filters
-from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, not_run, troubles
-from vsepp.reporting.records import TEST_IMAGES, Record, read_ranks, scores
+from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, not_run
+from vsepp.reporting.records import TEST_IMAGES, Record, read_ranks, scores, trouble_of
 from vsepp.reporting.specs import FigureSpec
 from vsepp.similarity import scorer
 
@@ -127,7 +127,7 @@ def draw_examples(figure: Figure, spec: FigureSpec, material: Material) -> Said:
         f"models, of seed {seed}; with the caption that each ranks first, ✓ where it is one of the image's, and the rank of "
         "the image's best-ranked caption. True: the image's first caption."
     )
-    if bad := {run: why for run in spec.runs if (why := troubles(material.records[run], spec.protocol))}:
+    if bad := {run: why for run in spec.runs if (why := trouble_of(material.records[run], spec.protocol))}:
         said.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")
     return said
 

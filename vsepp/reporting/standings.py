@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import Effect
 from vsepp.reporting import filters
-from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, mark, not_run, troubles
-from vsepp.reporting.records import Record, Records, image_values, read_history
+from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, mark, not_run
+from vsepp.reporting.records import Record, Records, image_values, read_history, trouble_of
 from vsepp.reporting.specs import DIRECTIONS, FigureSpec, ReportSpec, RowSpec, TunedSpec
 
 _BESIDE = 4.4
@@ -86,7 +86,7 @@ def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said
     values = {label: read_values(records, spec.protocol, metric) for label, records in shown.items()}
     level = {label: float(np.mean(list(seeds.values()))) for label, seeds in values.items()}
     order = sorted(shown, key=level.__getitem__, reverse=True)
-    bad = {label: why for label in order if (why := troubles(shown[label], spec.protocol))}
+    bad = {label: why for label in order if (why := trouble_of(shown[label], spec.protocol))}
     sound = [label for label in order if label not in bad]
     pairs = compare(sound, values)
     width, height = figure.get_size_inches()[0], 0.7 + 0.2 * len(order)

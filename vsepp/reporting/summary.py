@@ -8,7 +8,7 @@ from typing import Any
 
 from vsepp.reporting import filters
 from vsepp.reporting.claims import NOT_RUN, Verdict, counts
-from vsepp.reporting.records import Records, State
+from vsepp.reporting.records import Records, State, trouble_of
 from vsepp.reporting.specs import ContextSpec
 from vsepp.reporting.tables import Table
 
@@ -19,7 +19,7 @@ def answer(verdicts: Sequence[Verdict], context: ContextSpec) -> str:
         return ""
     judged = [verdict for verdict in verdicts if verdict.word != NOT_RUN]
     if not judged:
-        return f"None of the paper’s {len(verdicts)} claims was tested: the runs that they are about were not run."
+        return f"None of {len(verdicts)} claims was tested: the runs that they are about were not run."
     said = filters.listing(f"{number} {word}" for word, number in counts(judged))
     once = (
         " All of it rests on one seed: another one may say the opposite."
@@ -28,11 +28,12 @@ def answer(verdicts: Sequence[Verdict], context: ContextSpec) -> str:
     )
     left = f" {len(verdicts) - len(judged)} more were not run." if len(judged) < len(verdicts) else ""
     if all(verdict.own for verdict in judged):
-        return f"Of the {len(judged)} claims of the paper that were tested: {said}.{left}{once}"
+        return f"Of the {len(judged)} claims that were tested, each about one metric: {said}.{left}{once}"
     roles = dict.fromkeys(role for verdict in judged for role in verdict.spec.roles)
     here = filters.listing(context.here(role) for role in roles)
     return (
-        f"{len(judged)} claims of the paper were tested on other data or encoders than its own ({here}): {said}.{left}{once} "
+        f"{len(judged)} claims, each about one metric, were tested on other data or encoders than the paper’s ({here}): "
+        f"{said}.{left}{once} "
         "This says how these systems compare on these data, not whether the paper’s numbers hold."
     )
 
@@ -43,7 +44,7 @@ def troubles(records: Records) -> list[str]:
     for model, seeds in records.items():
         by_why: dict[str, list[int]] = {}
         for record in seeds:
-            if why := next(filter(None, map(record.trouble, record.metrics)), ""):
+            if why := trouble_of([record]):
                 by_why.setdefault(why, []).append(record.spec.seed)
         for why, numbers in by_why.items():
             found.append(f"{model} ({why}: seed{'s' * (len(numbers) > 1)} {filters.listing(numbers)})")
@@ -73,7 +74,7 @@ def headline(
         f"paper    {folder / 'paper.pdf'}, or paper.tex where no TeX is installed",
     ]
     if verdicts:
-        lines += ["", f"{len(verdicts)} claims of the paper:"]
+        lines += ["", f"{len(verdicts)} claims, each about one metric:"]
         lines += [f"  {number:>3}  {word}" for word, number in counts(verdicts)]
         if len(context.seeds) == 1:
             lines += ["  (one seed: another one may say the opposite)"]

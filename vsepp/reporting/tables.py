@@ -12,7 +12,7 @@ import numpy as np
 from vsepp.errors import VseppError
 from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict
-from vsepp.reporting.records import Published, Record, Records, dirty_steps, scores
+from vsepp.reporting.records import Published, Record, Records, dirty_steps, scores, trouble_of
 from vsepp.reporting.specs import ContextSpec, GroupSpec, RowSpec, TableSpec
 
 
@@ -215,7 +215,7 @@ def _row(
         ours,
         released,
         made=f"{context.here(facts['encoder'])}, {_place(ours[0], facts['protocol'])}" if ours else "",
-        trouble=next((why for record in ours if (why := record.trouble(facts["protocol"]))), ""),
+        trouble=trouble_of(ours, facts["protocol"]),
     )
 
 

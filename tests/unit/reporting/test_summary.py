@@ -20,14 +20,14 @@ def verdicts(*words, own=False, seeds=3):
 def test_the_answer_counts_verdicts_and_names_the_data(context):
     said = answer(verdicts(SAME, SAME, OPPOSITE, NOT_RUN), context)
     assert said.startswith(
-        "3 claims of the paper were tested on other data or encoders than its own (scenes A and vgg_mini)"
+        "3 claims, each about one metric, were tested on other data or encoders than the paper’s (scenes A and vgg_mini)"
     )
     assert "2 same direction and 1 opposite. 1 more were not run." in said
     assert "not whether the paper’s numbers hold" in said
     own = answer(verdicts(REPRODUCED, OPPOSITE, own=True), context)
-    assert own == "Of the 2 claims of the paper that were tested: 1 reproduced and 1 opposite."
+    assert own == "Of the 2 claims that were tested, each about one metric: 1 reproduced and 1 opposite."
     assert "rests on one seed" in answer(verdicts(SAME, seeds=1), context)
-    assert answer(verdicts(NOT_RUN), context).startswith("None of the paper’s 1 claims was tested")
+    assert answer(verdicts(NOT_RUN), context).startswith("None of 1 claims was tested")
     assert answer([], context) == ""
 
 
