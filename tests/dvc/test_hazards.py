@@ -1,12 +1,14 @@
 """What can go wrong between git, DVC and Snakemake, each shown without its safeguard and with it."""
 
-import json
 import shlex
 import shutil
-import sys
+from contextlib import chdir
 
 import pytest
 from dag import ROOT, RUNS, cpu_seconds_of_children
+
+from vsepp.config import make_plan
+from vsepp.spec import to_json
 
 pytestmark = pytest.mark.dvc
 RUN, OTHER, *_ = RUNS
@@ -20,24 +22,19 @@ def change_a_run(project):
     project.edit(PRESET, "\nruns:\n", f"\nruns:\n  {RUN}: {{loss: {{margin: 0.1}}}}\n")
 
 
-_STEPS = """
-import json, sys
-from vsepp.config import make_plan
-from vsepp.spec import to_json
-found = {}
-for (kind, name), made in make_plan("params").table.items():
-    options = [part for role, path in made.inputs.items() for part in (f"--{role}", str(path))]
-    if kind == "evaluation":
-        found[name.partition("/")[0]] = ["vsepp", "evaluate", "--spec", to_json(made.spec), *options, "--output", "out"]
-    elif kind == "report":
-        found["report"] = ["vsepp", "report", "--spec", to_json(made.spec), "--output", "out"]
-print(json.dumps(found))
-"""
-
-
-def commands(project):
+def steps_of(project):
     """The steps that read trained runs, as the workflow calls them with the present parameters: run → its evaluation."""
-    return json.loads(project.said(sys.executable, "-c", _STEPS))
+    with chdir(project.folder):
+        table = make_plan("params").table
+    found = {}
+    for (kind, name), made in table.items():
+        given = ["--spec", to_json(made.spec), "--output", "out"]
+        if kind == "evaluation":
+            read = [part for role, path in made.inputs.items() for part in (f"--{role}", path)]
+            found[name.partition("/")[0]] = ["evaluate", *given, *read]
+        elif kind == "report":
+            found["report"] = ["report", *given]
+    return found
 
 
 def test_a_cache_of_links_gives_results_new_times_and_the_pinned_one_does_not(project):
@@ -76,12 +73,13 @@ def test_results_of_another_commit_are_refused_where_times_would_let_them_pass(p
     project.commit("Another margin; its results are not checked out")
     by_times = project.run("all_results", "--dry-run", "--rerun-triggers", "mtime")
     assert "Nothing to be done" in by_times, "by times alone, another version's model is fine"
-    steps = commands(project)
-    assert "trained with other values of loss.margin than the spec asks for" in project.refusal(*steps[RUN])
-    said = project.refusal(*steps["report"])
+    steps = steps_of(project)
+    said = project.vsepp(*steps[RUN], status=1)
+    assert "trained with other values of loss.margin than the spec asks for" in said
+    said = project.vsepp(*steps["report"], status=1)
     assert "the model behind it was trained with other parameters than the present ones" in said
     assert f"--forcerun results/tiny/paper/runs/{RUN}/seed-0/model.safetensors" in said
-    said = project.refusal("vsepp", "verify")
+    said = project.vsepp("verify", status=1)
     assert "its loss.margin is its default, expected 0.1 by params/" in said
     assert f"results/tiny/paper/runs/{RUN}/seed-0" in said
 
@@ -89,13 +87,13 @@ def test_results_of_another_commit_are_refused_where_times_would_let_them_pass(p
 def test_another_runs_model_and_recalls_edited_by_hand_are_refused(project):
     for file in project.model(OTHER).iterdir():
         shutil.copy2(file, project.model(RUN) / file.name)
-    steps = commands(project)
-    assert "trained with other values" in project.refusal(*steps[RUN])
-    assert "made from another run" in project.refusal(*steps["report"])
-    assert f"evaluations/{RUN}/seed-0: made from another run" in project.refusal("vsepp", "verify")
+    steps = steps_of(project)
+    assert "trained with other values" in project.vsepp(*steps[RUN], status=1)
+    assert "made from another run" in project.vsepp(*steps["report"], status=1)
+    assert f"evaluations/{RUN}/seed-0: made from another run" in project.vsepp("verify", status=1)
     metrics = project.evaluation() / "metrics.json"
     metrics.write_text(metrics.read_text().replace('"r1"', '"r1" '))
-    assert "metrics.json: is not what its step wrote" in project.refusal(*steps["report"])
+    assert "metrics.json: is not what its step wrote" in project.vsepp(*steps["report"], status=1)
 
 
 def test_a_deleted_run_is_named_and_comes_back_bit_for_bit(project):

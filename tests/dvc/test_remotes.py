@@ -125,6 +125,7 @@ def web_server(folder):
         server.shutdown()
 
 
+@pytest.mark.whole
 def test_http_to_read_from(project, tmp_path):
     """A folder that one writes to and others read through a web server."""
     with web_server(tmp_path / "shared") as url:

@@ -6,12 +6,12 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
 from dag import ROOT, RUNS, Project, of
+from processes import wait_until
 
 pytestmark = [pytest.mark.dvc, pytest.mark.whole]
 DOCUMENT = ROOT / "docs" / "versions.md"
@@ -206,9 +206,7 @@ def kill_everything(user):
     log = project.folder / f"results/tiny/logs/paper/train/{VSE0}/seed-0.log"
     log.unlink()
     process = project.start("dvc", "repro", output=subprocess.DEVNULL)
-    while process.poll() is None and not log.is_file():
-        time.sleep(0.05)
-    assert process.poll() is None, "it was over before it could be killed"
+    wait_until(log.is_file, process)
     _kill_session(process)
     assert any((project.folder / ".snakemake/locks").iterdir())
     assert "snakemake --unlock" in project.refusal("dvc", "repro")

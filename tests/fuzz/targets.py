@@ -4,6 +4,7 @@ A result must be what the damaged files say (an oracle reads them anew, in a few
 files where a checksum or manifest would tell.
 """
 
+import argparse
 import csv
 import dataclasses
 import io
@@ -20,7 +21,7 @@ import pandas as pd
 import specs
 import torch
 import yaml
-from legacy_files import namespace, state_dict, vocabulary, write_pickle, write_torch
+from legacy_files import PROGRESS, image_state, text_state, vocabulary, write_pickle, write_released
 from PIL import Image, ImageFile
 from plans import PARAMS
 from raw_layouts import corpus, jpeg, write_coco, write_flickr8k, write_karpathy, write_precomp
@@ -305,24 +306,9 @@ def columns_fit(folder, result, *_):
 
 
 def write_checkpoint(folder):
-    torch.manual_seed(0)
-    gru, words, fc = torch.nn.GRU(4, 6), torch.nn.Embedding(7, 4), torch.nn.Linear(8, 6)
-    text = {
-        "embed.weight": words.weight.detach(),
-        **{f"rnn.{k}": v.detach() for k, v in gru.state_dict().items()},
-    }
-    image = {f"fc.{key}": value.detach() for key, value in fc.state_dict().items()}
-    content = {
-        "epoch": 27,
-        "model": [state_dict(image), state_dict(text)],
-        "best_rsum": 401.5,
-        "opt": namespace(embed_size=6, margin=0.2),
-        "Eiters": 9,
-    }
-    write_torch(folder / "old.pth.tar", content)
-    import argparse
-
-    content = {**content, "model": [image, text], "opt": argparse.Namespace(embed_size=6, margin=0.2)}
+    image, text, flags = image_state(8, 6), text_state(7, 4, 6), {"embed_size": 6, "margin": 0.2}
+    write_released(folder / "old.pth.tar", image, text, flags)
+    content = {**PROGRESS, "model": [image, text], "opt": argparse.Namespace(**flags)}
     torch.save(content, folder / "new.pth.tar")
     return folder
 

@@ -14,8 +14,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 import zipfile
 from dataclasses import dataclass, replace
@@ -23,9 +21,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dag import ROOT, Project
 from file_server import Request, serve
 from fullsize import FULL, corpus_spec, listing, write_raw
 from PIL import Image
+from processes import wait_until
 
 from vsepp.data.store import CHUNK_IMAGES, open_store
 from vsepp.data.tables import read_tables
@@ -40,33 +40,12 @@ pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(5400)]
 
 GB = 10**9
 KILLED = "train2014.zip"
-
-
-def start(*arguments):
-    """A step in the background, in a process group of its own; both of its outputs come as one text."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "vsepp.cli", *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def finish(process):
-    """What a step said; fails the test where the step failed."""
-    said, _ = process.communicate()
-    assert process.returncode == 0, said
-    return said
+PROJECT = Project(ROOT)
 
 
 def kill_when(process, ready, seconds=900):
     """SIGKILL a step and all its processes as soon as `ready()`, which gives what was seen then."""
-    deadline = time.monotonic() + seconds
-    while not (seen := ready()):
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline, "the step did not get half-way"
-        time.sleep(0.02)
+    seen = wait_until(ready, process, seconds)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     process.stdout.close()
@@ -128,8 +107,8 @@ def downloads(folder):
             for name in files
         }
         server.files[KILLED].bytes_per_second = 150e6
-        process = start(
-            "fetch", "--spec", to_json(sources[KILLED]), "--lock", lock, "--output", target / KILLED
+        process = PROJECT.start(
+            "vsepp", "fetch", "--spec", to_json(sources[KILLED]), "--lock", lock, "--output", target / KILLED
         )
 
         def sent_so_far():
@@ -154,20 +133,11 @@ def downloads(folder):
 def coco(folder, downloads):
     """COCO's captions, tokens and vocabulary, and the seconds that these took."""
     out, began = folder / "coco", time.monotonic()
-    finish(start("corpus", *of_raw_files("coco", downloads.folder), "--output", out / "corpus"))
+    PROJECT.said("vsepp", "corpus", *of_raw_files("coco", downloads.folder), "--output", out / "corpus")
     read = time.monotonic()
     words = to_json(VocabularySpec(splits=("train",), threshold=4))
-    finish(
-        start(
-            "tokens",
-            "--spec",
-            words,
-            "--captions",
-            out / "corpus/captions.parquet",
-            "--output",
-            out / "tokens",
-        )
-    )
+    captions = out / "corpus/captions.parquet"
+    PROJECT.said("vsepp", "tokens", "--spec", words, "--captions", captions, "--output", out / "tokens")
     seconds = time.monotonic() - began
     peak = max(manifest(out / step)["peak_memory_bytes"] for step in ("corpus", "tokens"))
     say(f"COCO: corpus {read - began:.0f} s, tokens {seconds - read + began:.0f} s, {peak / GB:.2f} GB")
@@ -214,7 +184,7 @@ def test_the_vectors_of_cocos_captions_take_at_most_ten_minutes_and_4_gb(coco):
     out, began = coco[0], time.monotonic()
     spec = to_json(VectorsSpec("tfidf", ("train", "restval")))
     captions, vectors = out / "corpus/captions.parquet", out / "vectors"
-    finish(start("vectors", "--spec", spec, "--captions", captions, "--output", vectors))
+    PROJECT.said("vsepp", "vectors", "--spec", spec, "--captions", captions, "--output", vectors)
     seconds, peak = time.monotonic() - began, manifest(vectors)["peak_memory_bytes"]
     say(
         f"COCO: vectors of {len(CaptionVectors.load(vectors)):,} captions {seconds:.0f} s, {peak / GB:.2f} GB"
@@ -224,7 +194,7 @@ def test_the_vectors_of_cocos_captions_take_at_most_ten_minutes_and_4_gb(coco):
 
 def test_flickr30ks_splits_have_the_papers_sizes(folder, downloads):
     out = folder / "flickr30k"
-    finish(start("corpus", *of_raw_files("flickr30k", downloads.folder), "--output", out))
+    PROJECT.said("vsepp", "corpus", *of_raw_files("flickr30k", downloads.folder), "--output", out)
     facts = manifest(out)["facts"]
     assert facts["images"] == {"train": 29_000, "val": 1_014, "test": 1_000}
     assert facts["captions"] == {"train": 145_000, "val": 5_070, "test": 5_000}
@@ -237,7 +207,7 @@ def test_the_whole_store_survives_a_kill_and_holds_the_photographs(folder, downl
     say(f"store of {side} pixels a side, {rows * side * side * 3 / GB:.1f} GB; {free / GB:.0f} GB free")
     out, (_, _, *raw) = folder / "store", of_raw_files("coco", downloads.folder)
     arguments = (
-        "store", "--spec", to_json(StoreSpec("squash", side)), "--images", coco[0] / "corpus/images.parquet",
+        "vsepp", "store", "--spec", to_json(StoreSpec("squash", side)), "--images", coco[0] / "corpus/images.parquet",
         "--output", out, "--workers", 2, *raw,
     )  # fmt: skip
     chunks = -(-rows // CHUNK_IMAGES)
@@ -250,13 +220,13 @@ def test_the_whole_store_survives_a_kill_and_holds_the_photographs(folder, downl
             begun.setdefault(count, time.monotonic())
         return count if count >= 0.4 * chunks else 0
 
-    killed_at = kill_when(start(*arguments), done, seconds=3600)
+    killed_at = kill_when(PROJECT.start(*arguments), done, seconds=3600)
     (first, first_at), (last, last_at) = min(begun.items()), max(begun.items())
     say(f"killed after {killed_at} of {chunks} chunks; until then {_rate(last - first, last_at - first_at)}")
     assert not out.exists() or not (out / "images.npy").exists()
 
     started = time.monotonic()
-    said = finish(start(*arguments))
+    said = PROJECT.said(*arguments)
     kept, missing = map(int, re.search(r"after (\d+) finished chunks, (\d+) to do", said).groups())
     say(f"went on after {kept}; {_rate(missing, time.monotonic() - started)}")
     assert kept >= killed_at

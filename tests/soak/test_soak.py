@@ -21,6 +21,7 @@ import pandas as pd
 import pytest
 from dag import RUNS, make_tiny_project
 from plans import edit
+from processes import wait_until
 
 from vsepp.provenance.artefacts import PHASES
 from vsepp.provenance.digests import file_digest
@@ -102,15 +103,6 @@ def step_of(command):
     return next((after for word, after in pairwise(words) if word.endswith("vsepp")), "worker")
 
 
-def wait_for(condition, seconds=600):
-    """What it gives once it gives something."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return found
-
-
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory):
     """The project, what it makes undisturbed, and the seconds that it takes."""
@@ -182,7 +174,7 @@ def test_kills_at_random_moments_end_with_the_bytes_of_a_quiet_run(quiet, capsys
             with capsys.disabled():
                 print(f"{time.monotonic() - began:5.0f} s  {killed.total():3d} {now}", flush=True)
         project.run("reproduce_tables")
-        wait_for(lambda: not at_work(project))  # what outlived its Snakemake
+        wait_until(lambda: not at_work(project), seconds=600)  # what outlived its Snakemake
         assert differing(content(project), expected) == [], f"after {killed}, seed {SEED}"
         assert leftovers(project) == []
         assert "Nothing to be done" in project.run("reproduce_tables", "--dry-run")
@@ -309,7 +301,7 @@ def test_a_second_call_is_refused_and_the_first_one_ends_well(quiet):
     command = project.snakemake("reproduce_tables")
     first = project.start(*command, output=subprocess.DEVNULL)
     refused = 0
-    wait_for(lambda: steps_of(project, first.pid))
+    wait_until(lambda: steps_of(project, first.pid), seconds=600)
     while first.poll() is None:
         second = project.call(*command, check=False)
         if second.returncode:

@@ -1,5 +1,7 @@
 """Projects in folders of their own, in which `git`, `dvc`, `snakemake` and `vsepp` are called as a user calls them."""
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -9,8 +11,11 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 from plans import edit
+
+from vsepp.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = (
@@ -83,6 +88,21 @@ class Project:
         if check and process.returncode:
             raise AssertionError(f"{' '.join(map(str, command))} ended with {process.returncode}\n{output}")
         return subprocess.CompletedProcess(process.args, process.returncode, output)
+
+    def vsepp(self, *arguments, status=0):
+        """What a subcommand says that ends with this status, called in this process, which has imported torch already.
+
+        The package is this checkout's: not for a test that edits the project's own, or looks at a commit.
+        """
+        said = io.StringIO()
+        with (
+            patch.dict(os.environ, self.environment),
+            contextlib.chdir(self.folder),
+            contextlib.redirect_stdout(said),
+            contextlib.redirect_stderr(said),
+        ):
+            assert main(list(map(str, arguments))) == status, said.getvalue()
+        return said.getvalue()
 
     def said(self, *command, **environment):
         """Output and errors of a command that succeeds."""

@@ -6,6 +6,40 @@ from functools import cache
 
 from vsepp import components
 
+# A similarity and a text encoder that this package does not have.
+MANHATTAN = '''
+"""Minus the powers of the differences, added up."""
+from dataclasses import dataclass
+
+@dataclass(frozen=True)
+class Options:
+    power: float = 2.0
+    """Of a difference."""
+
+def score(images, captions, options=Options()):
+    return -(abs(images - captions) ** options.power).sum(-1)
+'''
+MEAN_OF_WORDS = '''
+"""The mean of the words."""
+from dataclasses import dataclass
+
+import torch
+
+@dataclass(frozen=True)
+class Options:
+    dim: int = 128
+    """Of a word, and of the state."""
+
+class TextEncoder(torch.nn.Module):
+    def __init__(self, vocabulary_size, options):
+        super().__init__()
+        self.table = torch.nn.Embedding(vocabulary_size, options.dim)
+
+    def forward(self, ids, lengths):
+        own = torch.arange(ids.shape[1]) < lengths[:, None]
+        return (self.table(ids) * own[:, :, None]).sum(dim=1) / lengths[:, None]
+'''
+
 
 def install(monkeypatch, folder, kind, name, source):
     """Put a module with its entry point on the path; `kind` is the group, such as `vsepp.similarity`."""

@@ -155,6 +155,29 @@ def write_torch(path, content, **options):
     return path
 
 
+PROGRESS = {"epoch": 27, "best_rsum": 401.5, "Eiters": 12345}
+
+
+def image_state(feature, dim, seed=1):
+    """Weights of the image side, drawn at random, under the names of the released code."""
+    torch.manual_seed(seed)
+    return {f"fc.{key}": value.detach() for key, value in torch.nn.Linear(feature, dim).state_dict().items()}
+
+
+def text_state(words, word_dim, dim, seed=0):
+    """Of the caption side."""
+    torch.manual_seed(seed)
+    gru, embedding = torch.nn.GRU(word_dim, dim), torch.nn.Embedding(words, word_dim)
+    state = {"embed.weight": embedding.weight.detach()}
+    return state | {f"rnn.{key}": value.detach() for key, value in gru.state_dict().items()}
+
+
+def write_released(path, image, text, flags, **options):
+    """Write a checkpoint of the released code; give the path."""
+    content = {**PROGRESS, "model": [state_dict(image), state_dict(text)], "opt": namespace(**flags)}
+    return write_torch(path, content, **options)
+
+
 def write_pickle(path, value):
     path.write_bytes(Pickler().dump(value))
     return path

@@ -137,7 +137,9 @@ def does_not_care_for_the_order_of_the_batch(objective):
 
 def treats_directions_alike(objective):
     value, _ = objective.made()
-    same = torch.isclose(value(scores_of()), value(scores_of().T))
+    found, slopes = gradient(value, scores_of())
+    turned, turned_slopes = gradient(value, scores_of().T)
+    same = torch.isclose(turned, found) and torch.allclose(turned_slopes, slopes.T)
     assert same == objective.symmetric
 
 
@@ -206,8 +208,10 @@ def bears_odd_batches(objective):
     odd = {
         "one pair": (scores_of(1), [0]),
         "one image's captions": (scores_of(2), [0, 3]),
-        "all similarities equal": (torch.full((PAIRS, PAIRS), 0.7, dtype=torch.float64), range(PAIRS)),
     }
+    for level in (-1, 0, 0.7, 1):
+        equal = torch.full((PAIRS, PAIRS), level, dtype=torch.float64)
+        odd[f"all similarities {level}"] = equal, range(PAIRS)
     for what, (scores, order) in odd.items():
         found, slopes = gradient(value, scores, order=order)
         assert found.isfinite() and slopes.isfinite().all(), what

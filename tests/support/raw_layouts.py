@@ -36,14 +36,19 @@ FLICKR_IMAGES = [
 ]
 
 
+def encoded(image: Image.Image, kind: str, **options) -> bytes:
+    """A picture as a file of a format that Pillow writes."""
+    stream = io.BytesIO()
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
 def jpeg(seed: int, size: tuple[int, int] = (24, 18), mode: str = "RGB") -> bytes:
     """A smooth photograph of (width, height)."""
     channels = len(Image.new(mode, (1, 1)).getbands())
     coarse = np.random.default_rng(seed).integers(0, 256, (3, 4, channels), dtype=np.uint8)
     image = Image.fromarray(coarse[..., 0] if channels == 1 else coarse, mode=mode)
-    stream = io.BytesIO()
-    image.resize(size, Image.Resampling.BILINEAR).save(stream, "JPEG", quality=92)
-    return stream.getvalue()
+    return encoded(image.resize(size, Image.Resampling.BILINEAR), "JPEG", quality=92)
 
 
 def coco_name(image_id: int, folder: str) -> str:

@@ -1,13 +1,13 @@
 """The benchmarks run, and what they compare with is the authors' way of computing what the package computes."""
 
 import csv
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from processes import python
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -66,8 +66,7 @@ def test_the_script_needs_nothing_of_the_workflow():
     code = (
         f"import sys; sys.path.insert(0, 'benchmarks'); {missing}; import measure; measure.main(['--list'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "step-1c/4096/1024/bf16" in done.stdout.splitlines()
+    assert "step-1c/4096/1024/bf16" in python(code, cwd=ROOT).splitlines()
 
 
 def test_captions_and_photographs_are_as_large_as_cocos(tmp_path):

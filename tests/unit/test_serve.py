@@ -8,6 +8,7 @@ import pytest
 from asked import index, png
 from markupsafe import escape
 from PIL import Image
+from raw_layouts import encoded
 
 from vsepp.errors import VseppError
 from vsepp.serve import create_app, picture_of, serve, trusted_hosts
@@ -22,12 +23,6 @@ AWKWARD = [
 
 def client(**changes):
     return create_app([index(**changes)], ["localhost"]).test_client()
-
-
-def encoded(picture, kind, **options):
-    stream = io.BytesIO()
-    picture.save(stream, kind, **options)
-    return stream.getvalue()
 
 
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (30, 40, 3), np.uint8))

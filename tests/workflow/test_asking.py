@@ -27,11 +27,6 @@ pytestmark = pytest.mark.workflow
 VSE0, VSEPP = RUNS[:2]
 
 
-@pytest.fixture(scope="module")
-def test_split(reproduced):
-    return reproduced.of_test_split("tiny")
-
-
 @pytest.fixture
 def alone(reproduced, tmp_path):
     """A run with what belongs to it in a folder of its own, for changes; folder of the run."""
@@ -83,7 +78,7 @@ def test_the_table_is_for_people_and_unknown_words_are_named(reproduced, capsys,
 
 
 def test_an_exported_model_is_asked_about_a_folder_of_pictures(reproduced, test_split, tmp_path, capsys):
-    reproduced.call("vsepp", "export", reproduced.model(VSEPP), tmp_path / "model")
+    reproduced.vsepp("export", reproduced.model(VSEPP), tmp_path / "model")
     for number, photograph in enumerate(test_split[0][:4]):
         (tmp_path / "pictures/sub").mkdir(parents=True, exist_ok=True)
         (tmp_path / f"pictures/sub/{number}.jpg").write_bytes(photograph)

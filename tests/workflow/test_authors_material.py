@@ -5,8 +5,7 @@ import json
 
 import numpy as np
 import pytest
-import torch
-from legacy_files import namespace, state_dict, vocabulary, write_pickle, write_torch
+from legacy_files import PROGRESS, image_state, text_state, vocabulary, write_pickle, write_released
 
 pytestmark = pytest.mark.workflow
 
@@ -29,17 +28,6 @@ def archives(tmp_path):
             f"A {COLOURS[image % 6]} disc and a {COLOURS[image // 6 % 6]} square ." for image in range(images)
         ]
         (folder / f"{prefix}_caps.txt").write_text("".join(f"{text}\n" * 5 for text in captions))
-    torch.manual_seed(0)
-    image, words, gru = (
-        torch.nn.Linear(FEATURE, JOINT),
-        torch.nn.Embedding(len(WORDS), WORD),
-        torch.nn.GRU(WORD, JOINT),
-    )
-    states = [
-        {f"fc.{key}": value.detach() for key, value in image.state_dict().items()},
-        {"embed.weight": words.weight.detach()}
-        | {f"rnn.{key}": value.detach() for key, value in gru.state_dict().items()},
-    ]
     flags = {
         "data_name": "f30k_precomp", "img_dim": FEATURE, "embed_size": JOINT, "word_dim": WORD, "num_layers": 1,
         "measure": "cosine", "margin": 0.2, "max_violation": True, "use_abs": False, "no_imgnorm": False,
@@ -47,8 +35,7 @@ def archives(tmp_path):
     }  # fmt: skip
     checkpoint = tmp_path / "archives/runs/f30k_vse++/model_best.pth.tar"
     checkpoint.parent.mkdir(parents=True)
-    content = {"epoch": 3, "best_rsum": 100.0, "Eiters": 9, "opt": namespace(**flags)}
-    write_torch(checkpoint, {**content, "model": [state_dict(state) for state in states]})
+    write_released(checkpoint, image_state(FEATURE, JOINT), text_state(len(WORDS), WORD, JOINT), flags)
     (tmp_path / "archives/vocab").mkdir()
     write_pickle(tmp_path / "archives/vocab/f30k_precomp_vocab.pkl", vocabulary(WORDS))
     return tmp_path / "archives"
@@ -72,7 +59,7 @@ def test_published_features_train_and_a_released_checkpoint_stands_beside_our_ru
     inputs = json.loads((results / "runs" / run / "manifest.json").read_text())["inputs"]
     assert set(inputs) == {"corpus", "tokens", "features"}
     model = json.loads((results / "runs" / released / "manifest.json").read_text())
-    assert model["facts"]["Eiters"] == 9
+    assert model["facts"]["Eiters"] == PROGRESS["Eiters"]
     with np.load(results / "evaluations" / released / "embeddings.npz") as found:
         assert found["image_embeddings"].shape == (20, JOINT)
         assert found["caption_embeddings"].shape == (100, JOINT)

@@ -70,7 +70,7 @@ def test_without_gpus_nothing_is_counted_in_parts(fresh):
 def test_there_are_as_many_parts_as_the_gpus_have_and_their_number_reruns_nothing(project):
     resources = {"runs_per_gpu": 3}
     assert with_gpus(project, 2).planned(resources=resources) == {}
-    again = "all_corpus", "--forcerun", "tokens"
+    again = "all_features", "--forcerun", "pictures"
     assert re.search(r"Provided resources: .*gpu_part\D+6\b", project.run(*again, resources=resources))
     said = project.run(*again, "--resources", "gpu_part=1")
     assert re.search(r"Provided resources: .*gpu_part\D+1\b", said)

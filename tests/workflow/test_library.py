@@ -9,8 +9,10 @@ import sys
 import numpy as np
 import pytest
 import yaml
+from closeness import assert_near
 from dag import ROOT, RUNS
 from PIL import Image
+from processes import python
 
 import vsepp
 from vsepp.data.captions import tokenize
@@ -46,11 +48,6 @@ sys.meta_path.insert(0, Absent())
 """
 
 
-@pytest.fixture(scope="module")
-def test_split(reproduced):
-    return reproduced.of_test_split("tiny")
-
-
 def opened(files):
     return [Image.open(io.BytesIO(data)) for data in files]
 
@@ -59,16 +56,11 @@ def kept(reproduced, run):
     return np.load(reproduced.evaluation(run) / "embeddings.npz")
 
 
-def furthest(found, expected):
-    """Largest difference of two sets of embeddings, as a part of an embedding's length."""
-    return (np.linalg.norm(found - expected, axis=1) / np.linalg.norm(expected, axis=1)).max()
-
-
 @pytest.fixture(scope="module")
 def exported(reproduced, tmp_path_factory):
     """A run that was exported by the command and taken elsewhere."""
     out = tmp_path_factory.mktemp("elsewhere") / "model"
-    reproduced.call("vsepp", "export", reproduced.model(VSEPP), out)
+    reproduced.vsepp("export", reproduced.model(VSEPP), out)
     return out
 
 
@@ -81,8 +73,8 @@ def copied(exported, tmp_path):
 def test_embeddings_and_recalls_are_the_workflows(reproduced, test_split, run):
     model, expected = vsepp.load(reproduced.model(run), device="cpu"), kept(reproduced, run)
     images, captions = model.embed_images(opened(test_split[0])), model.embed_captions(test_split[1])
-    assert furthest(images, expected["image_embeddings"]) <= 1e-6
-    assert furthest(captions, expected["caption_embeddings"]) <= 1e-6
+    assert_near(images, expected["image_embeddings"], 1e-6)
+    assert_near(captions, expected["caption_embeddings"], 1e-6)
     owner = expected["caption_to_image"]
     metrics = json.loads((reproduced.evaluation(run) / "metrics.json").read_text())
     assert metrics
@@ -141,8 +133,8 @@ assert main(["serve", {str(exported)!r}]) == 1
     assert "pip install 'vsepp[workflow]'" in done.stderr
     assert "pip install 'vsepp[serve]'" in done.stderr
     found, expected = np.load(tmp_path / "found.npz"), kept(reproduced, VSEPP)
-    assert furthest(found["images"], expected["image_embeddings"][:1]) <= 1e-6
-    assert furthest(found["captions"], expected["caption_embeddings"][:3]) <= 1e-6
+    assert_near(found["images"], expected["image_embeddings"][:1], 1e-6)
+    assert_near(found["captions"], expected["caption_embeddings"][:3], 1e-6)
 
 
 def test_the_model_card_has_metadata_recalls_and_the_datas_licence(exported, reproduced):
@@ -155,16 +147,16 @@ def test_the_model_card_has_metadata_recalls_and_the_datas_licence(exported, rep
 
 
 def test_a_model_with_a_trained_encoder_is_exported_whole(reproduced, test_split, tmp_path):
-    reproduced.call("vsepp", "export", reproduced.model(FT), tmp_path / "model")
+    reproduced.vsepp("export", reproduced.model(FT), tmp_path / "model")
     assert not (tmp_path / "model/encoder").exists()
     found = vsepp.load(tmp_path / "model").embed_images(opened(test_split[0]))
-    assert furthest(found, kept(reproduced, FT)["image_embeddings"]) <= 1e-6
+    assert_near(found, kept(reproduced, FT)["image_embeddings"], 1e-6)
 
 
 @pytest.mark.parametrize("run", [pytest.param(VSEPP, marks=pytest.mark.whole), FT])
 def test_onnx_files_give_the_same_embeddings(reproduced, test_split, tmp_path, run):
     onnxruntime = pytest.importorskip("onnxruntime")
-    reproduced.call("vsepp", "export", reproduced.model(run), tmp_path / "model", "--onnx")
+    reproduced.vsepp("export", reproduced.model(run), tmp_path / "model", "--onnx")
     session = onnxruntime.InferenceSession(tmp_path / "model/captions.onnx")
     model = vsepp.load(tmp_path / "model")
     words = [model.vocabulary.encode(tokenize(text)) for text in test_split[1][:9]]
@@ -173,7 +165,7 @@ def test_onnx_files_give_the_same_embeddings(reproduced, test_split, tmp_path, r
     for row, indices in zip(ids, words, strict=True):
         row[: len(indices)] = indices
     (found,) = session.run(None, {"ids": ids, "lengths": lengths})
-    assert furthest(found, model.embed_captions(test_split[1][:9])) <= 1e-5
+    assert_near(found, model.embed_captions(test_split[1][:9]), 1e-5)
     assert (tmp_path / "model/images.onnx").is_file()
 
 
@@ -211,7 +203,7 @@ def test_another_encoder_is_refused(copied, reproduced):
 
 
 def test_a_folder_that_is_there_is_not_written_over(reproduced, exported):
-    assert "already exists" in reproduced.refusal("vsepp", "export", reproduced.model(VSEPP), exported)
+    assert "already exists" in reproduced.vsepp("export", reproduced.model(VSEPP), exported, status=1)
 
 
 @pytest.mark.parametrize(
@@ -249,8 +241,7 @@ def test_captions_of_unknown_words_are_embedded_and_told(reproduced, caplog):
 
 def test_importing_takes_no_torch():
     script = "import sys, vsepp; print('torch' in sys.modules, *dir(vsepp))"
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-    assert said.split() == ["False", *sorted(vsepp.__all__)]
+    assert python(script).split() == ["False", *sorted(vsepp.__all__)]
 
 
 def test_the_notebook_runs(reproduced, monkeypatch):

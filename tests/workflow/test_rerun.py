@@ -36,14 +36,6 @@ def test_snakemake_trains_again_what_other_code_would_train(project):
     assert project.trained() == {VSE0}
 
 
-def test_a_new_seed_trains_that_seed_alone_and_tables_show_the_spread(project):
-    before = project.manifests()
-    project.run(only=[VSE0], seeds=[0, 1])
-    folders = {f"results/tiny/paper/{kind}/{VSE0}/seed-1" for kind in ("runs", "evaluations")}
-    assert project.remade(before) == {*folders, "reports/tiny/paper/vsepp"}
-    assert "±" in (project.folder / "reports/tiny/paper/vsepp/tables/table2.html").read_text()
-
-
 def test_wrong_parameters_stop_everything_with_one_clear_message(project):
     said = project.refusal(*project.snakemake("--dry-run", label="x", runs={"default": {"epoch": 3}}))
     assert "--config: runs.default.epoch: unknown key" in said
@@ -102,6 +94,7 @@ def _kill(output):
 
 
 @pytest.mark.tape
+@pytest.mark.whole
 def test_inline_random_crop_features_train_the_same_weights_as_the_tape(project):
     project.run("all_models", only=[RC], label="inline", runs={"default": {"rc_features": "inline"}})
     assert project.weights(RC, "inline") == project.weights(RC)

@@ -2,12 +2,11 @@
 
 import argparse
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from plans import PARAMS, plan
+from processes import python
 
 from vsepp.cli import main
 from vsepp.cli.common import making
@@ -25,8 +24,7 @@ def printed(capsys, command, *arguments):
 
 def test_help_is_given_without_importing_torch():
     probe = "import sys\nfrom vsepp.cli import main\ntry: main(['--help'])\nexcept SystemExit: print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    assert done.stdout.endswith("False\n")
+    assert python(probe).endswith("False\n")
 
 
 SPEC = to_json(plan().table["evaluation", "coco-vsepp-1c/seed-0"].spec)

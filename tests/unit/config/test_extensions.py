@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 from dag import ROOT, Project, copy_of_the_project
-from installed import install
+from installed import MANHATTAN, MEAN_OF_WORDS, install
 from pages import squared_hinges
 from plans import edit
 
@@ -101,48 +101,12 @@ def test_a_paper_is_a_folder(project, before):
     assert not any(name.startswith("run coco-") for name in alone)
 
 
-SIMILARITY = '''
-    """Minus the Euclidean distance."""
-    from dataclasses import dataclass
-
-    from vsepp.similarity import namespace
-
-    @dataclass(frozen=True)
-    class Options:
-        scale: float = 1.0
-        """Of the distance."""
-
-    def score(images, captions, options=Options()):
-        difference = images - captions
-        return -options.scale * namespace(images).linalg.vecdot(difference, difference)
-'''
-TEXT = '''
-    """The mean of the words."""
-    from dataclasses import dataclass
-
-    from torch import nn
-
-    @dataclass(frozen=True)
-    class Options:
-        dim: int = 128
-        """Of a word, and of the state."""
-
-    class TextEncoder(nn.Module):
-        def __init__(self, vocabulary_size, options):
-            super().__init__()
-            self.table = nn.EmbeddingBag(vocabulary_size, options.dim)
-
-        def forward(self, ids, lengths):
-            return self.table(ids)
-'''
-
-
 @pytest.mark.parametrize(
     ("module", "text", "entry"),
     [
         ("losses/squared_hinges.py", squared_hinges(), {"loss": {"name": "squared_hinges", "margin": 0.1}}),
-        ("similarity/euclidean.py", SIMILARITY, {"similarity": {"name": "euclidean", "scale": 3}}),
-        ("models/text/bag.py", TEXT, {"text": "bag"}),
+        ("similarity/manhattan.py", MANHATTAN, {"similarity": {"name": "manhattan", "power": 3.0}}),
+        ("models/text/mean_of_words.py", MEAN_OF_WORDS, {"text": "mean_of_words"}),
     ],
 )
 def test_a_component_with_options_is_one_module_and_one_entry(project, before, module, text, entry):

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 from plans import PARAMS
+from processes import python
 
 from vsepp.config.schema import EncoderKeys
 from vsepp.spec import EncoderSpec
@@ -28,12 +29,10 @@ def test_importing_the_configuration_is_quick_and_imports_no_torch_and_no_pandas
         "import sys, time; before = time.process_time(); import vsepp.config; print(time.process_time() - before, "
         "*(m for m in ('torch', 'pandas', 'numpy', 'snakemake', 'dvc') if m in sys.modules))"
     )
-    started = [
-        subprocess.run(
-            [sys.executable, "-c", probe], capture_output=True, text=True, check=True
-        ).stdout.split()
-        for _ in range(8)
-    ]
-    assert started[0][1:] == []
-    # Processor time, least of eight: the machine may be busy with other tests.
-    assert min(float(seconds) for seconds, *_ in started) < 0.5
+    taken = []
+    # Processor time, and more than once: the machine may be busy with other tests.
+    while len(taken) < 8 and not (taken and taken[-1] < 0.5):
+        seconds, *imported = python(probe).split()
+        assert imported == []
+        taken.append(float(seconds))
+    assert taken[-1] < 0.5

@@ -138,7 +138,8 @@ def test_a_folder_without_dvc():
         fetch()
 
 
-def test_while_another_command_is_at_work(here):
+def test_while_another_command_is_at_work(here, monkeypatch):
+    monkeypatch.setattr("dvc.lock.DEFAULT_TIMEOUT", 0.06)
     lock = here / ".snakemake/locks/0.output.lock"
     lock.parent.mkdir(parents=True)
     lock.touch()

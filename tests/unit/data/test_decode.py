@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
-from raw_layouts import corpus, jpeg, write_flickr8k
+from raw_layouts import corpus, encoded, jpeg, write_flickr8k
 from specs import change
 
 from vsepp.data.corpora import read_corpus
@@ -15,12 +15,6 @@ from vsepp.errors import VseppError
 from vsepp.spec import StoreSpec
 
 SQUASH = StoreSpec("squash", 16)
-
-
-def encoded(image: Image.Image, kind: str, **options) -> bytes:
-    data = io.BytesIO()
-    image.save(data, kind, **options)
-    return data.getvalue()
 
 
 def picture(size=(60, 44)) -> Image.Image:

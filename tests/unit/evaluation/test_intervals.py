@@ -190,7 +190,7 @@ def test_other_seeds_or_images_are_refused():
 def test_the_intervals_hold_the_truth_as_often_as_they_say(monkeypatch):
     # Five captions of an image succeed together: an interval that took them for independent would hold it in 4 of 5 draws.
     monkeypatch.setattr(intervals, "RESAMPLES", 399)
-    rng, draws, inside, paired = np.random.default_rng(0), 400, 0, 0
+    rng, draws, inside, paired = np.random.default_rng(0), 200, 0, 0
     owner = np.repeat(np.arange(300), 5)
     for _ in range(draws):
         # How easy an image is, for both models: they find 45 % and 48.3 % of all captions.

@@ -50,7 +50,7 @@ def threads():
         ("torchvision/resnet18", 96, 20, {}),
         ("torchvision/resnet18", 96, 20, {"precision": "bf16"}),
         ("torchvision/mobilenet_v2", 96, 20, {}),
-        pytest.param("mini/vgg_mini", 40, 150, {"compile": "default"}, marks=pytest.mark.slow),
+        pytest.param("mini/vgg_mini", 40, 150, {"compile": "default"}, marks=pytest.mark.whole),
         pytest.param("mini/resnet_mini", 40, 150, {"compile": "default"}, marks=pytest.mark.slow),
     ],
 )

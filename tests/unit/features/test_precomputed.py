@@ -1,12 +1,11 @@
 """Published features in place of computed ones."""
 
-import resource
-import signal
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import no_room
 from raw_layouts import PRECOMP_SIZES, precomp_features, write_karpathy, write_precomp, zipped
 
 from vsepp.data.corpora import read_corpus
@@ -131,16 +130,11 @@ def test_an_import_goes_on_wherever_it_was_stopped(spec, tmp_path, rows, monkeyp
 def test_a_full_disk_is_said_and_the_next_run_goes_on(spec, tmp_path, monkeypatch):
     monkeypatch.setattr(precomputed, "BLOCK_IMAGES", 2)
     images, _ = read_corpus(spec)
-    # A limit on the size of files stops a write as a full disk does.
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (128 + 5 * 24, before[1]))
-    try:
-        with pytest.raises(VseppError, match=rf"features\.npy: no space left after 4 of {COUNT} rows"):
-            imported(spec, tmp_path, images)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
+    with (
+        no_room(128 + 5 * 24),
+        pytest.raises(VseppError, match=rf"features\.npy: no space left after 4 of {COUNT} rows"),
+    ):
+        imported(spec, tmp_path, images)
     assert not (tmp_path / "out").exists()
     imported(spec, tmp_path, images)
     np.testing.assert_array_equal(features_in(tmp_path), EXPECTED)

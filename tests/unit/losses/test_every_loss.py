@@ -6,6 +6,8 @@ import pytest
 from objectives import OBJECTIVES, PROMISES, is_at_most_twice_as_slow_as_mh, random_captions, write_corpus
 
 from vsepp import components
+from vsepp.errors import VseppError
+from vsepp.spec import Component
 
 MASKED = [
     dataclasses.replace(objective, options={"mask_same_image": True})
@@ -29,3 +31,37 @@ def test_a_loss_keeps_its_promises(objective, promise, folders):
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
 def test_a_loss_is_at_most_twice_as_slow_as_mh(objective, folders):
     is_at_most_twice_as_slow_as_mh(dataclasses.replace(objective, folders=folders))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("max_of_hinges", {"margin": 0}, "margin: got 0; expected a number above 0"),
+        ("sum_of_hinges", {"margin": float("nan")}, "margin: got nan; expected a number above 0"),
+        ("max_of_hinges", {"curriculum": 1.5}, r"curriculum: got 1.5; expected a fraction from 0 to 1"),
+        ("sum_of_hinges", {"curriculum": 0.5}, "curriculum.*its options are margin, mask_same_image$"),
+        ("top_of_hinges", {"k": 0}, "k: got 0; expected a number of negatives, 1 or more"),
+        ("soft_max_of_hinges", {"temperature": 0}, "temperature: got 0; expected a number above 0"),
+        ("semi_hard_hinges", {"margin": -1}, "margin: got -1; expected a number above 0"),
+        ("info_nce", {"temperature": 0}, "temperature: got 0; expected a number from 0.01"),
+        ("siglip", {"temperature": float("nan")}, "temperature: got nan; expected a number above 0"),
+        ("info_nce", {"tau": 1}, "tau.*its options are temperature, mask_same_image$"),
+        ("relative_margins", {"vectors": "bert"}, "vectors: got 'bert'; expected tfidf or minilm"),
+        ("relative_margins", {"scale": 0}, "scale: got 0; expected a number above 0"),
+        ("relative_margins", {"margin": 0.2}, "margin.*its options are vectors, scale, hardest, mask_same_image$"),
+        ("goal", {"tau": 0.0}, "tau: got 0.0; expected a number above 0"),
+        ("goal", {"tau": float("nan")}, "tau: got nan; expected a number above 0"),
+        ("goal", {"margin": -0.2}, "margin: got -0.2; expected a number above 0"),
+        ("goal", {"epsilon": -1.0}, "epsilon: got -1.0; expected a number from 0"),
+        ("goal", {"triplet": "ncs"}, "triplet: got 'ncs'; expected one of constant, nca, circle"),
+        ("goal", {"pair": "ms"}, "pair: got 'ms'; expected one of constant, linear, sigmoid, linear_ms, sigmoid_ms"),
+        ("nt_xent", {"tau": -1.0}, "tau: got -1.0; expected a number above 0"),
+        ("circle", {"tau": float("inf")}, "tau: got inf; expected a number above 0"),
+        ("binomial_deviance", {"beta": 0.0}, "beta: got 0.0; expected a number above 0"),
+        ("multi_similarity", {"epsilon": -0.1}, "epsilon: got -0.1; expected a number from 0"),
+        ("gaol", {}, "no loss is named 'gaol'; there are binomial_deviance, circle, goal, "),
+    ],
+)  # fmt: skip
+def test_wrong_names_and_options_are_refused(name, options, said):
+    with pytest.raises(VseppError, match=said):
+        components.options("loss", Component(name, options))

@@ -7,13 +7,11 @@ import pytest
 import torch
 from objectives import random_captions, scores_of, write_corpus
 
-from vsepp import components
 from vsepp.data.vectors import CaptionVectors
 from vsepp.errors import VseppError
 from vsepp.losses import Batch, max_of_hinges, relative_margins
 from vsepp.losses.relative_margins import Options, State
 from vsepp.losses.violations import hinge_costs
-from vsepp.spec import Component
 
 # Two images, five captions each. Every word is in one caption alone or in two of different images, so each of them has the
 # rarity log 10 or log 5.
@@ -115,16 +113,3 @@ def test_vectors_of_other_captions_are_refused(tmp_path):
         State(Options(), {**folders, "caption_vectors": other["caption_vectors"]})
     with pytest.raises(VseppError, match="batch has no state, image_rows or caption_rows"):
         relative_margins.loss(scores_of())
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"vectors": "bert"}, "vectors: got 'bert'; expected tfidf or minilm"),
-        ({"scale": 0}, "scale: got 0; expected a number above 0"),
-        ({"margin": 0.2}, "margin.*its options are vectors, scale, hardest, mask_same_image$"),
-    ],
-)
-def test_options_out_of_range_are_refused(options, said):
-    with pytest.raises(VseppError, match=said):
-        components.options("loss", Component("relative_margins", options))

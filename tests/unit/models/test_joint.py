@@ -2,7 +2,7 @@ import pytest
 import specs
 import torch
 from closeness import assert_near
-from installed import install
+from installed import MEAN_OF_WORDS, install
 from safetensors.torch import save_file
 
 from vsepp.errors import VseppError
@@ -104,32 +104,10 @@ def test_an_encoder_in_the_model_sees_normalised_crops():
     assert_near(joint.embed_images(crops), expected, 1e-5)
 
 
-MEAN_OF_WORDS = """
-from dataclasses import dataclass
-
-import torch
-
-
-@dataclass(frozen=True)
-class Options:
-    dim: int = 6
-
-
-class TextEncoder(torch.nn.Module):
-    def __init__(self, vocabulary_size, options):
-        super().__init__()
-        self.table = torch.nn.Embedding(vocabulary_size, options.dim)
-
-    def forward(self, ids, lengths):
-        own = torch.arange(ids.shape[1]) < lengths[:, None]
-        return (self.table(ids) * own[:, :, None]).sum(dim=1) / lengths[:, None]
-"""
-
-
 @pytest.mark.parametrize("text", ["gru", "mean_of_words"])
 def test_a_model_is_trained_and_read_back_whatever_its_text_encoder(tmp_path, monkeypatch, text):
     install(monkeypatch, tmp_path, "vsepp.models.text", "mean_of_words", MEAN_OF_WORDS)
-    spec = specs.change(SPEC, text=SPEC.text if text == "gru" else Component(text))
+    spec = specs.change(SPEC, text=SPEC.text if text == "gru" else Component(text, {"dim": 6}))
     joint = model(text=spec.text)
     before = {key: value.clone() for key, value in joint.state_dict().items()}
     optimiser = torch.optim.SGD(joint.parameters(), lr=0.1)

@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from processes import wait_until
 
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import file_digest
@@ -103,9 +104,7 @@ def test_a_second_process_says_that_it_waits_and_has_the_folder_next(tmp_path, c
     with state_folder(tmp_path / "out", spec={}) as state:
         (state / "half").touch()
         thread.start()
-        while not caplog.records:
-            assert thread.is_alive()
-            time.sleep(0.01)
+        wait_until(lambda: caplog.records)
         assert order == []
     thread.join()
     assert order == [False], "the first one had finished, and nothing of it is left"

@@ -1,12 +1,10 @@
 """Full disks and closed folders, as the libraries tell of them that write."""
 
-import resource
-from contextlib import contextmanager
-
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from processes import no_room
 from safetensors.torch import save_file
 
 from vsepp.cli import main
@@ -20,17 +18,6 @@ WRITES = {
     "safetensors": lambda path: save_file({"a": torch.ones(9)}, path),
     "parquet": lambda path: pd.DataFrame({"a": [1]}).to_parquet(path),
 }
-
-
-@contextmanager
-def no_room():
-    """No file may grow: a limit that stops writes like a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("write", WRITES)

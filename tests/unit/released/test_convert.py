@@ -1,12 +1,21 @@
 import json
 from argparse import ArgumentParser
 
+import legacy_files
 import pytest
 import specs
 import torch
 import torchvision
 from closeness import assert_near
-from legacy_files import made, named, namespace, state_dict, vocabulary, write_pickle, write_torch
+from legacy_files import (
+    made,
+    named,
+    namespace,
+    vocabulary,
+    write_pickle,
+    write_released,
+    write_torch,
+)
 from torch import nn
 
 from vsepp.cli import train as command
@@ -63,27 +72,16 @@ LIVE_FLAGS = {
 
 
 def text_state(words=7, seed=0):
-    torch.manual_seed(seed)
-    gru, embedding = nn.GRU(WORD_DIM, DIM), nn.Embedding(words, WORD_DIM)
-    state = {"embed.weight": embedding.weight.detach()}
-    return state | {f"rnn.{key}": value.detach() for key, value in gru.state_dict().items()}
+    return legacy_files.text_state(words, WORD_DIM, DIM, seed)
 
 
 def image_state(dim=FEATURE, seed=1):
-    torch.manual_seed(seed)
-    layer = nn.Linear(dim, DIM)
-    return {"fc.weight": layer.weight.detach(), "fc.bias": layer.bias.detach()}
+    return legacy_files.image_state(dim, DIM, seed)
 
 
-def write_checkpoint(path, image=None, text=None, opt=None, **options):
-    content = {
-        "epoch": 27,
-        "model": [state_dict(image or image_state()), state_dict(text or text_state())],
-        "best_rsum": 401.5,
-        "opt": namespace(**(FLAGS if opt is None else opt)),
-        "Eiters": 12345,
-    }
-    return write_torch(path / "model_best.pth.tar", content, **options)
+def write_checkpoint(folder, image=None, text=None, opt=None, **options):
+    states = image or image_state(), text or text_state()
+    return write_released(folder / "model_best.pth.tar", *states, FLAGS if opt is None else opt, **options)
 
 
 @pytest.fixture

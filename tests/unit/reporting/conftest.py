@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 from plans import PARAMS, plan
-from reported import Models
+from reported import I2T, Models
 
 from vsepp.evaluation import intervals
+from vsepp.reporting import figures
+from vsepp.reporting.pages import write_report
 from vsepp.reporting.records import read_published
 from vsepp.reporting.specs import ContextSpec, PaperSpec, RowSpec
 
+WILD = "50 % of $x_1$ & {evil} \\input{x} #~^ <b> שלום 🐕 日本 naïve"
 DATA_NOTE = "Numbers on generated scenes, not on MS-COCO or Flickr30K."
 
 
@@ -19,6 +22,13 @@ DATA_NOTE = "Numbers on generated scenes, not on MS-COCO or Flickr30K."
 def few_resamples(monkeypatch):
     """Enough for what is told apart by much, in a tenth of the time."""
     monkeypatch.setattr(intervals, "RESAMPLES", 999)
+
+
+@pytest.fixture
+def formats(request, monkeypatch):
+    """Of figures: SVG alone, where a test asks for no others; all three take three times as long."""
+    wanted = getattr(request, "param", ["svg"])
+    monkeypatch.setattr(figures, "_METADATA", {name: figures._METADATA[name] for name in wanted})
 
 
 @pytest.fixture
@@ -77,3 +87,27 @@ def report(context):
         )
 
     return make
+
+
+@pytest.fixture(scope="session")
+def report_folder(report, tmp_path_factory):
+    """A report of two runs that a claim compares, of two seeds; one of them ranks like chance in a table, others were not run;
+    captions and a row's name are full of specials."""
+    models = Models(tmp_path_factory.mktemp("results"))
+    for seed in (0, 1):
+        models.add("coco-vsepp-rc", (50.0 + seed, *I2T[1:]), seed=seed)
+        models.add("coco-vse0-rc", seed=seed)
+    chance = (0.5, 2.0, 4.0, 60, 60.0)
+    models.add("coco-vsepp-rc-rv", chance, chance)
+    runs = {"2.2": "coco-vse0-rc", "1.7": "coco-vsepp-rc", "1.8": "coco-vsepp-rc-rv"}
+    made = report({row: (run, "5x1K") for row, run in runs.items()}, models.all)
+    own = {"system": WILD, "encoder": "vgg", "finetuned": "no", "dataset": "coco", "trainset": "RC"}
+    row = RowSpec("coco-vse0-rc", "coco-vse0-rc", "5x1K", own=own)
+    first, *others = made.tables
+    groups = (replace(first.groups[0], rows=(*first.groups[0].rows, row)), *first.groups[1:])
+    figures = tuple(replace(one, caption=f"{one.caption} {WILD}") for one in made.figures)
+    made = replace(made, tables=(replace(first, groups=groups), *others), figures=figures)
+    path = tmp_path_factory.mktemp("report")
+    (path / "paper.pdf").write_bytes(b"of an earlier report")
+    write_report(made, path)
+    return path

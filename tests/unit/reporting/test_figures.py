@@ -25,6 +25,8 @@ from vsepp.reporting.figures import inline_svg, write_figure, write_gaps
 from vsepp.reporting.specs import ClaimSpec, FigureSpec
 from vsepp.spec import Component, ConstellationsSpec, WeightsSpec
 
+pytestmark = pytest.mark.usefixtures("formats")
+FORMATS = ("png", "svg", "pdf")
 SVG = "{http://www.w3.org/2000/svg}"
 CURVES = FigureSpec(
     "figure2a",
@@ -65,6 +67,7 @@ def add_sizes(models, seeds=1, **more):
             )
 
 
+@pytest.mark.parametrize("formats", [FORMATS], indirect=True, ids="+".join)
 @pytest.mark.parametrize("spec, add", [(CURVES, add_curves), (NEGATIVE_SET, add_sizes)])
 def test_the_same_numbers_give_the_same_files_and_others_do_not(models, context, tmp_path, spec, add):
     add(models, seeds=2)
@@ -73,7 +76,7 @@ def test_the_same_numbers_give_the_same_files_and_others_do_not(models, context,
     fewer = {run: seeds[:1] for run, seeds in records.items()}
     for folder, shown in zip(folders, (records, records, fewer), strict=True):
         write_figure(spec, context, shown, folder)
-    for suffix in ("png", "svg", "pdf"):
+    for suffix in FORMATS:
         first, second, other = ((folder / f"{spec.id}.{suffix}").read_bytes() for folder in folders)
         assert first == second != other
     with Image.open(tmp_path / f"a/{spec.id}.png") as image:
@@ -226,6 +229,7 @@ def test_every_run_has_a_panel_and_collapsed_ones_say_so(models, context, tmp_pa
     assert "vse0: 210.0 and 216.0 after the last epoch." in drawn.alt
 
 
+@pytest.mark.parametrize("formats", [("pdf",)], indirect=True, ids="+".join)
 def test_the_type_is_serif_where_that_is_asked_for(models, context, tmp_path):
     add_curves(models)
     for name, serif in (("sans", False), ("serif", True)):
@@ -417,6 +421,7 @@ def verdict(kind="difference", metric="i2t_r1", runs=("a", "b"), word=SAME, valu
     return Verdict(spec, word, more.pop("why", ""), False, 1, value, images, **more)
 
 
+@pytest.mark.parametrize("formats", [FORMATS], indirect=True, ids="+".join)
 def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path):
     verdicts = [
         verdict(),
@@ -437,8 +442,7 @@ def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path
     again = tmp_path / "again"
     write_gaps(verdicts, context, again)
     assert all(
-        (again / f"gaps.{kind}").read_bytes() == (tmp_path / f"gaps.{kind}").read_bytes()
-        for kind in ("png", "svg", "pdf")
+        (again / f"gaps.{kind}").read_bytes() == (tmp_path / f"gaps.{kind}").read_bytes() for kind in FORMATS
     )
 
 

@@ -299,9 +299,10 @@ def test_models_are_exported_as_means_and_curves_and_those_of_an_earlier_plan_ar
         for name in ("vse0-seed-0", "vse0-seed-2", "vsepp-seed-0", "mine-seed-0", "flickr-vse0-rc-seed-0")
     }
     assert curves["mine-seed-0.csv"].splitlines()[0] == "epoch,loss,i2t_r1,t2i_r1,rsum,collapsed,seconds"
-    write_report(replace(full, tables=full.tables[:1], figures=()), tmp_path)
+    small = replace(full, tables=full.tables[:1], figures=(), claims=())
+    write_report(small, tmp_path)
     assert (tmp_path / "figures").is_dir()  # which the workflow waits for
-    write_report(replace(full, tables=full.tables[:1], figures=(), models=full.models[:1]), tmp_path)
+    write_report(replace(small, models=full.models[:1]), tmp_path)
     left = {
         path.relative_to(tmp_path).as_posix()
         for name in ("metrics", "curves")

@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 
 import pytest
-from reported import I2T, Models
 
 from vsepp.errors import VseppError
-from vsepp.reporting.pages import write_report
 from vsepp.reporting.paper import short_note
-from vsepp.reporting.specs import RowSpec
 from vsepp.reporting.typeset import has_tex, typeset
 
-WILD = "50 % of $x_1$ & {evil} \\input{x} #~^ <b> שלום 🐕 日本 naïve"
 needs_tex = pytest.mark.skipif(not has_tex(), reason="no TeX engine is installed")
 
 
 @pytest.fixture(scope="module")
-def folder(report, tmp_path_factory):
-    """Two runs that a claim compares, of two seeds; one of them ranks like chance in a table; captions full of specials."""
-    models = Models(tmp_path_factory.mktemp("results"))
-    for seed in (0, 1):
-        models.add("coco-vsepp-rc", (50.0 + seed, *I2T[1:]), seed=seed)
-        models.add("coco-vse0-rc", seed=seed)
-    chance = (0.5, 2.0, 4.0, 60, 60.0)
-    models.add("coco-vsepp-rc-rv", chance, chance)
-    made = report({"1.7": ("coco-vsepp-rc", "5x1K"), "1.8": ("coco-vsepp-rc-rv", "5x1K")}, models.all)
-    own = {"system": WILD, "encoder": "vgg", "finetuned": "no", "dataset": "coco", "trainset": "RC"}
-    row = RowSpec("coco-vse0-rc", "coco-vse0-rc", "5x1K", own=own)
-    first = made.tables[0]
-    groups = (replace(first.groups[0], rows=(*first.groups[0].rows, row)), *first.groups[1:])
-    figures = tuple(replace(one, caption=f"{one.caption} {WILD}") for one in made.figures)
-    made = replace(made, tables=(replace(first, groups=groups), *made.tables[1:]), figures=figures)
-    path = tmp_path_factory.mktemp("report")
-    write_report(made, path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def text(folder):
-    return (folder / "paper.tex").read_text(encoding="utf-8")
+def text(report_folder):
+    return (report_folder / "paper.tex").read_text(encoding="utf-8")
 
 
 def test_every_table_and_figure_has_a_label_and_the_datas_note(text, context):
@@ -71,8 +45,8 @@ def test_the_ledger_has_ours_and_the_papers_effect_in_columns_of_their_own(text)
     assert r"claims: " in text and "not run" in text
 
 
-def test_rows_in_trouble_are_marked_and_named(folder, text):
-    assert r"1.8\ddag{} &" in (folder / "tables/table1.tex").read_text(encoding="utf-8")
+def test_rows_in_trouble_are_marked_and_named(report_folder, text):
+    assert r"1.8\ddag{} &" in (report_folder / "tables/table1.tex").read_text(encoding="utf-8")
     assert r"\ddag{} Row 1.8: ranks like chance." in text
 
 
@@ -80,20 +54,21 @@ def test_specials_are_text(text):
     assert r"50 \% of \$x\_1\$ \& \{evil\} \textbackslash{}input\{x\}" in text
 
 
-def test_an_article_of_an_earlier_report_does_not_stay(report, tmp_path):
-    (tmp_path / "paper.pdf").write_bytes(b"old")
-    write_report(report(), tmp_path)
-    assert not (tmp_path / "paper.pdf").exists() and (tmp_path / "paper.tex").is_file()
+def test_an_article_of_an_earlier_report_does_not_stay(report_folder):
+    article = report_folder / "paper.pdf"
+    assert not article.exists() or article.read_bytes() != b"of an earlier report"
 
 
 @needs_tex
-def test_the_article_is_typeset_with_nothing_too_wide_and_the_same_way_each_time(folder, tmp_path):
-    first = typeset(folder).read_bytes()
-    assert first.startswith(b"%PDF") and typeset(folder).read_bytes() == first
+def test_the_article_is_typeset_with_nothing_too_wide_and_the_same_way_each_time(report_folder, tmp_path):
+    first = typeset(report_folder).read_bytes()
+    assert first.startswith(b"%PDF") and typeset(report_folder).read_bytes() == first
     command = ["pdflatex", "-interaction=nonstopmode", f"-output-directory={tmp_path}", "paper.tex"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=120)
+    done = subprocess.run(
+        command, cwd=report_folder, capture_output=True, text=True, errors="replace", timeout=120
+    )
     assert "Overfull" not in done.stdout and "too large" not in done.stdout
-    assert not list(folder.glob("*.aux")), "what TeX leaves behind stays out of the report"
+    assert not list(report_folder.glob("*.aux")), "what TeX leaves behind stays out of the report"
 
 
 @needs_tex
@@ -104,13 +79,13 @@ def test_what_tex_does_not_understand_is_said(tmp_path):
     assert not (tmp_path / "paper.pdf").exists()
 
 
-def test_without_a_tex_engine_it_is_said_what_to_install(folder, tmp_path, monkeypatch):
+def test_without_a_tex_engine_it_is_said_what_to_install(report_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert not has_tex()
     with pytest.raises(
         VseppError, match=r"paper\.tex cannot be typeset here.*apt-get install texlive-latex-base"
     ):
-        typeset(folder)
+        typeset(report_folder)
 
 
 def test_a_folder_without_a_report_is_refused(tmp_path):

@@ -1,6 +1,7 @@
 """Tuned methods beside each other: which setting stands for one, and which methods no test tells apart."""
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from vsepp.evaluation.ranks import Ranks
@@ -8,6 +9,7 @@ from vsepp.reporting.figures import write_figure
 from vsepp.reporting.specs import FigureSpec, GroupSpec, ReportSpec, RowSpec, TableSpec, TunedSpec
 from vsepp.reporting.standings import choose, compare, read_values, untold
 
+pytestmark = pytest.mark.usefixtures("formats")
 IMAGES = 400
 STANDINGS = FigureSpec(
     "standings",
@@ -90,6 +92,7 @@ def test_rows_overlap_where_only_their_ends_differ(models):
     assert ties(models, "abc") == [("a", "b"), ("b", "c")]
 
 
+@pytest.mark.parametrize("formats", [("png",)], indirect=True, ids="+".join)
 def test_the_figure_says_levels_ties_and_who_is_in_no_comparison(models, context, tmp_path):
     add(models, "sh-1", 0.5)
     add(models, "mh-1", 0.0, collapsed=True)

@@ -4,10 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from processes import wait_until
 
 from vsepp.errors import VseppError
 from vsepp.runtime import devices
@@ -50,11 +50,8 @@ class Job:
 
     def waits(self):
         """Wait until it says that it waits, and for whom."""
-        deadline = time.monotonic() + 30
-        while " waits for " not in (text := self.log.read_text()):
-            assert self.process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-        return text
+        wait_until(lambda: " waits for " in self.log.read_text(), self.process)
+        return self.log.read_text()
 
     def end(self):
         self.process.stdin.close()

@@ -1,11 +1,10 @@
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from processes import python
 
 from vsepp.errors import VseppError
 from vsepp.runtime.memory import out_of_memory_explained
@@ -50,5 +49,4 @@ def test_what_the_starting_process_took_is_not_counted():
     """`getrusage` would say 300 MB of a program that a process of that size starts."""
     program = "from vsepp.runtime.progress import peak_memory; print(peak_memory())"
     starting = f"import subprocess, sys; held = bytearray(300_000_000); sys.exit(subprocess.call([sys.executable, '-c', {program!r}]))"
-    said = subprocess.run([sys.executable, "-c", starting], capture_output=True, text=True, check=True).stdout
-    assert 1e6 < int(said) < 100e6
+    assert 1e6 < int(python(starting)) < 100e6

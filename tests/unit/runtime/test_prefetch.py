@@ -3,6 +3,7 @@ import time
 
 import pytest
 import torch
+from processes import wait_until
 
 from vsepp.runtime.prefetch import THREAD, prefetched
 
@@ -29,9 +30,7 @@ def test_so_many_items_are_made_ahead_and_no_more(depth):
         for taken in range(1, 5):
             next(items)
             expected = taken + depth
-            until = time.monotonic() + 10
-            while len(made) < expected and time.monotonic() < until:
-                time.sleep(0.001)
+            wait_until(lambda: len(made) >= expected)  # noqa: B023
             time.sleep(0.02)
             assert len(made) == expected
 

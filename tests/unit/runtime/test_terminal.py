@@ -5,6 +5,7 @@ import os
 import time
 
 import pytest
+from processes import wait_until
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from vsepp.runtime import progress, terminal
@@ -162,9 +163,7 @@ def test_an_event_of_another_form_stops_nothing(tmp_path, capsys):
 def test_the_time_left_is_told_while_jobs_run(tmp_path, at_once, monkeypatch):
     monkeypatch.setattr(terminal, "SECONDS_BETWEEN_ESTIMATES", 0.0)
     workflow = Workflow(tmp_path, a=Expected("train", 3600.0))
-    deadline = time.monotonic() + 10
-    while not workflow.shown and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: workflow.shown)
     assert workflow.shown[0] == "About 60 min left for 1 job"
 
 

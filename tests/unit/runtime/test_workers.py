@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import wait_until
 
 from vsepp.errors import VseppError
 from vsepp.runtime.workers import in_processes
@@ -74,12 +75,11 @@ def test_processes_end_with_the_one_that_is_killed(tmp_path):
     step = subprocess.Popen(
         [sys.executable, script], env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.PIPE
     )
-    deadline = time.monotonic() + 60
-    while len(begun := [int(file.name) for file in tmp_path.iterdir() if file.name.isdigit()]) < 2:
-        assert step.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
+
+    def begun():
+        return [int(file.name) for file in tmp_path.iterdir() if file.name.isdigit()]
+
+    wait_until(lambda: len(begun()) == 2, step)
     step.kill()
     assert b"Traceback" not in step.communicate()[1]
-    while not all(map(gone, begun)):
-        assert time.monotonic() < deadline, "a process outlived its step"
-        time.sleep(0.01)
+    wait_until(lambda: all(map(gone, begun())))

@@ -14,6 +14,7 @@ import zipfile
 import pytest
 import yaml
 from file_server import Served, serve
+from processes import wait_until
 
 from vsepp.errors import VseppError
 from vsepp.sources.download import fetch, fetch_all
@@ -57,13 +58,6 @@ def in_a_process(spec, folder, before=""):
         "except VseppError as error: sys.exit(str(error))\n"
     )
     return subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
-
-
-def wait_until(true, what, seconds=20):
-    limit = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < limit, f"never: {what}"
-        time.sleep(0.01)
 
 
 def test_a_file_arrives_whole_with_its_manifest(tmp_path, content):
@@ -289,7 +283,7 @@ def test_kill_9_and_the_next_process_goes_on(tmp_path, content):
     with serve({"a": Served(content, bytes_per_second=2e6)}) as server:
         spec = source(server, sha256=sha(content))
         killed = in_a_process(spec, tmp_path)
-        wait_until(lambda: server.requests and server.requests[0].sent > 1_500_000, "half of the file")
+        wait_until(lambda: server.requests and server.requests[0].sent > 1_500_000)
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
         assert not (tmp_path / "photographs.bin").exists()
@@ -464,7 +458,7 @@ class TestSeveral:
                 "fetch_all([(SourceSpec(n, mirrors=(u,)), folder / n) for n, u in {!r}], folder / 'lock.yaml')"
             ).format(str(tmp_path), [(name, server.url(name)) for name in "ab"])
             process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
-            wait_until(lambda: sum(request.sent for request in server.requests) > 300_000, "some bytes")
+            wait_until(lambda: sum(request.sent for request in server.requests) > 300_000)
             process.send_signal(signal.SIGINT)
             started = time.monotonic()
             _, error = process.communicate()

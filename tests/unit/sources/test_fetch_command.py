@@ -2,18 +2,15 @@
 
 import argparse
 import hashlib
-import shutil
-from pathlib import Path
 
 import pytest
 import yaml
 from file_server import serve
+from plans import PARAMS, copied
 
 from vsepp.cli import fetch as command
 from vsepp.errors import VseppError
 from vsepp.spec import SourceSpec, to_json
-
-PARAMS = Path(__file__).resolve().parents[3] / "params"
 
 
 def run(*arguments):
@@ -44,7 +41,7 @@ def test_spec_and_output_belong_together(tmp_path):
 @pytest.fixture
 def parameters(tmp_path):
     """A copy of the parameters, to change."""
-    return shutil.copytree(PARAMS, tmp_path / "params")
+    return copied(tmp_path)
 
 
 def serve_sources(params, server, names):

@@ -1,11 +1,11 @@
 import itertools
 import math
-import resource
 import shutil
 import types
 
 import pytest
 import torch
+from processes import no_room
 
 from vsepp.errors import VseppError
 from vsepp.training import checkpoint
@@ -135,13 +135,11 @@ def test_no_object_is_unpickled(tmp_path, caplog):
 def test_a_full_disk_keeps_the_checkpoint_before(tmp_path):
     checkpoints = Checkpoints(tmp_path, SPEC, size=123456)
     save(checkpoints, 1)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    try:
-        with pytest.raises(VseppError, match=r"no space for a checkpoint .*123\.46 kB are needed"):
-            save(checkpoints, 2)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with (
+        no_room(1000),
+        pytest.raises(VseppError, match=r"no space for a checkpoint .*123\.46 kB are needed"),
+    ):
+        save(checkpoints, 2)
     assert names(tmp_path) == [FILE]
     assert number(tmp_path) == 1
 

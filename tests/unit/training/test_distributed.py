@@ -5,7 +5,6 @@ As a program this starts the processes: python test_distributed.py CORPUS OUT PO
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 import tiny_corpus as tiny
 import torch
 from safetensors.torch import load_file
+from ssh_server import free_port
 from torch.multiprocessing import start_processes
 
 from vsepp.errors import VseppError
@@ -133,21 +133,11 @@ def train_in(folder, run, corpus, group, calls=1000):
         )  # fmt: skip
 
 
-def free_ports(count):
-    taken = [socket.socket() for _ in range(count)]
-    for one in taken:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in taken]
-    for one in taken:
-        one.close()
-    return ports
-
-
 @pytest.fixture(scope="module")
 def all_processes(corpus, package, tmp_path_factory):
     """Folder of the results."""
     out = tmp_path_factory.mktemp("ddp")
-    ports = [str(port) for port in free_ports(len(SIZES))]
+    ports = [str(free_port()) for _ in SIZES]
     subprocess.run(
         [sys.executable, __file__, str(corpus), str(out), *ports],
         cwd=Path(__file__).parents[3],
