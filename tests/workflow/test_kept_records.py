@@ -23,6 +23,7 @@ def test_a_record_stands_for_a_model_until_its_parameters_change(project):
         files = [path for kind in ("runs", "evaluations") for path in (records / kind / name).iterdir()]
         assert sum(path.stat().st_size for path in files) < 100_000
     assert not list(records.rglob("*.safetensors"))
+    assert project.trained() == set()
 
     before = rows(project)
     shutil.rmtree(project.folder / "results")
@@ -37,9 +38,11 @@ def test_a_record_stands_for_a_model_until_its_parameters_change(project):
     # Later code does not void it, other parameters do; a fine-tuned run needs the weights that it starts from.
     project.edit("vsepp/losses/sum_of_hinges.py")
     assert project.trained() == set()
-    changed = "".join(f"  {run}: {{loss: {{margin: 0.1}}}}\n" for run in (VSE0, FT))
-    project.edit(PRESET, "\nruns:\n", f"\nruns:\n{changed}")
-    assert project.trained() == {VSE0, RC, FT}
+    project.edit(PRESET, "\nruns:\n", f"\nruns:\n  {VSE0}: {{loss: {{margin: 0.1}}}}\n")
+    assert project.trained() == {VSE0}
+    project.edit(PRESET, f"  {VSE0}:", f"  {FT}:")
+    assert project.trained() == {RC, FT}
+    project.edit(PRESET, f"  {FT}:", f"  {VSE0}:")
 
     # A record that was changed is refused.
     (records / "evaluations" / VSEPP / "seed-0/metrics.json").write_text("{}")

@@ -20,7 +20,8 @@ def test_a_relative_margin_run_makes_its_vectors_and_nothing_again(project):
     assert len(found) and np.isfinite(found.values).all() and (found.values > 0).all()
     figures = project.folder / "reports/tiny/paper/relative_margins/figures"
     assert (figures / "coco-epochs.svg").is_file()
-    # Another run reads the same vectors.
+    # Another run reads the same vectors; without an override nothing is left to do.
+    assert project.planned(**config) == {}
     more = project.planned(**config | {"only": [RUN, FIFTH]})
     assert more == {"train": 1, "evaluate": 1, "report": 1}
     project.said("vsepp", "verify", "--config", 'papers=["relative_margins"]', f'only=["{RUN}"]')

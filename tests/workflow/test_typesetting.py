@@ -29,6 +29,7 @@ def test_the_article_is_typeset_with_the_report_and_again_when_it_is_gone(projec
     paper = project.folder / REPORT / "paper.pdf"
     before = paper.read_bytes()
     assert before.startswith(b"%PDF")
+    assert project.planned() == {}
     paper.unlink()
     assert project.planned() == {"paper": 1}
     assert "install" not in project.run()
