@@ -85,14 +85,12 @@ def _file_lines(found: Mapping[str, Any]) -> list[str]:
 
 
 def _made_lines(found: Mapping[str, Any]) -> list[str]:
-    from vsepp.config.plan import KINDS  # here, since the library starts without pydantic
-
     rows = [["what", "which, or number", "images", "size", "time"]]
     for made in found["artefacts"]:
         size = _bytes(made["bytes"]) + (" + ?" if made["unknown"] else "")
         images = _count(made["images"]) if made["name"] else ""
         time = _time(made["hours"], bound=True)
-        rows.append([KINDS[made["kind"]].title, made["name"] or str(made["items"]), images, size, time])
+        rows.append([made["title"], made["name"] or str(made["items"]), images, size, time])
     rows.append(["in all", "", "", "", _time(found["hours"], bound=True)])
     lines = ["", "2. What is made, from nothing, for all seeds", *table(rows, "llrrr", "  ")]
     device, missing = found["device"] or "cpu, none measured", found["hours"]["missing"]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from vsepp.components import describe
-from vsepp.config.plan import Plan, SourceFile, seeded
+from vsepp.config.plan import KINDS, Plan, SourceFile, seeded
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact
 from vsepp.spec import CorpusSpec, EncoderSpec, ModelSpec, RunSpec
@@ -285,6 +285,7 @@ def _made(kind: str, label: str, alike: Sequence[Cost], rates: Rates) -> dict[st
     """What is made: each artefact that runs share, and the number of each other kind."""
     return {
         "kind": kind,
+        "title": KINDS[kind].title,
         "name": label,
         "items": len(alike),
         "images": alike[0].work[0].amount if label and alike[0].work else None,
