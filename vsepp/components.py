@@ -166,11 +166,11 @@ def describe(kind: str, name: str) -> Description:
             f"{source_file(module)}: class Options: {error}; expected a frozen dataclass of numbers, text and Literals, "
             "each with a default"
         ) from error
-    return Description(name, module, made, _documented(node), constants)
+    return Description(name, module, made, documented(node), constants)
 
 
-def _documented(node: ast.stmt) -> dict[str, str]:
-    """Field → the string below it."""
+def documented(node: ast.stmt) -> dict[str, str]:
+    """Field of a class → the string below it, in one line."""
     found = {}
     body = node.body  # type: ignore[attr-defined]
     for statement, after in pairwise(body):

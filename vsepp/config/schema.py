@@ -1,4 +1,8 @@
-"""What every key of `params/` accepts. The JSON schema and the error messages come from these models."""
+"""What every key of `params/` accepts. The JSON schema and the error messages come from these models.
+
+The string below a key says what it is, and of a key of a run also what the paper's text and its released code say (`Text:`,
+`Code:`), for docs/fidelity.md. A component's options are described in the same way.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +25,8 @@ Channels = tuple[float, float, float]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-def _key(description: str, *, paper: str = "", code: str = "", **limits: Any) -> Any:
-    """A key that a layer may leave out, but that a resolved run must have.
-
-    `paper` and `code` are what the paper's text and its released code say about it, for docs/fidelity.md.
-    """
-    said: dict[str, Any] | None = {"paper": paper, "code": code} if paper else None
-    return Field(default=None, description=description, json_schema_extra=said, **limits)
+UNSET: Any = None
+"""Default of a key that a layer may leave out, but that a resolved run must have."""
 
 
 class _Model(BaseModel):
@@ -39,7 +38,8 @@ class ComponentKeys(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
 
-    name: str | None = Field(default=None, description="the component; each has its own options")
+    name: str | None = None
+    """The component; each has its own options."""
 
     @model_validator(mode="before")
     @classmethod
@@ -63,155 +63,121 @@ Defaults = Annotated[
 class RunKeys(_Model):
     """One entry of a `runs.yaml`, or a layer's changes to it."""
 
-    base: str | list[str] = _key("entry or entries to inherit from; a later one overrides an earlier one")
-    abstract: bool = _key("never trained, only inherited from")
-    feeds: dict[str, Protocol] = _key("row of the paper's tables → protocol under which this run fills it")
-    protocols: list[Protocol] = _key("further protocols to evaluate under")
-    system: str = _key("what the paper calls the system, such as VSE++")
-    dataset: Role = _key("the role of the corpus; the preset says which data plays it")
-    trainset: Trainset = _key(
-        "crops in training (1C, 10C, RC), +rV with the restval images, where the data have them"
-    )
-    encoder: Role = _key("the role of the image encoder; the preset says which network plays it")
-    finetune_from: str | None = _key(
-        "frozen run whose best snapshot this run starts from; null keeps the encoder frozen"
-    )
-    resize: Literal["squash", "short_side"] = _key(
-        "squash: the whole image to a square, aspect ratio lost; short_side: the short side to that length, aspect ratio kept",
-        paper="to 256×256; the interpolation is not said",
-        code="short side to 256, aspect ratio kept",
-    )
-    random_crop: Literal["crop", "resized_crop"] = _key(
-        "RC: a random window of fixed size, or one of random scale and aspect ratio",
-        paper="one random 224×224 crop of the resized image",
-        code="`RandomResizedCrop(224)` of the original pixels",
-    )
-    train_store_scale: float = _key(
-        "RC: side of the decoded image that crops are taken from, as a multiple of the encoder's store_side",
-        paper="the image of 256×256",
-        code="the original pixels; here a larger decoded image stands in for them, without the finest detail",
-        ge=1.0,
-        le=8.0,
-    )
-    exif_orientation: Literal["ignored", "applied"] = _key(
-        "photographs whose EXIF data say that they are to be turned or mirrored: as their pixels are, or turned",
-        paper="not mentioned",
-        code="ignored",
-    )
-    corners: Literal["image", "square"] = _key(
-        "10C: corners of the whole image, or of the square at its centre; they are the same where images are squashed",
-        paper="not said",
-        code="published features: of the whole image, its aspect ratio kept, as in the order embeddings' extractor",
-    )
-    flip: bool = _key(
-        "RC: mirror half of the crops", paper="not mentioned", code="horizontally, half of the time"
-    )
-    vocabulary: Literal["own_training", "all_splits"] = _key(
-        "captions whose words are counted",
-        paper="not mentioned",
-        code="all splits of raw data, test included (its README advises against it); training and validation "
-        "with the precomputed features",
-    )
-    vocabulary_threshold: Positive = _key(
-        "how often a word must occur to be in the vocabulary", paper="not mentioned", code="4"
-    )
-    text: ComponentKeys = _key(
-        "text encoder, a module of vsepp.models.text, with its options",
-        paper="GRU; word embeddings of 300, a state of 1024",
-        code="the same",
-    )
-    joint_dim: Positive = _key("D, size of the joint space", paper="1024", code="1024")
-    caption_projection: bool = _key(
-        "a linear map W_g after the text encoder (Eq. 2)",
-        paper="a linear map after the GRU",
-        code="none: the GRU's output is the embedding",
-    )
-    image_bias: bool = _key("a bias in the image map W_f (Eq. 1)", paper="none in Eq. 1", code="a bias")
-    normalise_features: bool = _key(
-        "L2-normalise the CNN's feature before W_f", paper="not mentioned", code="normalised before the map"
-    )
-    normalise_images: bool = _key(
-        "L2-normalise the image embedding; false makes the similarity a dot product",
-        paper="all but VSE0",
-        code="all but VSE0 (`no_imgnorm`)",
-    )
-    absolute: bool = _key("absolute values of both embeddings", paper="Order0 alone", code="Order0 alone")
-    similarity: ComponentKeys = _key("a module of vsepp.similarity, with its options")
-    loss: ComponentKeys = _key(
-        "a module of vsepp.losses, with its options",
-        paper="MH (Eq. 6) or SH (Eq. 5); margin .2, Order0 .05",
-        code="the same",
-    )
-    negative_set: Annotated[int, Field(ge=2)] | None = _key(
-        "number of pairs from which negatives are taken (Section 3.6); null: the batch"
-    )
-    batch_size: Annotated[int, Field(ge=2)] = _key("pairs per step", paper="128", code="128")
-    epochs: Positive = _key(
-        "passes over all training pairs", paper="30; fine-tuning 15", code="30, its flag's default"
-    )
-    learning_rate: PositiveFloat = _key(
-        "initial learning rate of Adam",
-        paper=".0002; Order0 .001; fine-tuning .00002",
-        code=".0002, its flag's default; fine-tuning .00002",
-    )
-    drop_at: Fraction = _key(
-        "fraction of the epochs after which the learning rate drops; 1: never",
-        paper="after 15 of 30 epochs; fine-tuning never",
-        code="after 15 epochs, its flag's default, for fine-tuning too",
-    )
-    drop_factor: PositiveFloat = _key("factor of that drop", paper=".1", code=".1", le=1.0)
-    clip_norm: PositiveFloat = _key("largest global L2 norm of the gradient", paper="not mentioned", code="2")
-    frozen_mode: Mode = _key(
-        "mode of a frozen encoder with RC. legacy-master: training mode until the first validation of each epoch; legacy-python3: "
-        "in every step",
-        paper="frozen",
-        code="branch `master`: training mode until the first validation of each epoch; branches `python3` and `pytorch4.1`: in "
-        "every step. In it dropout is active and the statistics of batch normalisation change",
-    )
-    finetuned_mode: Mode = _key(
-        "mode of a fine-tuned encoder's dropout and batch normalisation, with the same values",
-        paper="not mentioned",
-        code="as for a frozen encoder",
-    )
-    legacy_steps: Positive = _key(
-        "legacy-master: steps between two validations in the released code, counted over the whole training",
-        paper="not mentioned",
-        code="500",
-    )
-    image_features: Literal["computed", "precomputed_if_given"] = _key(
-        "1C and 10C: features computed from the images, or the published ones if their folder is given",
-        paper="computed from the images",
-        code="the published files of precomputed features",
-    )
-    rc_features: Literal["tape", "inline"] = _key(
-        "RC, frozen encoder: random-crop features computed once for all runs (the tape), or in each training step (inline)"
-    )
-    precision: Literal["fp32", "tf32", "bf16"] = _key(
-        "matrix products of a training step. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 "
-        "elsewhere. bf16: autocast in the two encoders and their maps; on a GPU the GRU is in tf32. Weights, validation and "
-        "the embeddings that are ranked are always fp32"
-    )
-    draw: Seed = _key("seed of the random crops")
-    seeds: list[Seed] | None = _key(
-        "one training for each; null: the seeds of config.yaml; []: not trained, and its rows say so"
-    )
+    base: str | list[str] = UNSET
+    """Entry or entries to inherit from; a later one overrides an earlier one."""
+    abstract: bool = UNSET
+    """Never trained, only inherited from."""
+    feeds: dict[str, Protocol] = UNSET
+    """Row of the paper's tables → protocol under which this run fills it."""
+    protocols: list[Protocol] = UNSET
+    """Further protocols to evaluate under."""
+    system: str = UNSET
+    """What the paper calls the system, such as VSE++."""
+    dataset: Role = UNSET
+    """The role of the corpus; the preset says which data plays it."""
+    trainset: Trainset = UNSET
+    """Crops in training (1C, 10C, RC), +rV with the restval images, where the data have them."""
+    encoder: Role = UNSET
+    """The role of the image encoder; the preset says which network plays it."""
+    finetune_from: str | None = UNSET
+    """Frozen run whose best snapshot this run starts from; null keeps the encoder frozen."""
+    resize: Literal["squash", "short_side"] = UNSET
+    """squash: the whole image to a square, aspect ratio lost; short_side: the short side to that length, aspect ratio kept.
+    Text: to 256×256; the interpolation is not said. Code: short side to 256, aspect ratio kept."""
+    random_crop: Literal["crop", "resized_crop"] = UNSET
+    """RC: a random window of fixed size, or one of random scale and aspect ratio. Text: one random 224×224 crop of the resized
+    image. Code: `RandomResizedCrop(224)` of the original pixels."""
+    train_store_scale: Annotated[float, Field(ge=1.0, le=8.0)] = UNSET
+    """RC: side of the decoded image that crops are taken from, as a multiple of the encoder's store_side. Text: the image of
+    256×256. Code: the original pixels; here a larger decoded image stands in for them, without the finest detail."""
+    exif_orientation: Literal["ignored", "applied"] = UNSET
+    """Photographs whose EXIF data say that they are to be turned or mirrored: as their pixels are, or turned. Text: not
+    mentioned. Code: ignored."""
+    corners: Literal["image", "square"] = UNSET
+    """10C: corners of the whole image, or of the square at its centre; they are the same where images are squashed. Text: not
+    said. Code: published features: of the whole image, its aspect ratio kept, as in the order embeddings' extractor."""
+    flip: bool = UNSET
+    """RC: mirror half of the crops. Text: not mentioned. Code: horizontally, half of the time."""
+    vocabulary: Literal["own_training", "all_splits"] = UNSET
+    """Captions whose words are counted. Text: not mentioned. Code: all splits of raw data, test included (its README advises
+    against it); training and validation with the precomputed features."""
+    vocabulary_threshold: Positive = UNSET
+    """How often a word must occur to be in the vocabulary. Text: not mentioned. Code: 4."""
+    text: ComponentKeys = UNSET
+    """Text encoder, a module of vsepp.models.text, with its options. Text: GRU; word embeddings of 300, a state of 1024. Code:
+    the same."""
+    joint_dim: Positive = UNSET
+    """D, size of the joint space. Text: 1024. Code: 1024."""
+    caption_projection: bool = UNSET
+    """A linear map W_g after the text encoder (Eq. 2). Text: a linear map after the GRU. Code: none: the GRU's output is the
+    embedding."""
+    image_bias: bool = UNSET
+    """A bias in the image map W_f (Eq. 1). Text: none in Eq. 1. Code: a bias."""
+    normalise_features: bool = UNSET
+    """L2-normalise the CNN's feature before W_f. Text: not mentioned. Code: normalised before the map."""
+    normalise_images: bool = UNSET
+    """L2-normalise the image embedding; false makes the similarity a dot product. Text: all but VSE0. Code: all but VSE0
+    (`no_imgnorm`)."""
+    absolute: bool = UNSET
+    """Absolute values of both embeddings. Text: Order0 alone. Code: Order0 alone."""
+    similarity: ComponentKeys = UNSET
+    """A module of vsepp.similarity, with its options."""
+    loss: ComponentKeys = UNSET
+    """A module of vsepp.losses, with its options. Text: MH (Eq. 6) or SH (Eq. 5); margin .2, Order0 .05. Code: the same."""
+    negative_set: Annotated[int, Field(ge=2)] | None = UNSET
+    """Number of pairs from which negatives are taken (Section 3.6); null: the batch."""
+    batch_size: Annotated[int, Field(ge=2)] = UNSET
+    """Pairs per step. Text: 128. Code: 128."""
+    epochs: Positive = UNSET
+    """Passes over all training pairs. Text: 30; fine-tuning 15. Code: 30, its flag's default."""
+    learning_rate: PositiveFloat = UNSET
+    """Initial learning rate of Adam. Text: .0002; Order0 .001; fine-tuning .00002. Code: .0002, its flag's default; fine-tuning
+    .00002."""
+    drop_at: Fraction = UNSET
+    """Fraction of the epochs after which the learning rate drops; 1: never. Text: after 15 of 30 epochs; fine-tuning never.
+    Code: after 15 epochs, its flag's default, for fine-tuning too."""
+    drop_factor: Annotated[PositiveFloat, Field(le=1.0)] = UNSET
+    """Factor of that drop. Text: .1. Code: .1."""
+    clip_norm: PositiveFloat = UNSET
+    """Largest global L2 norm of the gradient. Text: not mentioned. Code: 2."""
+    frozen_mode: Mode = UNSET
+    """Mode of a frozen encoder with RC. legacy-master: training mode until the first validation of each epoch; legacy-python3:
+    in every step. Text: frozen. Code: branch `master`: training mode until the first validation of each epoch; branches
+    `python3` and `pytorch4.1`: in every step. In it dropout is active and the statistics of batch normalisation change."""
+    finetuned_mode: Mode = UNSET
+    """Mode of a fine-tuned encoder's dropout and batch normalisation, with the same values. Text: not mentioned. Code: as for a
+    frozen encoder."""
+    legacy_steps: Positive = UNSET
+    """legacy-master: steps between two validations in the released code, counted over the whole training. Text: not mentioned.
+    Code: 500."""
+    image_features: Literal["computed", "precomputed_if_given"] = UNSET
+    """1C and 10C: features computed from the images, or the published ones if their folder is given. Text: computed from the
+    images. Code: the published files of precomputed features."""
+    rc_features: Literal["tape", "inline"] = UNSET
+    """RC, frozen encoder: random-crop features computed once for all runs (the tape), or in each training step (inline)."""
+    precision: Literal["fp32", "tf32", "bf16"] = UNSET
+    """Matrix products of a training step. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
+    autocast in the two encoders and their maps; on a GPU the GRU is in tf32. Weights, validation and the embeddings that are
+    ranked are always fp32."""
+    draw: Seed = UNSET
+    """Seed of the random crops."""
+    seeds: list[Seed] | None = UNSET
+    """one training for each; null: the seeds of config.yaml; []: not trained, and its rows say so."""
 
 
 class SourceKeys(_Model):
     """A file that is fetched: one entry of `sources` in `datasets.yaml`."""
 
-    mirrors: list[Annotated[str, Field(pattern=r"^https?://")]] = Field(
-        description="URLs, tried in this order; empty if the file must be requested by hand"
-    )
-    size: Positive | None = Field(description="bytes; null if unknown")
-    sha256: Sha256 | None = Field(
-        description="of the whole file; null if unknown, then the first download records it"
-    )
-    accepts: list[str] = Field(
-        default=[],
-        description="other names that it may have in your own folder, such as that of the unpacked folder",
-    )
-    instructions: str = Field(default="", description="how to get it by hand, if it has no mirror")
+    mirrors: list[Annotated[str, Field(pattern=r"^https?://")]]
+    """URLs, tried in this order; empty if the file must be requested by hand."""
+    size: Positive | None
+    """Bytes; null if unknown."""
+    sha256: Sha256 | None
+    """Of the whole file; null if unknown, then the first download records it."""
+    accepts: list[str] = []
+    """Other names that it may have in your own folder, such as that of the unpacked folder."""
+    instructions: str = ""
+    """How to get it by hand, if it has no mirror."""
     licence: str
     citation: str
 
@@ -220,112 +186,94 @@ class DatasetKeys(_Model):
     """One entry of `datasets` in `datasets.yaml`."""
 
     title: str
-    reader: ComponentKeys = Field(description="a module of vsepp.data.readers")
-    files: dict[str, str] = Field(
-        description="what the reader calls the file → entry of `sources`, or file that the generator writes"
-    )
-    splits: tuple[Split, ...] = Field(
-        default=("train", "val", "test"), description="splits that the data have"
-    )
-    generator: str | None = Field(
-        default=None, description="layout that the scene generator writes; null for real data"
-    )
-    photographs: bool = Field(
-        default=False, description="whether pages may show its pictures; where it is false they show ids"
-    )
+    reader: ComponentKeys
+    """A module of vsepp.data.readers."""
+    files: dict[str, str]
+    """What the reader calls the file → entry of `sources`, or file that the generator writes."""
+    splits: tuple[Split, ...] = ("train", "val", "test")
+    """Splits that the data have."""
+    generator: str | None = None
+    """Layout that the scene generator writes; null for real data."""
+    photographs: bool = False
+    """Whether pages may show its pictures; where it is false they show ids."""
     captions_per_image: Positive | None = None
     surplus_captions: Literal["drop", "error"] = "error"
     expected_images: dict[Split, Positive] = {}
-    reported_sha256: dict[str, list[Sha256]] = Field(
-        default={},
-        description="raw text file → checksums that others report; a different one gives a warning",
-    )
-    photographs_sha256: list[Sha256] = Field(
-        default=[],
-        description="known digests of all photographs together, as the manifest of decoded images has it; a different one gives "
-        "a warning",
-    )
-    crops: Literal["1C", "10C"] | None = Field(
-        default=None, description="reader `precomp` only: crops that the features were made from"
-    )
-    precomputed: dict[Literal["1C", "10C"], str] = Field(
-        default={}, description="crops → entry with the published features and captions of this data set"
-    )
+    reported_sha256: dict[str, list[Sha256]] = {}
+    """Raw text file → checksums that others report; a different one gives a warning."""
+    photographs_sha256: list[Sha256] = []
+    """Known digests of all photographs together, as the manifest of decoded images has it; a different one gives a warning."""
+    crops: Literal["1C", "10C"] | None = None
+    """Reader `precomp` only: crops that the features were made from."""
+    precomputed: dict[Literal["1C", "10C"], str] = {}
+    """Crops → entry with the published features and captions of this data set."""
 
 
 class CorpusKeys(_Model):
     """In a preset, the data set that plays a role; in a fidelity, how many of its images validate."""
 
-    dataset: str = _key("an entry of datasets.yaml")
-    validation_images: Positive | None = _key(
-        "validate on the first so many images; null: all",
-        paper="5,000 images of COCO, 1,000 of Flickr30K",
-        code="the first 1,000 images of COCO (5,000 captions), all 1,014 of Flickr30K",
-    )
-    published_validation_images: Positive | None = _key(
-        "the same, for runs on published features",
-        paper="the same",
-        code="the first 1,000 images (5,000 captions) of the published files, for Flickr30K too",
-    )
-    first_images: dict[Split, Positive] = _key(
-        "split → how many images to keep, from the first, after all checks: to try a preset on a part of its data"
-    )
-    leave_out: list[str] = _key(
-        "ids of images to leave out, after all checks: of photographs that cannot be decoded, say"
-    )
+    dataset: str = UNSET
+    """An entry of datasets.yaml."""
+    validation_images: Positive | None = UNSET
+    """Validate on the first so many images; null: all. Text: 5,000 images of COCO, 1,000 of Flickr30K. Code: the first 1,000
+    images of COCO (5,000 captions), all 1,014 of Flickr30K."""
+    published_validation_images: Positive | None = UNSET
+    """The same, for runs on published features. Text: the same. Code: the first 1,000 images (5,000 captions) of the published
+    files, for Flickr30K too."""
+    first_images: dict[Split, Positive] = UNSET
+    """Split → how many images to keep, from the first, after all checks: to try a preset on a part of its data."""
+    leave_out: list[str] = UNSET
+    """Ids of images to leave out, after all checks: of photographs that cannot be decoded, say."""
 
 
 class EncoderKeys(_Model):
     """The network that plays the role of an encoder."""
 
     title: str
-    architecture: str = Field(
-        pattern=r"^[a-z0-9_]+/[a-z0-9_]+$",
-        description="family/name: a module of vsepp.models.image and one of its networks",
-    )
-    options: dict[str, Any] = Field(default={}, description="options of the family")
-    weights: str = Field(
-        pattern=r"^(scenes|pip|random|torchvision/\w+|file/.+)$",
-        description="scenes, pip, random, torchvision/<entry> or file/<name>: an entry of `sources`, or a file in the folder `archives`",
-    )
-    input_size: Positive = Field(description="side of the crop that it takes, pixels")
-    store_side: Positive = Field(description="side of the decoded image that crops are taken from, pixels")
-    mean: Channels = Field(description="per channel of its input, on a scale of 0–1")
-    std: Channels = Field(description="per channel of its input, on a scale of 0–1")
-    precision: Literal["fp32", "tf32", "bf16"] = Field(
-        default="fp32",
-        description="matrix products of a frozen encoder. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 "
-        "elsewhere. bf16: autocast, 7 bits. Lower precision is faster only on hardware made for it: measure with "
-        "benchmarks/measure.py. An encoder inside the model follows the run's `precision`",
-    )
-    memory_format: Literal["contiguous", "channels_last"] = Field(
-        default="channels_last",
-        description="memory layout of images and of convolutions' weights: channel by channel, or pixel by pixel, which was "
-        "faster wherever benchmarks/measure.py was run",
-    )
-    compile: Literal["off", "default", "cuda_graphs"] = Field(
-        default="off",
-        description="compile the network with torch.compile, once per process and batch shape (half a minute or more; on a CPU "
-        "it needs a C++ compiler). cuda_graphs: also replay it as a CUDA graph, on a GPU only. Worth it for networks of many "
-        "small layers and for long passes; measure with benchmarks/measure.py",
-    )
+    architecture: str = Field(pattern=r"^[a-z0-9_]+/[a-z0-9_]+$")
+    """family/name: a module of vsepp.models.image and one of its networks."""
+    options: dict[str, Any] = {}
+    """Options of the family."""
+    weights: str = Field(pattern=r"^(scenes|pip|random|torchvision/\w+|file/.+)$")
+    """scenes, pip, random, torchvision/<entry> or file/<name>: an entry of `sources`, or a file in the folder `archives`."""
+    input_size: Positive
+    """Side of the crop that it takes, pixels."""
+    store_side: Positive
+    """Side of the decoded image that crops are taken from, pixels."""
+    mean: Channels
+    """Per channel of its input, on a scale of 0–1."""
+    std: Channels
+    """Per channel of its input, on a scale of 0–1."""
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
+    """Matrix products of a frozen encoder. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
+    autocast, 7 bits. Lower precision is faster only on hardware made for it: measure with benchmarks/measure.py. An encoder
+    inside the model follows the run's `precision`."""
+    memory_format: Literal["contiguous", "channels_last"] = "channels_last"
+    """Memory layout of images and of convolutions' weights: channel by channel, or pixel by pixel, which was faster wherever
+    benchmarks/measure.py was run."""
+    compile: Literal["off", "default", "cuda_graphs"] = "off"
+    """Compile the network with torch.compile, once per process and batch shape (half a minute or more; on a CPU it needs a C++
+    compiler). cuda_graphs: also replay it as a CUDA graph, on a GPU only. Worth it for networks of many small layers and for
+    long passes; measure with benchmarks/measure.py."""
 
 
 class EvaluationKeys(_Model):
     """How embeddings are evaluated."""
 
-    fold_size: Positive = Field(description="images per fold, the 1K of the protocols 1K and 5x1K")
+    fold_size: Positive
+    """Images per fold, the 1K of the protocols 1K and 5x1K."""
 
 
 class ScenesKeys(_Model):
     """The generator of scenes."""
 
     seed: Seed
-    side: Positive = Field(description="side of a rendered image, pixels")
-    images: dict[str, dict[Split, Positive]] = Field(description="layout → split → scenes")
-    settings: dict[str, float] = Field(
-        description="probabilities and counts for renderer and grammar, see vsepp/scenes"
-    )
+    side: Positive
+    """Side of a rendered image, pixels."""
+    images: dict[str, dict[Split, Positive]]
+    """Layout → split → scenes."""
+    settings: dict[str, float]
+    """Probabilities and counts for renderer and grammar, see vsepp/scenes."""
 
 
 class PretrainingKeys(_Model):
@@ -342,47 +290,40 @@ class PretrainingKeys(_Model):
 class ResourceKeys(_Model):
     """What a job may use. Results do not depend on it, except for the last bits of floating point."""
 
-    threads: Positive = Field(description="cores of a training on a machine without a GPU")
-    memory_mb: Positive = Field(description="memory declared for each job that uses torch, MB")
-    keep_tapes: bool = Field(
-        description="keep tapes (random-crop features) after the last training that reads them"
-    )
-    runs_per_gpu: Positive = Field(
-        default=2,
-        description="how many trainings on features or a tape share a GPU; a job that runs an encoder takes a whole one. A step of "
-        "such a training computes about 40 GFLOP, less than a millisecond on a GPU, but launches hundreds of small kernels, "
-        "which takes a few milliseconds: two trainings use the GPU better than one and need little memory. Measure with "
-        "benchmarks/measure.py --only 'sharing*'. The pairs/s in history.csv are then those of a shared GPU",
-    )
-    checkpoint_seconds: Annotated[float, Field(ge=0.0)] = Field(
-        default=60.0,
-        description="shortest time between two checkpoints of a training; 0: one after each step",
-    )
-    data_on: Literal["auto", "device", "mapped"] = Field(
-        default="auto",
-        description="where the images and features that are read lie. device: in the GPU's memory. mapped: in their files. auto: in "
-        "the GPU's memory if they fit, otherwise in their files",
-    )
+    threads: Positive
+    """Cores of a training on a machine without a GPU."""
+    memory_mb: Positive
+    """Memory declared for each job that uses torch, MB."""
+    keep_tapes: bool
+    """Keep tapes (random-crop features) after the last training that reads them."""
+    runs_per_gpu: Positive = 2
+    """How many trainings on features or a tape share a GPU; a job that runs an encoder takes a whole one. A step of such a
+    training computes about 40 GFLOP, less than a millisecond on a GPU, but launches hundreds of small kernels, which takes a
+    few milliseconds: two trainings use the GPU better than one and need little memory. Measure with benchmarks/measure.py
+    --only 'sharing*'. The pairs/s in history.csv are then those of a shared GPU."""
+    checkpoint_seconds: Annotated[float, Field(ge=0.0)] = 60.0
+    """Shortest time between two checkpoints of a training; 0: one after each step."""
+    data_on: Literal["auto", "device", "mapped"] = "auto"
+    """Where the images and features that are read lie. device: in the GPU's memory. mapped: in their files. auto: in the GPU's
+    memory if they fit, otherwise in their files."""
 
 
 class PresetFile(_Model):
     """A file of `params/presets/`."""
 
-    title: str = Field(description="name of the preset's data on the pages")
-    data_note: str = Field(description="part of every caption; empty for the paper's own data")
-    corpora: dict[Role, CorpusKeys | None] = Field(
-        description="role → what plays it; null: its runs are left out"
-    )
-    encoders: dict[Role, EncoderKeys | None] = Field(
-        description="role → what plays it; null: its runs are left out"
-    )
+    title: str
+    """Name of the preset's data on the pages."""
+    data_note: str
+    """Part of every caption; empty for the paper's own data."""
+    corpora: dict[Role, CorpusKeys | None]
+    """Role → what plays it; null: its runs are left out."""
+    encoders: dict[Role, EncoderKeys | None]
+    """Role → what plays it; null: its runs are left out."""
     evaluation: EvaluationKeys
     components: Defaults = {}
     runs: dict[str, RunKeys] = {}
-    tables: dict[Name, list[str]] = Field(
-        default={},
-        description="paper → tables and figures of its report, in order; a paper that is not named here has all of them",
-    )
+    tables: dict[Name, list[str]] = {}
+    """Paper → tables and figures of its report, in order; a paper that is not named here has all of them."""
     resources: ResourceKeys
     scenes: ScenesKeys | None = None
     pretraining: PretrainingKeys | None = None
@@ -399,7 +340,8 @@ class FidelityFile(_Model):
 class PaperFidelity(_Model):
     """One side of a paper's `fidelity.yaml`."""
 
-    runs: dict[str, RunKeys] = Field(default={}, description="entries of this paper's runs.yaml")
+    runs: dict[str, RunKeys] = {}
+    """Entries of this paper's runs.yaml."""
     components: Defaults = {}
 
 
@@ -414,35 +356,41 @@ class Settings(_Model):
     """`params/config.yaml`."""
 
     preset: Name
-    papers: Annotated[list[Name], Field(min_length=1)] = Field(
-        description="folders of params/papers/ to reproduce"
-    )
+    papers: Annotated[list[Name], Field(min_length=1)]
+    """Folders of params/papers/ to reproduce."""
     fidelity: Literal["paper", "code"]
     seeds: Annotated[list[Seed], Field(min_length=1)]
     label: Name | None = None
-    only: list[str] | None = Field(default=None, description="patterns of the run ids to train; null: all")
-    archives: str | None = Field(
-        default=None, description="your own folder of raw files, searched before anything is downloaded"
-    )
-    serif: bool = Field(default=False, description="set figures in a serif type, as the paper's are")
+    only: list[str] | None = None
+    """Patterns of the run ids to train; null: all."""
+    archives: str | None = None
+    """Your own folder of raw files, searched before anything is downloaded."""
+    serif: bool = False
+    """Set figures in a serif type, as the paper's are."""
 
 
 class PaperKeys(_Model):
     """What the pages say about a paper."""
 
     title: str
-    short: str = Field(description="what the paper is called, such as VSE++")
-    citation: str = Field(description="authors, title and year, as a sentence names them")
+    short: str
+    """What the paper is called, such as VSE++."""
+    citation: str
+    """authors, title and year, as a sentence names them."""
 
 
 class RowKeys(_Model):
     """A row that this table alone has, or a published one that a shared run fills."""
 
-    run: str | None = Field(default=None, description="id of a run")
-    tuned: str | None = Field(default=None, description="instead of a run: an entry of `tuned`")
+    run: str | None = None
+    """Id of a run."""
+    tuned: str | None = None
+    """Instead of a run: an entry of `tuned`."""
     protocol: Protocol
-    row: str | None = Field(default=None, description="the published row beside it, if there is one")
-    label: str | None = Field(default=None, description="made from the run where it is left out")
+    row: str | None = None
+    """The published row beside it, if there is one."""
+    label: str | None = None
+    """Made from the run where it is left out."""
 
     @model_validator(mode="after")
     def _has_a_run(self) -> RowKeys:
@@ -457,9 +405,8 @@ class TableGroup(_Model):
     """Rows of a table below one heading."""
 
     heading: str
-    rows: Annotated[list[str | RowKeys], Field(min_length=1)] = Field(
-        description="published rows by their number, or rows of one's own"
-    )
+    rows: Annotated[list[str | RowKeys], Field(min_length=1)]
+    """Published rows by their number, or rows of one's own."""
 
 
 Column = Literal["r1", "r5", "r10", "medr"]
@@ -471,11 +418,12 @@ class TableKeys(_Model):
     title: str
     caption: str
     dataset: Role
-    trainset: bool = Field(description="a column that names each row's training set")
-    columns: list[Column] | None = Field(default=None, description="of this table, if not those of all")
-    tint: bool = Field(
-        default=False, description="on a page, the darker a cell, the better it is among its column and group"
-    )
+    trainset: bool
+    """A column that names each row's training set."""
+    columns: list[Column] | None = None
+    """Of this table, if not those of all."""
+    tint: bool = False
+    """On a page, the darker a cell, the better it is among its column and group."""
     groups: Annotated[list[TableGroup], Field(min_length=1)]
 
     @property
@@ -502,62 +450,45 @@ _NOT_NEEDED = {"baseline", "printed", "others"}
 class FigureKeys(_Model):
     """One figure of a `tables.yaml`; each kind takes keys of its own."""
 
-    kind: FigureKind = Field(
-        description="curves: runs over the epochs; negative_set: runs over the size of the negative set; histories: all runs "
-        "over the epochs, a panel each; standings: tuned methods beside each other; constellations: losses over sets of "
-        "negatives in a plane; examples: test images with the captions that two runs rank first; missed_negatives: how likely "
-        "a batch has no hard negative; weights: weights of GOAL over similarities; combinations: which of GOAL's combinations "
-        "are known losses"
-    )
+    kind: FigureKind
+    """curves: runs over the epochs; negative_set: runs over the size of the negative set; histories: all runs over the epochs,
+    a panel each; standings: tuned methods beside each other; constellations: losses over sets of negatives in a plane;
+    examples: test images with the captions that two runs rank first; missed_negatives: how likely a batch has no hard negative;
+    weights: weights of GOAL over similarities; combinations: which of GOAL's combinations are known losses."""
     title: str
     caption: str
-    width: Literal["column", "page"] = Field(default="column", description="3.3 or 7 inches")
+    width: Literal["column", "page"] = "column"
+    """3.3 or 7 inches."""
     dataset: Role | None = None
-    metrics: list[str] | None = Field(
-        default=None, min_length=1, description="a panel each, such as i2t_r1; of histories and standings one"
-    )
-    runs: list[str] | dict[Positive, str] | None = Field(
-        default=None,
-        description="run ids; of negative_set size of the negative set → run id; of examples two",
-    )
-    labels: list[str] | None = Field(
-        default=None,
-        description="of the runs; of negative_set of the line and of the baseline; of standings entries of `tuned`; of "
-        "constellations and weights of the losses",
-    )
-    baseline: str | None = Field(default=None, description="run drawn as a horizontal line")
-    protocol: Protocol | None = Field(default=None, description="of test scores")
-    images: Positive | None = Field(
-        default=None, description="of examples: how many test images, evenly spaced"
-    )
-    positive: tuple[float, float] | None = Field(
-        default=None, description="of constellations: where the positive lies; the query is at 0, 0"
-    )
-    negatives: list[list[tuple[float, float]]] | None = Field(
-        default=None, description="of constellations: a set of points a panel"
-    )
-    losses: list[ComponentKeys] | None = Field(
-        default=None, description="of constellations and weights: modules of vsepp.losses, with their options"
-    )
-    of: Literal["triplet", "pair"] | None = Field(
-        default=None,
-        description="of weights: those of triplets, or those of positive and negative pairs",
-    )
-    others: float | None = Field(
-        default=None,
-        description="of weights of pairs: m₊ and m₋, the mean over the other pairs; 0 if left out",
-    )
-    percentiles: list[Fraction] | None = Field(
-        default=None,
-        description="of missed_negatives: share of the training set that a hard negative exceeds",
-    )
-    levels: list[Fraction] | None = Field(
-        default=None, description="of missed_negatives: probabilities that are marked"
-    )
-    printed: list[Positive] | None = Field(
-        default=None,
-        description="of missed_negatives: for each percentile the batch size that the paper prints for the first level",
-    )
+    metrics: list[str] | None = Field(default=None, min_length=1)
+    """A panel each, such as i2t_r1; of histories and standings one."""
+    runs: list[str] | dict[Positive, str] | None = None
+    """Run ids; of negative_set size of the negative set → run id; of examples two."""
+    labels: list[str] | None = None
+    """Of the runs; of negative_set of the line and of the baseline; of standings entries of `tuned`; of constellations and
+    weights of the losses."""
+    baseline: str | None = None
+    """Run drawn as a horizontal line."""
+    protocol: Protocol | None = None
+    """Of test scores."""
+    images: Positive | None = None
+    """Of examples: how many test images, evenly spaced."""
+    positive: tuple[float, float] | None = None
+    """Of constellations: where the positive lies; the query is at 0, 0."""
+    negatives: list[list[tuple[float, float]]] | None = None
+    """Of constellations: a set of points a panel."""
+    losses: list[ComponentKeys] | None = None
+    """Of constellations and weights: modules of vsepp.losses, with their options."""
+    of: Literal["triplet", "pair"] | None = None
+    """Of weights: those of triplets, or those of positive and negative pairs."""
+    others: float | None = None
+    """Of weights of pairs: m₊ and m₋, the mean over the other pairs; 0 if left out."""
+    percentiles: list[Fraction] | None = None
+    """Of missed_negatives: share of the training set that a hard negative exceeds."""
+    levels: list[Fraction] | None = None
+    """Of missed_negatives: probabilities that are marked."""
+    printed: list[Positive] | None = None
+    """Of missed_negatives: for each percentile the batch size that the paper prints for the first level."""
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> FigureKeys:
@@ -598,13 +529,13 @@ class TablesFile(_Model):
     """A paper's `tables.yaml`."""
 
     paper: PaperKeys
-    titles: dict[Role, str] = Field(description="role → what the paper calls it")
-    default_encoder: Role = Field(description="encoder that a row's label does not name")
+    titles: dict[Role, str]
+    """Role → what the paper calls it."""
+    default_encoder: Role
+    """Encoder that a row's label does not name."""
     columns: list[Column]
-    tuned: dict[str, Annotated[list[str], Field(min_length=1)]] = Field(
-        default={},
-        description="method → its runs, which differ in some options; the one with the best validation stands for it",
-    )
+    tuned: dict[str, Annotated[list[str], Field(min_length=1)]] = {}
+    """Method → its runs, which differ in some options; the one with the best validation stands for it."""
     tables: dict[str, TableKeys]
     figures: dict[str, FigureKeys]
 
@@ -615,24 +546,26 @@ Metric = Literal["i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10", "
 class ClaimKeys(_Model):
     """One claim of a `claims.yaml`; `vsepp.reporting.claims` says how each kind is judged."""
 
-    claim: str = Field(description="what the paper says, as a sentence")
-    place: str = Field(description="where it says so: section, rows, figure")
+    claim: str
+    """What the paper says, as a sentence."""
+    place: str
+    """Where it says so: section, rows, figure."""
     kind: ClaimKind
-    runs: list[str] | dict[Positive, str] = Field(
-        description="run ids, the one that the claim is about first: a, b or, for differences of differences, "
-        "a, b, c, d; for best_value, size → run id"
-    )
-    protocol: Protocol | None = Field(default=None, description="of test scores; none for validation curves")
-    published: Annotated[dict[Metric, float | None], Field(min_length=1)] = Field(
-        description="metric → the paper's effect in points, or its epoch; null where it prints no number"
-    )
-    sign: Literal[1, -1] = Field(default=1, description="of the effect that the paper claims")
-    margin: PositiveFloat = Field(default=1.0, description="points within which there is no difference")
-    best: tuple[Positive, Positive] | None = Field(
-        default=None,
-        description="of best_value: first and last of the sizes among which the best is claimed to be",
-    )
-    note: str = Field(default="", description="said beside the claim")
+    runs: list[str] | dict[Positive, str]
+    """Run ids, the one that the claim is about first: a, b or, for differences of differences, a, b, c, d; for best_value, size
+    → run id."""
+    protocol: Protocol | None = None
+    """Of test scores; none for validation curves."""
+    published: Annotated[dict[Metric, float | None], Field(min_length=1)]
+    """Metric → the paper's effect in points, or its epoch; null where it prints no number."""
+    sign: Literal[1, -1] = 1
+    """Of the effect that the paper claims."""
+    margin: PositiveFloat = 1.0
+    """Points within which there is no difference."""
+    best: tuple[Positive, Positive] | None = None
+    """Of best_value: first and last of the sizes among which the best is claimed to be."""
+    note: str = ""
+    """Said beside the claim."""
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> ClaimKeys:
@@ -680,9 +613,12 @@ class DatasetsFile(_Model):
 class ReleasedKeys(_Model):
     """One entry of a `released.yaml`: a checkpoint of the authors."""
 
-    run: str = Field(description="the run that it is a training of")
-    checkpoint: str = Field(description="file below the folder `archives`, or resources/downloads/")
-    vocabulary: str = Field(description="file below the same folder")
+    run: str
+    """The run that it is a training of."""
+    checkpoint: str
+    """File below the folder `archives`, or resources/downloads/."""
+    vocabulary: str
+    """File below the same folder."""
 
 
 class ReleasedFile(_Model):
