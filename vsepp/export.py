@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from jinja2 import Template
 
 from vsepp import __version__, components
 from vsepp.data.vocabulary import Vocabulary
@@ -20,6 +22,7 @@ from vsepp.runtime.files import write_text
 from vsepp.spec import RunSpec
 
 CARD = "README.md"
+_CARD = Path(__file__).with_name("model_card.md.j2")
 
 
 def export_run(
@@ -84,83 +87,24 @@ def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]
     """Text of a run's model card: metadata that model hubs read, then Markdown."""
     manifest = read_manifest(folder)
     dataset, corpus = corpus_of(run, folder, manifest)
-    scores = _evaluations(folder)
-    commit = manifest["git"]["commit"][:12]
-    changed = " (with uncommitted changes)" if dirty_parts(manifest) else ""
-    schedule, encoder = run.schedule, run.encoder
-    weights = "fine-tuned with the model" if run.finetuned else "frozen"
-    sources = [run.model.similarity, run.model.text, run.loss, encoder.family]
-    kinds = ("similarity", "text encoder", "loss", "image encoder")
-    citations = dict.fromkeys(
-        components.describe(kind, source.name).citation for kind, source in zip(kinds, sources, strict=True)
-    )
-    terms = list(dict.fromkeys(licences.get(dataset, ()))) or [
-        "not recorded here; ask the authors of the data"
-    ]
-    return "\n".join(
-        [
-            "---",
-            "library_name: vsepp",
-            "license: other",
-            "license_name: data-licence",
-            "language: en",
-            "tags: [image-text-retrieval, visual-semantic-embedding, vse++]",
-            f"datasets: [{dataset}]",
-            "---",
-            "",
-            f"# {run.id}, seed {manifest['seed']}",
-            "",
-            f"{run.system}: a joint embedding of images and English captions. Trained by "
-            "`vsepp`, a reproduction of VSE++ (Faghri et al., 2018).",
-            "",
-            "## Use",
-            "",
-            "```python",
-            "import vsepp",
-            "",
-            "model = vsepp.load(FOLDER)  # this folder",
-            'images = model.embed_images(["a.jpg", "b.jpg"])',
-            'captions = model.embed_captions(["two dogs on grass"])',
-            "model.scores(images, captions)  # scores[image, caption]",
-            "```",
-            "",
-            "## What it is",
-            "",
-            "| | |",
-            "|---|---|",
-            f"| image encoder | {encoder.architecture}, weights `{encoder.weights}`, {weights} |",
-            f"| text encoder | {_shown(run.model.text)}, {len(Vocabulary.read(folder))} words |",
-            f"| joint space | {run.model.joint_dim} dimensions, similarity {_shown(run.model.similarity)} |",
-            f"| loss | {_shown(run.loss)} |",
-            f"| training | {' + '.join(run.train_splits)} of `{dataset}` (images: {corpus}), crops {run.trainset}, "
-            f"{schedule.epochs} epochs of batches of {schedule.batch_size}, rate {schedule.learning_rate:g} |",
-            f"| snapshot | epoch {manifest['facts'].get('best_epoch', 'unknown')}, the best rsum on validation |",
-            "",
-            "## Retrieval on the test split",
-            "",
-            *(scores or ["Not evaluated where it was exported."]),
-            "",
-            "R@K is in percent. Protocols: `1K` is the first fold, `5x1K` the mean over five folds, `5K` all images; the table "
-            "gives the size of a fold. Numbers under different protocols are not comparable.",
-            "",
-            "## Where it comes from",
-            "",
-            f"Commit `{commit}`{changed}, vsepp {manifest['versions'].get('vsepp', 'unknown')}, torch "
-            f"{manifest['versions'].get('torch', 'unknown')}, seed {manifest['seed']}, on "
-            f"{manifest['facts'].get('device', 'unknown')} ({manifest['machine']['processor']}). `{MANIFEST}` has the "
-            "digests of data, code and parameters; `config.json` every value of the run.",
-            "",
-            "## Licence",
-            "",
-            "The weights were learnt from data under these terms:",
-            "",
-            *(f"- {term}" for term in terms),
-            "",
-            "## Cite",
-            "",
-            *(f"- {citation}" for citation in citations if citation),
-            "",
-        ]
+    sources = {
+        "similarity": run.model.similarity,
+        "text encoder": run.model.text,
+        "loss": run.loss,
+        "image encoder": run.encoder.family,
+    }
+    citations = [components.describe(kind, source.name).citation for kind, source in sources.items()]
+    text = Template(_CARD.read_text(encoding="utf-8"), keep_trailing_newline=True, trim_blocks=True)
+    return text.render(
+        run=run,
+        manifest=manifest,
+        changed=bool(dirty_parts(manifest)),
+        dataset=dataset,
+        corpus=corpus,
+        words=len(Vocabulary.read(folder)),
+        evaluations=list(_evaluations(folder)),
+        licences=list(dict.fromkeys(licences.get(dataset, ()))),
+        citations=list(dict.fromkeys(filter(None, citations))),
     )
 
 
@@ -174,25 +118,10 @@ def corpus_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> tuple[
     return made["spec"]["name"], ", ".join(f"{split} {count:,}" for split, count in images.items())
 
 
-def _evaluations(folder: Path) -> list[str]:
-    """A table of the recalls of a run's evaluated seeds."""
-    rows = []
+def _evaluations(folder: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Seed, protocol and metrics of each evaluated seed of a run."""
     for trained in sorted(folder.absolute().parent.glob("seed-*")):
-        evaluated = evaluation_of(trained)
-        if evaluated is None:
-            continue
-        manifest = require_intact(evaluated, "metrics.json")
-        for name, found in json.loads((evaluated / "metrics.json").read_text(encoding="utf-8")).items():
-            recalls = [f"{found[way][key]:.1f}" for way in ("i2t", "t2i") for key in ("r1", "r5", "r10")]
-            fold = f"{name}, {found['folds']} × {found['fold_size']:,}"
-            rows.append(f"| {manifest['seed']} | {fold} | {' | '.join(recalls)} | {found['rsum']:.1f} |")
-    head = [
-        "| seed | protocol, folds × images | caption R@1 | R@5 | R@10 | image R@1 | R@5 | R@10 | rsum |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
-    return [*head, *rows] if rows else []
-
-
-def _shown(component: Any) -> str:
-    options = ", ".join(f"{key} {value}" for key, value in component.options.items())
-    return f"`{component.name}`" + (f" ({options})" if options else "")
+        if (evaluated := evaluation_of(trained)) is not None:
+            seed = require_intact(evaluated, "metrics.json")["seed"]
+            for name, found in json.loads((evaluated / "metrics.json").read_text(encoding="utf-8")).items():
+                yield seed, name, found
