@@ -186,25 +186,19 @@ class VectorsSpec:
 
 
 @dataclass(frozen=True)
-class ConstellationsSpec:
-    """A query, its positive and several sets of negatives in a plane, over which losses are compared (Figure 1)."""
+class FigureDataSpec:
+    """What a figure draws of losses: over sets of negatives in a plane (Figure 1), or weights of GOAL (its Figures 2 and 3)."""
 
-    positive: tuple[float, ...]
-    """Where the positive lies; the query lies at the origin."""
-    negatives: tuple[tuple[tuple[float, ...], ...], ...]
-    """Sets of points."""
+    kind: Literal["constellations", "weights"]
     losses: tuple[Component, ...]
-
-
-@dataclass(frozen=True)
-class WeightsSpec:
-    """Weights of GOAL over similarities (its Figures 2 and 3)."""
-
-    of: str
-    """`triplet` or `pair`."""
-    losses: tuple[Component, ...]
+    positive: tuple[float, ...] = ()
+    """Of constellations: where the positive lies; the query lies at the origin."""
+    negatives: tuple[tuple[tuple[float, ...], ...], ...] = ()
+    """Of constellations: sets of points."""
+    of: str = ""
+    """Of weights: `triplet` or `pair`."""
     others: float = 0.0
-    """m₊ and m₋ of pair weights, the mean over the other pairs."""
+    """Of weights of pairs: m₊ and m₋, the mean over the other pairs."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def test_a_record_stands_for_a_model_until_its_parameters_change(project):
     before = rows(project)
     shutil.rmtree(project.folder / "results")
     shutil.rmtree(project.folder / "reports/tiny")
-    assert project.planned().keys() <= {"report", "constellations"}
+    assert project.planned().keys() <= {"report", "figure_data"}
     project.run("reproduce_tables")
     assert rows(project) == before
     assert "0 models recorded now" in project.vsepp("record")

@@ -26,7 +26,7 @@ from vsepp.provenance.manifest import artefact_digest
 from vsepp.reporting.specs import ReportSpec
 from vsepp.runtime import devices
 from vsepp.runtime.files import output_folder, write_text
-from vsepp.spec import ConstellationsSpec, EvaluationSpec, RunSpec, WeightsSpec
+from vsepp.spec import EvaluationSpec, FigureDataSpec, RunSpec
 
 log = logging.getLogger("vsepp")
 
@@ -114,13 +114,8 @@ def add_steps(steps: Any) -> None:
     )
     add_machine(parser)
 
-    parser = add_step(
-        steps, "constellations", constellations, "compare losses over sets of negatives in a plane"
-    )
-    add_making(parser, ConstellationsSpec)
-
-    parser = add_step(steps, "weights", weights, "compute weights of GOAL over similarities")
-    add_making(parser, WeightsSpec)
+    parser = add_step(steps, "figure-data", figure_data, "compute what a figure draws of losses")
+    add_making(parser, FigureDataSpec)
 
     parser = add_step(steps, "report", report, "write all tables and figures and the page that holds them")
     add_making(parser, ReportSpec)
@@ -271,22 +266,12 @@ def _embed_and_score(given: argparse.Namespace) -> None:
         print(evaluation)
 
 
-def constellations(given: argparse.Namespace) -> None:
-    """Compute losses over sets of negatives."""
-    from vsepp.evaluation.constellations import compare_losses
+def figure_data(given: argparse.Namespace) -> None:
+    """Compute what a figure draws of losses."""
+    from vsepp.evaluation.figure_data import compute
 
     with making(given):
-        text = json.dumps(compare_losses(given.spec), indent=1)
-        write_text(given.output / "losses.json", text + "\n")
-
-
-def weights(given: argparse.Namespace) -> None:
-    """Compute weights of GOAL."""
-    from vsepp.evaluation.weights import sample_weights
-
-    with making(given):
-        text = json.dumps(sample_weights(given.spec), indent=1)
-        write_text(given.output / "weights.json", text + "\n")
+        write_text(given.output / "data.json", json.dumps(compute(given.spec), indent=1) + "\n")
 
 
 def paper(given: argparse.Namespace) -> None:

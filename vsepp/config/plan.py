@@ -42,7 +42,7 @@ _TOKENS = ("tokens.npz", "vocabulary.json")
 # Not a model's history, which also holds seconds, by which two equal trainings differ.
 _MODEL = ("model.safetensors", "vocabulary.json")
 _EMBEDDINGS = ("embeddings.npz", "metrics.json", "ranks.npz")
-# What is computed for figures, `<paper>/<figure>`, lies among the evaluations, which DVC keeps.
+# Of `<paper>/<figure>`, among the evaluations, which DVC keeps.
 _FIGURES = "results/{preset}/{variant}/evaluations/figures/{name}"
 KINDS = {
     "scenes": Kind("corpus", "scenes", "generated pictures", "resources/scenes-{name}", versioned=False),
@@ -95,8 +95,7 @@ KINDS = {
     "evaluation": Kind(
         "results", "evaluate", "embeddings", "results/{preset}/{variant}/evaluations/{name}", _EMBEDDINGS
     ),
-    "constellations": Kind("results", "constellations", "constellations", _FIGURES, ("losses.json",)),
-    "weights": Kind("results", "weights", "weights", _FIGURES, ("weights.json",)),
+    "figure_data": Kind("results", "figure-data", "figure data", _FIGURES, ("data.json",)),
     "report": Kind("results", "report", "reports", "reports/{preset}/{variant}/{name}", ("index.html",)),
 }
 """Of artefacts, in the order of the data flow."""

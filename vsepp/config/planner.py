@@ -21,12 +21,12 @@ from vsepp.provenance.code import step_code
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.records import EVALUATIONS, is_kept
 from vsepp.spec import (
-    ConstellationsSpec,
     CorpusSpec,
     CropSpec,
     EncoderSpec,
     EvaluationSpec,
     FeaturesSpec,
+    FigureDataSpec,
     ModelSpec,
     PicturesSpec,
     PretrainedSpec,
@@ -39,7 +39,6 @@ from vsepp.spec import (
     TapeSpec,
     VectorsSpec,
     VocabularySpec,
-    WeightsSpec,
     from_dict,
     to_dict,
 )
@@ -222,14 +221,13 @@ class _Planner:
         """What is computed for the figures of a paper's report."""
         assert paper.tables
         for figure in paper.selected(self.preset.tables):
-            keys, name = paper.tables.figures.get(figure), f"{paper.name}/{figure}"
-            if keys and keys.kind == "constellations":
-                assert keys.positive and keys.negatives  # what its kind needs
-                points = tuple(map(tuple, keys.negatives))
-                self._add("constellations", name, ConstellationsSpec(keys.positive, points, keys.compared))
-            if keys and keys.kind == "weights":
-                spec = WeightsSpec(keys.of or "", keys.compared, keys.others or 0.0)
-                self._add("weights", name, spec)
+            keys = paper.tables.figures.get(figure)
+            if keys and keys.kind in ("constellations", "weights"):
+                given = keys.model_dump(
+                    include={"kind", "positive", "negatives", "of", "others"}, exclude_none=True
+                )
+                spec = from_dict(FigureDataSpec, {**given, "losses": to_dict(keys.compared)})
+                self._add("figure_data", f"{paper.name}/{figure}", spec)
 
     # --- Data ------------------------------------------------------------------------------------------------
 

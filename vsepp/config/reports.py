@@ -163,7 +163,7 @@ def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpe
         runs = [paper.tables.tuned[label][0] for label in keys.labels or []]
     sizes = sorted(keys.runs) if isinstance(keys.runs, Mapping) else []
     feeds = plan.parameters.feeders(paper)
-    made = plan.table.get((keys.kind, f"{paper.name}/{name}"))
+    made = plan.table.get(("figure_data", f"{paper.name}/{name}"))
     # What the step that computes its data is told.
     computed = {"runs", "positive", "negatives", "losses", "of", "others"}
     data = plan.parameters.corpora.get(keys.dataset or "")

@@ -27,8 +27,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "train": ("vsepp.training.loop",),
     "released": ("vsepp.released.convert",),
     "evaluate": ("vsepp.evaluation.run",),
-    "constellations": ("vsepp.evaluation.constellations",),
-    "weights": ("vsepp.evaluation.weights",),
+    "figure-data": ("vsepp.evaluation.figure_data",),
     "score": ("vsepp.evaluation.protocols",),
     "report": ("vsepp.reporting.pages",),
 }
@@ -51,7 +50,7 @@ def step_code(step: str, spec: Any = None) -> str:
 def _components(step: str, spec: Any) -> list[str]:
     if step == "score":
         return [module_name("similarity", spec.name)]
-    if step in ("constellations", "weights"):
+    if step == "figure-data":
         return [module_name("loss", loss.name) for loss in spec.losses]
     if step == "corpus":
         return [module_name("reader", spec.reader.name)]

@@ -27,10 +27,10 @@ from vsepp.reporting.specs import FigureSpec
 from vsepp.similarity import scorer
 
 
-def read_computed(spec: FigureSpec, name: str) -> Any:
+def read_data(spec: FigureSpec) -> Any:
     """What a step computed for a figure."""
-    require_intact(Path(spec.data), name)
-    return json.loads((Path(spec.data) / name).read_text(encoding="utf-8"))
+    require_intact(Path(spec.data), "data.json")
+    return json.loads((Path(spec.data) / "data.json").read_text(encoding="utf-8"))
 
 
 # --- Losses over sets of negatives in a plane ------------------------------------------------------------------
@@ -41,7 +41,7 @@ def draw_constellations(figure: Figure, spec: FigureSpec, material: Material) ->
     if not spec.data:
         not_run(figure.subplots())
         return Said()
-    found, said = read_computed(spec, "losses.json"), Said()
+    found, said = read_data(spec), Said()
     panels = found["panels"]
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     reach = 1.12 * max(

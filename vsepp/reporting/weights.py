@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from vsepp import components
 from vsepp.reporting import filters
 from vsepp.reporting.plots import INK, MUTED, Material, Said, looks, not_run
-from vsepp.reporting.sketches import read_computed
+from vsepp.reporting.sketches import read_data
 from vsepp.reporting.specs import FigureSpec
 
 _TICKS = (0, 0.5, 1)
@@ -24,7 +24,7 @@ def draw_weights(figure: Figure, spec: FigureSpec, material: Material) -> Said:
     if not spec.data:
         not_run(figure.subplots())
         return Said()
-    found = read_computed(spec, "weights.json")
+    found = read_data(spec)
     return _triplets(figure, spec, found) if "weights" in found else _pairs(figure, spec, found)
 
 

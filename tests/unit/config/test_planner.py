@@ -324,22 +324,22 @@ def test_released_checkpoints_are_planned_where_both_files_are_there(tmp_path):
 
 
 def test_figures_of_losses_are_computed_for_the_papers_whose_reports_show_them():
-    shown = plan().of_kind("constellations")
+    shown = plan().of_kind("figure_data")
     assert list(shown) == ["vsepp/figure1"]
     (made,) = shown.values()
     assert [loss.name for loss in made.spec.losses] == ["sum_of_hinges", "max_of_hinges"]
     report = plan().table["report", "vsepp"]
     assert report.inputs["figure/figure1"] == made.folder
-    assert plan(label="x", tables={"vsepp": ["table1"]}).of_kind("constellations") == {}
+    assert plan(label="x", tables={"vsepp": ["table1"]}).of_kind("figure_data") == {}
 
 
 def test_weights_are_computed_for_figures_of_goal():
-    shown = plan(papers=["goal"]).of_kind("weights")
+    shown = plan(papers=["goal"]).of_kind("figure_data")
     assert list(shown) == ["goal/figure2", "goal/figure3"]
     assert [made.spec.of for made in shown.values()] == ["triplet", "pair"]
     assert shown["goal/figure2"].spec.losses[-1].options == {"triplet": "circle", "offset": 0.5}
     assert shown["goal/figure3"].spec.others == 0.1
-    assert "vsepp.losses.goal" not in str(plan().of_kind("weights"))
+    assert "vsepp.losses.goal" not in str(plan().of_kind("figure_data"))
 
 
 def test_goal_trains_coco_alone_on_generated_scenes_and_everything_three_times_for_the_paper():

@@ -15,15 +15,14 @@ from reported import CLEAN, DIRTY, I2T, seal
 
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
-from vsepp.evaluation.constellations import compare_losses
+from vsepp.evaluation.figure_data import compute
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import Interval
-from vsepp.evaluation.weights import sample_weights
 from vsepp.provenance.manifest import artefact_digest
 from vsepp.reporting.claims import NO_VERDICT, NOT_RUN, SAME, Verdict
 from vsepp.reporting.figures import inline_svg, write_figure, write_gaps
 from vsepp.reporting.specs import ClaimSpec, FigureSpec
-from vsepp.spec import Component, ConstellationsSpec, WeightsSpec
+from vsepp.spec import Component, FigureDataSpec
 
 pytestmark = pytest.mark.usefixtures("formats")
 FORMATS = ("png", "svg", "pdf")
@@ -251,37 +250,38 @@ def test_figures_have_the_width_of_a_column_or_of_a_page(models, context, tmp_pa
 CONSTELLATIONS = FigureSpec(
     "figure1", "constellations", "Losses", "A caption.", labels=("SH loss", "MH loss"), data="made"
 )
-PLANE = ConstellationsSpec(
-    (0.0, 1.0),
-    (((0.5, 0.0), (0.0, -2.0)), ((1.1, 0.0), (-1.1, 0.0), (0.0, -1.1))),
+PLANE = FigureDataSpec(
+    "constellations",
     (Component("sum_of_hinges"), Component("max_of_hinges")),
+    positive=(0.0, 1.0),
+    negatives=(((0.5, 0.0), (0.0, -2.0)), ((1.1, 0.0), (-1.1, 0.0), (0.0, -1.1))),
 )
 
 
 def test_losses_in_a_plane_are_those_of_the_negatives_inside_the_margin(context, tmp_path):
-    found = compare_losses(PLANE)
+    found = compute(PLANE)
     assert found["panels"][0]["losses"] == pytest.approx([0.7, 0.7])
     assert found["panels"][1]["losses"] == pytest.approx([0.3, 0.1])
     (tmp_path / "made").mkdir()
-    (tmp_path / "made/losses.json").write_text(json.dumps(found))
-    seal(tmp_path / "made", "constellations", DIRTY, {})
+    (tmp_path / "made/data.json").write_text(json.dumps(found))
+    seal(tmp_path / "made", "figure-data", DIRTY, {})
     spec = replace(CONSTELLATIONS, data=str(tmp_path / "made"))
     drawn = write_figure(spec, context, {}, tmp_path)
     assert "Panel a: 2 negatives, 1 of them inside the margin; SH loss 0.70; MH loss 0.70." in drawn.alt
     assert "Panel b: 3 negatives, 3 of them inside the margin; SH loss 0.30; MH loss 0.10." in drawn.alt
     assert context.data_note not in drawn.caption
-    (tmp_path / "made/losses.json").write_text("{}")
-    with pytest.raises(VseppError, match=r"losses\.json: is not what its step wrote"):
+    (tmp_path / "made/data.json").write_text("{}")
+    with pytest.raises(VseppError, match=r"data\.json: is not what its step wrote"):
         write_figure(spec, context, {}, tmp_path)
 
 
 def weights(of, losses, folder, **more):
     """A figure of weights, and what its step computes."""
-    spec = WeightsSpec(of, tuple(Component("goal", options) for options in losses), **more)
-    found = sample_weights(spec)
+    spec = FigureDataSpec("weights", tuple(Component("goal", options) for options in losses), of=of, **more)
+    found = compute(spec)
     folder.mkdir()
-    (folder / "weights.json").write_text(json.dumps(found))
-    seal(folder, "weights", DIRTY, {})
+    (folder / "data.json").write_text(json.dumps(found))
+    seal(folder, "figure-data", DIRTY, {})
     labels = tuple(str(options) for options in losses)
     return FigureSpec("figure2", "weights", "Weights", "A caption.", labels=labels, data=str(folder)), found
 
@@ -309,7 +309,7 @@ def test_pair_weights_are_those_of_the_equations_at_both_ends(context, tmp_path)
 
 def test_weights_of_a_loss_without_any_are_refused():
     with pytest.raises(VseppError, match="loss 'max_of_hinges' has no pair weights; expected goal"):
-        sample_weights(WeightsSpec("pair", (Component("max_of_hinges"),)))
+        compute(FigureDataSpec("weights", (Component("max_of_hinges"),), of="pair"))
 
 
 def test_table_1_names_what_the_tests_prove(context, tmp_path):
