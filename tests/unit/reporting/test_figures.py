@@ -15,8 +15,8 @@ from reported import CLEAN, DIRTY, I2T, seal
 
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
-from vsepp.evaluation.figure_data import compute
 from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.figure_data import compute
 from vsepp.evaluation.intervals import Interval
 from vsepp.provenance.manifest import artefact_digest
 from vsepp.reporting.claims import NO_VERDICT, NOT_RUN, SAME, Verdict
