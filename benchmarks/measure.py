@@ -33,6 +33,7 @@ from torch.utils import benchmark
 
 from vsepp.provenance.manifest import processor
 from vsepp.runtime.machine import use_cpu
+from vsepp.runtime.progress import bytes_text
 from vsepp.spec import (
     Component,
     CropSpec,
@@ -50,10 +51,13 @@ FULL = (
     ("lite/efficientnet_lite0", 224, 256, 1280),
     ("lite/efficientnet_lite2", 260, 297, 1280),
     ("torchvision/resnet152", 224, 256, 2048),
+    ("torchvision/vit_b_16", 224, 256, 768),
     ("torchvision/vgg19", 224, 256, 4096),
 )
 """Networks of full size: pixels of their crops and of the images, D_φ."""
 PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
+SHARING = {"cpu": (1, 2), "cuda": (1, 2, 4)}
+"""Trainings at once, by kind of device."""
 WAYS: dict[str, list[dict[str, Any]]] = {
     "cpu": [{"memory_format": "contiguous"}],
     "cuda": [{"precision": "bf16", "compile": kind} for kind in ("default", "cuda_graphs")],
@@ -103,18 +107,27 @@ def cases(device: str, tiny: bool) -> dict[str, Case]:
     """All cases by name; `tiny` ones do the same with sizes that take no time and say nothing."""
     if tiny:
         run, sizes = base_run("mini/vgg_mini", 24, 28, 6, 8, 8), {"images": 16, "photograph": (40, 32)}
-        found = [*heads(run, 12, device, **sizes), *encoders(run, device, **sizes), store(run, **sizes)]
-        found += [*rankings(run, 50, device), *sharing(run, 12, **sizes), start_of_plan(run, "mini")]
+        found = [*heads(run, 12, device, **sizes), *encoders(run, 12, device, **sizes), store(run, **sizes)]
+        found += [*rankings(run, 50, device), *sharing(run, 12, device, **sizes), start_of_plan(run, "mini")]
         return {case.name: case for case in found}
     mini, sizes = base_run("mini/vgg_mini", 40, 46, 64, 128), {"images": 1280, "photograph": (56, 56)}
-    found = [*heads(mini, 128, device, **sizes), *encoders(mini, device, **sizes), store(mini, **sizes)]
-    found += encoders(base_run("mini/resnet_mini", 40, 46, 64, 128), device, **sizes)
-    found += [*rankings(mini, 2000, device), *sharing(mini, 128, **sizes)]
+    found = [*heads(mini, 128, device, **sizes), *encoders(mini, 128, device, **sizes), store(mini, **sizes)]
+    found += encoders(base_run("mini/resnet_mini", 40, 46, 64, 128), 128, device, **sizes)
+    found += [*rankings(mini, 2000, device), *sharing(mini, 128, device, **sizes)]
     for architecture, size, side, dim in FULL:
         run = base_run(architecture, size, side, 300, 1024)
         trained = run if device != "cpu" else base_run(architecture, size, side, 300, 1024, BATCH_ON_CPU)
-        found += [*heads(run, dim, device), *encoders(trained, device, images=320), store(run, images=160)]
-    found += [*rankings(run, 5000, device), *sharing(run, 4096), start_of_plan(run, "paper"), dry_run(run)]
+        found += [
+            *heads(run, dim, device),
+            *encoders(trained, dim, device, images=320),
+            store(run, images=160),
+        ]
+    found += [
+        *rankings(run, 5000, device),
+        *sharing(run, 4096, device),
+        start_of_plan(run, "paper"),
+        dry_run(run),
+    ]
     return {case.name: case for case in found}
 
 
@@ -124,13 +137,15 @@ def heads(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case]:
     order = replace(run, model=replace(run.model, similarity=Component("order"), absolute=True))
     many = replace(run, schedule=replace(run.schedule, negative_set=4 * run.schedule.batch_size))
     padded = partial(timed.step, packed=False)
-    yield Case("reference-1c", variant, "pairs/s", timed.reference_epoch, run, dim, **sizes)
+    reference, own = ("reference-1c", variant), ("head", variant)
+    yield Case(*reference, "pairs/s", timed.reference_epoch, run, dim, **sizes)
     for precision in PRECISIONS[device]:
         for what, make, spec, beside in (
-            ("step-1c", timed.step, run, "reference-1c"),
-            ("step-1c-padded", padded, run, "reference-1c"),
-            ("step-order", timed.step, order, ""),
-            ("step-negatives", timed.step, many, ""),
+            ("head", timed.head, run, ()),
+            ("step-1c", timed.step, run, (own, reference)),
+            ("step-1c-padded", padded, run, (reference,)),
+            ("step-order", timed.step, order, ()),
+            ("step-negatives", timed.step, many, ()),
         ):
             spec = replace(spec, precision=precision)
             yield Case(what, variant, "pairs/s", make, spec, dim, beside=beside, **sizes)
@@ -138,11 +153,12 @@ def heads(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case]:
     yield Case("encode-order", variant, "captions/s", timed.encode, order, dim, **sizes)
 
 
-def encoders(run: RunSpec, device: str, **sizes: Any) -> Iterator[Case]:
+def encoders(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case]:
     """An encoder's own passes, and the tape, inline and fine-tuning steps that cannot be faster than these."""
     crops = replace(run, trainset="RC", crop=replace(run.crop, kind="RC"))
     tuned = replace(crops, finetune_from="benchmark")
     net = f"{run.encoder.architecture}@{run.encoder.input_size}"
+    head = ("head", f"{dim}/{run.model.joint_dim}")
     yield Case("reference-rc", net, "pairs/s", timed.reference_epoch, crops, **sizes)
     yield Case("reference-finetuned", net, "pairs/s", timed.reference_epoch, tuned, **sizes)
     for way in [*({"precision": precision} for precision in PRECISIONS[device]), *WAYS[device]]:
@@ -155,16 +171,18 @@ def encoders(run: RunSpec, device: str, **sizes: Any) -> Iterator[Case]:
             way[key] if key == "memory_format" else f"compile-{way[key]}" for key in way if key != "precision"
         ]
         for what, make, spec, beside in (
-            ("forward", timed.forward, inline, ""),
-            ("tape", timed.tape, inline, "forward"),
-            ("step-rc-inline", timed.step, inline, "forward"),
-            ("step-rc-tape", timed.step, frozen, "reference-rc"),
-            ("forward-backward", timed.forward_backward, trained, ""),
-            ("step-finetuned", timed.step, trained, "forward-backward"),
+            ("forward", timed.forward, inline, ()),
+            ("tape", timed.tape, inline, ("forward",)),
+            ("step-rc-inline", timed.step, inline, ("forward",)),
+            ("step-rc-tape", timed.step, frozen, ("reference-rc",)),
+            ("forward-backward", timed.forward_backward, trained, ()),
+            ("step-finetuned", timed.step, trained, ("forward-backward", "reference-finetuned")),
         ):
             if not ways or not what.startswith("step"):
+                variant = " ".join([net, *ways])
+                others = [*([head] if what == "step-rc-tape" else []), *((name, variant) for name in beside)]
                 unit = "pairs/s" if what.startswith("step") else "images/s"
-                yield Case(what, " ".join([net, *ways]), unit, make, spec, beside=beside, **sizes)
+                yield Case(what, variant, unit, make, spec, beside=tuple(others), **sizes)
 
 
 def rankings(run: RunSpec, images: int, device: str) -> Iterator[Case]:
@@ -177,16 +195,16 @@ def rankings(run: RunSpec, images: int, device: str) -> Iterator[Case]:
         ("rank-order", timed.rank, order, images // 5),
         *there,
     ):
-        note, beside = f"{count} images × {5 * count} captions", "argsort" if what.endswith("dot") else ""
-        dim = str(run.model.joint_dim)
+        note, dim = f"{count} images × {5 * count} captions", str(run.model.joint_dim)
+        beside = (("argsort", dim),) if what.endswith("dot") else ()
         yield Case(what, dim, "scores/s", make, spec, images=count, beside=beside, note=note)
 
 
-def sharing(run: RunSpec, dim: int, **sizes: Any) -> Iterator[Case]:
+def sharing(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case]:
     """Trainings that share the machine, all together: what `resources.runs_per_gpu` is chosen by."""
-    for count in (1, 2):
-        make, beside = partial(timed.share, processes=count), "sharing-1" if count > 1 else ""
-        variant = f"{dim}/{run.model.joint_dim}"
+    variant = f"{dim}/{run.model.joint_dim}"
+    for count in SHARING[device]:
+        make, beside = partial(timed.share, processes=count), (("sharing-1", variant),) if count > 1 else ()
         yield Case(f"sharing-{count}", variant, "pairs/s", make, run, dim, beside=beside, **sizes)
 
 
@@ -209,6 +227,9 @@ def dry_run(run: RunSpec) -> Case:
 def measure(case: Case, device: torch.device, threads: int, seconds: float) -> benchmark.Measurement:
     """Time a case: seconds an item."""
     with tempfile.TemporaryDirectory(prefix="vsepp-measure-") as folder, ExitStack() as stack:
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(device)
         call, items = case.make(case, Path(folder), device, stack)
         if device.type == "cuda":  # compiles, records CUDA graphs, chooses algorithms
             for _ in range(3):
@@ -234,12 +255,17 @@ def row_of(
     if case.unit != "s":  # the slowest run is the lowest rate
         figures = {"median": 1 / figures["median"], "low": 1 / figures["high"], "high": 1 / figures["low"]}
     figures = {name: float(f"{value:.4g}") for name, value in figures.items()}
-    ratios = [
-        f"{figures['median'] / other['median']:.2f} × {other['what']} {other['precision']}"
+    ratios = {
+        (
+            other["what"],
+            other["variant"],
+        ): f"{figures['median'] / other['median']:.2f} × {other['what']} {other['precision']}"
         for other in earlier
-        if (other["what"], other["variant"]) == (case.beside, case.variant)
-        and other["precision"] in (case.precision, "fp32")
-    ]
+        if (other["what"], other["variant"]) in case.beside and other["precision"] in (case.precision, "fp32")
+    }
+    notes = [case.note] if case.note else []
+    if device.type == "cuda" and (taken_there := torch.cuda.max_memory_allocated(device)):
+        notes.append(f"{bytes_text(taken_there)} of its memory")
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit(),
@@ -252,7 +278,7 @@ def row_of(
         "unit": case.unit,
         **figures,
         "runs": len(taken.times),
-        "note": "; ".join([*([case.note] if case.note else []), *ratios[-1:]]),
+        "note": "; ".join([*notes, *ratios.values()]),
     }
 
 

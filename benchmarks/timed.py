@@ -75,8 +75,8 @@ class Case:
     """Of the made-up corpus, with five captions each."""
     photograph: tuple[int, int] = (640, 480)
     """Width and height of a JPEG, pixels."""
-    beside: str = ""
-    """The case, by its `what`, to which its speed is a ratio."""
+    beside: tuple[tuple[str, str], ...] = ()
+    """What and variant of the cases to which its speed is a ratio."""
     note: str = ""
 
     @property
@@ -85,8 +85,12 @@ class Case:
         return self.run.precision
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        return self.what, self.variant, self.precision
+
+    @property
     def name(self) -> str:
-        return f"{self.what}/{self.variant}/{self.precision}"
+        return "/".join(self.key)
 
     def slow_on(self, device: torch.device) -> bool:
         """Whether a step of a network of this size takes many seconds."""
@@ -147,11 +151,22 @@ def tape(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Ma
 
 def step(case: Case, folder: Path, device: torch.device, stack: ExitStack, *, packed: bool = True) -> Made:
     """A training step, from the artefacts' files to the changed weights, its inputs made as in training."""
-    return _step(case, case.artefacts(folder), device, stack, packed)
+    return _step(case, case.artefacts(folder), device, stack, packed=packed)
+
+
+def head(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Made:
+    """The same step on the same inputs over and over, which lie where they are needed: its own limit."""
+    return _step(case, case.artefacts(folder), device, stack, repeated=True)
 
 
 def _step(
-    case: Case, artefacts: dict[str, Path], device: torch.device, stack: ExitStack, packed: bool = True
+    case: Case,
+    artefacts: dict[str, Path],
+    device: torch.device,
+    stack: ExitStack,
+    *,
+    packed: bool = True,
+    repeated: bool = False,
 ) -> Made:
     run, size = case.run, case.run.schedule.batch_size
     data = load_training_data(run, artefacts, device)
@@ -164,7 +179,10 @@ def _step(
     whole = [drawn for drawn in batches if drawn.queries == size]
     made = (step_inputs(run, data, loss, drawn, 0, device) for drawn in itertools.cycle(whole))
     stack.enter_context(fp32_products_in(run.precision, device))
-    ahead = stack.enter_context(prefetched(made, steps_ahead(run, device), device))
+    if repeated:
+        ahead = itertools.repeat(next(made))
+    else:
+        ahead = stack.enter_context(prefetched(made, steps_ahead(run, device), device))
     bf16, clip_norm = run.precision == "bf16", run.schedule.clip_norm
     return lambda: train_step(model, optimiser, loss, next(ahead), clip_norm, bf16=bf16), size
 

@@ -46,7 +46,8 @@ def test_every_case_is_timed_and_recorded(tmp_path, capsys):
         assert 0 < float(row["low"]) <= float(row["median"]) <= float(row["high"]) and int(row["runs"]) > 0
         assert (row["device"], row["threads"]) == ("cpu", "1") and "cores" in row["machine"]
     notes = {f"{row['what']}/{row['precision']}": row["note"] for row in rows}
-    assert notes["step-1c/bf16"].endswith("× reference-1c fp32")
+    assert "× reference-1c fp32" in notes["step-1c/bf16"] and "× head bf16" in notes["step-1c/bf16"]
+    assert "× head bf16" in notes["step-rc-tape/bf16"]
     assert notes["tape/bf16"].endswith("× forward bf16")
     assert notes["rank-dot/fp32"].startswith("50 images × 250 captions; ")
     assert "step-finetuned/mini/vgg_mini@24/bf16: " in capsys.readouterr().out

@@ -1,0 +1,227 @@
+"""The runs of the Flickr8k study that wait for a GPU, as a list of commands that needs nothing of the workflow.
+
+`prepare` writes the list where the whole package is installed, and makes there what needs more than torch: tables, word ids
+and encoders. `run` does one of the others on the machine with the GPU; every step resumes, so one that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+import timed
+import torch
+
+from vsepp.errors import VseppError
+from vsepp.foreign import json_of, text_of
+from vsepp.provenance.manifest import MANIFEST
+from vsepp.provenance.records import keep
+from vsepp.runtime.files import write_text
+from vsepp.spec import to_dict
+
+ARCHIVES = ("Flickr8k_Dataset.zip", "Flickr8k_text.zip")
+LIST = "jobs.json"
+GATE = [(f"f8k-{system}-1c", f"f8k-{system}-1c-bf16") for system in ("vse0", "vsepp")]
+"""Runs in fp32 and the same in bf16."""
+WAITING = [
+    tuple(f"f8k-{system}-{run}" for system in ("vse0", "vsepp"))
+    for run in ("rc-ft", "rc-lite2-ft", "rc-lite2")
+]
+"""Runs that wait for a GPU, those that are worth most first; what they start from comes with them."""
+_MADE_ELSEWHERE = ("corpus", "tokens", "encoder")
+_ON_DEVICE = ("features", "tape", "train", "evaluate")
+_SEEDS = (0, 1, 2)
+_TINY: dict[str, Any] = {
+    "encoders": {
+        name: {"architecture": "mini/vgg_mini", "weights": "random", "input_size": 24, "store_side": 28}
+        for name in ("lite0", "lite0_bf16", "lite2_bf16")
+    },
+    "runs": {"default": {"text": {"dim": 8, "word_dim": 6}, "joint_dim": 8, "epochs": 1, "batch_size": 8}},
+    "corpora": {"flickr": {"first_images": {"train": 40, "val": 10, "test": 10}}},
+    "evaluation": {"fold_size": 10},
+}
+
+
+def prepare(folder: Path, archives: Path, *, tiny: bool = False) -> None:
+    """Write the list of commands into a new folder, and make there what the machine with the GPU cannot.
+
+    Raises
+    ------
+    VseppError
+        If the folder is there, or as the steps that are called.
+    """
+    if folder.exists():
+        raise VseppError(f"{folder}: already exists; name a new folder")
+    listed = {"jobs": list(_study(archives, tiny)), **_paper()}
+    folder.mkdir(parents=True)
+    for job in listed["jobs"]:
+        if job["step"] in _MADE_ELSEWHERE:
+            said = _call(job, folder, archives, torch.device("cpu"), None)
+            if said is None or not _is_made(job, folder):
+                raise VseppError(f"{job['name']}: {said}")
+    write_text(folder / LIST, json.dumps(listed, indent=1) + "\n")
+
+
+def _study(archives: Path, tiny: bool) -> Iterator[dict[str, Any]]:
+    """What the runs of `GATE` and `WAITING` need, each artefact once, seed by seed; in small of one seed and loss."""
+    from vsepp.config import make_plan
+    from vsepp.config.costs import needed_artefacts
+    from vsepp.config.plan import KINDS
+
+    seeds, groups = _SEEDS, [*GATE, *WAITING]
+    overrides: dict[str, Any] = {"preset": "flickr8k", "papers": ["flickr8k_study"], "label": "first-light"}
+    runs: dict[str, Any] = {}
+    if tiny:
+        seeds, groups = (0,), [GATE[0], WAITING[0][:1]]
+        overrides |= _TINY
+        runs |= _TINY["runs"]
+    asked = [name for group in groups for name in group]
+    runs |= {name: {"seeds": list(seeds)} for name in [*asked, *(name.removesuffix("-ft") for name in asked)]}
+    plan = make_plan(
+        timed.ROOT / "params", {**overrides, "archives": str(archives), "runs": runs, "only": asked}
+    )
+    listed: set[Path] = set()
+    for group, seed in ((group, seed) for group in groups for seed in seeds):
+        trained = dict.fromkeys([*(name.removesuffix("-ft") for name in group), *group])
+        ends = [plan.table["evaluation", f"{name}/seed-{seed}"] for name in trained]
+        for artefact in needed_artefacts(plan, ends):
+            if artefact.folder not in listed:
+                listed.add(artefact.folder)
+                yield {
+                    "name": f"{artefact.kind} {artefact.name}",
+                    "step": KINDS[artefact.kind].step,
+                    "spec": to_dict(artefact.spec),
+                    "inputs": {role: str(path) for role, path in artefact.inputs.items()},
+                    "raw": {role: str(path.relative_to(archives)) for role, path in artefact.raw.items()},
+                    "folder": str(artefact.folder),
+                    "record": artefact.name if artefact.kind == "evaluation" else "",
+                }
+
+
+def _paper() -> dict[str, Any]:
+    """Work of the paper's preset, as `vsepp plan` counts it, and which role each network plays."""
+    from vsepp.config import make_plan
+    from vsepp.config.costs import costs_of
+
+    plan = make_plan(timed.ROOT / "params", {"preset": "paper"})
+    encoders = plan.parameters.preset.encoders
+    return {
+        "paper": [work for cost in costs_of(plan) for work in cost.work if work.amount],
+        "roles": {f"{keys.architecture}@{keys.input_size}": role for role, keys in encoders.items() if keys},
+    }
+
+
+def read(prepared: Path) -> list[dict[str, Any]]:
+    """The commands that are left for the machine with the GPU."""
+    return [job for job in prepared_in(prepared)["jobs"] if job["step"] not in _MADE_ELSEWHERE]
+
+
+def prepared_in(prepared: Path) -> dict[str, Any]:
+    """What `prepare` wrote."""
+    where = prepared / LIST
+    found: dict[str, Any] = json_of(text_of(where, "what first_light.py --prepare writes"), str(where))
+    return found
+
+
+def run(
+    job: Mapping[str, Any],
+    prepared: Path,
+    archives: Path,
+    device: torch.device,
+    seconds: float,
+    records: Path,
+) -> str | None:
+    """Do one command, or go on with it; `None` where the seconds were too few.
+
+    Of an evaluated model the record is kept, in the layout of docs/results/<preset>/records/.
+    """
+    if not _is_made(job, prepared):
+        said = _call(job, prepared, archives, device, seconds)
+        if said is None or not _is_made(job, prepared):
+            return said
+    if not job["record"]:
+        return "made"
+    evaluated = prepared / job["folder"]
+    keep(prepared / job["inputs"]["run"], evaluated, records, job["record"])
+    found = json.loads((evaluated / "metrics.json").read_text(encoding="utf-8"))["1K"]
+    return (
+        f"caption R@1 {found['i2t']['r1']:.1f}, image R@1 {found['t2i']['r1']:.1f}, rsum {found['rsum']:.1f}"
+    )
+
+
+def _is_made(job: Mapping[str, Any], prepared: Path) -> bool:
+    return (prepared / job["folder"] / MANIFEST).is_file()
+
+
+def _call(
+    job: Mapping[str, Any], prepared: Path, archives: Path, device: torch.device, seconds: float | None
+) -> str | None:
+    """Call a step of the package in its own process; `None` if it was stopped for lack of time.
+
+    Raises
+    ------
+    VseppError
+        If it fails, with its last line.
+    """
+    command = [
+        sys.executable,
+        "-m",
+        "vsepp.cli",
+        job["step"],
+        "--spec",
+        json.dumps(job["spec"]),
+        "--output",
+        job["folder"],
+    ]
+    command += [f"--{role.replace('_', '-')}={path}" for role, path in job["inputs"].items()]
+    if job["raw"]:
+        command += ["--raw", *(f"{role}={archives.absolute() / name}" for role, name in job["raw"].items())]
+    if job["step"] in _ON_DEVICE:
+        command += ["--device", device.type, "--threads", str(torch.get_num_threads())]
+    if job["step"] == "store":
+        command += ["--workers", str(os.cpu_count() or 1)]
+    environment = {**os.environ, "PYTHONPATH": str(timed.ROOT)}
+    process = subprocess.Popen(
+        command, cwd=prepared, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        _, said = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return None
+    if process.returncode:
+        raise VseppError((said.strip().splitlines() or ["no output"])[-1])
+    return "made"
+
+
+def gate(prepared: Path) -> list[str]:
+    """Whether the mean rsum in bf16 lies within the standard deviation over the seeds in fp32, where both have several."""
+    sums: dict[str, list[float]] = {}
+    for job in prepared_in(prepared)["jobs"]:
+        path = prepared / job["folder"] / "metrics.json"
+        if job["record"] and path.is_file():
+            found = json.loads(path.read_text(encoding="utf-8"))
+            sums.setdefault(job["record"].rpartition("/")[0], []).append(found["1K"]["rsum"])
+    lines = []
+    for names in GATE:
+        several = [sums.get(name, []) for name in names]
+        if min(map(len, several)) < 2:
+            continue
+        (fp32, spread), (bf16, other) = ((mean(values), stdev(values)) for values in several)
+        within = abs(bf16 - fp32) <= spread
+        lines.append(
+            f"{names[0]}: rsum {fp32:.1f} ± {spread:.1f} in fp32 ({len(several[0])} seeds), {bf16:.1f} ± {other:.1f} in bf16 "
+            f"({len(several[1])}), {'within' if within else 'NOT within'} the spread"
+        )
+    return lines
