@@ -569,6 +569,8 @@ class ClaimKeys(_Model):
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> ClaimKeys:
+        if self.sign < 0 and not self.kind.startswith("difference"):
+            raise ValueError(f"sign: a claim of kind {self.kind} has none; -1 is for differences")
         curves = self.kind in ("crossing", "overfitting")
         if curves is not (self.protocol is None):
             raise ValueError(f"protocol: a claim of kind {self.kind} has {'none' if curves else 'one'}")

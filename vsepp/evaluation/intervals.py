@@ -1,7 +1,8 @@
 """How sure a difference of recalls is: over the test images, and over the seeds.
 
 A metric is taken apart into one value per image, its captions together, since captions of one image are not
-independent. The mean of these values is the metric. Two models are compared on the same images.
+independent. The mean of these values is the metric. Two models are compared on the same images. Where images have unequal
+numbers of captions, a recall of image retrieval is a ratio of two sums over images, and the values are its linearisation.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ def per_image(
     Returns
     -------
     np.ndarray
-        `(n_images,)` float64. Image retrieval: the share of an image's captions that find it, scaled by their number
-        over the fold's mean number of captions, so that each caption of a fold counts the same.
+        `(n_images,)` float64. Image retrieval: m + (f − m·c) / c̄, of a fold's recall m and mean number of captions c̄, for
+        an image that f of its c captions find: the share of an image's captions where all have equally many.
 
     Raises
     ------
@@ -112,8 +113,10 @@ def per_image(
         return 100.0 * (ranks.i2t < int(k))
     size = fold_size or n
     captions = np.bincount(caption_images // size, minlength=n // size)
-    found = np.bincount(caption_images, weights=ranks.t2i < int(k), minlength=n)
-    return 100.0 * found * np.repeat(size / captions, size)
+    found = np.bincount(caption_images, weights=ranks.t2i < int(k), minlength=n).reshape(-1, size)
+    weights = np.bincount(caption_images, minlength=n).reshape(-1, size) * (size / captions)[:, None]
+    shares = 100.0 * found * (size / captions)[:, None]
+    return (shares + shares.mean(axis=1, keepdims=True) * (1 - weights)).ravel()
 
 
 def chance(n_images: int, n_captions: int) -> dict[str, float]:
@@ -134,7 +137,7 @@ def image_interval(values: np.ndarray, resamples: int = RESAMPLES) -> Interval:
     return _bootstrap((values,), _mean, n_resamples=resamples)
 
 
-def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray]) -> Effect:
+def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1) -> Effect:
     """How much larger `of` is than `over`.
 
     Parameters
@@ -142,6 +145,8 @@ def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray]) -> Effect:
     over, of
         Per seed the values of the same images, `(n_images,)`, from `per_image`; the seeds in the same order. For a
         difference of differences, `(a - b) - (c - d)`, give `b + c` and `a + d`.
+    tests
+        For how many tests p will be corrected: with many, more permutations, so that a small p can still be told.
 
     Raises
     ------
@@ -159,7 +164,7 @@ def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray]) -> Effect:
         value=float(np.mean(by_seed)),
         images=_bootstrap((first, second), _difference, paired=True),
         seeds=seed_interval(by_seed),
-        p=_permutation_p(first, second),
+        p=_permutation_p(first, second, max(RESAMPLES, round(4 * tests / ALPHA))),
         by_seed=tuple(map(float, by_seed)),
     )
 
@@ -218,7 +223,7 @@ def _bootstrap(samples: tuple[np.ndarray, ...], statistic: Any, **options: Any) 
     return Interval(float(found.confidence_interval.low), float(found.confidence_interval.high))
 
 
-def _permutation_p(first: np.ndarray, second: np.ndarray) -> float:
+def _permutation_p(first: np.ndarray, second: np.ndarray, permutations: int) -> float:
     from scipy import stats
 
     rng = np.random.default_rng(0)
@@ -232,6 +237,6 @@ def _permutation_p(first: np.ndarray, second: np.ndarray) -> float:
     blocks = [np.add.reduceat(values[differ], starts) for values in (first, second)]
     found = stats.permutation_test(
         blocks, _difference, permutation_type="samples", vectorized=True,
-        n_resamples=RESAMPLES, batch=_BATCH, rng=rng,
+        n_resamples=permutations, batch=_BATCH, rng=rng,
     )  # fmt: skip
     return float(found.pvalue)

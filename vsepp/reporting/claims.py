@@ -12,7 +12,7 @@
 
 A difference of test scores has a sign if zero lies outside its interval over the images, outside that over the seeds
 where there are several, and if its p value, corrected after Holm for all claims of the report, is below .05.
-Validation curves have no ranks per image, so claims about them need several seeds.
+Validation curves have no ranks per image, so claims about them need several seeds that do not agree to the last digit.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def judge(claims: Iterable[ClaimSpec], context: ContextSpec, records: Records) -
         When a run was not evaluated under a claim's protocol, and when runs that are compared were measured on different
         test images.
     """
-    measured = [(claim, _own(claim, context), _measured(claim, records)) for claim in claims]
+    claims = list(claims)
+    measured = [(claim, _own(claim, context), _measured(claim, records, len(claims))) for claim in claims]
     tested = [found for _, _, found in measured if found.effect]
     corrected = dict(
         zip(map(id, tested), intervals.holm([e.effect.p for e in tested if e.effect]), strict=True)
@@ -145,9 +146,9 @@ def _own(claim: ClaimSpec, context: ContextSpec) -> bool:
     return not context.data_note and not context.swaps(claim.roles)
 
 
-def _measured(claim: ClaimSpec, records: Records) -> _Measured:
+def _measured(claim: ClaimSpec, records: Records, tests: int) -> _Measured:
     if claim.kind == "best_value":
-        return _best(claim, records)
+        return _best(claim, records, tests)
     if missing := [run for run in claim.runs if run not in records]:
         return _Measured(missing=tuple(missing))
     if trouble := _trouble(claim.runs, claim.protocol, records):
@@ -157,7 +158,7 @@ def _measured(claim: ClaimSpec, records: Records) -> _Measured:
     plus, minus = list(claim.runs[0::2]), list(claim.runs[1::2])
     if len(claim.runs) == 4:  # (a - b) - (c - d)
         plus[1], minus[1] = minus[1], plus[1]
-    return _tested(claim, plus, minus, records)
+    return _tested(claim, plus, minus, records, tests)
 
 
 def _trouble(runs: Iterable[str], protocol: str | None, records: Records) -> str:
@@ -173,7 +174,9 @@ def _seeded(runs: Iterable[str], records: Records) -> list[list[Record]]:
     return [[seeds[seed] for seed in common] for seeds in by_seed]
 
 
-def _tested(claim: ClaimSpec, plus: Sequence[str], minus: Sequence[str], records: Records) -> _Measured:
+def _tested(
+    claim: ClaimSpec, plus: Sequence[str], minus: Sequence[str], records: Records, tests: int
+) -> _Measured:
     """The difference of test scores: the sum of `plus` less that of `minus`."""
     runs = _seeded([*plus, *minus], records)
     if not runs[0]:
@@ -188,16 +191,18 @@ def _tested(claim: ClaimSpec, plus: Sequence[str], minus: Sequence[str], records
     )
     single = len(plus) == 1 and metric == "i2t_r1"
     exact = [intervals.mcnemar(a, b) for a, b in zip(over, of, strict=True)] if single else []
-    return _Measured(effect=intervals.effect(over, of), seeds=len(of), mcnemar=tuple(exact))
+    return _Measured(effect=intervals.effect(over, of, tests), seeds=len(of), mcnemar=tuple(exact))
 
 
-def _best(claim: ClaimSpec, records: Records) -> _Measured:
-    """The best of the claimed sizes beside the best of the others."""
+def _best(claim: ClaimSpec, records: Records, tests: int) -> _Measured:
+    """The best of the claimed sizes beside the best of the others, all of which must be there."""
     assert claim.protocol
     sizes = dict(zip(claim.runs, claim.sizes, strict=True))
     found = {run: size for run, size in sizes.items() if run in records}
     sound = {run: size for run, size in found.items() if not _trouble([run], claim.protocol, records)}
     low, high = claim.best
+    if rivals := tuple(run for run, size in sizes.items() if run not in found and not low <= size <= high):
+        return _Measured(missing=rivals)
     parts = [
         [run for run, size in sound.items() if (low <= size <= high) is inside] for inside in (True, False)
     ]
@@ -205,15 +210,18 @@ def _best(claim: ClaimSpec, records: Records) -> _Measured:
         trouble = _trouble(found, claim.protocol, records)
         missing = tuple(run for run in sizes if run not in found)
         return _Measured(trouble=trouble) if trouble else _Measured(missing=missing)
+    shared = dict(zip(sound, _seeded(sound, records), strict=True))
+    if not all(shared.values()):
+        return _Measured(missing=("a seed that all of its runs have",))
     level = {
-        run: float(np.mean([values[claim.metric] for values in scores(records[run], claim.protocol)]))
-        for run in sound
+        run: float(np.mean([values[claim.metric] for values in scores(seeds, claim.protocol)]))
+        for run, seeds in shared.items()
     }
     claimed, other = (max(runs, key=level.__getitem__) for runs in parts)
     told = f"best of {low} to {high}: {sizes[claimed]}; best of the others: {sizes[other]}"
     if unsound := sorted(set(sizes) - set(sound), key=sizes.__getitem__):
         told += f"; left out: {filters.listing(sizes[run] for run in unsound)}"
-    return replace(_tested(claim, [claimed], [other], records), told=told)
+    return replace(_tested(claim, [claimed], [other], shared, tests), told=told)
 
 
 def _on_curves(claim: ClaimSpec, records: Records) -> _Measured:
@@ -225,8 +233,15 @@ def _on_curves(claim: ClaimSpec, records: Records) -> _Measured:
     if not first:
         return _Measured(missing=("a seed that both of its runs have",))
     if claim.kind == "overfitting":
-        values = [(max(a) - a[-1]) - (max(b) - b[-1]) for a, b in zip(first, second, strict=True)]
-        return _Measured(seeds=len(values), values=tuple(values), late=intervals.seed_interval(values))
+        falls = [[max(curve) - curve[-1] for curve in curves] for curves in (first, second)]
+        values = np.subtract(*falls)
+        mean = [f"{run} falls by {np.mean(fall):.1f}" for run, fall in zip(claim.runs, falls, strict=True)]
+        return _Measured(
+            seeds=len(values),
+            values=tuple(values),
+            late=intervals.seed_interval(values),
+            told=f"from its best epoch to the last {', '.join(mean)} points on average",
+        )
     gaps = [np.subtract(*_cut(a, b)) for a, b in zip(first, second, strict=True)]
     passed = [_passes(gap) for gap in gaps]
     epochs = ["never passes" if np.isnan(epoch) else f"passes in epoch {epoch:.0f}" for epoch in passed]
@@ -275,7 +290,8 @@ def _judged(claim: ClaimSpec, own: bool, found: _Measured, p: float | None) -> V
 
 
 def _of_values(claim: ClaimSpec, found: _Measured) -> Interval | None:
-    return None if np.isnan(found.values).any() else intervals.seed_interval(found.values)
+    known = not np.isnan(found.values).any() and len(set(found.values)) > 1
+    return intervals.seed_interval(found.values) if known else None
 
 
 def _by_test(claim: ClaimSpec, own: bool, effect: Effect, p: float) -> tuple[str, str]:
@@ -295,12 +311,14 @@ def _by_test(claim: ClaimSpec, own: bool, effect: Effect, p: float) -> tuple[str
         return (OPPOSITE, "there is a gain") if sign > 0 else (INCONCLUSIVE, f"may reach {claim.margin:g}")
     if sign:
         return (holds, "") if sign == claim.sign else (OPPOSITE, "")
-    if effect.within(claim.margin):
+    # An effect that is smaller than the margin is not refuted by one that lies within it.
+    small = claim.published is not None and abs(claim.published) <= claim.margin
+    if effect.within(claim.margin) and not small and not effect.images.sign:
         return NO_DIFFERENCE, f"within ±{claim.margin:g}"
     if not effect.images.sign:
         return INCONCLUSIVE, "the interval over the images holds zero"
     if not effect.sign:
-        seen = own and effect.images.sign == claim.sign
+        seen = own and p < intervals.ALPHA and effect.images.sign == claim.sign
         return (SAME if seen else INCONCLUSIVE), "the interval over the seeds holds zero"
     return INCONCLUSIVE, f"p {p:.2f} after Holm"
 
@@ -309,15 +327,18 @@ def _by_seeds(claim: ClaimSpec, own: bool, found: _Measured) -> tuple[str, str]:
     """The verdict on validation curves."""
     if found.late is None:
         return INCONCLUSIVE, "curves need several seeds"
-    begins = found.early is None or found.early.sign < 0
-    if found.late.sign > 0 and begins:
-        return (REPRODUCED if own else SAME), ""
+    ends = {"after the first epoch": found.early, "after the last epoch": found.late}
+    known = {when: interval for when, interval in ends.items() if interval}
+    if any(interval.low == interval.high for interval in known.values()):
+        return INCONCLUSIVE, "the seeds agree to the last digit, which tells no interval"
+    if found.early and found.early.sign > 0:
+        return OPPOSITE, "ahead from the first epoch on"
     if found.late.sign < 0:
-        return OPPOSITE, ""
-    why = "after the last epoch" if begins else "after the first epoch"
+        return OPPOSITE, "behind after the last epoch" if found.early else ""
+    if found.late.sign > 0 and (found.early is None or found.early.sign < 0):
+        return (REPRODUCED if own else SAME), ""
+    zero = [when for when, interval in known.items() if not interval.sign]
     return (
         INCONCLUSIVE,
-        f"the interval over the seeds holds zero {why}"
-        if found.early
-        else "the interval over the seeds holds zero",
+        f"the interval over the seeds holds zero {' and '.join(zero) if found.early else ''}".strip(),
     )

@@ -179,6 +179,8 @@ def _warnings(a: Sequence[Ranked], b: Sequence[Ranked]) -> list[str]:
     corpora = {one.corpus for one in (*a, *b) if one.corpus is not None}
     if len(corpora) > 1:
         found.append("the test sets have equal sizes, but come from different corpora")
+    if any(one.seed != two.seed and None not in (one.seed, two.seed) for one, two in zip(a, b, strict=True)):
+        found.append(f"A is of seed {a[0].seed}, B of seed {b[0].seed}")
     for name, side in zip("AB", (a, b), strict=True):
         if any(ranks_like_chance(one.metrics) for one in side):
             found.append(f"{name} {AT_CHANCE}, so a difference says nothing of its method")

@@ -4,7 +4,7 @@ The values of a study are data: `docs/results/<study>/expected.csv`, a row for e
 
 | held to | a score is OK | OKish | FAIL |
 |---|---|---|---|
-| `tolerance` | within `TIGHT` points of the expected value, equal as printed | within the tolerance | outside, on either side |
+| `tolerance` | within `TIGHT` points of the expected value | within the tolerance | outside, on either side |
 | `chance` | the same | the model ranks above chance | it ranks like chance |
 | `nothing` | the same | always | never |
 
@@ -147,7 +147,7 @@ def set_expected(rows: Sequence[Expected], records: Records) -> list[Expected]:
     """The rows that the present results give; those of other runs and seeds stay.
 
     A row whose score did not move stays as it is but for its tolerance, and so keeps its commit and its cause. With fewer
-    seeds here than the rows have, what a run is held to stays too.
+    seeds here than the rows have, what a run is held to stays too, and with fewer runs its tolerance.
 
     Raises
     ------
@@ -157,6 +157,8 @@ def set_expected(rows: Sequence[Expected], records: Records) -> list[Expected]:
     old = {_key(row): row for row in rows}
     new: dict[tuple[str, str, int, str], Expected] = {}
     rules = _rules(records)
+    # Tolerances rest on the deviations of all stable runs together.
+    whole = {row.run for row in rows if row.held_to == TOLERANCE} <= records.keys()
     for run, seeds in records.items():
         for record in seeds:
             commit, dirty = record.evaluated
@@ -168,7 +170,7 @@ def set_expected(rows: Sequence[Expected], records: Records) -> list[Expected]:
             for protocol in record.metrics:
                 for metric in METRICS:
                     row = _fresh(record, run, protocol, metric, commit, rules[run, protocol])
-                    new[_key(row)] = _kept(row, old.get(_key(row)), rows, len(seeds))
+                    new[_key(row)] = _kept(row, old.get(_key(row)), rows, len(seeds), whole)
     return [*(row for key, row in old.items() if key not in new), *new.values()]
 
 
@@ -349,12 +351,12 @@ def _fresh(
     )
 
 
-def _kept(row: Expected, old: Expected | None, rows: Sequence[Expected], seeds: int) -> Expected:
+def _kept(row: Expected, old: Expected | None, rows: Sequence[Expected], seeds: int, whole: bool) -> Expected:
     """A new row, with what stays of the one that was there."""
     known = {other.seed for other in rows if (other.run, other.protocol) == (row.run, row.protocol)}
     if old is None:
         return row
-    if seeds < len(known):
+    if seeds < len(known) or (not whole and old.held_to == row.held_to == TOLERANCE):
         row = replace(row, tolerance=old.tolerance, held_to=old.held_to, cause=old.cause)
     if abs(old.expected - row.expected) > TIGHT:
         return row

@@ -113,12 +113,13 @@ def levels(value: Interval | None) -> str:
 def p_value(value: float | None) -> str:
     """A p value as people write it.
 
-    >>> p_value(0.00002), p_value(0.0312), p_value(None)
-    ('< .001', '.031', '')
+    >>> p_value(0.00002), p_value(0.0312), p_value(0.0498), p_value(None)
+    ('< .001', '.031', '.0498', '')
     """
     if value is None:
         return ""
-    return "< .001" if value < 0.001 else f"{value:.3f}".removeprefix("0")
+    digits = 4 if 0.0495 <= value < 0.0505 else 3  # on which side of .05 it lies
+    return "< .001" if value < 0.001 else f"{value:.{digits}f}".removeprefix("0")
 
 
 def count(value: int) -> str:

@@ -171,7 +171,7 @@ def _metric(metric: str) -> str:
 
 def _effect(verdict: Verdict, value: float | None) -> str:
     if value is not None and verdict.spec.kind == "crossing":
-        return f"epoch {value:.0f}"
+        return f"epoch {value:.1f}"
     return filters.signed(value)
 
 

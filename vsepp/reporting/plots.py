@@ -141,14 +141,13 @@ def draw_negative_set(figure: Figure, spec: FigureSpec, material: Material) -> S
         _legend(figure, axes[0])
     if spec.baseline in shown:
         said.caption.append(f"Dashed: the level of {spec.labels[-1]}.")
-    several = max(map(len, shown.values()), default=0) > 1
-    _say_seeds(
-        said,
-        shown,
-        "bars and band: 95 % interval over the seeds (Student's t)"
-        if several
-        else "Bars and band: 95 % interval over the test images (bootstrap)",
-    )
+    numbers = set(map(len, shown.values()))
+    of_seeds, of_images = "95 % interval over the seeds (Student's t)", "over the test images (bootstrap)"
+    if max(numbers, default=0) < 2:
+        told = f"Bars and band: 95 % interval {of_images}"
+    else:
+        told = f"bars and band: {of_seeds}{f', of one seed {of_images}' if 1 in numbers else ''}"
+    _say_seeds(said, shown, told)
     _say_trouble(said, bad)
     return said
 

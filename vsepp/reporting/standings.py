@@ -60,15 +60,28 @@ def choose(spec: ReportSpec, records: Records) -> ReportSpec:
 def _best(tuned: TunedSpec, records: Records) -> tuple[str, str]:
     """The run that stands for a method, and its setting in words; the first one where none was run."""
     settings = dict(zip(tuned.runs, tuned.settings, strict=True))
+    there = _common({run: records[run] for run in tuned.runs if run in records})
     level = {
-        run: np.mean([max(read_history(record, "rsum").values()) for record in records[run]])
-        for run in tuned.runs
-        if run in records
+        run: np.mean([max(read_history(record, "rsum").values()) for record in seeds])
+        for run, seeds in there.items()
     }
     if not level:
         return tuned.runs[0], ""
     run = max(level, key=level.__getitem__)
     return run, settings[run]
+
+
+def _common(of: Records) -> dict[str, Sequence[Record]]:
+    """The records of each method of the seeds that all have; all records where there is no such seed."""
+    seeds = (
+        set.intersection(*({record.spec.seed for record in records} for records in of.values()))
+        if of
+        else set()
+    )
+    return {
+        name: [record for record in records if not seeds or record.spec.seed in seeds]
+        for name, records in of.items()
+    }
 
 
 def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said:
@@ -83,6 +96,7 @@ def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said
     if not shown:
         not_run(axis)
         return said
+    every, shown = shown, _common(shown)
     values = {label: read_values(records, spec.protocol, metric) for label, records in shown.items()}
     level = {label: float(np.mean(list(seeds.values()))) for label, seeds in values.items()}
     order = sorted(shown, key=level.__getitem__, reverse=True)
@@ -97,7 +111,8 @@ def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said
     beside = (width - _BESIDE, axis.get_yaxis_transform())
     for place, label in enumerate(order):
         told = _draw(axis, place, level[label], values[label], hollow=label in bad)
-        versus = "" if label in bad or label == sound[0] else _less(pairs[sound[0], label][0])
+        found = None if label in bad else pairs.get((sound[0], label))
+        versus = _less(found[0]) if found else ""
         for inches, text in ((0.04, told), (1.1, versus)):
             axis.text(
                 1 + inches / beside[0], place, text, transform=beside[1], va="center", fontsize=5.8, color=INK
@@ -130,8 +145,12 @@ def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said
     )
     said.caption.append(
         f"Bars join methods of which no two differ: {len(sound)} methods, every two compared on the same images "
-        "by a permutation test, p below .05 after Holm, and zero outside both intervals of the difference."
+        "by a permutation test, p below .05 after Holm, and zero outside "
+        f"{'both intervals' if several else 'the interval'} of the difference."
     )
+    if any(len(records) < len(every[label]) for label, records in shown.items()):
+        seeds = sorted({record.spec.seed for records in shown.values() for record in records})
+        said.caption.append(f"Of the seeds that all of them have: {filters.listing(seeds)}.")
     if bad:
         said.caption.append(
             f"Hollow, in no comparison: {filters.listing(f'{label} ({why})' for label, why in bad.items())}."
@@ -154,14 +173,13 @@ def compare(
     order
         Methods, the best first.
     values
-        Of each method, from `read_values`; two are compared on the seeds that both have.
+        Of each method, from `read_values`; two are compared on the seeds that both have, and not at all without any.
     """
-    effects = {}
-    for first, second in combinations(order, 2):
-        seeds = sorted(values[first].keys() & values[second].keys())
-        effects[first, second] = intervals.effect(
-            [values[second][seed] for seed in seeds], [values[first][seed] for seed in seeds]
-        )
+    effects, every = {}, list(combinations(order, 2))
+    for first, second in every:
+        if seeds := sorted(values[first].keys() & values[second].keys()):
+            of, over = ([values[label][seed] for seed in seeds] for label in (first, second))
+            effects[first, second] = intervals.effect(over, of, len(every))
     corrected = intervals.holm([effect.p for effect in effects.values()])
     return {pair: (effect, p) for (pair, effect), p in zip(effects.items(), corrected, strict=True)}
 
@@ -169,13 +187,13 @@ def compare(
 def untold(
     order: Sequence[str], pairs: Mapping[tuple[str, str], tuple[Effect, float]]
 ) -> list[tuple[str, str]]:
-    """First and last of each longest row of neighbours of which no two differ; `pairs` is from `compare`."""
-    differ = {pair for pair, (effect, p) in pairs.items() if p < intervals.ALPHA and effect.sign}
+    """First and last of each longest row of neighbours of which no two were found to differ; `pairs` is from `compare`."""
+    alike = {pair for pair, (effect, p) in pairs.items() if p >= intervals.ALPHA or not effect.sign}
     found: list[tuple[int, int]] = []
     for first in range(len(order)):
         last = first
-        while last + 1 < len(order) and not any(
-            (label, order[last + 1]) in differ for label in order[first : last + 1]
+        while last + 1 < len(order) and all(
+            (label, order[last + 1]) in alike for label in order[first : last + 1]
         ):
             last += 1
         if last > first and not (found and found[-1][1] == last):
@@ -203,4 +221,5 @@ def _draw(axis: Axes, place: int, level: float, values: Mapping[int, np.ndarray]
 def _less(effect: Effect) -> str:
     """The difference to the best, in words, from how much that is above."""
     wide = intervals.wider(effect.images, effect.seeds)
-    return f"{-effect.value:.1f} [{-wide.high:.1f}, {-wide.low:.1f}]".replace("-", "−")
+    less, low, high = (0.0 - round(value, 1) for value in (effect.value, wide.high, wide.low))
+    return f"{less:.1f} [{low:.1f}, {high:.1f}]".replace("-", "−")

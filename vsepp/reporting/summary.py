@@ -21,10 +21,9 @@ def answer(verdicts: Sequence[Verdict], context: ContextSpec) -> str:
     if not judged:
         return f"None of {len(verdicts)} claims was tested: the runs that they are about were not run."
     said = filters.listing(f"{number} {word}" for word, number in counts(judged))
+    seeds = [verdict.seeds for verdict in judged if verdict.seeds]
     once = (
-        " All of it rests on one seed: another one may say the opposite."
-        if all(v.seeds < 2 for v in judged)
-        else ""
+        " All of it rests on one seed: another one may say the opposite." if seeds and max(seeds) < 2 else ""
     )
     left = f" {len(verdicts) - len(judged)} more were not run." if len(judged) < len(verdicts) else ""
     if all(verdict.own for verdict in judged):

@@ -14,6 +14,7 @@ from vsepp.evaluation.intervals import (
     chance,
     effect,
     holm,
+    image_interval,
     mcnemar,
     per_image,
     seed_interval,
@@ -32,11 +33,11 @@ RANKS = Ranks(np.array([0, 4.5, 12]), np.array([0, 7, 0.5, 1, 0, 20.0]))
         ("i2t_r1", [100, 0, 0]),
         ("i2t_r5", [100, 100, 0]),
         ("i2t_r10", [100, 100, 0]),
-        # Six captions of three images: a caption found is worth 100 / 2.
-        ("t2i_r1", [50, 50, 50]),
-        ("t2i_r5", [50, 50, 100]),
-        ("t2i_r10", [100, 50, 100]),
-        ("rsum", [500, 350, 250]),
+        # Six captions of three images: one that is found is worth 100 / 2, each one takes half of the recall from its image.
+        ("t2i_r1", [50 + 50 - 50, 50 + 50 - 25, 50 + 50 - 75]),
+        ("t2i_r5", [50, 50 + 200 / 3 / 2, 100 - 200 / 3 / 2]),
+        ("t2i_r10", [100, 50 + 250 / 3 / 2, 100 - 250 / 3 / 2]),
+        ("rsum", [500, 450, 150]),
     ],
 )
 def test_values_per_image_by_hand(metric, expected):
@@ -47,8 +48,35 @@ def test_in_folds_each_caption_counts_within_its_own():
     # The second fold has two images with four captions: one found is worth 100 × 2 / 4.
     owner = np.array([0, 1, 2, 2, 2, 3])
     ranks = Ranks(np.zeros(4), np.array([0, 5, 0, 0, 9, 9.0]))
-    np.testing.assert_allclose(per_image(ranks, owner, "t2i_r1", fold_size=2), [100, 0, 100, 0])
-    np.testing.assert_allclose(per_image(ranks, owner, "t2i_r1"), [66.667, 0, 133.333, 0], rtol=1e-4)
+    np.testing.assert_allclose(per_image(ranks, owner, "t2i_r1", fold_size=2), [100, 0, 75, 25])
+    of_all = np.array([1, 0, 2, 0]) * 100 / 1.5 + 50 * (1 - np.array([1, 1, 3, 1]) / 1.5)
+    np.testing.assert_allclose(per_image(ranks, owner, "t2i_r1"), of_all)
+
+
+def test_a_perfect_model_has_no_interval_however_many_captions_an_image_has():
+    owner = np.repeat(np.arange(40), np.random.default_rng(0).integers(1, 9, 40))
+    values = per_image(Ranks(np.zeros(40), np.zeros(len(owner))), owner, "t2i_r1")
+    np.testing.assert_allclose(values, 100)
+    assert image_interval(values).high == pytest.approx(100)
+
+
+def test_intervals_of_a_recall_hold_it_where_images_have_unequal_numbers_of_captions():
+    rng, held, widths = np.random.default_rng(0), 0, []
+    for _ in range(200):
+        owner = np.repeat(np.arange(150), rng.choice([1, 5, 10], 150))
+        found = rng.random(len(owner)) < 0.9
+        values = per_image(Ranks(np.zeros(150), np.where(found, 0.0, 9.0)), owner, "t2i_r1")
+        interval = image_interval(values, 499)
+        held += interval.low <= 90 <= interval.high
+        widths.append(interval.high - interval.low)
+    assert 0.89 <= held / 200 <= 0.98
+    assert np.mean(widths) < 6  # 19 where the numbers of captions are drawn with the images
+
+
+def test_with_many_tests_a_small_p_can_still_be_told():
+    first = np.random.default_rng(0).normal(0, 1, 400)
+    few, many = (effect([first], [first + 30], tests).p for tests in (1, 400))
+    assert 400 * few > 0.05 > 400 * many
 
 
 @pytest.mark.parametrize("protocol", ["1K", "5x1K", "5K"])

@@ -70,6 +70,23 @@ def test_a_difference_on_the_papers_own_data(verdict, own_data, levels, word, wh
     assert (found.over_seeds is None) is (found.seeds == 1)
 
 
+@pytest.mark.parametrize(
+    ("published", "word"), [(0.2, "inconclusive"), (5.0, "no difference"), (None, "no difference")]
+)
+def test_an_effect_below_the_margin_is_not_refuted_by_one_of_its_own_size(verdict, own_data, published, word):
+    assert verdict(claim(published=published), {"a": (40.2,), "b": (40,)}, own_data).word == word
+
+
+@pytest.mark.parametrize("levels", [{"a": (41.6,), "b": (40,)}, {"a": (41.4, 40.4, 40.2), "b": (40, 40, 40)}])
+def test_what_holm_takes_back_is_neither_a_difference_nor_none(verdict, models, own_data, levels):
+    """The images' interval lies above zero and within the margin, with one seed and with three."""
+    verdict(claim(), levels, own_data)
+    many = [replace(claim(published=10.0, margin=5.0), id=f"c{k}/i2t_r1") for k in range(40)]
+    found = judge(many, own_data, models.records)[0]
+    assert 0 < found.images.low < found.images.high < 5 and found.p > 0.05
+    assert found.word == "inconclusive"
+
+
 def test_other_data_than_the_papers_never_say_reproduced(verdict, context):
     found = verdict(claim(published=5.0), {"a": (50, 51, 50.2), "b": (40, 41.2, 40)}, context)
     assert (found.word, found.own) == ("same direction", False)
@@ -170,10 +187,40 @@ def test_the_best_value(verdict, own_data, levels, word):
     assert found.why.startswith("best of 64 to 256: 128; best of the others: 512")
 
 
-def test_a_size_that_ranks_like_chance_is_left_out_of_the_best_value(verdict, own_data):
+def test_a_size_that_ranks_like_chance_is_left_out_of_the_best_value(verdict, models, own_data):
+    models.add("a", protocol=PROTOCOL, ranks=ranks(1, 1))
     found = verdict(claim("best_value", **SIZES), {"b": (45,), "c": (50,), "d": (40,)}, own_data)
     assert "left out: 2" in found.why
     assert found.word == "reproduced"
+
+
+def test_a_best_value_without_all_of_its_rivals_is_not_run(verdict, own_data):
+    found = verdict(claim("best_value", **SIZES), {"a": (20,), "c": (40,)}, own_data)
+    assert (found.word, found.why) == ("not run", "not run: d")
+    assert verdict(claim("best_value", **SIZES), {"d": (30,)}, own_data).word == "reproduced", (
+        "b may be missing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("levels", "why", "word"),
+    [
+        (
+            {"b": (42,), "c": (50, 36, 36), "d": (45,)},
+            "best of 64 to 256: 128; best of the others: 512",
+            "reproduced",
+        ),
+        (
+            {"b": (20,), "c": (40, 55, 55), "d": (45,)},
+            "best of 64 to 256: 128; best of the others: 512",
+            "opposite",
+        ),
+    ],
+)
+def test_the_best_value_is_chosen_on_the_seeds_that_all_sizes_have(verdict, own_data, levels, why, word):
+    found = verdict(claim("best_value", **SIZES), {"a": (20,), **levels}, own_data)
+    assert (found.word, found.seeds) == (word, 1)
+    assert found.why.startswith(why)
 
 
 def test_the_best_value_of_sizes_on_one_side_is_not_run(verdict, own_data):
@@ -184,18 +231,27 @@ def test_the_best_value_of_sizes_on_one_side_is_not_run(verdict, own_data):
 @pytest.mark.parametrize(
     ("first", "second", "word", "value"),
     [
-        (((1, 5, 12), (2, 6, 13)), ((4, 8, 10), (5, 9, 11)), "reproduced", 3),
-        (((1, 9, 12), (2, 6, 13)), ((4, 8, 10), (5, 9, 11)), "reproduced", 2.5),
-        (((1, 5, 6), (2, 6, 7)), ((4, 8, 10), (5, 9, 11)), "opposite", None),
-        (((5, 9, 12), (6, 9.5, 13)), ((4, 8, 10), (5, 9, 11)), "inconclusive", 1),
+        (((1, 5, 12), (2.1, 6, 13.1)), ((4, 8, 10), (5, 9, 11)), "reproduced", 3),
+        (((1, 9, 12), (2.1, 6, 13.1)), ((4, 8, 10), (5, 9, 11)), "reproduced", 2.5),
+        (((1, 5, 6), (2.1, 6, 7.1)), ((4, 8, 10), (5, 9, 11)), "opposite, behind after the last", None),
+        (((5, 9, 12), (6.1, 9.5, 13)), ((4, 8, 10), (5, 9, 11.1)), "opposite, ahead from the first", 1),
+        (((1, 5, 12), (2, 6, 13)), ((4, 8, 10), (5, 9, 11)), "inconclusive, the seeds agree", 3),
+        (
+            ((3, 9, 12), (7, 9.5, 11)),
+            ((4, 8, 9), (5, 9, 12)),
+            "inconclusive, holds zero after the first epoch and after",
+            None,
+        ),
     ],
 )
 def test_a_crossing(models, own_data, first, second, word, value):
+    word, _, why = word.partition(", ")
     for run, curves in (("a", first), ("b", second)):
         for seed, curve in enumerate(curves):
             models.add(run, seed=seed, history=curve, ranks=ranks(40))
     (found,) = judge([claim("crossing")], own_data, models.records)
     assert (found.word, found.value) == (word, value)
+    assert why in found.why
     assert found.seeds == 2
 
 

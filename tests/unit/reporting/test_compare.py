@@ -112,6 +112,14 @@ def test_seeds_are_matched_by_number(pair, models):
         compare(pair / "evaluations/a", pair / "evaluations/d")
 
 
+def test_other_seeds_are_said_and_one_given_twice_is_refused(pair):
+    a, b = (pair / "evaluations" / name for name in "ab")
+    found = compare(a / "seed-0", b / "seed-1")
+    assert "A is of seed 0, B of seed 1" in found.warnings
+    with pytest.raises(VseppError, match=r"seed 0 is given twice, of .*a/seed-0 among others; keep one"):
+        compare([a / "seed-0", b / "seed-0"], b)
+
+
 def test_embeddings_are_ranked_as_evaluate_ranks_them(files, tmp_path):
     good, bad = files("good", 0.5), files("bad", 1.5)
     found = compare(good, bad, "5x1K", 12)

@@ -165,6 +165,22 @@ def test_an_update_keeps_what_did_not_move_with_its_commit_and_cause(rows, study
     assert lines[1] == "- new values: new"
 
 
+def test_an_update_of_some_runs_keeps_their_tolerances(rows, study_of):
+    """The least tolerance is that of the study's stable runs together, which are not all here."""
+    calm = {"calm": [replace_scores(record, 0.3) for record in study_of["calm"]]}
+    later = set_expected(rows, calm)
+    assert of(later, "calm").expected == pytest.approx(of(rows, "calm").expected + 0.3)
+    assert of(later, "calm").tolerance == of(rows, "calm").tolerance
+
+
+def replace_scores(record, points):
+    moved_up = {
+        protocol: {key: value + points if key == "i2t_r1" else value for key, value in found.items()}
+        for protocol, found in record.metrics.items()
+    }
+    return replace(record, metrics=moved_up)
+
+
 def test_an_update_logs_what_moved_under_its_commit(study_of, now, tmp_path, context):
     file, log = tmp_path / "docs/results/mini/expected.csv", tmp_path / "scores.md"
     update_expected(file, log, study_of, "1" * 40)

@@ -89,6 +89,9 @@ def test_the_caption_names_seeds_missing_runs_and_whose_numbers_these_are(models
     caption = write_figure(NEGATIVE_SET, context, models.records, tmp_path).caption
     assert "Mean over 2 seeds; bars and band: 95 % interval over the seeds (Student's t)." in caption
     assert "Not run: neg8." in caption
+    fewer = {run: seeds[:1] if run == "neg2" else seeds for run, seeds in models.records.items()}
+    caption = write_figure(NEGATIVE_SET, context, fewer, tmp_path).caption
+    assert "over the seeds (Student's t), of one seed over the test images (bootstrap)." in caption
     assert "scenes B in place of Flickr30K" in caption
     assert caption.endswith(context.data_note)
 

@@ -115,6 +115,33 @@ def test_differences_to_the_best_are_those_of_the_same_images_and_seeds(models, 
     assert "MH: 60.0 [55.2, 64.8]." in drawn.alt
 
 
+def test_methods_are_ordered_and_compared_on_the_seeds_that_all_have(models, context, tmp_path):
+    """Without this MH, whose only seed is good, would be "less the best" by being above it."""
+    for seed, share in enumerate((0.5, 0.7, 0.7)):
+        models.add("sh-1", protocol="1K", seed=seed, fold_size=IMAGES, ranks=ranked(share, 1))
+    models.add("mh-1", protocol="1K", seed=0, fold_size=IMAGES, ranks=ranked(0.6, 1))
+    drawn = write_figure(STANDINGS, context, models.records, tmp_path)
+    first, second = drawn.alt.index("MH: "), drawn.alt.index("SH: ")
+    assert first < second and "SH: 52.5" in drawn.alt and "less the best −" in drawn.alt
+    assert "zero outside the interval of the difference" in drawn.caption
+    assert "Of the seeds that all of them have: 0." in drawn.caption
+
+
+def test_methods_without_a_common_seed_are_not_compared_and_nothing_is_said_of_them(
+    models, context, tmp_path
+):
+    for seed, (name, share) in enumerate({"sh-1": 0.5, "mh-1": 0.6}.items()):
+        models.add(name, protocol="1K", seed=seed, fold_size=IMAGES, ranks=ranked(share))
+    assert ties(models, ("mh-1", "sh-1")) == []
+    assert "less the best" not in write_figure(STANDINGS, context, models.records, tmp_path).alt
+
+
+def test_equal_methods_are_less_by_zero_without_a_sign(models, context, tmp_path):
+    for name in ("sh-1", "mh-1"):
+        models.add(name, protocol="1K", fold_size=IMAGES, ranks=ranked(0.5))
+    assert "less the best 0.0 [0.0, 0.0]" in write_figure(STANDINGS, context, models.records, tmp_path).alt
+
+
 def test_nothing_run_is_an_empty_panel(context, tmp_path):
     drawn = write_figure(STANDINGS, context, {}, tmp_path)
     assert "Not run: sh-1 and mh-1." in drawn.caption

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from vsepp.reporting.claims import NOT_RUN, OPPOSITE, REPRODUCED, SAME, Verdict
+from vsepp.reporting.claims import NO_VERDICT, NOT_RUN, OPPOSITE, REPRODUCED, SAME, Verdict
 from vsepp.reporting.specs import ClaimSpec
 from vsepp.reporting.summary import answer, headline, provenance, troubles
 
@@ -27,6 +27,10 @@ def test_the_answer_counts_verdicts_and_names_the_data(context):
     own = answer(verdicts(REPRODUCED, OPPOSITE, own=True), context)
     assert own == "Of the 2 claims that were tested, each about one metric: 1 reproduced and 1 opposite."
     assert "rests on one seed" in answer(verdicts(SAME, seeds=1), context)
+    collapsed = verdicts(NO_VERDICT, seeds=0)
+    assert "rests on one seed" not in answer(collapsed, context)
+    assert "rests on one seed" in answer([*collapsed, *verdicts(SAME, seeds=1)], context)
+    assert "rests on one seed" not in answer([*collapsed, *verdicts(SAME, seeds=3)], context)
     assert answer(verdicts(NOT_RUN), context).startswith("None of 1 claims was tested")
     assert answer([], context) == ""
 
