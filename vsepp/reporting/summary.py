@@ -29,7 +29,7 @@ def answer(verdicts: Sequence[Verdict], context: ContextSpec) -> str:
     if all(verdict.own for verdict in judged):
         return f"Of the {len(judged)} claims that were tested, each about one metric: {said}.{left}{once}"
     roles = dict.fromkeys(role for verdict in judged for role in verdict.spec.roles)
-    here = filters.listing(context.here(role) for role in roles)
+    here = filters.listing(dict.fromkeys(context.here(role) for role in roles))
     return (
         f"{len(judged)} claims, each about one metric, were tested on other data or encoders than the paper’s ({here}): "
         f"{said}.{left}{once} "
