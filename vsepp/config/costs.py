@@ -95,17 +95,17 @@ def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> 
 def costs_of(plan: Plan) -> list[Cost]:
     """Everything that the chosen models of a plan need, once each, in the order in which it is made."""
     costs = []
-    for artefact in needed_artefacts(plan, plan.of_kind("evaluation").values()):
+    for artefact in needed_artefacts(plan):
         corpus = _corpus_of(plan, artefact)
         size, work = _cost(artefact, corpus.spec if corpus else None)
         costs.append(Cost(artefact, _label(artefact, corpus), size, work))
     return costs
 
 
-def needed_artefacts(plan: Plan, ends: Iterable[Artefact]) -> list[Artefact]:
-    """Some artefacts and all that these are made from, in the order in which they are made."""
+def needed_artefacts(plan: Plan, ends: Iterable[Artefact] = ()) -> list[Artefact]:
+    """Some artefacts, by default the evaluations of all chosen models, and all that these are made from."""
     needed: set[Artefact] = set()
-    waiting = list(ends)
+    waiting = list(ends) or list(plan.of_kind("evaluation").values())
     while waiting:
         artefact = waiting.pop()
         if artefact not in needed:
