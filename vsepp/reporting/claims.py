@@ -233,8 +233,8 @@ def _on_curves(claim: ClaimSpec, records: Records) -> _Measured:
     if not first:
         return _Measured(missing=("a seed that both of its runs have",))
     if claim.kind == "overfitting":
-        falls = [[max(curve) - curve[-1] for curve in curves] for curves in (first, second)]
-        values = np.subtract(*falls)
+        falls = np.array([[max(curve) - curve[-1] for curve in curves] for curves in (first, second)])
+        values = falls[0] - falls[1]
         mean = [f"{run} falls by {np.mean(fall):.1f}" for run, fall in zip(claim.runs, falls, strict=True)]
         return _Measured(
             seeds=len(values),

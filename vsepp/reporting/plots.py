@@ -144,10 +144,10 @@ def draw_negative_set(figure: Figure, spec: FigureSpec, material: Material) -> S
     numbers = set(map(len, shown.values()))
     of_seeds, of_images = "95 % interval over the seeds (Student's t)", "over the test images (bootstrap)"
     if max(numbers, default=0) < 2:
-        told = f"Bars and band: 95 % interval {of_images}"
+        bars = f"Bars and band: 95 % interval {of_images}"
     else:
-        told = f"bars and band: {of_seeds}{f', of one seed {of_images}' if 1 in numbers else ''}"
-    _say_seeds(said, shown, told)
+        bars = f"bars and band: {of_seeds}{f', of one seed {of_images}' if 1 in numbers else ''}"
+    _say_seeds(said, shown, bars)
     _say_trouble(said, bad)
     return said
 

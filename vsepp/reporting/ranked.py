@@ -176,8 +176,8 @@ def _paired(first: Sequence[Ranked], second: Sequence[Ranked]) -> tuple[list[Ran
         a, b = (list(side) * (pairs // len(side)) for side in sides)
         return a, b
     for side in sides:
-        seeds = [one.seed for one in side]
-        if twice := [seed for seed in seeds if seed is not None and seeds.count(seed) > 1]:
+        numbers = [one.seed for one in side]
+        if twice := [number for number in numbers if number is not None and numbers.count(number) > 1]:
             raise VseppError(f"seed {twice[0]} is given twice, of {side[0].source} among others; keep one")
     by_seed = [{one.seed: one for one in side} for side in sides]
     common = sorted(seed for seed in by_seed[0] if seed is not None and seed in by_seed[1])
