@@ -8,8 +8,8 @@ Fine-tuning on Flickr8k needs word ids, tables and specs, which are made elsewhe
     python benchmarks/first_light.py --prepare prepared --data FOLDER     # of Flickr8k_Dataset.zip and Flickr8k_text.zip
     python benchmarks/first_light.py --minutes 9 --data FOLDER --prepared prepared
 
-It needs the package, torch, torchvision, numpy, pandas, pyarrow, safetensors and Pillow; no network and nothing of the
-workflow. It writes `first-light.json` with all that it found, `first-light.csv` with the rows for benchmarks/results.csv, and
+It needs torch, torchvision, numpy, pandas, pyarrow, safetensors and Pillow, `PYTHONPATH=.` where the package is not installed,
+efficientnet-lite-pytorch for the runs on Flickr8k, no network and nothing of the workflow. It writes `first-light.json` with all that it found, `first-light.csv` with the rows for benchmarks/results.csv, and
 `records/` of the models that it trained.
 """
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -52,14 +53,16 @@ _ATTEMPTS = 2
 _SECONDS = 1.5
 """Of each measurement at least, set-up apart."""
 MEASURED_FIRST = (
+    "reference-1c/4096/*",
     "head/4096/*",
     "step-1c/4096/*",
-    "reference-1c/4096/*",
     "argsort/1024/*",
     "rank-*/1024/*",
     "sharing-?/4096/*",
     "store/256/*",
     "head/2048/*",
+    "reference-*/torchvision/vgg19*",
+    "reference-*/torchvision/resnet152*",
     "*/torchvision/vgg19@224/bf16",
     "*/torchvision/resnet152@224/bf16",
     "*/torchvision/vgg19@224/fp32",
@@ -201,8 +204,12 @@ def _correct(context: Context) -> Iterator[Piece]:
                 90 if spec.encoder.compile != "off" else 20,
                 spec.encoder.precision,
             )
-        crops = _in_folder(checks.random_crops, _on_crops(run), device)
-        yield Piece(f"correct/random-crops/{tuning.variant(run.encoder)}", crops, 25)
+        for precision in measure.PRECISIONS[kind]:
+            spec = replace(_on_crops(run), encoder=replace(run.encoder, precision=precision))
+            crops = _in_folder(checks.random_crops, spec, device)
+            yield Piece(
+                f"correct/random-crops/{tuning.variant(run.encoder)}/{precision}", crops, 15, precision
+            )
     trained = replace(small, schedule=replace(small.schedule, epochs=20))
     yield Piece("correct/resume", _in_folder(checks.resumed, trained, dim, device, images=images), 60)
     if kind == "cuda":
@@ -240,8 +247,8 @@ def _used(context: Context) -> Iterator[Piece]:
     if not context.data or not context.prepared:
         return
     for job in jobs.read(context.prepared):
-        call = partial(_run_job, job)
-        yield Piece(f"used/{job['name']}", call, 15)
+        precision = "bf16" if "bf16" in json.dumps(job["spec"]) else "fp32"
+        yield Piece(f"used/{job['name']}", partial(_run_job, job), 15, precision)
 
 
 def _run_job(job: dict[str, Any], context: Context) -> Found | None:
@@ -281,9 +288,10 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what there is time for: 0 if all is done and right, 1 if something is wrong, 2 on bad input, 3 if something is left."""
     given = parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what it started is ended, too
     try:
         if given.prepare:
-            jobs.prepare(given.prepare, _archives(given.data), tiny=given.tiny)
+            jobs.prepare(given.prepare, _archives(given.data) if given.data else None, tiny=given.tiny)
             return 0
         context = _context(given)
         chosen = [
@@ -332,6 +340,8 @@ def _context(given: argparse.Namespace) -> Context:
             raise VseppError(
                 "--data needs --prepared, the folder that --prepare wrote where the whole package is installed"
             )
+    if given.prepared:
+        jobs.prepared_in(given.prepared)
     ends = time.monotonic() + 60 * given.minutes
     context = Context(device, given.tiny, given.out, given.data, given.prepared, ends, machine)
     path = given.out / RESULT
@@ -389,10 +399,17 @@ def _do(piece: Piece, context: Context) -> None:
         made |= {"state": SKIPPED, "said": f"{error.name} is not installed"}
     except Exception as error:  # of one piece: the others may be right
         said = f"{type(error).__name__}: {error}".splitlines()[0]
-        lacking = is_out_of_memory(error.__cause__ or error) or "could not be compiled" in said
-        made |= {"state": SKIPPED if lacking else FAILED, "said": said}
+        # A step that found too little memory may find more at another time.
+        lacking = (
+            isinstance(error.__cause__, ModuleNotFoundError)
+            or "could not be compiled" in said
+            or (is_out_of_memory(error.__cause__ or error) and not piece.name.startswith("used/"))
+        )
+        made |= {"state": SKIPPED if lacking else FAILED, "said": said, "more": str(error).splitlines()[1:]}
         fault = "CUDA error" in said
     made["seconds"] = round(time.monotonic() - started, 1)
+    if context.device.type == "cuda" and not fault:
+        measure.forget_earlier(context.device)  # processes of later pieces need the memory
     context.save()
     print(f"{made['state']:>7}  {piece.name}  {made['said']}  ({made['seconds']} s)", flush=True)
     if fault:  # this process can use the device no more

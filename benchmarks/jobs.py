@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+import checks
 import timed
 import torch
 
@@ -29,16 +28,22 @@ from vsepp.spec import to_dict
 
 ARCHIVES = ("Flickr8k_Dataset.zip", "Flickr8k_text.zip")
 LIST = "jobs.json"
-GATE = [(f"f8k-{system}-1c", f"f8k-{system}-1c-bf16") for system in ("vse0", "vsepp")]
+_SEEDS = (0, 1, 2)
+_SYSTEMS = ("vse0", "vsepp")
+_PATIENCE = 3600.0
+"""Seconds for what is made elsewhere."""
+GATE = [(f"f8k-{system}-1c", f"f8k-{system}-1c-bf16") for system in _SYSTEMS]
 """Runs in fp32 and the same in bf16."""
-WAITING = [
-    tuple(f"f8k-{system}-{run}" for system in ("vse0", "vsepp"))
-    for run in ("rc-ft", "rc-lite2-ft", "rc-lite2")
+TUNED = [tuple(f"f8k-{system}-{run}" for system in _SYSTEMS) for run in ("rc-ft", "rc-lite2-ft")]
+"""Runs that wait for a GPU; what they start from comes with them."""
+ORDER = [
+    *((names, 0) for names in TUNED),
+    *((names, seed) for names in GATE for seed in _SEEDS),
+    *((names, seed) for seed in _SEEDS[1:] for names in TUNED),
 ]
-"""Runs that wait for a GPU, those that are worth most first; what they start from comes with them."""
+"""Runs and their seed, those that are worth most first."""
 _MADE_ELSEWHERE = ("corpus", "tokens", "encoder")
 _ON_DEVICE = ("features", "tape", "train", "evaluate")
-_SEEDS = (0, 1, 2)
 _TINY: dict[str, Any] = {
     "encoders": {
         name: {"architecture": "mini/vgg_mini", "weights": "random", "input_size": 24, "store_side": 28}
@@ -50,8 +55,10 @@ _TINY: dict[str, Any] = {
 }
 
 
-def prepare(folder: Path, archives: Path, *, tiny: bool = False) -> None:
+def prepare(folder: Path, archives: Path | None, *, tiny: bool = False) -> None:
     """Write the list of commands into a new folder, and make there what the machine with the GPU cannot.
+
+    Without archives there are no commands in it: only what the paper's preset takes.
 
     Raises
     ------
@@ -60,38 +67,34 @@ def prepare(folder: Path, archives: Path, *, tiny: bool = False) -> None:
     """
     if folder.exists():
         raise VseppError(f"{folder}: already exists; name a new folder")
-    listed = {"jobs": list(_study(archives, tiny)), **_paper()}
+    listed = {"jobs": list(_study(archives, tiny)) if archives else [], **_paper()}
     folder.mkdir(parents=True)
     for job in listed["jobs"]:
-        if job["step"] in _MADE_ELSEWHERE:
-            said = _call(job, folder, archives, torch.device("cpu"), None)
+        if archives and job["step"] in _MADE_ELSEWHERE:
+            said = _call(job, folder, archives, torch.device("cpu"), _PATIENCE)
             if said is None or not _is_made(job, folder):
                 raise VseppError(f"{job['name']}: {said}")
     write_text(folder / LIST, json.dumps(listed, indent=1) + "\n")
 
 
 def _study(archives: Path, tiny: bool) -> Iterator[dict[str, Any]]:
-    """What the runs of `GATE` and `WAITING` need, each artefact once, seed by seed; in small of one seed and loss."""
+    """What the runs of `ORDER` need, each artefact once; in small of one seed and loss."""
     from vsepp.config import make_plan
     from vsepp.config.costs import needed_artefacts
     from vsepp.config.plan import KINDS
 
-    seeds, groups = _SEEDS, [*GATE, *WAITING]
+    order = [(TUNED[0][:1], 0), (GATE[0], 0)] if tiny else ORDER
     overrides: dict[str, Any] = {"preset": "flickr8k", "papers": ["flickr8k_study"], "label": "first-light"}
-    runs: dict[str, Any] = {}
-    if tiny:
-        seeds, groups = (0,), [GATE[0], WAITING[0][:1]]
-        overrides |= _TINY
-        runs |= _TINY["runs"]
-    asked = [name for group in groups for name in group]
-    runs |= {name: {"seeds": list(seeds)} for name in [*asked, *(name.removesuffix("-ft") for name in asked)]}
-    plan = make_plan(
-        timed.ROOT / "params", {**overrides, "archives": str(archives), "runs": runs, "only": asked}
-    )
+    overrides |= _TINY if tiny else {}
+    asked = list(dict.fromkeys(name for names, _ in order for name in names))
+    seeds = {"seeds": sorted({seed for _, seed in order})}
+    trained = {name: seeds for name in [*asked, *(name.removesuffix("-ft") for name in asked)]}
+    overrides |= {"archives": str(archives), "runs": {**overrides.get("runs", {}), **trained}, "only": asked}
+    plan = make_plan(timed.ROOT / "params", overrides)
     listed: set[Path] = set()
-    for group, seed in ((group, seed) for group in groups for seed in seeds):
-        trained = dict.fromkeys([*(name.removesuffix("-ft") for name in group), *group])
-        ends = [plan.table["evaluation", f"{name}/seed-{seed}"] for name in trained]
+    for group, seed in order:
+        names = dict.fromkeys([*(name.removesuffix("-ft") for name in group), *group])
+        ends = [plan.table["evaluation", f"{name}/seed-{seed}"] for name in names]
         for artefact in needed_artefacts(plan, ends):
             if artefact.folder not in listed:
                 listed.add(artefact.folder)
@@ -162,14 +165,14 @@ def _is_made(job: Mapping[str, Any], prepared: Path) -> bool:
 
 
 def _call(
-    job: Mapping[str, Any], prepared: Path, archives: Path, device: torch.device, seconds: float | None
+    job: Mapping[str, Any], prepared: Path, archives: Path, device: torch.device, seconds: float
 ) -> str | None:
     """Call a step of the package in its own process; `None` if it was stopped for lack of time.
 
     Raises
     ------
     VseppError
-        If it fails, with its last line.
+        If it fails, with its last lines.
     """
     command = [
         sys.executable,
@@ -188,40 +191,36 @@ def _call(
         command += ["--device", device.type, "--threads", str(torch.get_num_threads())]
     if job["step"] == "store":
         command += ["--workers", str(os.cpu_count() or 1)]
-    environment = {**os.environ, "PYTHONPATH": str(timed.ROOT)}
-    process = subprocess.Popen(
-        command, cwd=prepared, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
-    )  # fmt: skip
     try:
-        _, said = process.communicate(timeout=seconds)
+        checks.call(command, seconds, cwd=prepared)
     except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
         return None
-    if process.returncode:
-        raise VseppError((said.strip().splitlines() or ["no output"])[-1])
     return "made"
 
 
 def gate(prepared: Path) -> list[str]:
-    """Whether the mean rsum in bf16 lies within the standard deviation over the seeds in fp32, where both have several."""
-    sums: dict[str, list[float]] = {}
+    """Whether recalls in bf16 lie within the spread over three seeds of those in fp32: the mean within a standard deviation."""
+    found: dict[str, list[dict[str, float]]] = {}
     for job in prepared_in(prepared)["jobs"]:
         path = prepared / job["folder"] / "metrics.json"
         if job["record"] and path.is_file():
-            found = json.loads(path.read_text(encoding="utf-8"))
-            sums.setdefault(job["record"].rpartition("/")[0], []).append(found["1K"]["rsum"])
+            scores = json.loads(path.read_text(encoding="utf-8"))["1K"]
+            told = {
+                "caption R@1": scores["i2t"]["r1"],
+                "image R@1": scores["t2i"]["r1"],
+                "rsum": scores["rsum"],
+            }
+            found.setdefault(job["record"].rpartition("/")[0], []).append(told)
     lines = []
     for names in GATE:
-        several = [sums.get(name, []) for name in names]
-        if min(map(len, several)) < 2:
+        fp32, bf16 = (found.get(name, []) for name in names)
+        if min(len(fp32), len(bf16)) < len(_SEEDS):
             continue
-        (fp32, spread), (bf16, other) = ((mean(values), stdev(values)) for values in several)
-        within = abs(bf16 - fp32) <= spread
-        lines.append(
-            f"{names[0]}: rsum {fp32:.1f} ± {spread:.1f} in fp32 ({len(several[0])} seeds), {bf16:.1f} ± {other:.1f} in bf16 "
-            f"({len(several[1])}), {'within' if within else 'NOT within'} the spread"
-        )
+        for metric in fp32[0]:
+            ours, others = ([scores[metric] for scores in side] for side in (fp32, bf16))
+            within = abs(mean(others) - mean(ours)) <= stdev(ours)
+            lines.append(
+                f"{names[0]}, {metric}: {mean(ours):.1f} ± {stdev(ours):.1f} in fp32, {mean(others):.1f} ± {stdev(others):.1f} in "
+                f"bf16, {'within' if within else 'NOT within'} the spread of {len(fp32)} seeds"
+            )
     return lines

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gc
 import os
 import subprocess
 import sys
@@ -58,9 +59,13 @@ FULL = (
 PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
 SHARING = {"cpu": (1, 2), "cuda": (1, 2, 4)}
 """Trainings at once, by kind of device."""
+SHARED_IN = {"cpu": "fp32", "cuda": "bf16"}
 WAYS: dict[str, list[dict[str, Any]]] = {
     "cpu": [{"memory_format": "contiguous"}],
-    "cuda": [{"precision": "bf16", "compile": kind} for kind in ("default", "cuda_graphs")],
+    "cuda": [
+        {"precision": "bf16", "memory_format": "contiguous"},
+        *({"precision": "bf16", "compile": kind} for kind in ("default", "cuda_graphs")),
+    ],
 }
 """How else than by default an encoder is run, by kind of device."""
 
@@ -178,7 +183,7 @@ def encoders(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case
             ("forward-backward", timed.forward_backward, trained, ()),
             ("step-finetuned", timed.step, trained, ("forward-backward", "reference-finetuned")),
         ):
-            if not ways or not what.startswith("step"):
+            if not ways or not what.startswith("step-rc"):
                 variant = " ".join([net, *ways])
                 others = [*([head] if what == "step-rc-tape" else []), *((name, variant) for name in beside)]
                 unit = "pairs/s" if what.startswith("step") else "images/s"
@@ -202,7 +207,7 @@ def rankings(run: RunSpec, images: int, device: str) -> Iterator[Case]:
 
 def sharing(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case]:
     """Trainings that share the machine, all together: what `resources.runs_per_gpu` is chosen by."""
-    variant = f"{dim}/{run.model.joint_dim}"
+    variant, run = f"{dim}/{run.model.joint_dim}", replace(run, precision=SHARED_IN[device])
     for count in SHARING[device]:
         make, beside = partial(timed.share, processes=count), (("sharing-1", variant),) if count > 1 else ()
         yield Case(f"sharing-{count}", variant, "pairs/s", make, run, dim, beside=beside, **sizes)
@@ -226,10 +231,8 @@ def dry_run(run: RunSpec) -> Case:
 
 def measure(case: Case, device: torch.device, threads: int, seconds: float) -> benchmark.Measurement:
     """Time a case: seconds an item."""
+    forget_earlier(device)
     with tempfile.TemporaryDirectory(prefix="vsepp-measure-") as folder, ExitStack() as stack:
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats(device)
         call, items = case.make(case, Path(folder), device, stack)
         if device.type == "cuda":  # compiles, records CUDA graphs, chooses algorithms
             for _ in range(3):
@@ -245,6 +248,16 @@ def measure(case: Case, device: torch.device, threads: int, seconds: float) -> b
         taken = timer.blocked_autorange(min_run_time=seconds)
     taken.raw_times = [time / items for time in taken.raw_times]
     return taken
+
+
+def forget_earlier(device: torch.device) -> None:
+    """Free what earlier cases compiled and cached: the compiler stops at eight of a kind, and runs others without it."""
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
 
 
 def row_of(
@@ -264,7 +277,11 @@ def row_of(
         if (other["what"], other["variant"]) in case.beside and other["precision"] in (case.precision, "fp32")
     }
     notes = [case.note] if case.note else []
-    if device.type == "cuda" and (taken_there := torch.cuda.max_memory_allocated(device)):
+    if (
+        device.type == "cuda"
+        and case.what[:7] != "sharing"
+        and (taken_there := torch.cuda.max_memory_allocated(device))
+    ):
         notes.append(f"{bytes_text(taken_there)} of its memory")
     return {
         "date": datetime.now(UTC).date().isoformat(),
@@ -284,7 +301,10 @@ def row_of(
 
 def commit() -> str:
     command = ["git", "-C", str(timed.ROOT), "describe", "--always", "--dirty"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    try:
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    except OSError:  # there is no git
+        return ""
 
 
 def append(row: dict[str, Any], path: Path) -> None:

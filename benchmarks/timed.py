@@ -294,12 +294,17 @@ def _begin_sharing(
     case: Case, artefacts: dict[str, Path], device: torch.device, threads: int, barrier: Any
 ) -> None:
     torch.set_num_threads(threads)
-    call, _ = _step(case, artefacts, device, ExitStack())
-    _shared.update(call=call, barrier=barrier, device=device)
+    _shared.update(barrier=barrier, device=device, stack=ExitStack())
+    try:
+        _shared["call"], _ = _step(case, artefacts, device, _shared["stack"])
+    except Exception as error:  # a pool's initialiser could not tell it
+        _shared["error"] = f"{type(error).__name__}: {error}"
 
 
 def _take_steps() -> None:
     _shared["barrier"].wait()  # so that no process takes the steps of another
+    if "error" in _shared:
+        raise RuntimeError(_shared["error"])
     for _ in range(SHARING_STEPS):
         _shared["call"]()
     if _shared["device"].type == "cuda":
