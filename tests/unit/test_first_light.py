@@ -373,6 +373,6 @@ def test_all_of_it_in_small_with_the_runs_that_wait_for_a_gpu(tmp_path, capsys):
     assert "rsum" in found["used/evaluation f8k-vse0-rc-ft/seed-0"]["said"]
     records = {path.parent.parent.name for path in (out / "records/evaluations").glob("*/*/ranks.npz")}
     assert records == {"f8k-vse0-1c", "f8k-vse0-1c-bf16", "f8k-vse0-rc", "f8k-vse0-rc-ft"}
-    assert "the paper's preset, one seed, as it is set: 0.0 hours" in capsys.readouterr().out
+    assert "as it is set, one training at a time: 0.0 hours" in capsys.readouterr().out
     assert first_light.main(["--prepare", str(prepared), "--data", str(data), "--tiny"]) == 2
     assert "already exists" in capsys.readouterr().err
