@@ -1,7 +1,9 @@
 """The benchmarks run, and what they compare with is the authors' way of computing what the package computes."""
 
 import csv
+import gc
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,7 @@ from vsepp.losses import WHOLE  # noqa: E402
 from vsepp.losses.max_of_hinges import Options, loss  # noqa: E402
 from vsepp.models.joint import JointEmbedding  # noqa: E402
 from vsepp.spec import Component  # noqa: E402
+from vsepp.training.data import STEPS_AHEAD  # noqa: E402
 
 PAIRS, DIM, WORDS = 12, 16, 40
 RUN = measure.base_run("mini/vgg_mini", 24, 28, 6, 8, 8)
@@ -60,6 +63,30 @@ def test_a_case_that_fails_costs_only_its_own_figures(tmp_path, capsys, monkeypa
     assert {row["what"] for row in read(tmp_path / "a.csv")} == {"forward"}
     assert "tape/mini/vgg_mini@24/fp32: TypeError: " in capsys.readouterr().err
     assert measure.main(["--only", "nothing"]) == 2
+
+
+@pytest.fixture
+def sharing(tmp_path, monkeypatch):
+    """What a process that shares the machine steps with, its inputs prepared ahead as on a GPU."""
+    monkeypatch.setitem(STEPS_AHEAD, "cpu", 2)
+    monkeypatch.setattr(timed, "_shared", {})
+    case = measure.cases("cpu", tiny=True)["sharing-2/12/8/fp32"]
+    return case, case.artefacts(tmp_path), CPU, 1, threading.Barrier(1)
+
+
+def test_trainings_that_share_a_machine_go_on_with_inputs_prepared_ahead(sharing):
+    timed._begin_sharing(*sharing)
+    gc.collect()  # what holds the inputs must not end with the function that made them
+    for _ in range(3):
+        timed._take_steps()
+    timed._shared["stack"].close()
+
+
+def test_a_training_that_cannot_share_says_why(sharing):
+    case, artefacts, *more = sharing
+    timed._begin_sharing(case, {**artefacts, "tokens": Path("none")}, *more)
+    with pytest.raises(RuntimeError, match=r"none.*missing"):
+        timed._take_steps()
 
 
 def test_the_script_needs_nothing_of_the_workflow():
