@@ -9,8 +9,8 @@ Fine-tuning on Flickr8k needs word ids, tables and specs, which are made elsewhe
     python benchmarks/first_light.py --minutes 9 --data FOLDER --prepared prepared
 
 It needs torch, torchvision, numpy, pandas, pyarrow, safetensors and Pillow, `PYTHONPATH=.` where the package is not installed,
-efficientnet-lite-pytorch for the runs on Flickr8k, no network and nothing of the workflow. It writes `first-light.json` with all that it found, `first-light.csv` with the rows for benchmarks/results.csv, and
-`records/` of the models that it trained.
+efficientnet-lite-pytorch for the runs on Flickr8k, no network and nothing of the workflow. It writes `first-light.json` with all
+that it found, `first-light.csv` with the rows for benchmarks/results.csv, and `records/` of the models that it trained.
 """
 
 from __future__ import annotations
@@ -124,7 +124,11 @@ class Context:
     def conclude(self) -> None:
         """How a preset is best set, how far steps are from their limits, what the paper takes, and whether bf16 does."""
         features = "correct/features/"
-        right = [name.removeprefix(features) for name, made in self.pieces.items() if made["state"] == DONE]
+        right = [
+            name.removeprefix(features)
+            for name, made in self.pieces.items()
+            if name.startswith(features) and made["state"] == DONE
+        ]
         prepared = jobs.prepared_in(self.prepared) if self.prepared else None
         self.conclusions = tuning.advice(self.rows, right, prepared)
         if self.prepared:
@@ -162,11 +166,11 @@ def pieces(context: Context) -> list[Piece]:
     ]
 
 
-def _networks(context: Context) -> list[tuple[RunSpec, int]]:
+def _networks(context: Context) -> list[RunSpec]:
     if context.tiny:
-        return [(measure.base_run("mini/vgg_mini", 24, 28, 6, 8, 8), 12)]
-    paper = [network for network in measure.FULL if network[0].startswith("torchvision/")]
-    return [(measure.base_run(name, size, side, 300, 1024), dim) for name, size, side, dim in reversed(paper)]
+        return [measure.base_run("mini/vgg_mini", 24, 28, 6, 8, 8)]
+    paper = [network[:3] for network in measure.FULL if network[0].startswith("torchvision/")]
+    return [measure.base_run(*network, 300, 1024) for network in reversed(paper)]
 
 
 def _in_folder(check: Callable[..., Found], *given: Any, **more: Any) -> Callable[[Context], Found]:
@@ -194,10 +198,10 @@ def _correct(context: Context) -> Iterator[Piece]:
         for precision in ("fp32", "bf16"):
             step = _in_folder(checks.steps, replace(run, precision=precision), dim, device, images=images)
             yield Piece(f"correct/steps/{system}/{precision}", step, 15, precision)
-    for run, _ in _networks(context):
+    for run in _networks(context):
         for way in [*({"precision": name} for name in measure.PRECISIONS[kind]), *measure.WAYS[kind]]:
             spec = replace(_on_crops(run), encoder=replace(run.encoder, **way))
-            named = tuning.variant(spec.encoder)
+            named = spec.encoder.variant
             yield Piece(
                 f"correct/features/{named}/{spec.encoder.precision}",
                 lambda _, spec=spec: checks.features(spec, device),
@@ -207,9 +211,7 @@ def _correct(context: Context) -> Iterator[Piece]:
         for precision in measure.PRECISIONS[kind]:
             spec = replace(_on_crops(run), encoder=replace(run.encoder, precision=precision))
             crops = _in_folder(checks.random_crops, spec, device)
-            yield Piece(
-                f"correct/random-crops/{tuning.variant(run.encoder)}/{precision}", crops, 15, precision
-            )
+            yield Piece(f"correct/random-crops/{run.encoder.variant}/{precision}", crops, 15, precision)
     trained = replace(small, schedule=replace(small.schedule, epochs=20))
     yield Piece("correct/resume", _in_folder(checks.resumed, trained, dim, device, images=images), 60)
     if kind == "cuda":
@@ -369,10 +371,9 @@ def _device(name: str) -> torch.device:
     return torch.device(name, 0) if name == "cuda" else torch.device(name)
 
 
-def _archives(folder: Path | None) -> Path:
-    missing = [name for name in jobs.ARCHIVES if folder is None or not (folder / name).is_file()]
-    if folder is None or missing:
-        raise VseppError(f"--data: {folder or 'not given'}: expected a folder with {' and '.join(missing)}")
+def _archives(folder: Path) -> Path:
+    if missing := [name for name in jobs.ARCHIVES if not (folder / name).is_file()]:
+        raise VseppError(f"--data: {folder}: expected a folder with {' and '.join(missing)}")
     return folder
 
 

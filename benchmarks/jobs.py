@@ -70,10 +70,9 @@ def prepare(folder: Path, archives: Path | None, *, tiny: bool = False) -> None:
     listed = {"jobs": list(_study(archives, tiny)) if archives else [], **_paper()}
     folder.mkdir(parents=True)
     for job in listed["jobs"]:
-        if archives and job["step"] in _MADE_ELSEWHERE:
-            said = _call(job, folder, archives, torch.device("cpu"), _PATIENCE)
-            if said is None or not _is_made(job, folder):
-                raise VseppError(f"{job['name']}: {said}")
+        here = archives and job["step"] in _MADE_ELSEWHERE
+        if here and not _call(job, folder, archives, torch.device("cpu"), _PATIENCE):
+            raise VseppError(f"{job['name']}: not made in {_PATIENCE:.0f} s")
     write_text(folder / LIST, json.dumps(listed, indent=1) + "\n")
 
 
@@ -146,10 +145,9 @@ def run(
 
     Of an evaluated model the record is kept, in the layout of docs/results/<preset>/records/.
     """
-    if not _is_made(job, prepared):
-        said = _call(job, prepared, archives, device, seconds)
-        if said is None or not _is_made(job, prepared):
-            return said
+    there = (prepared / job["folder"] / MANIFEST).is_file()
+    if not there and not _call(job, prepared, archives, device, seconds):
+        return None
     if not job["record"]:
         return "made"
     evaluated = prepared / job["folder"]
@@ -160,14 +158,10 @@ def run(
     )
 
 
-def _is_made(job: Mapping[str, Any], prepared: Path) -> bool:
-    return (prepared / job["folder"] / MANIFEST).is_file()
-
-
 def _call(
     job: Mapping[str, Any], prepared: Path, archives: Path, device: torch.device, seconds: float
-) -> str | None:
-    """Call a step of the package in its own process; `None` if it was stopped for lack of time.
+) -> bool:
+    """Call a step of the package in its own process; gives whether it ended, or was stopped for lack of time.
 
     Raises
     ------
@@ -194,8 +188,8 @@ def _call(
     try:
         checks.call(command, seconds, cwd=prepared)
     except subprocess.TimeoutExpired:
-        return None
-    return "made"
+        return False
+    return True
 
 
 def gate(prepared: Path) -> list[str]:

@@ -162,7 +162,7 @@ def encoders(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case
     """An encoder's own passes, and the tape, inline and fine-tuning steps that cannot be faster than these."""
     crops = replace(run, trainset="RC", crop=replace(run.crop, kind="RC"))
     tuned = replace(crops, finetune_from="benchmark")
-    net = f"{run.encoder.architecture}@{run.encoder.input_size}"
+    net = run.encoder.variant
     head = ("head", f"{dim}/{run.model.joint_dim}")
     yield Case("reference-rc", net, "pairs/s", timed.reference_epoch, crops, **sizes)
     yield Case("reference-finetuned", net, "pairs/s", timed.reference_epoch, tuned, **sizes)
@@ -172,9 +172,7 @@ def encoders(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case
             replace(each, encoder=replace(run.encoder, **way), precision=precision) for each in (crops, tuned)
         )
         inline = replace(frozen, rc_features="inline")
-        ways = [
-            way[key] if key == "memory_format" else f"compile-{way[key]}" for key in way if key != "precision"
-        ]
+        variant = frozen.encoder.variant
         for what, make, spec, beside in (
             ("forward", timed.forward, inline, ()),
             ("tape", timed.tape, inline, ("forward",)),
@@ -183,8 +181,7 @@ def encoders(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case
             ("forward-backward", timed.forward_backward, trained, ()),
             ("step-finetuned", timed.step, trained, ("forward-backward", "reference-finetuned")),
         ):
-            if not ways or not what.startswith("step-rc"):
-                variant = " ".join([net, *ways])
+            if variant == net or not what.startswith("step-rc"):
                 others = [*([head] if what == "step-rc-tape" else []), *((name, variant) for name in beside)]
                 unit = "pairs/s" if what.startswith("step") else "images/s"
                 yield Case(what, variant, unit, make, spec, beside=tuple(others), **sizes)
@@ -269,20 +266,15 @@ def row_of(
         figures = {"median": 1 / figures["median"], "low": 1 / figures["high"], "high": 1 / figures["low"]}
     figures = {name: float(f"{value:.4g}") for name, value in figures.items()}
     ratios = {
-        (
-            other["what"],
-            other["variant"],
-        ): f"{figures['median'] / other['median']:.2f} × {other['what']} {other['precision']}"
+        other["what"]: f"{figures['median'] / other['median']:.2f} × {other['what']} {other['precision']}"
         for other in earlier
         if (other["what"], other["variant"]) in case.beside and other["precision"] in (case.precision, "fp32")
     }
     notes = [case.note] if case.note else []
-    if (
-        device.type == "cuda"
-        and case.what[:7] != "sharing"
-        and (taken_there := torch.cuda.max_memory_allocated(device))
-    ):
-        notes.append(f"{bytes_text(taken_there)} of its memory")
+    if device.type == "cuda" and not case.what.startswith(
+        "sharing"
+    ):  # whose processes have memory of their own
+        notes.append(f"{bytes_text(torch.cuda.max_memory_allocated(device))} of its memory")
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "commit": commit(),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from vsepp.spec import EncoderSpec
-
 Row = Mapping[str, Any]
 BAR = 1.10
 """Time of a step that an encoder's pass bounds, over that of the pass alone: at most that."""
@@ -20,13 +18,6 @@ AIMS = {
     ("sharing", "4096/1024"): 60_000,
 }
 """Items a second on an H100, encoders in bf16, to stand beside what was reached."""
-
-
-def variant(encoder: EncoderSpec) -> str:
-    """Name of an encoder and of how it is run, as in the table: `torchvision/vgg19@224 compile-default`."""
-    ways = [] if encoder.memory_format == "channels_last" else [encoder.memory_format]
-    ways += [] if encoder.compile == "off" else [f"compile-{encoder.compile}"]
-    return " ".join([f"{encoder.architecture}@{encoder.input_size}", *ways])
 
 
 def advice(rows: Sequence[Row], right: Iterable[str], prepared: Mapping[str, Any] | None) -> list[str]:

@@ -149,6 +149,13 @@ class EncoderSpec:
         """The component of `vsepp.models.image` that builds it."""
         return Component(self.architecture.partition("/")[0], self.options)
 
+    @property
+    def variant(self) -> str:
+        """Its name among the benchmarks: `torchvision/vgg19@224`, and how it is run if not by default."""
+        ways = [] if self.memory_format == "channels_last" else [self.memory_format]
+        ways += [] if self.compile == "off" else [f"compile-{self.compile}"]
+        return " ".join([f"{self.architecture}@{self.input_size}", *ways])
+
 
 @dataclass(frozen=True)
 class CropSpec:

@@ -183,7 +183,7 @@ def _training(run: Artefact, corpus: CorpusSpec) -> list[Work]:
     amount = product(pairs_embedded(spec, captions_of(corpus, spec.train_splits)), spec.schedule.epochs)
     if spec.finetuned:
         # Measured as whole steps, text encoder, loss and optimiser included.
-        return [Work("step-finetuned", _encoder_variant(spec.encoder), spec.precision, amount)]
+        return [Work("step-finetuned", spec.encoder.variant, spec.precision, amount)]
     # Of the steps on features those of 1C: they do all that those of 10C and RC do, in the same time.
     similarity, dims = spec.model.similarity.name, text_dims(spec.model)
     variant = f"{encoder_size(spec.encoder)[0] or '?'}/{dims[1] if dims else '?'}"
@@ -196,14 +196,7 @@ def _training(run: Artefact, corpus: CorpusSpec) -> list[Work]:
 
 def _pass(encoder: EncoderSpec, images: int | None, precision: str) -> Work:
     """Images through a frozen encoder."""
-    return Work("tape", _encoder_variant(encoder), precision, images)
-
-
-def _encoder_variant(encoder: EncoderSpec) -> str:
-    """Name of an encoder among the benchmarks: `torchvision/vgg19@224`, and how it is run if not by default."""
-    ways: list[str] = [] if encoder.memory_format == "channels_last" else [encoder.memory_format]
-    ways += [] if encoder.compile == "off" else [f"compile-{encoder.compile}"]
-    return " ".join([f"{encoder.architecture}@{encoder.input_size}", *ways])
+    return Work("tape", encoder.variant, precision, images)
 
 
 def product(*factors: int | None) -> int | None:

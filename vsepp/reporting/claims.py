@@ -33,6 +33,7 @@ from vsepp.reporting.records import (
     image_values,
     read_history,
     scores,
+    shared_seeds,
     trouble_of,
 )
 from vsepp.reporting.specs import ClaimSpec, ContextSpec
@@ -170,7 +171,7 @@ def _trouble(runs: Iterable[str], protocol: str | None, records: Records) -> str
 def _seeded(runs: Iterable[str], records: Records) -> list[list[Record]]:
     """The records of each run, of the seeds that all runs have, in one order."""
     by_seed = [{record.spec.seed: record for record in records[run]} for run in runs]
-    common = sorted(set.intersection(*map(set, by_seed)))
+    common = shared_seeds(seeds.values() for seeds in by_seed)
     return [[seeds[seed] for seed in common] for seeds in by_seed]
 
 

@@ -80,6 +80,12 @@ Published = Mapping[tuple[str, str], Mapping[str, str]]
 """(id of the table, row) → column of published.csv → text. A row stands below `""` too, for tables of one's own."""
 
 
+def shared_seeds(models: Iterable[Iterable[Record]]) -> list[int]:
+    """Seeds that all of some models have."""
+    seeds = [{record.spec.seed for record in records} for records in models]
+    return sorted(set.intersection(*seeds)) if seeds else []
+
+
 def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:
     """Read all models; those of one run become the seeds of one entry.
 

@@ -14,7 +14,7 @@ from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import Effect
 from vsepp.reporting import filters
 from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, mark, not_run
-from vsepp.reporting.records import Record, Records, image_values, read_history, trouble_of
+from vsepp.reporting.records import Record, Records, image_values, read_history, shared_seeds, trouble_of
 from vsepp.reporting.specs import DIRECTIONS, FigureSpec, ReportSpec, RowSpec, TunedSpec
 
 _BESIDE = 4.4
@@ -73,11 +73,7 @@ def _best(tuned: TunedSpec, records: Records) -> tuple[str, str]:
 
 def _common(of: Records) -> dict[str, Sequence[Record]]:
     """The records of each method of the seeds that all have; all records where there is no such seed."""
-    seeds = (
-        set.intersection(*({record.spec.seed for record in records} for records in of.values()))
-        if of
-        else set()
-    )
+    seeds = shared_seeds(of.values())
     return {
         name: [record for record in records if not seeds or record.spec.seed in seeds]
         for name, records in of.items()
