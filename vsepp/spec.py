@@ -152,7 +152,7 @@ class EncoderSpec:
     @property
     def variant(self) -> str:
         """Its name among the benchmarks: `torchvision/vgg19@224`, and how it is run if not by default."""
-        ways = [] if self.memory_format == "channels_last" else [self.memory_format]
+        ways: list[str] = [] if self.memory_format == "channels_last" else [self.memory_format]
         ways += [] if self.compile == "off" else [f"compile-{self.compile}"]
         return " ".join([f"{self.architecture}@{self.input_size}", *ways])
 
