@@ -32,7 +32,7 @@ def gaps_figure(verdicts: Iterable[Verdict]) -> FigureSpec | None:
     return FigureSpec(
         id="gaps",
         kind="gaps",
-        title="Every gap between two runs that the paper claims",
+        title="Every gap between two runs that a claim is about",
         caption="How many points the first run of each pair is above the second one on the test images.",
         metrics=tuple(metrics),
         width="page",

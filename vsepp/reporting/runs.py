@@ -141,10 +141,11 @@ def _training(record: Record) -> dict[str, Any]:
 
 
 def command(model: TrainedSpec, context: ContextSpec) -> str:
-    """What makes a model and its scores, alone; a record is taken away first."""
+    """What makes a model and its scores, alone; of a record all seeds, which are taken away first."""
     config = f"preset={context.preset} {context.settings}".strip()
     if not model.made_by:
-        return f"rm -r {quote(model.evaluation)} && snakemake --cores all reproduce_tables --config {config}"
+        seeds, only = Path(model.evaluation).parent, quote(f'only=["{model.model}"]')
+        return f"rm -r {quote(str(seeds))} && snakemake --cores all reproduce_tables --config {config} {only}"
     return f"snakemake --cores all --config {config} -- {quote(model.made_by['evaluation'].target)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ def provenance(context: ContextSpec, records: Records, git: Mapping[str, Any]) -
     roles = [role for role in context.paper_titles if role in context.titles]
     same = [context.here(role) for role in roles if context.here(role) == context.in_paper(role)]
     swaps = context.swaps(roles)
-    runs = [(name, record) for name, seeds in records.items() for record in seeds if record.spec.trained]
+    trained = [record for seeds in records.values() for record in seeds if record.spec.trained]
     facts = [
         ("Preset", context.preset),
         ("Variant", context.variant),
@@ -116,20 +117,17 @@ def provenance(context: ContextSpec, records: Records, git: Mapping[str, Any]) -
         ("Data and encoders", "; ".join(swaps + ([filters.listing(same)] if same else []))),
         ("Seeds" if len(context.seeds) != 1 else "Seed", filters.listing(context.seeds)),
         ("Fold of 1K and 5×1K", f"{filters.count(context.fold_size)} images"),
-        ("Trained by", _runs_by_commit((name, record.trained) for name, record in runs)),
-        ("Evaluated by", _runs_by_commit((name, record.evaluated) for name, record in runs)),
+        ("Trained by", _by_commit(record.trained for record in trained)),
+        ("Evaluated by", _by_commit(record.evaluated for record in trained)),
         ("Page written by", filters.commit(git["commit"], git["dirty"])),
     ]
     return [(term, text) for term, text in facts if text]  # no data to name where no paper has these roles
 
 
-def _runs_by_commit(states: Iterable[tuple[str, State]]) -> str:
-    """How many distinct runs each commit made."""
-    runs: dict[State, set[str]] = {}
-    for run, state in states:
-        runs.setdefault(state, set()).add(run)
+def _by_commit(states: Iterable[State]) -> str:
+    """How many models each commit made; every seed of a run is one."""
     counts = [
-        f"{len(names)} {'run' if len(names) == 1 else 'runs'} at {filters.commit(*state)}"
-        for state, names in sorted(runs.items())
+        f"{count} {'model' if count == 1 else 'models'} at {filters.commit(*state)}"
+        for state, count in sorted(Counter(states).items())
     ]
     return "; ".join(counts) or "nothing was run"

@@ -65,7 +65,7 @@ class Row:
     released: Sequence[Record]
     """The authors' own checkpoint, where it was evaluated."""
     made: str = ""
-    """Encoder and test images of our numbers."""
+    """Encoder and test images of our numbers, and the commits of kept ones."""
     trouble: str = ""
     """Why our numbers say nothing of the method: `collapsed`, `ranks like chance`; else empty."""
     gaps: tuple[Gap, ...] = ()
@@ -214,7 +214,7 @@ def _row(
         "" if facts["at"] else mark,
         ours,
         released,
-        made=f"{context.here(facts['encoder'])}, {_place(ours[0], facts['protocol'])}" if ours else "",
+        made=_made(ours, context.here(facts["encoder"]), facts["protocol"]) if ours else "",
         trouble=trouble_of(ours, facts["protocol"]),
     )
 
@@ -301,6 +301,16 @@ def _measured_on(rows: list[Row]) -> str:
     return "; ".join([usual, *others])
 
 
+def _made(ours: Sequence[Record], encoder: str, protocol: str) -> str:
+    """What stands below a row of ours; what is kept may come from any commit, and names it."""
+    said = f"{encoder}, {_place(ours[0], protocol)}"
+    return said if ours[0].spec.made_by else f"{said}, trained at {_commits(ours)}"
+
+
+def _commits(ours: Sequence[Record]) -> str:
+    return filters.listing(sorted({filters.commit(*record.trained) for record in ours}))
+
+
 def _place(record: Record, protocol: str) -> str:
     measured = record.metrics[protocol]
     images, fold = measured["n_images"], measured["fold_size"]
@@ -354,6 +364,7 @@ def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
                 "ours_fold_size": measured.get("fold_size"),
                 "ours_n_images": measured.get("n_images"),
                 "n_seeds": len(row.ours),
+                "ours_commit": _commits(row.ours),
                 "ours_uncommitted": " ".join(dirty_steps(row.ours)),
                 "released_uncommitted": " ".join(dirty_steps(row.released)),
             }

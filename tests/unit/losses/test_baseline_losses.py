@@ -59,6 +59,14 @@ def sigmoids(positive, others, tau=0.2, bias=-1.5):
     return cost(1, positive) / 2 + sum(cost(-1, other) for other in others) / 2
 
 
+def multi_similarity(positive, others, alpha=2.0, beta=5.0, threshold=0.4, epsilon=0.3):
+    near = [other for other in others if other > positive - epsilon]
+    if not near:
+        return 0.0
+    pull = math.log(1 + math.exp(-alpha * (positive - threshold))) / alpha
+    return pull + math.log(1 + sum(math.exp(beta * (other - threshold)) for other in near)) / beta
+
+
 NAIVE = {
     "sum_of_hinges": (sh, {"margin": MARGIN}),
     "max_of_hinges": (mh, {"margin": MARGIN}),
@@ -66,6 +74,7 @@ NAIVE = {
     "soft_max_of_hinges": (soft_max, {"margin": MARGIN, "temperature": 0.2}),
     "semi_hard_hinges": (semi_hard, {"margin": MARGIN}),
     "info_nce": (nce, {"temperature": 0.2}),
+    "multi_similarity": (multi_similarity, {"beta": 5.0, "threshold": 0.4, "epsilon": 0.3}),
     "siglip": (sigmoids, {"temperature": 0.2, "bias": -1.5}),
 }
 
@@ -77,6 +86,10 @@ def test_a_loss_is_its_equation_written_as_loops(name, case):
     pairs, queries, negatives, image_of, seed = case
     scores = scores_of(pairs, seed)
     naive, options = NAIVE[name]
+    if "mask_same_image" in vars(components.load("loss", name).Options()):
+        options = {**options, "mask_same_image": image_of is not None}
+    else:
+        image_of = None
     expected, s = 0.0, scores.tolist()
     for q in range(queries or pairs):
         others = [
@@ -86,9 +99,7 @@ def test_a_loss_is_its_equation_written_as_loops(name, case):
         ]
         expected += naive(s[q][q], [s[q][other] for other in others])
         expected += naive(s[q][q], [s[other][q] for other in others])
-    options = components.options(
-        "loss", Component(name, {**options, "mask_same_image": image_of is not None})
-    )
+    options = components.options("loss", Component(name, options))
     found = components.load("loss", name).loss(scores, options, batch_of(queries, negatives, image_of))
     assert found.item() == pytest.approx(expected, abs=1e-9)
 

@@ -147,6 +147,17 @@ def test_an_offset_is_that_of_the_circle_loss():
         torch.testing.assert_close(a, b)
 
 
+def test_gradients_of_several_scaled_values_add_up():
+    images, captions = embeddings(7, 0)
+    other = Options("nca", "linear")
+    first, second = (gradients(loss, images, captions, o) for o in (Options(), other))
+    found = gradients(
+        lambda scores, o: 3 * loss(scores, o) + loss(scores, other) / 2, images, captions, Options()
+    )
+    for a, b, both in zip(first, second, found, strict=True):
+        torch.testing.assert_close(both, 3 * a + b / 2)
+
+
 def test_no_other_combination_is_one_of_these_losses():
     batch = embeddings(9, 1)
     known = [

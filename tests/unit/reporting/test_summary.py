@@ -59,9 +59,9 @@ def test_provenance_names_what_plays_the_papers_roles_and_who_made_each_run_once
     assert "vgg_mini in place of VGG19" in found["Data and encoders"]
     assert found["Page written by"] == "0123456789ab"
     assert found["Trained by"] == (
-        f"1 run at {'1' * 12}; 1 run at {'1' * 12} + uncommitted changes; 1 run at {'2' * 12}"
+        f"2 models at {'1' * 12}; 1 model at {'1' * 12} + uncommitted changes; 1 model at {'2' * 12}"
     )
-    assert found["Evaluated by"] == f"3 runs at {'2' * 12}"
+    assert found["Evaluated by"] == f"4 models at {'2' * 12}"
     own = dict(provenance(own_data, {}, {**git, "dirty": True}))
     assert own["Data and encoders"] == "MS-COCO, Flickr30K, VGG19 and ResNet152"
     assert own["Page written by"] == "0123456789ab + uncommitted changes"
