@@ -1,5 +1,6 @@
 """A model whose record is kept needs neither its results nor its training."""
 
+import html
 import shutil
 
 import pytest
@@ -31,6 +32,10 @@ def test_a_record_stands_for_a_model_until_its_parameters_change(project):
     assert project.planned().keys() <= {"report", "figure_data"}
     project.run("reproduce_tables")
     assert rows(project) == before
+    assert "trained at" in (project.folder / REPORT / "index.html").read_text()
+    page = html.unescape((project.folder / REPORT / f"runs/{VSE0}.html").read_text())
+    assert f"rm -r docs/results/tiny/records/evaluations/{VSE0} && snakemake" in page
+    assert f"""'only=["{VSE0}"]'""" in page
     assert "0 models recorded now" in project.vsepp("record")
     assert "A−B" in project.vsepp("compare", VSE0, VSEPP)
     assert VSEPP in project.vsepp("models")
