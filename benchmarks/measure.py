@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -291,6 +291,7 @@ def row_of(
     }
 
 
+@cache  # before the first row is appended: the table is a file of the commit
 def commit() -> str:
     command = ["git", "-C", str(timed.ROOT), "describe", "--always", "--dirty"]
     try:
