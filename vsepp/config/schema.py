@@ -422,7 +422,7 @@ class TableKeys(_Model):
     """A column that names each row's training set."""
     columns: list[Column] | None = None
     """Of this table, if not those of all."""
-    tint: bool = False
+    tint: Literal["green", "blue", "red"] | None = None
     """On a page, the darker a cell, the better it is among its column and group."""
     groups: Annotated[list[TableGroup], Field(min_length=1)]
 

@@ -127,8 +127,8 @@ class TableSpec:
     groups: tuple[GroupSpec, ...]
     trainset: bool = True
     """Whether a column names each row's training set."""
-    tint: bool = False
-    """Whether a page tints each cell by where it stands between the worst and the best of its column and group."""
+    tint: str | None = None
+    """The colour in which a page tints each cell by where it stands between the worst and the best of its column and group."""
 
     @property
     def cells(self) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def test_a_tint_says_where_a_number_stands_between_the_worst_and_the_best_of_its
     models.add("c", (42.5, 76, 86, 5, 5))
     rows = (RowSpec("2.2", "a", "5x1K"), RowSpec("1.7", "b", "5x1K"), RowSpec("2.3", "c", "5x1K"))
     plain = spec(*rows)
-    tinted = cells(build(replace(plain, tint=True)), "ours_tint")
+    tinted = cells(build(replace(plain, tint="green")), "ours_tint")
     # R@1; R@10, where all are alike; Med r, of which the lowest is the best.
     assert [tinted[row][:3] for row in ("2.2", "1.7", "2.3")] == [
         [0, None, 0.75],
@@ -89,7 +89,7 @@ def test_a_tint_says_where_a_number_stands_between_the_worst_and_the_best_of_its
         [0.25, None, 0],
     ]
     # Printed: R@1 43.1 / 49.0 / 46.8.
-    paper = cells(build(replace(plain, tint=True)), "paper_tint")
+    paper = cells(build(replace(plain, tint="green")), "paper_tint")
     assert [paper[row][0] for row in ("2.2", "1.7", "2.3")] == [0, 1, pytest.approx(3.7 / 5.9)]
     assert set(cells(build(plain), "ours_tint")["2.2"]) == {None}
 
