@@ -28,7 +28,7 @@ def setup(app):
     """Kept reports are pages already: they are put where links in the folder of the docs lead."""
 
     def copy_reports(app, exception):
-        for report in Path(app.srcdir).glob("results/*/report"):
+        for report in Path(app.srcdir).glob("results/*/reports/*"):
             shutil.copytree(report, Path(app.outdir) / report.relative_to(app.srcdir), dirs_exist_ok=True)
 
     app.connect("build-finished", copy_reports)

@@ -36,6 +36,11 @@ def test_a_record_stands_for_a_model_until_its_parameters_change(project):
     page = html.unescape((project.folder / REPORT / f"runs/{VSE0}.html").read_text())
     assert f"rm -r docs/results/tiny/records/evaluations/{VSE0} && snakemake" in page
     assert f"""'only=["{VSE0}"]'""" in page
+
+    assert f"a copy of {REPORT}" in project.vsepp("record", "--pages")
+    site = project.folder / "docs/results/tiny/reports/vsepp"
+    assert (site / "index.html").read_bytes() == (project.folder / REPORT / "index.html").read_bytes()
+    assert not list(site.rglob(".*"))
     assert "0 models recorded now" in project.vsepp("record")
     assert "A−B" in project.vsepp("compare", VSE0, VSEPP)
     assert VSEPP in project.vsepp("models")

@@ -52,6 +52,7 @@ def add_steps(steps: Any) -> None:
 
     what = "keep configuration, history, metrics and ranks of what was trained and evaluated, to be committed"
     parser = add_step(steps, "record", record, what)
+    parser.add_argument("--pages", action="store_true", help="keep the reports too, as they are now")
     add_plan_options(parser)
 
 
@@ -97,9 +98,9 @@ def sync(given: argparse.Namespace) -> None:
 
 
 def record(given: argparse.Namespace) -> None:
-    """Keep what is finished and has no record."""
+    """Keep what is finished and has no record, and the pages that show it."""
     from vsepp.config.plan import seeded
-    from vsepp.provenance.records import is_kept, keep
+    from vsepp.provenance.records import is_kept, keep, keep_report
 
     plan = plan_of(given)
     kept, bytes_kept, waiting = 0, 0, 0
@@ -117,3 +118,7 @@ def record(given: argparse.Namespace) -> None:
         f"{plan.records}: {kept} models recorded now ({bytes_text(bytes_kept)}), {there} before; {waiting} are not finished. "
         "Commit the folder: what has a record is not trained again"
     )
+    for paper in plan.parameters.settings.papers if given.pages else ():
+        kept_report = plan.records.parent / "reports" / paper
+        keep_report(plan.reports / paper, kept_report)
+        print(f"{kept_report}: a copy of {plan.reports / paper}")

@@ -44,3 +44,17 @@ def keep(run: Path, evaluation: Path, records: Path, name: str) -> int:
                 shutil.copyfile(source / file, partial)
             size += (source / file).stat().st_size
     return size
+
+
+def keep_report(report: Path, kept: Path) -> None:
+    """Copy a report, in place of what was kept of it.
+
+    Raises
+    ------
+    VseppError
+        If it is not there, or a file of it was changed.
+    """
+    require_intact(report)
+    if kept.exists():
+        shutil.rmtree(kept)
+    shutil.copytree(report, kept, ignore=shutil.ignore_patterns(".*"))

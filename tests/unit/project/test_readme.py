@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-REPORT = ROOT / "docs/results/flickr8k/report"
+REPORT = ROOT / "docs/results/flickr8k/reports/flickr8k_study"
 METRICS = ("i2t_r1", "i2t_r10", "t2i_r1", "t2i_r10")
 LINES = {key: line for line, key in re.findall(r"^(\| [^`\n]*`([^`\n]+)`.*)$", README, re.MULTILINE)}
 """The lines of its table by what they name: a run, or a claim."""
@@ -27,7 +27,7 @@ def cells(key):
 
 def test_the_readme_has_the_study():
     assert {"f8k-vse0-1c-whole", "f8k-vsepp-1c-whole"} <= set(RUNS) and "whole-1c" in CLAIMS
-    shown = re.findall(r"!\[[^]]+\]\((docs/results/flickr8k/report/figures/[^)]+)\)", README)
+    shown = re.findall(r"!\[[^]]+\]\((docs/results/flickr8k/reports/flickr8k_study/figures/[^)]+)\)", README)
     assert shown and all((ROOT / path).is_file() for path in shown)
 
 
