@@ -77,15 +77,6 @@ def deviation(sd: float | None) -> str:
     return "" if sd is None else f"± {number(sd)}"
 
 
-def measured(mean: float | None, sd: float | None) -> str:
-    """Mean and deviation over the seeds.
-
-    >>> measured(64.62, 0.37), measured(64.62, None)
-    ('64.6 ± 0.4', '64.6')
-    """
-    return f"{number(mean)} {deviation(sd)}".rstrip()
-
-
 def signed(value: float | None) -> str:
     """A difference with its sign; a dash where there is none.
 
