@@ -41,6 +41,10 @@ def test_a_record_stands_for_a_model_until_its_parameters_change(project):
     site = project.folder / "docs/results/tiny/reports/vsepp"
     assert (site / "index.html").read_bytes() == (project.folder / REPORT / "index.html").read_bytes()
     assert not list(site.rglob(".*"))
+    (project.folder / REPORT / "index.html").write_text("another")
+    assert "not kept: " in project.vsepp("record", "--pages", status=1)
+    assert (site / "index.html").read_text() != "another"
+    project.run("reproduce_tables")
     assert "0 models recorded now" in project.vsepp("record")
     assert "A−B" in project.vsepp("compare", VSE0, VSEPP)
     assert VSEPP in project.vsepp("models")

@@ -100,7 +100,9 @@ def sync(given: argparse.Namespace) -> None:
 def record(given: argparse.Namespace) -> None:
     """Keep what is finished and has no record, and the pages that show it."""
     from vsepp.config.plan import seeded
+    from vsepp.provenance.known import KnownDigests
     from vsepp.provenance.records import is_kept, keep, keep_report
+    from vsepp.provenance.verify import verify as verify_one
 
     plan = plan_of(given)
     kept, bytes_kept, waiting = 0, 0, 0
@@ -119,6 +121,8 @@ def record(given: argparse.Namespace) -> None:
         "Commit the folder: what has a record is not trained again"
     )
     for paper in plan.parameters.settings.papers if given.pages else ():
-        kept_report = plan.records.parent / "reports" / paper
-        keep_report(plan.reports / paper, kept_report)
-        print(f"{kept_report}: a copy of {plan.reports / paper}")
+        if mismatch := verify_one(plan.table["report", paper], KnownDigests()):
+            raise VseppError(f"not kept: {mismatch}")
+        folder = plan.records.parent / "reports" / paper
+        keep_report(plan.reports / paper, folder)
+        print(f"{folder}: a copy of {plan.reports / paper}")

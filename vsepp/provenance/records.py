@@ -9,11 +9,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from vsepp.errors import VseppError
 from vsepp.provenance.manifest import MANIFEST, read_manifest, require_input, require_intact
 from vsepp.runtime.files import whole_file
 from vsepp.spec import EvaluationSpec, to_dict
 
 RUNS, EVALUATIONS = "runs", "evaluations"
+PDF = "paper.pdf"
 _OF_RUN, _OF_EVALUATION = ("config.json", "history.csv"), ("metrics.json", "ranks.npz")
 
 
@@ -52,9 +54,12 @@ def keep_report(report: Path, kept: Path) -> None:
     Raises
     ------
     VseppError
-        If it is not there, or a file of it was changed.
+        If it has no PDF, and what was kept has one.
     """
-    require_intact(report)
-    if kept.exists():
-        shutil.rmtree(kept)
-    shutil.copytree(report, kept, ignore=shutil.ignore_patterns(".*"))
+    if (kept / PDF).is_file() and not (report / PDF).is_file():
+        raise VseppError(f"{report}: no {PDF}, which {kept} has; install pdflatex and run the report's command again")
+    partial = kept.with_name(f".{kept.name}")
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(report, partial, ignore=shutil.ignore_patterns(".*"))
+    shutil.rmtree(kept, ignore_errors=True)
+    partial.rename(kept)

@@ -304,7 +304,8 @@ def _measured_on(rows: list[Row]) -> str:
 def _made(ours: Sequence[Record], encoder: str, protocol: str) -> str:
     """What stands below a row of ours; what is kept may come from any commit, and names it."""
     said = f"{encoder}, {_place(ours[0], protocol)}"
-    return said if ours[0].spec.made_by else f"{said}, trained at {_commits(ours)}"
+    kept = any(not record.spec.made_by for record in ours)
+    return f"{said}, trained at {_commits(ours)}" if kept else said
 
 
 def _commits(ours: Sequence[Record]) -> str:
