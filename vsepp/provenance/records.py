@@ -57,7 +57,9 @@ def keep_report(report: Path, kept: Path) -> None:
         If it has no PDF, and what was kept has one.
     """
     if (kept / PDF).is_file() and not (report / PDF).is_file():
-        raise VseppError(f"{report}: no {PDF}, which {kept} has; install pdflatex and run the report's command again")
+        raise VseppError(
+            f"{report}: no {PDF}, which {kept} has; install pdflatex and run the report's command again"
+        )
     partial = kept.with_name(f".{kept.name}")
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(report, partial, ignore=shutil.ignore_patterns(".*"))
