@@ -120,9 +120,9 @@ def record(given: argparse.Namespace) -> None:
         f"{plan.records}: {kept} models recorded now ({bytes_text(bytes_kept)}), {there} before; {waiting} are not finished. "
         "Commit the folder: what has a record is not trained again"
     )
-    for paper in plan.parameters.settings.papers if given.pages else ():
-        if mismatch := verify_one(plan.table["report", paper], KnownDigests()):
+    for paper, made in plan.of_kind("report").items() if given.pages else ():
+        if mismatch := verify_one(made, KnownDigests()):
             raise VseppError(f"not kept: {mismatch}")
         folder = plan.records.parent / "reports" / paper
-        keep_report(plan.reports / paper, folder)
-        print(f"{folder}: a copy of {plan.reports / paper}")
+        keep_report(made.folder, folder)
+        print(f"{folder}: a copy of {made.folder}")

@@ -34,10 +34,10 @@ def needs(options: Options) -> tuple[str, ...]:
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
     """Violation by the hardest negative that is no more similar than the positive, summed over queries and both directions.
 
-    A query without such a negative costs nothing. So a query costs at most α in each direction, and one whose negatives all lie above its positive
-    has no gradient. Differs from the source, Eq. 4: there a negative as similar as the positive is not semi-hard; here it is, so
-    that a model whose similarities are all equal has a gradient, and costs α a query and direction, as with MH. There any semi-hard negative
-    may be taken; here it is the hardest.
+    A query without such a negative costs nothing. So a query costs at most α in each direction, and one whose negatives all lie
+    above its positive has no gradient. Differs from the source, Eq. 4: there a negative as similar as the positive is not
+    semi-hard; here it is, so that a model whose similarities are all equal has a gradient, and costs α a query and direction, as
+    with MH. There any semi-hard negative may be taken; here it is the hardest.
 
     Parameters
     ----------
