@@ -1,4 +1,4 @@
-"""What `paper.tex` is filled with: a report as a two-column article."""
+"""What `paper.tex` is filled with: a report as an article."""
 
 from __future__ import annotations
 
