@@ -327,7 +327,9 @@ def _rules(records: Records) -> dict[tuple[str, str], dict[str, float] | str]:
                 stable[run, protocol] = values
     for key, values in stable.items():
         rules[key] = {
-            metric: round(TIMES * max(stdev(values[metric]), _pooled(other[metric] for other in stable.values())), 2)
+            metric: round(
+                TIMES * max(stdev(values[metric]), _pooled(other[metric] for other in stable.values())), 2
+            )
             for metric in METRICS
         }
     return rules

@@ -128,9 +128,7 @@ def _reach(about: Sequence[Verdict]) -> float:
 
 def _number(verdict: Verdict) -> str:
     if verdict.value is not None and verdict.interval:
-        return f"{verdict.value:+.1f} [{verdict.interval.low:.1f}, {verdict.interval.high:.1f}]".replace(
-            "-", "−"
-        )
+        return f"{filters.signed(verdict.value)} {filters.interval(verdict.interval)}"
     if verdict.word == NO_VERDICT:
         return "collapsed" if "collapsed" in verdict.why else "like chance"
     return verdict.word

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count, groupby
+from itertools import count
 from typing import Any
 
 from vsepp.reporting import claims, filters
@@ -31,20 +31,6 @@ class Float:
     content: Any
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of the ledger: one claim about one metric."""
-
-    claim: str
-    """Empty where the line above has the same one."""
-    place: str
-    metric: str
-    ours: str
-    interval: str
-    paper: str
-    verdict: str
-
-
 def paper_values(
     tables: Sequence[Table], drawn: Sequence[Drawn], verdicts: Sequence[Verdict], context: ContextSpec
 ) -> dict[str, Any]:
@@ -61,8 +47,8 @@ def paper_values(
     """
     note = short_note(context)
     table_letters, figure_letters = _letters(), _letters()
-    ledger = list(_ledger(verdicts))
-    parts = list(_split(ledger))
+    ledger = claims.by_claim(verdicts)
+    parts = [ledger[start : start + _CLAIMS] for start in range(0, len(ledger), _CLAIMS)]
     return {
         "note": note,
         "counted": filters.listing(f"{number} {word}" for word, number in claims.counts(verdicts)),
@@ -133,54 +119,3 @@ def _number(name: str) -> str:
 
 def _letters() -> Iterator[str]:
     return (chr(ord("A") + place) for place in count())
-
-
-def _ledger(verdicts: Iterable[Verdict]) -> Iterator[list[Line]]:
-    """The lines of each claim."""
-    for (claim, place), found in groupby(verdicts, lambda verdict: (verdict.spec.claim, verdict.spec.place)):
-        lines = [
-            Line(
-                claim=claim,
-                place=place,
-                metric=_metric(verdict.spec.metric),
-                ours=_effect(verdict, verdict.value),
-                interval=_interval(verdict),
-                paper=_effect(verdict, verdict.spec.published),
-                verdict=_verdict(verdict),
-            )
-            for verdict in found
-        ]
-        yield [lines[0], *(Line("", "", *_rest(line)) for line in lines[1:])]
-
-
-def _rest(line: Line) -> tuple[str, ...]:
-    return line.metric, line.ours, line.interval, line.paper, line.verdict
-
-
-def _split(ledger: Sequence[list[Line]]) -> Iterator[list[Line]]:
-    for start in range(0, len(ledger), _CLAIMS):
-        yield [line for lines in ledger[start : start + _CLAIMS] for line in lines]
-
-
-def _metric(metric: str) -> str:
-    direction, _, _ = metric.partition("_")
-    if direction not in DIRECTIONS:
-        return metric
-    return f"{DIRECTIONS[direction].split()[0]} {filters.metric_name(metric)}"
-
-
-def _effect(verdict: Verdict, value: float | None) -> str:
-    if value is not None and verdict.spec.kind == "crossing":
-        return f"epoch {value:.1f}"
-    return filters.signed(value)
-
-
-def _verdict(verdict: Verdict) -> str:
-    """The word and what it rests on; of a claim that was not run the word alone, for the list of runs is long."""
-    told = verdict.why and verdict.word != claims.NOT_RUN
-    return f"{verdict.word} ({verdict.why})" if told else verdict.word
-
-
-def _interval(verdict: Verdict) -> str:
-    found = verdict.interval
-    return f"{found.low:.1f} to {found.high:.1f}".replace("-", "−") if found else filters.MISSING
