@@ -435,7 +435,7 @@ def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path
     ]
     drawn = write_gaps(verdicts, context, tmp_path)
     assert drawn.spec.metrics == ("i2t_r1", "t2i_r1")
-    assert "a − b, i2t_r1: +3.0 [2.0, 4.0], the paper's +5.9." in drawn.alt
+    assert "a − b, i2t_r1: +3.0 [+2.0, +4.0], the paper's +5.9." in drawn.alt
     assert "c − d, i2t_r1: not run, the paper's +5.9." in drawn.alt
     assert "e − f, i2t_r1: like chance" in drawn.alt
     assert "Arrows: it goes on beyond what is shown." in drawn.caption
