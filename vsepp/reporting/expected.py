@@ -325,17 +325,15 @@ def _rules(records: Records) -> dict[tuple[str, str], dict[str, float] | str]:
                 rules[run, protocol] = f"{kind}: rsum varies by {100 * varies:.0f} % over the seeds"
             else:
                 stable[run, protocol] = values
+    least = {metric: _pooled([values[metric] for values in stable.values()]) for metric in METRICS if stable}
     for key, values in stable.items():
         rules[key] = {
-            metric: round(
-                TIMES * max(stdev(values[metric]), _pooled(other[metric] for other in stable.values())), 2
-            )
-            for metric in METRICS
+            metric: round(TIMES * max(stdev(values[metric]), least[metric]), 2) for metric in METRICS
         }
     return rules
 
 
-def _pooled(groups: Iterable[Sequence[float]]) -> float:
+def _pooled(groups: Sequence[Sequence[float]]) -> float:
     """The standard deviation within the groups, each weighted by its degrees of freedom."""
     weights = [(len(group) - 1, variance(group)) for group in groups]
     return (sum(free * one for free, one in weights) / sum(free for free, _ in weights)) ** 0.5
