@@ -86,6 +86,15 @@ def signed(value: float | None) -> str:
     return MISSING if value is None else f"{value:+.{DIGITS}f}".replace("-", "−")
 
 
+def epoch(value: float | None) -> str:
+    """Where a curve passes another one; a dash where there is none.
+
+    >>> epoch(7.33), epoch(None)
+    ('epoch 7.3', '–')
+    """
+    return MISSING if value is None else f"epoch {number(value)}"
+
+
 def interval(value: Interval | None) -> str:
     """An interval of differences; nothing where there is none.
 

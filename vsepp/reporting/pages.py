@@ -51,7 +51,7 @@ _LATEX: dict[str, Any] = {
     "comment_end_string": "#>",
 }
 _FILTERS = (
-    "number", "deviation", "signed", "interval", "levels", "p_value", "metric_name", "metric_title", "numbered", "commit",
+    "number", "deviation", "signed", "epoch", "interval", "levels", "p_value", "metric_name", "metric_title", "numbered", "commit",
     "bytes_text", "tex_value", "tex_sd",
 )  # fmt: skip
 _SIGNS = {
