@@ -107,15 +107,16 @@ def known_options(described: Description) -> str:
 def module_name(kind: str, name: str) -> str:
     """Dotted name of a component's module, found without importing it; errors as in `load`."""
     package = KINDS[kind]
-    found = {point.value: point.dist.name for point in _entry_points().select(group=package, name=name)}
+    offers = {(point.dist.name, point.value) for point in _entry_points().select(group=package, name=name)}
     if name in _ours(kind):
-        found[f"{package}.{name}"] = "vsepp"
-    if len(found) > 1:
-        offers = ", ".join(f"{dist} ({module})" for module, dist in sorted(found.items()))
-        raise VseppError(f"{kind} {name!r} is offered by several packages: {offers}; uninstall all but one")
-    if not found:
+        offers.add(("vsepp", f"{package}.{name}"))
+    if len(offers) > 1:
+        said = ", ".join(f"{distribution} ({module})" for distribution, module in sorted(offers))
+        raise VseppError(f"{kind} {name!r} is offered by several packages: {said}; uninstall all but one")
+    if not offers:
         raise VseppError(f"no {kind} is named {name!r}; there are {', '.join(known(kind))}")
-    return next(iter(found))
+    ((_, module),) = offers
+    return module
 
 
 def known(kind: str) -> list[str]:

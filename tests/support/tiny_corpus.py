@@ -18,11 +18,12 @@ from specs import change
 
 from vsepp.data.captions import build_vocabulary, encode_captions
 from vsepp.data.tables import write_tables
+from vsepp.data.vectors import caption_vectors
 from vsepp.features.crops import CaptionCrops
 from vsepp.features.extract import extract_features
 from vsepp.features.tape_writer import write_tape
 from vsepp.models.encoder import build_encoder, save_encoder
-from vsepp.spec import CropSpec, RunSpec, from_json
+from vsepp.spec import CropSpec, RunSpec, VectorsSpec, from_json
 from vsepp.training.data import load_training_data
 from vsepp.training.loop import train
 
@@ -66,6 +67,8 @@ def build(folder):
         }
     )
     write_tables(folder / "corpus", pd.DataFrame(images), captions)
+    (folder / "vectors").mkdir()
+    caption_vectors(captions, VectorsSpec("tfidf", ("train", "restval"))).save(folder / "vectors")
     vocabulary = build_vocabulary(captions, change(FROZEN.vocabulary, splits=tuple(SPLITS)))
     vocabulary.write(folder / "tokens")
     encode_captions(captions, vocabulary).save(folder / "tokens")

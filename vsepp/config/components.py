@@ -100,7 +100,7 @@ def _message(detail: Any) -> str:
 @cache
 def _adapter(kind: str, name: str) -> TypeAdapter[Any]:
     options = describe(kind, name).options
-    options.__pydantic_config__ = ConfigDict(strict=False, extra="forbid")  # type: ignore[attr-defined]
+    options.__pydantic_config__ = ConfigDict(strict=False, extra="forbid", allow_inf_nan=False)  # type: ignore[attr-defined]
     return TypeAdapter(options)
 
 

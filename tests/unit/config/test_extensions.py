@@ -7,10 +7,14 @@ import sys
 import textwrap
 
 import pytest
+import yaml
 from dag import ROOT, Project, copy_of_the_project
 from installed import MANHATTAN, MEAN_OF_WORDS, install
 from pages import squared_hinges
 from plans import edit
+
+from vsepp import components
+from vsepp.errors import VseppError
 
 DUMP = """
 import json, sys
@@ -192,3 +196,29 @@ def test_a_component_that_two_packages_offer_is_refused(project, tmp_path, monke
         table(project, tmp_path)
     offers = "max_of_hinges (max_of_hinges), vsepp (vsepp.losses.max_of_hinges); uninstall all but one"
     assert f"loss 'max_of_hinges' is offered by several packages: {offers}" in str(refused.value)
+
+
+def test_two_packages_that_offer_one_name_from_modules_of_one_name_are_refused(tmp_path, monkeypatch):
+    install(monkeypatch, tmp_path, "vsepp.losses", "squares", squared_hinges())
+    facts = shutil.copytree(tmp_path / "squares-1.0.dist-info", tmp_path / "other-1.0.dist-info")
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    offers = r"other \(squares\), squares \(squares\); uninstall all but one"
+    with pytest.raises(VseppError, match=f"loss 'squares' is offered by several packages: {offers}"):
+        components.load("loss", "squares")
+
+
+def test_a_data_set_of_a_known_layout_is_an_entry(project, before):
+    data = yaml.safe_load((project.folder / "params/datasets.yaml").read_text())["datasets"]["flickr8k"]
+    edit(project.folder / "params/datasets.yaml", {"datasets": {"mine": {**data, "title": "Mine"}}})
+    edit(project.folder / PRESET, {"corpora": {"third": {"dataset": "mine"}}})
+    add_run(project, dataset="third")
+    kinds = sorted(name.split()[0] for name in new(before, table(project)))
+    assert kinds == ["corpus", "evaluation", "features", "pictures", "run", "store", "tokens"]
+
+
+def test_a_figure_of_ones_own_is_an_entry_and_makes_nothing_but_the_report_again(project, before):
+    mine = {"kind": "curves", "title": "Mine", "caption": "C.", "dataset": "coco"}
+    mine |= {"metrics": ["i2t_r1"], "runs": ["coco-vse0-1c"], "labels": ["VSE0"]}
+    edit(project.folder / "params/papers/vsepp/tables.yaml", {"figures": {"mine": mine}})
+    after = table(project)
+    assert new(before, after) == set() and after["report vsepp"] != before["report vsepp"]

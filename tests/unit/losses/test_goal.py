@@ -1,5 +1,6 @@
 """GOAL against loops over its equations, and against the losses that it takes apart."""
 
+import dataclasses
 import math
 from itertools import product
 
@@ -13,7 +14,6 @@ from vsepp.losses.goal import KNOWN, Options, loss
 TRIPLETS = ("constant", "nca", "circle")
 PAIRS = ("constant", "linear", "sigmoid", "linear_ms", "sigmoid_ms")
 COMBINATIONS = list(product(TRIPLETS, PAIRS))
-FACTORS = {"1": 1.0, "τ": 10.0, "2τ": 20.0}
 CLOSED = ("nt_xent", "circle", "binomial_deviance", "multi_similarity")
 
 
@@ -129,15 +129,19 @@ def test_table_1_says_which_combinations_are_known_losses(combination, known):
     triplet, pair = combination.split(", ")
     _, name, own, factor = known
     module = components.load("loss", name)
-    for seed in range(4):
-        batch = embeddings(9, seed)
-        ours = gradients(loss, *batch, Options(triplet, pair, **own))
-        theirs = gradients(module.loss, *batch, module.Options())
-        same = [
-            torch.allclose(FACTORS.get(factor, 1) * a, b, rtol=1e-9)
-            for a, b in zip(ours, theirs, strict=True)
-        ]
-        assert all(same) if factor else not any(same)
+    takes = {option.name for option in dataclasses.fields(module.Options)}
+    for seed, varied in product(range(4), ({}, {"tau": 4.0, "alpha": 3.0, "beta": 7.0, "margin": 0.3})):
+        batch, shared = embeddings(9, seed), {key: value for key, value in varied.items() if key in takes}
+        options = Options(triplet, pair, **shared | own)
+        ours = gradients(loss, *batch, options)
+        theirs = gradients(module.loss, *batch, module.Options(**shared))
+        if factor:
+            scale = {"1": 1.0, "τ": options.tau, "2τ": 2 * options.tau}[factor]
+            for a, b in zip(ours, theirs, strict=True):
+                torch.testing.assert_close(scale * a, b, rtol=1e-9, atol=1e-12)
+        else:
+            flat = [torch.cat(both).flatten() for both in (ours, theirs)]
+            assert torch.cosine_similarity(*flat, dim=0) < 1 - 1e-3
 
 
 def test_an_offset_is_that_of_the_circle_loss():
@@ -169,7 +173,7 @@ def test_no_other_combination_is_one_of_these_losses():
         if f"{triplet}, {pair}" not in KNOWN:
             ours = torch.cat(gradients(loss, *batch, Options(triplet, pair))).flatten()
             cosines = [float(torch.cosine_similarity(ours, theirs, dim=0)) for theirs in known]
-            assert max(cosines) < 1 - 1e-6
+            assert max(cosines) < 1 - 1e-3
 
 
 @pytest.mark.parametrize(("triplet", "pair"), COMBINATIONS)

@@ -49,4 +49,4 @@ RUN = tiny.change(tiny.FROZEN, loss=Component("weighed_hinges"))
 
 
 def folders(corpus):
-    return {"corpus": corpus / "corpus", "tokens": corpus / "tokens"}
+    return {"corpus": corpus / "corpus", "tokens": corpus / "tokens", "caption_vectors": corpus / "vectors"}

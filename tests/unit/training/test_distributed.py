@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from ssh_server import free_port
 from torch.multiprocessing import start_processes
 
+from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
@@ -57,6 +58,12 @@ RUNS = {
     "a loss of another package": own_loss.RUN,
     "a last batch of one pair": tiny.change(tiny.FROZEN, schedule__batch_size=59),
     "batches of two pairs": tiny.change(tiny.FROZEN, schedule__batch_size=2, schedule__negative_set=2),
+}
+# Of every other loss its defaults; one that is added joins by being there.
+RUNS |= {
+    name: tiny.change(tiny.FROZEN, loss__name=name)
+    for name in components.known("loss")
+    if name not in {run.loss.name for run in RUNS.values()}
 }
 EPOCHS = 2
 SIZES = (2, 3)
