@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -41,8 +42,10 @@ def test_the_page_on_objectives_works_as_written(tmp_path):
     project.call(*command[2:], *(f"{key}={json.dumps(value)}" for key, value in TINY.items()))
     evaluations = project.folder / "results/mini/tiny/evaluations"
     assert {path.name for path in evaluations.iterdir()} == {"mine-squared", "mine-mh"}
-    table = (project.folder / "reports/mini/tiny/mine/tables/mine.html").read_text()
-    assert "squared hinges" in table
+    report = project.folder / "reports/mini/tiny/mine"
+    assert "squared hinges" in (report / "tables/mine.html").read_text()
+    (cited,) = re.findall(r'^CITATION = "(.+)"$', squared_hinges(), re.MULTILINE)
+    assert cited in (report / "index.html").read_text()
 
 
 # Two images and two captions: with a margin of .2 each is violated by .1.

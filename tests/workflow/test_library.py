@@ -1,5 +1,6 @@
 """What `import vsepp` offers, on models that the workflow trained."""
 
+import html
 import io
 import json
 import shutil
@@ -15,6 +16,7 @@ from PIL import Image
 from processes import python
 
 import vsepp
+from vsepp import components
 from vsepp.data.captions import tokenize
 
 pytestmark = pytest.mark.workflow
@@ -144,6 +146,10 @@ def test_the_model_card_has_metadata_recalls_and_the_datas_licence(exported, rep
     assert f"| {recalls['rsum']:.1f} |" in text
     assert f"{recalls['i2t']['r1']:.1f} | {recalls['i2t']['r5']:.1f}" in text
     assert "generated" in text[text.index("## Licence") :]
+    page = html.unescape((reproduced.folder / "reports/tiny/paper/vsepp/index.html").read_text())
+    for kind, name in (("loss", "max_of_hinges"), ("similarity", "dot"), ("text encoder", "gru")):
+        source = components.describe(kind, name).citation
+        assert source in text and source in page[page.index('id="sources"') :]
 
 
 def test_a_model_with_a_trained_encoder_is_exported_whole(reproduced, test_split, tmp_path):

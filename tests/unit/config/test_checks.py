@@ -42,6 +42,10 @@ OF_BASES = {
         {**COCO, "loss": {"name": "sum_of_hinges", "margin": 0}},
         "runs.narrow.loss: option margin of loss sum_of_hinges: got 0.0; expected a number above 0",
     ),
+    "endless": (
+        {**COCO, "loss": {"name": "goal", "offset": float("nan")}},
+        "runs.endless.loss: option offset of loss goal: got nan; Input should be a finite number",
+    ),
 }
 OF_RUNS = {
     "rv": ({**COCO, "dataset": "flickr", "trainset": "RC+rV"}, "rv.trainset: got 'RC+rV'; scenes_flickr has no restval images (rV)"),

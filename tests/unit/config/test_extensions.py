@@ -198,6 +198,13 @@ def test_a_component_that_two_packages_offer_is_refused(project, tmp_path, monke
     assert f"loss 'max_of_hinges' is offered by several packages: {offers}" in str(refused.value)
 
 
+@pytest.mark.parametrize("kind", components.KINDS)
+def test_each_component_of_ours_names_its_source(kind):
+    players = {"mini", "vit", "captions_csv"}  # of generated scenes, and a layout of our own
+    for name in components.known(kind):
+        assert bool(components.describe(kind, name).citation) != (name in players), name
+
+
 def test_two_packages_that_offer_one_name_from_modules_of_one_name_are_refused(tmp_path, monkeypatch):
     install(monkeypatch, tmp_path, "vsepp.losses", "squares", squared_hinges())
     facts = shutil.copytree(tmp_path / "squares-1.0.dist-info", tmp_path / "other-1.0.dist-info")
