@@ -16,6 +16,7 @@ import shutil
 import signal
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from vsepp.data.tokens import Tokens
 from vsepp.data.vectors import CaptionVectors
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.provenance.digests import file_digest
-from vsepp.sources.download import fetch_all
+from vsepp.sources.download import fetch
 from vsepp.spec import SourceSpec, StoreSpec, VectorsSpec, VocabularySpec, to_json
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(5400)]
@@ -119,7 +120,9 @@ def downloads(folder):
         assert not (target / KILLED).exists()
         server.files[KILLED].bytes_per_second = None
         started = time.monotonic()
-        fetch_all([(source, target / name) for name, source in sources.items()], lock, workers=3)
+        with ThreadPoolExecutor(3) as pool:
+            for done in [pool.submit(fetch, source, target / name, lock) for name, source in sources.items()]:
+                done.result()
         say(
             f"fetched and verified in {time.monotonic() - started:.0f} s, one from byte {killed_at / GB:.2f} GB on"
         )

@@ -80,7 +80,8 @@ def _file_lines(found: Mapping[str, Any]) -> list[str]:
     if fetched := [file["size"] for file in found["files"] if file["state"].startswith("to fetch")]:
         unknown = f" and {fetched.count(None)} of unknown size" if None in fetched else ""
         total = _bytes(sum(size or 0 for size in fetched))
-        lines.append(f"  to fetch: {total}{unknown}; `vsepp fetch --preset {found['preset']}` does only that")
+        lines.append(f"  to fetch: {total}{unknown}; these alone:")
+        lines.append(f"  snakemake --cores 4 all_downloads --config preset={found['preset']}")
     return lines
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 import zipfile
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -73,41 +73,10 @@ def fetch(source: SourceSpec, target: Path, lock: Path, manner: Manner | None = 
         raise VseppError(f"{target}: cannot be written: {error}; check the folder's permissions") from error
 
 
-def fetch_all(sources: Sequence[tuple[SourceSpec, Path]], lock: Path, workers: int = 4) -> None:
-    """Fetch files to their targets, several at once; a failure does not stop the others.
-
-    Raises
-    ------
-    VseppError
-        With all failures.
-    """
-    manner = Manner()
-    failures = []
-    with ThreadPoolExecutor(max_workers=max(workers, 1)) as pool:
-        jobs = [pool.submit(fetch, source, target, lock, manner) for source, target in sources]
-        try:
-            for job in as_completed(jobs):
-                error = job.exception()
-                if isinstance(error, VseppError):
-                    log.error("%s", str(error).partition("\n")[0])  # the others may take hours yet
-                    failures.append(str(error))
-                elif error:
-                    raise error
-        except BaseException:  # an interrupt, most often: what is on disk stays
-            manner.stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    if failures:
-        raise VseppError(
-            f"{len(failures)} of {len(sources)} files could not be fetched; the others are there.\n"
-            + "\n".join(sorted(failures))
-        )
-
-
 def _download(source: SourceSpec, target: Path, lock: Path, state: Path, manner: Manner) -> dict[str, Any]:
     """Try the mirrors until one gives the right file; `state` belongs to this process alone."""
     demand = demanded(source, lock)
-    partial = Partial(state, source.file, manner.stopped)
+    partial = Partial(state, source.file)
     told = []
     mirrors, repeated = deque(source.mirrors), set()
     with requests.Session() as session:
@@ -148,7 +117,6 @@ def _persist(
     """
     furthest = failures = 0
     while not partial.whole:
-        manner.stopped()
         try:
             log.info("%s: from %s, byte %d on", source.file, url, partial.length)
             transfer(session, url, source, partial, sum_known=demand is not None, manner=manner)
@@ -160,7 +128,7 @@ def _persist(
                 raise
             wait = min(max(refusal.wait, manner.backoff * 2 ** (failures - 1)), LONGEST_WAIT)
             log.warning("%s: %s: %s; again in %.1f s", source.file, url, refusal, wait)
-            manner.stop.wait(wait)
+            time.sleep(wait)
 
 
 def _fault(source: SourceSpec, partial: Partial, demand: Demand | None) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from io import FileIO
 from pathlib import Path
@@ -45,8 +44,8 @@ class Partial:
         Whether they came in more than one response, so that a wrong checksum may be due to joining them.
     """
 
-    def __init__(self, folder: Path, what: str, stopped: Callable[[], None] = lambda: None):
-        """Resume from what is in `folder`, reading it once for its hash; `stopped` may raise meanwhile."""
+    def __init__(self, folder: Path, what: str):
+        """Resume from what is in `folder`, reading it once for its hash."""
         self.file = folder / "content"
         self._note = folder / "origin.json"
         self.length = 0
@@ -56,7 +55,6 @@ class Partial:
         if self.origin and self.file.is_file() and self.file.stat().st_size:
             self.pieced = True
             for block in blocks_of(self.file, f"{what}: reading what is there"):
-                stopped()
                 self._sha.update(block)
                 self.length += len(block)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import requests
 
@@ -29,10 +28,6 @@ class Refused(Exception):
         self.wait = wait
 
 
-class Stopped(Exception):
-    """The user has stopped the download; what is on disk stays."""
-
-
 @dataclass(frozen=True)
 class Manner:
     """How patient a download is."""
@@ -43,13 +38,6 @@ class Manner:
     """Failures in a row before a mirror is given up; a failure after new bytes counts as the first."""
     backoff: float = 1.0
     """Seconds to wait after the first of these, doubled after each further one."""
-    stop: threading.Event = field(default_factory=threading.Event)
-    """Set when the user has stopped the download."""
-
-    def stopped(self) -> None:
-        """Raise `Stopped` if the user has stopped the download."""
-        if self.stop.is_set():
-            raise Stopped
 
 
 def transfer(
@@ -89,7 +77,7 @@ def transfer(
     try:
         with session.get(url, headers=headers, stream=True, timeout=manner.timeouts) as response:
             _prepare(response, url, source, partial, resuming="Range" in headers)
-            _receive(response, source, partial, manner)
+            _receive(response, source, partial)
     except requests.RequestException as error:
         raise _refusal(error, partial, manner) from error
 
@@ -159,14 +147,13 @@ def _origin(response: requests.Response, url: str, partial: Partial) -> Origin:
     return Origin(url, response.headers.get("ETag"), response.headers.get("Last-Modified"), total)
 
 
-def _receive(response: requests.Response, source: SourceSpec, partial: Partial, manner: Manner) -> None:
+def _receive(response: requests.Response, source: SourceSpec, partial: Partial) -> None:
     total = partial.origin.total if partial.origin else None
     with (
         partial.file.open("ab", buffering=0) as stream,
         track_bytes(total, source.file, partial.length) as advance,
     ):
         for block in response.iter_content(_BLOCK):
-            manner.stopped()
             if not partial.length:
                 _require_first_bytes(block, source)
             partial.append(stream, block)

@@ -17,7 +17,7 @@ from file_server import Served, serve
 from processes import wait_until
 
 from vsepp.errors import VseppError
-from vsepp.sources.download import fetch, fetch_all
+from vsepp.sources.download import fetch
 from vsepp.sources.transfer import Manner
 from vsepp.spec import SourceSpec, to_json
 
@@ -426,45 +426,18 @@ class TestFilesPutThere:
             get(SourceSpec("photographs.bin"), tmp_path)
 
 
-class TestSeveral:
-    def test_they_come_at_once_and_are_all_recorded(self, tmp_path, content):
-        slow = {name: Served(content[:200_000], bytes_per_second=2e5) for name in "abcd"}
-        with serve(slow) as server:
-            sources = [(source(server, name, file=name), tmp_path / name) for name in "abcd"]
-            started = time.monotonic()
-            fetch_all(sources, tmp_path / "lock.yaml", workers=4)
-            assert time.monotonic() - started < 3.5  # one after the other they take 4 s
-        assert all((tmp_path / name).read_bytes() == content[:200_000] for name in "abcd")
-        assert list(yaml.safe_load((tmp_path / "lock.yaml").read_text())) == [*"abcd"]
-
-    def test_one_failure_stops_no_other_and_all_are_told(self, tmp_path, content):
-        with serve({"a": content, "c": content}) as server:
-            sources = [(source(server, name, file=name), tmp_path / name) for name in "abcd"]
-            with pytest.raises(VseppError) as raised:
-                fetch_all(sources, tmp_path / "lock.yaml", workers=2)
-        message = str(raised.value)
-        assert message.startswith("2 of 4 files could not be fetched")
-        assert "/b: status 404" in message
-        assert "/d: status 404" in message
-        assert (tmp_path / "a").read_bytes() == (tmp_path / "c").read_bytes() == content
-
-    def test_an_interrupt_ends_all_and_keeps_the_bytes(self, tmp_path, content):
-        with serve({name: Served(content, bytes_per_second=2e5) for name in "ab"}) as server:
-            # Python leaves it ignored where these tests run as a shell's background job.
-            program = (
-                "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-                "from pathlib import Path\nfrom vsepp.sources.download import fetch_all\n"
-                "from vsepp.spec import SourceSpec\nfolder = Path({!r})\n"
-                "fetch_all([(SourceSpec(n, mirrors=(u,)), folder / n) for n, u in {!r}], folder / 'lock.yaml')"
-            ).format(str(tmp_path), [(name, server.url(name)) for name in "ab"])
-            process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
-            wait_until(lambda: sum(request.sent for request in server.requests) > 300_000)
-            process.send_signal(signal.SIGINT)
-            started = time.monotonic()
-            _, error = process.communicate()
-            assert time.monotonic() - started < 8  # the rest of the files takes 14 s
-        assert "KeyboardInterrupt" in error
-        assert len([path for path in left_over(tmp_path) if path.name == "content"]) == 2
+def test_an_interrupt_ends_it_and_keeps_the_bytes(tmp_path, content):
+    with serve({"a": Served(content, bytes_per_second=2e5)}) as server:
+        # Python leaves it ignored where these tests run as a shell's background job.
+        heeded = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
+        process = in_a_process(source(server), tmp_path, heeded)
+        wait_until(lambda: sum(request.sent for request in server.requests) > 300_000)
+        process.send_signal(signal.SIGINT)
+        started = time.monotonic()
+        _, error = process.communicate()
+        assert time.monotonic() - started < 8  # the rest of the file takes 14 s
+    assert "KeyboardInterrupt" in error
+    assert [path.name for path in left_over(tmp_path)].count("content") == 1
 
 
 def test_a_folder_that_cannot_be_is_told_with_where_the_file_belongs(tmp_path):
