@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 from vsepp.runtime.progress import PROGRESS, duration_text
 
@@ -168,6 +169,22 @@ class Terminal(logging.Handler):
 def is_chatter(record: logging.LogRecord) -> bool:
     """Whether a record of Snakemake's is one of the two that come with every job and say nothing of it."""
     return str(getattr(record, "event", "")) == "job_started" or record.msg == "Select jobs to execute..."
+
+
+def look_once(scheduler: Any, delay: float) -> None:
+    """Let Snakemake's scheduler look for jobs again after some seconds, unless a look is waiting.
+
+    Its own method leaves a timer for each job that has ended, which looks once a second to the end: after 130 jobs these took a
+    third of a core.
+    """
+
+    def look() -> None:
+        scheduler.is_looking = False
+        scheduler._open_jobs.release()
+
+    if not getattr(scheduler, "is_looking", False):
+        scheduler.is_looking = True
+        threading.Timer(delay, look).start()
 
 
 def _due(last: float, began: float, least: float) -> bool:

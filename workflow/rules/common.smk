@@ -12,6 +12,7 @@ from pathlib import Path
 from shlex import join, quote
 
 from snakemake.exceptions import WorkflowError
+from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake.settings.enums import Quietness
 
 from vsepp.config import make_plan
@@ -26,6 +27,7 @@ from vsepp.runtime.terminal import (
     Terminal,
     failure_text,
     is_chatter,
+    look_once,
     reworded,
     seconds_taken,
 )
@@ -82,6 +84,8 @@ fcntl.flock(PRESENCE, fcntl.LOCK_SH)
 PARTS = RESOURCES.runs_per_gpu
 if GPUS:
     workflow.global_resources.setdefault("gpu_part", GPUS * PARTS)
+
+JobScheduler._schedule_reevalutation = look_once
 
 
 def any_of(names):

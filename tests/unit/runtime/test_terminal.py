@@ -2,10 +2,12 @@
 
 import logging
 import os
+import threading
 import time
 
 import pytest
 from processes import wait_until
+from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from vsepp.runtime import progress, terminal
@@ -14,10 +16,26 @@ from vsepp.runtime.terminal import (
     Terminal,
     failure_text,
     is_chatter,
+    look_once,
     reworded,
     seconds_taken,
     time_left,
 )
+
+
+def test_snakemakes_scheduler_looks_for_jobs_once_however_often_it_is_told_to():
+    class Scheduler(JobScheduler):
+        def __init__(self):
+            self._open_jobs = threading.Semaphore(0)
+
+    assert callable(Scheduler._schedule_reevalutation)  # which `look_once` takes the place of
+    scheduler = Scheduler()
+    for _ in range(5):
+        look_once(scheduler, 0.05)
+    assert scheduler._open_jobs.acquire(timeout=60)
+    assert not scheduler._open_jobs.acquire(timeout=0.5)
+    look_once(scheduler, 0.05)
+    assert scheduler._open_jobs.acquire(timeout=60)
 
 
 @pytest.fixture
