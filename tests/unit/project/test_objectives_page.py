@@ -1,0 +1,31 @@
+"""What the page on objectives says of Flickr8k is what the kept report says."""
+
+import csv
+import html
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs/objectives.md").read_text(encoding="utf-8")
+REPORT = ROOT / "docs/results/flickr8k/reports/objectives"
+
+
+def test_the_table_has_every_objective_of_the_report_as_it_is_there():
+    with (REPORT / "tables/objectives.csv").open(newline="", encoding="utf-8") as file:
+        rows = {row["run"]: row for row in csv.DictReader(file)}
+    report = html.unescape((REPORT / "index.html").read_text(encoding="utf-8"))
+    lines = re.findall(r"^\| (.+) \| .+, `(.+)` \| (.+) \| (.+) \| (.+) \| (.*) \|$", PAGE, re.MULTILINE)
+    assert {run for _, run, *_ in lines} == set(rows) and len(rows) == 16
+    for name, run, *recalls, level, less in lines:
+        row = rows[run]
+        for found, direction in zip(recalls, ("i2t", "t2i"), strict=True):
+            assert found == f"{float(row[f'ours_{direction}_r1']):.1f} ± {float(row[f'sd_{direction}_r1']):.1f}"
+        said = f"{name}: {level}" + (f", less the best {less.strip()}" if less.strip() else "")
+        assert f"{said}." in report
+    sums = [float(level.partition(" ")[0]) for *_, level, _ in lines]
+    assert sums == sorted(sums, reverse=True)
+
+
+def test_the_figure_of_the_page_is_kept():
+    (shown,) = re.findall(r"!\[[^]]+\]\((results/flickr8k/reports/objectives/[^)]+)\)", PAGE)
+    assert (ROOT / "docs" / shown).is_file()
