@@ -72,22 +72,27 @@ def _run_and_kill(project, command, log, epoch, everything):
             if log.is_file() and f"epoch {epoch}/" in log.read_text():
                 if everything:
                     snakemake.kill()
-                return _kill(f"broken/runs/{VSE0}/seed-0")
+                return _kill(project.folder, f"broken/runs/{VSE0}/seed-0")
             time.sleep(0.02)
         return False
     finally:
         snakemake.communicate()
 
 
-def _kill(output):
-    """SIGKILL every `vsepp train` that writes to this folder; whether there was one."""
+def _kill(project, output):
+    """SIGKILL every `vsepp train` of a project that writes to this folder; whether there was one."""
     killed = False
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             command = entry.read_bytes().decode().split("\0")
+            works_in = (entry.parent / "cwd").readlink()
         except OSError:
             continue
-        if "train" in command and any(part.endswith(output) for part in command):
+        if (
+            works_in == project.resolve()
+            and "train" in command
+            and any(part.endswith(output) for part in command)
+        ):
             os.kill(int(entry.parent.name), signal.SIGKILL)
             killed = True
     return killed

@@ -19,7 +19,9 @@ def test_the_table_has_every_objective_of_the_report_as_it_is_there():
     for name, run, *recalls, level, less in lines:
         row = rows[run]
         for found, direction in zip(recalls, ("i2t", "t2i"), strict=True):
-            assert found == f"{float(row[f'ours_{direction}_r1']):.1f} ± {float(row[f'sd_{direction}_r1']):.1f}"
+            assert (
+                found == f"{float(row[f'ours_{direction}_r1']):.1f} ± {float(row[f'sd_{direction}_r1']):.1f}"
+            )
         said = f"{name}: {level}" + (f", less the best {less.strip()}" if less.strip() else "")
         assert f"{said}." in report
     sums = [float(level.partition(" ")[0]) for *_, level, _ in lines]
