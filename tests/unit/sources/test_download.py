@@ -16,6 +16,7 @@ import yaml
 from file_server import Served, serve
 from processes import wait_until
 
+from vsepp.cli import main
 from vsepp.errors import VseppError
 from vsepp.sources.download import fetch
 from vsepp.sources.transfer import Manner
@@ -424,6 +425,23 @@ class TestFilesPutThere:
         (tmp_path / "photographs.bin").mkdir()
         with pytest.raises(VseppError, match=r"photographs\.bin: expected a file"):
             get(SourceSpec("photographs.bin"), tmp_path)
+
+
+def test_the_command_of_the_rule_fetches_its_file(tmp_path, content):
+    with serve({"a": content}) as server:
+        spec = to_json(source(server, sha256=sha(content)))
+        places = ["--lock", str(tmp_path / "lock.yaml"), "--output", str(tmp_path / "a.bin")]
+        assert main(["fetch", "--spec", spec, *places]) == 0
+    assert (tmp_path / "a.bin").read_bytes() == content
+
+
+def test_several_processes_record_the_sums_of_all_their_files(tmp_path, content):
+    names = "abcd"
+    with serve(dict.fromkeys(names, content[:200_000])) as server:
+        fetching = [in_a_process(source(server, name, file=name), tmp_path) for name in names]
+        assert [process.communicate()[1] for process in fetching if process.wait()] == []
+    assert all((tmp_path / name).read_bytes() == content[:200_000] for name in names)
+    assert list(yaml.safe_load((tmp_path / "sources.lock.yaml").read_text())) == [*names]
 
 
 def test_an_interrupt_ends_it_and_keeps_the_bytes(tmp_path, content):
