@@ -151,7 +151,7 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     if evaluated is None:
         raise VseppError(
             f"{folder}: there are no test embeddings of this model in {evaluation_place(folder)}. Make them where it was "
-            "trained (snakemake --cores all, or vsepp evaluate --run), or ask it about a folder of pictures"
+            "trained (snakemake --cores all, or vsepp evaluate), or ask it about a folder of pictures"
         )
     manifest = require_intact(evaluated, "embeddings.npz")
     corpus = beside_with(folder, "corpora/*", manifest["inputs"].get("corpus"))

@@ -89,6 +89,8 @@ def expected(given: argparse.Namespace) -> None:
     records, context = read_records(there), reports[0].context
     if given.update:
         values.update_expected(file, given.docs / "scores.md", records, git_state()["commit"], given.why)
+    elif not file.is_file():
+        raise VseppError(f"{file}: no such file; `vsepp expected --update` sets a study's values")
     rows = values.read_expected(file)
     states = values.expected_state(rows, records, context)
     if given.entry:

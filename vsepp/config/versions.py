@@ -67,7 +67,7 @@ def sync(plan: Plan, *, remote: str | None = None, force: bool = False, jobs: in
             raise VseppError(
                 f"{len(mismatches)} artefacts are not what preset {plan.preset}, fidelity {plan.variant} of this commit "
                 "would make (see above), so nothing was declared done. Was dvc.lock committed after `dvc repro` with these "
-                "parameters and this code? If so, files here were changed; overwrite them: vsepp sync --force"
+                "parameters and this code? If so, files here were changed; overwrite them with force"
             )
         _touch()
     return verified
@@ -218,7 +218,7 @@ def _explanation(error: Exception, remote: str | None) -> str:
         files = "\n".join(f"  {line}" for line in text.splitlines()[1:])
         return (
             f"there are files here that no version holds:\n{files}\nMove those that you want to keep, then overwrite the "
-            "rest: vsepp sync --force"
+            "rest with force"
         )
     if isinstance(error, DownloadError):
         return f"remote {remote}: {text}, see above; check its address (dvc remote list), the network and your access"

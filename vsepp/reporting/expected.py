@@ -90,7 +90,7 @@ def read_expected(path: Path) -> list[Expected]:
         Where there is none, and naming the row that is wrong.
     """
     if not path.is_file():
-        raise VseppError(f"{path}: no such file; `vsepp expected --update` sets a study's values")
+        raise VseppError(f"{path}: no such file; no values were set for this study")
     with path.open(newline="", encoding="utf-8") as stream:
         table = csv.DictReader(stream)
         names = [one.name for one in fields(Expected)]

@@ -100,7 +100,7 @@ def _content(folder: Path) -> dict[str, dict[str, Any]]:
     except (TypeError, AttributeError):
         pass
     raise VseppError(
-        f"{file}: expected protocol → metrics with {', '.join(_NEEDED)}, as `vsepp evaluate --output` writes it"
+        f"{file}: expected protocol → metrics with {', '.join(_NEEDED)}, as `vsepp evaluate` writes it"
     )
 
 

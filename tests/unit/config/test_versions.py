@@ -177,7 +177,9 @@ def test_a_remote_that_has_not_all(here, versioned, tmp_path):
 def test_files_that_no_version_holds_are_kept_until_forced(here, versioned):
     shutil.copytree(versioned / ".dvc/cache", here / ".dvc/cache")
     Path("models/mine").write_text("an unfinished run")
-    with pytest.raises(VseppError, match=r"no version holds:\n  .*models/mine\n(.|\n)*vsepp sync --force"):
+    with pytest.raises(
+        VseppError, match=r"no version holds:\n  .*models/mine\n(.|\n)*overwrite the rest with force"
+    ):
         fetch()
     assert Path("models/mine").read_text() == "an unfinished run"
     fetch(force=True)

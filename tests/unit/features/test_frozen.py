@@ -51,7 +51,7 @@ def threads():
         ("torchvision/resnet18", 96, 20, {"precision": "bf16"}),
         ("torchvision/mobilenet_v2", 96, 20, {}),
         pytest.param("mini/vgg_mini", 40, 150, {"compile": "default"}, marks=pytest.mark.whole),
-        pytest.param("mini/resnet_mini", 40, 150, {"compile": "default"}, marks=pytest.mark.slow),
+        pytest.param("mini/resnet_mini", 40, 150, {"compile": "default"}, marks=pytest.mark.whole),
     ],
 )
 def test_a_feature_is_the_same_bits_in_any_position_beside_any_others(

@@ -50,7 +50,7 @@ def write(store, encoder, folder, state, *, crop=CROPS[0], rows=TRAINED) -> Tape
         {},
         {"precision": "bf16"},
         {"precision": "tf32", "memory_format": "contiguous"},
-        pytest.param({"compile": "default", "precision": "bf16"}, marks=pytest.mark.slow),
+        pytest.param({"compile": "default", "precision": "bf16"}, marks=pytest.mark.whole),
     ],
     ids=lambda running: "-".join(running.values()) or "default",
 )

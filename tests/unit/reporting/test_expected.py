@@ -249,7 +249,7 @@ def test_a_wrong_file_is_named_with_its_line(tmp_path, text, said):
     with pytest.raises(VseppError, match=said) as caught:
         read_expected(path)
     assert str(path) in str(caught.value)
-    with pytest.raises(VseppError, match="no such file; `vsepp expected --update` sets"):
+    with pytest.raises(VseppError, match="no such file; no values were set"):
         read_expected(tmp_path / "nothing.csv")
 
 

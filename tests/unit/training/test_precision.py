@@ -65,7 +65,7 @@ def test_an_encoder_that_is_trained_keeps_its_memory_format(memory_format, preci
     assert encoder.normalise(images).is_contiguous(memory_format=wanted)
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.resume
 @pytest.mark.parametrize("mode", ["eval", "legacy-master"])
 def test_a_training_of_a_compiled_encoder_goes_on_bit_identical(corpus, tmp_path, mode):
