@@ -19,7 +19,7 @@ from vsepp.provenance.manifest import MANIFEST, dirty_parts, read_manifest, requ
 from vsepp.provenance.places import beside_with, evaluation_of
 from vsepp.retrieval import ENCODER_FOLDER, LAYOUT, LAYOUT_FILE, encoder_of, load, require_files
 from vsepp.runtime.files import write_text
-from vsepp.spec import RunSpec
+from vsepp.spec import Component, RunSpec
 
 CARD = "README.md"
 _CARD = Path(__file__).with_name("model_card.md.j2")
@@ -86,8 +86,9 @@ def _copy(artefact: Path, target: Path) -> None:
 def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]) -> str:
     """Text of a run's model card: metadata that model hubs read, then Markdown."""
     manifest = read_manifest(folder)
-    dataset, corpus = corpus_of(run, folder, manifest)
+    dataset, corpus, reader = corpus_of(run, folder, manifest)
     sources = {
+        **({"reader": reader} if reader else {}),
         "similarity": run.model.similarity,
         "text encoder": run.model.text,
         "loss": run.loss,
@@ -108,14 +109,15 @@ def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]
     )
 
 
-def corpus_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> tuple[str, str]:
-    """Name of the data set that a run was trained on, and its sizes, where the corpus lies beside the run."""
+def corpus_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> tuple[str, str, Component | None]:
+    """Name of the data set that a run was trained on, its sizes and reader, where the corpus lies beside the run."""
     place = beside_with(folder, "corpora/*", manifest["inputs"].get("corpus"))
     if place is None:
-        return run.dataset, "sizes not recorded"
+        return run.dataset, "sizes not recorded", None
     made = read_manifest(place)
     images = made["facts"].get("images", {})
-    return made["spec"]["name"], ", ".join(f"{split} {count:,}" for split, count in images.items())
+    sizes = ", ".join(f"{split} {count:,}" for split, count in images.items())
+    return made["spec"]["name"], sizes, Component(made["spec"]["reader"]["name"])
 
 
 def _evaluations(folder: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from asked import CAPTIONS, DOT, ORDER, PICTURE, index
+from closeness import assert_near
 from PIL import Image
 
 from vsepp.errors import VseppError
@@ -26,7 +27,7 @@ def test_a_sentence_finds_the_images_that_a_loop_finds(similarity):
     nearest = sorted(range(7), key=lambda row: -scores[row])
     hits = asked.images_for("a red dog", k=7)
     assert [hit.row for hit in hits] == nearest
-    assert [hit.score for hit in hits] == pytest.approx([scores[row] for row in nearest], rel=1e-5)
+    assert_near([hit.score for hit in hits], [scores[row] for row in nearest], 1e-5)
     assert [hit.rank for hit in hits] == [1, 2, 3, 4, 5, 6, 7]
     firsts = {0: 0, 1: 1, 2: 3, 3: 4, 5: 7, 6: 10}
     assert {hit.file_name: hit.caption for hit in hits} == {
@@ -45,7 +46,7 @@ def test_a_picture_finds_the_captions_that_a_loop_finds(similarity, tmp_path):
     hits = asked.captions_for(PICTURE, k=4)
     assert [hit.caption for hit in hits] == [CAPTIONS[row] for row in nearest]
     assert [hit.image_id for hit in hits] == [f"id-{asked.caption_to_image[row]}" for row in nearest]
-    assert [hit.score for hit in hits] == pytest.approx([scores[row] for row in nearest], rel=1e-5)
+    assert_near([hit.score for hit in hits], [scores[row] for row in nearest], 1e-5)
     Image.fromarray(PICTURE).save(tmp_path / "a.png")
     assert asked.captions_for(tmp_path / "a.png", k=4) == hits
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from asked import png
 from browsing import require_good
+from closeness import assert_near
 from dag import RUNS
 from PIL import Image
 
@@ -48,12 +49,12 @@ def test_answers_are_what_the_kept_embeddings_rank_first(reproduced, test_split,
     kept = np.load(reproduced.evaluation(VSEPP) / "embeddings.npz")
     images = asked(capsys, reproduced.model(VSEPP), "--text", captions[3], "-k", 7)
     scores = kept["image_embeddings"] @ kept["caption_embeddings"][3]
-    assert [hit["score"] for hit in images] == pytest.approx(sorted(scores, reverse=True)[:7], rel=1e-4)
+    assert_near([hit["score"] for hit in images], sorted(scores, reverse=True)[:7], 1e-4)
     assert [hit["rank"] for hit in images] == list(range(1, 8))
     (tmp_path / "a.jpg").write_bytes(photograph)
     found = asked(capsys, reproduced.model(VSEPP), "--image", tmp_path / "a.jpg", "-k", 3)
     scores = kept["caption_embeddings"] @ kept["image_embeddings"][0]
-    assert [hit["score"] for hit in found] == pytest.approx(sorted(scores, reverse=True)[:3], rel=1e-4)
+    assert_near([hit["score"] for hit in found], sorted(scores, reverse=True)[:3], 1e-4)
     best = captions[int(np.argmax(scores))]
     assert found[0]["caption"] == best or scores.max() - scores[captions.index(found[0]["caption"])] < 1e-4
 

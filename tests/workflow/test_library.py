@@ -92,7 +92,7 @@ def test_scores_and_ranks_agree_with_a_loop(reproduced, test_split):
     model = vsepp.load(reproduced.model(VSE0))
     images, captions = model.embed_images(opened(test_split[0][:4])), model.embed_captions(test_split[1][:7])
     scores = model.scores(images, captions)
-    assert scores == pytest.approx(np.array([[i @ c for c in captions] for i in images]), abs=1e-6)
+    assert_near(scores, [[i @ c for c in captions] for i in images], 1e-6)
     assert vsepp.rank(np.array([[0.1, 0.9, 0.9, 0.3]])).tolist() == [[1, 2, 3, 0]]
     assert vsepp.rank(scores.T, k=1)[:, 0].tolist() == scores.argmax(axis=0).tolist()
 
@@ -147,7 +147,8 @@ def test_the_model_card_has_metadata_recalls_and_the_datas_licence(exported, rep
     assert f"{recalls['i2t']['r1']:.1f} | {recalls['i2t']['r5']:.1f}" in text
     assert "generated" in text[text.index("## Licence") :]
     page = html.unescape((reproduced.folder / "reports/tiny/paper/vsepp/index.html").read_text())
-    for kind, name in (("loss", "max_of_hinges"), ("similarity", "dot"), ("text encoder", "gru")):
+    kinds = {"loss": "max_of_hinges", "similarity": "dot", "text encoder": "gru", "reader": "coco"}
+    for kind, name in kinds.items():
         source = components.describe(kind, name).citation
         assert source in text and source in page[page.index('id="sources"') :]
 

@@ -68,16 +68,10 @@ def _check_preset(parameters: Parameters, mistakes: Mistakes) -> None:
                 f"{keys.dataset} is generated in the layout {entry.generator}, but the preset's section `scenes` has no "
                 "such layout",
             )
-    where = parameters.place("encoders")
     for name, encoder in preset.encoders.items():
-        if encoder is None:
-            continue
-        options = {option: Value(value, where) for option, value in encoder.options.items()}
-        family = Value(encoder.architecture.partition("/")[0], where)
-        check_component("image encoder", family, options, f"encoders.{name}", mistakes)
-        if encoder.weights == "scenes" and preset.pretraining is None:
+        if encoder is not None and encoder.weights == "scenes" and preset.pretraining is None:
             mistakes.add(
-                f"{where}: encoders.{name}.weights",
+                f"{parameters.place('encoders')}: encoders.{name}.weights",
                 "got 'scenes', but the preset has no section `pretraining`",
             )
 
@@ -109,6 +103,7 @@ def _check_datasets(parameters: Parameters, mistakes: Mistakes) -> None:
 def _check_roles(parameters: Parameters, mistakes: Mistakes) -> None:
     """Note roles that runs name and that a preset neither fills nor sets to null."""
     runs, preset = parameters.all_runs, parameters.preset
+    _check_shown_roles(parameters, mistakes)
     for key, section, filled in (
         ("dataset", "corpora", preset.corpora),
         ("encoder", "encoders", preset.encoders),
@@ -123,6 +118,24 @@ def _check_roles(parameters: Parameters, mistakes: Mistakes) -> None:
                     f"{paper.runs_file}: {key} {role}",
                     f"of {', '.join(named)}: {parameters.preset_file} says nothing of it; give {section}.{role} there, or "
                     f"`{role}: null` to leave these runs out",
+                )
+
+
+def _check_shown_roles(parameters: Parameters, mistakes: Mistakes) -> None:
+    """Note roles that tables and figures name and that a preset neither fills nor sets to null."""
+    preset = parameters.preset
+    for paper in parameters.papers.values():
+        assert paper.tables is not None
+        shown = {"default_encoder": ("encoders", paper.tables.default_encoder)}
+        for section, entries in (("tables", paper.tables.tables), ("figures", paper.tables.figures)):
+            for name, entry in entries.items():
+                if entry.dataset is not None:  # type: ignore[attr-defined]  # both have it
+                    shown[f"{section}.{name}.dataset"] = ("corpora", entry.dataset)  # type: ignore[attr-defined]
+        for place, (section, role) in shown.items():
+            if role not in getattr(preset, section):
+                mistakes.add(
+                    f"{paper.tables_file}: {place}",
+                    f"got {role!r}: {parameters.preset_file} says nothing of it; give {section}.{role} there, or `{role}: null`",
                 )
 
 
@@ -263,7 +276,12 @@ def _check_tables(
             _check_tuned(figure.labels or [], f"{place}.labels", paper, mistakes)
         for loss in figure.compared:
             options = {option: Value(value, place) for option, value in loss.options.items()}
-            check_component("loss", Value(loss.name, place), options, "losses", mistakes)
+            found = check_component("loss", Value(loss.name, place), options, "losses", mistakes)
+            if figure.kind == "constellations" and found and "margin" not in found:
+                mistakes.add(
+                    f"{place}.losses",
+                    f"loss {loss.name} has no option `margin`, which a figure of kind constellations draws",
+                )
     for name in parameters.preset.tables.get(paper.name, []):
         if name not in paper.tables.tables and name not in paper.tables.figures:
             known = ", ".join([*paper.tables.tables, *paper.tables.figures])

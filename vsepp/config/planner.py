@@ -138,7 +138,11 @@ class _Planner:
         inputs: dict[str, Path] = {}
         for role in loss.constants.get("READS", ()):
             if role == "caption_vectors":
-                encoder = loss.options(**spec.loss.options).vectors
+                encoder = getattr(loss.options(**spec.loss.options), "vectors", None)
+                if encoder is None:
+                    raise VseppError(
+                        f"run {spec.id}: loss {spec.loss.name} reads {role!r}; it needs an option `vectors`, which says whose"
+                    )
                 inputs[role] = self._vectors(self._corpus(spec.dataset, published), encoder).folder
             elif role not in read:
                 raise VseppError(

@@ -132,6 +132,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     readers = _readers(
         datasets, "--config" if "datasets" in sections else str(folder / "datasets.yaml"), mistakes
     )
+    preset = _with_families(preset, "--config" if "encoders" in sections else str(preset_path), mistakes)
     mistakes.raise_if_any()
     released = any(paper.released for paper in reproduced.values())
     parameters = Parameters(
@@ -351,6 +352,18 @@ def _readers(datasets: DatasetsFile, where: str, mistakes: Mistakes) -> dict[str
         if found:
             readers[name] = found[""].value
     return readers
+
+
+def _with_families(preset: PresetFile, where: str, mistakes: Mistakes) -> PresetFile:
+    """A preset whose encoders have checked options, of which those that equal the default of their family are left out."""
+    encoders = dict(preset.encoders)
+    for name, encoder in preset.encoders.items():
+        if encoder is not None:
+            options = {option: Value(value, where) for option, value in encoder.options.items()}
+            family = Value(encoder.architecture.partition("/")[0], where)
+            if found := check_component("image encoder", family, options, f"encoders.{name}", mistakes):
+                encoders[name] = encoder.model_copy(update={"options": found[""].value.options})
+    return preset.model_copy(update={"encoders": encoders})
 
 
 def _resolve_corpora(fidelity: FidelityFile, preset: PresetFile) -> dict[str, CorpusKeys]:

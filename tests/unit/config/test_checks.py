@@ -90,6 +90,17 @@ def test_a_role_that_the_preset_says_nothing_of_is_named_and_one_left_empty_leav
     assert "odd" not in make_plan(params).models
 
 
+def test_a_role_that_a_table_shows_and_the_preset_says_nothing_of_is_named(params):
+    edit(params / TABLES, {"tables": {"table1": {"dataset": "third"}}, "default_encoder": "vggg"})
+    text, preset = refused(params), params / "presets/mini.yaml"
+    for place, section, role in (
+        ("tables.table1.dataset", "corpora", "third"),
+        ("default_encoder", "encoders", "vggg"),
+    ):
+        said = f"{params / TABLES}: {place}: got {role!r}: {preset} says nothing of it; give {section}.{role} there"
+        assert said in text
+
+
 @pytest.mark.parametrize("name", ["runs.yaml", "tables.yaml", "published.csv"])
 def test_a_paper_without_one_of_its_files_is_refused(params, name):
     (params / "papers/vsepp" / name).unlink()
@@ -173,6 +184,14 @@ PLANE = {"kind": "constellations", **WORDS, "positive": [0, 1], "negatives": [[[
         (
             {**PLANE, "losses": ["none"]},
             "figures.new: losses: no loss is named 'none'; there are binomial_deviance, circle, goal, ",
+        ),
+        (
+            {**PLANE, "losses": ["info_nce"]},
+            "figures.new.losses: loss info_nce has no option `margin`, which a figure of kind constellations draws",
+        ),
+        (
+            {**CURVES, "dataset": "flikr"},
+            "figures.new.dataset: got 'flikr': ",
         ),
     ],
 )

