@@ -129,8 +129,8 @@ def _check_shown_roles(parameters: Parameters, mistakes: Mistakes) -> None:
         shown = {"default_encoder": ("encoders", paper.tables.default_encoder)}
         for section, entries in (("tables", paper.tables.tables), ("figures", paper.tables.figures)):
             for name, entry in entries.items():
-                if entry.dataset is not None:  # type: ignore[attr-defined]  # both have it
-                    shown[f"{section}.{name}.dataset"] = ("corpora", entry.dataset)  # type: ignore[attr-defined]
+                if entry.dataset is not None:
+                    shown[f"{section}.{name}.dataset"] = ("corpora", entry.dataset)
         for place, (section, role) in shown.items():
             if role not in getattr(preset, section):
                 mistakes.add(
