@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatch
 
-from vsepp.config.components import check_component
+from vsepp.config.components import check_entry
 from vsepp.config.files import Mistakes, Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
@@ -42,6 +42,7 @@ def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistake
     """
     _check_preset(parameters, mistakes)
     _check_datasets(parameters, mistakes)
+    _check_shown_roles(parameters, mistakes)
     _check_roles(parameters, mistakes)
     mistakes.raise_if_any()
     _check_only(parameters, mistakes)
@@ -103,7 +104,6 @@ def _check_datasets(parameters: Parameters, mistakes: Mistakes) -> None:
 def _check_roles(parameters: Parameters, mistakes: Mistakes) -> None:
     """Note roles that runs name and that a preset neither fills nor sets to null."""
     runs, preset = parameters.all_runs, parameters.preset
-    _check_shown_roles(parameters, mistakes)
     for key, section, filled in (
         ("dataset", "corpora", preset.corpora),
         ("encoder", "encoders", preset.encoders),
@@ -126,12 +126,15 @@ def _check_shown_roles(parameters: Parameters, mistakes: Mistakes) -> None:
     preset = parameters.preset
     for paper in parameters.papers.values():
         assert paper.tables is not None
-        shown = {"default_encoder": ("encoders", paper.tables.default_encoder)}
-        for section, entries in (("tables", paper.tables.tables), ("figures", paper.tables.figures)):
-            for name, entry in entries.items():
-                if entry.dataset is not None:
-                    shown[f"{section}.{name}.dataset"] = ("corpora", entry.dataset)
-        for place, (section, role) in shown.items():
+        data = {f"tables.{name}.dataset": table.dataset for name, table in paper.tables.tables.items()}
+        data |= {
+            f"figures.{name}.dataset": figure.dataset
+            for name, figure in paper.tables.figures.items()
+            if figure.dataset is not None
+        }
+        shown = [("default_encoder", "encoders", paper.tables.default_encoder)]
+        shown += [(place, "corpora", role) for place, role in data.items()]
+        for place, section, role in shown:
             if role not in getattr(preset, section):
                 mistakes.add(
                     f"{paper.tables_file}: {place}",
@@ -275,8 +278,7 @@ def _check_tables(
         if figure.kind == "standings":
             _check_tuned(figure.labels or [], f"{place}.labels", paper, mistakes)
         for loss in figure.compared:
-            options = {option: Value(value, place) for option, value in loss.options.items()}
-            found = check_component("loss", Value(loss.name, place), options, "losses", mistakes)
+            found = check_entry("loss", loss.name, loss.options, place, "losses", mistakes)
             if figure.kind == "constellations" and found and "margin" not in found:
                 mistakes.add(
                     f"{place}.losses",

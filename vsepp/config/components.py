@@ -50,6 +50,14 @@ def resolve_component(
     return check_component(kind, Value(name, origin), given, key, mistakes)
 
 
+def check_entry(
+    kind: str, name: str, options: Mapping[str, Any], where: str, key: str, mistakes: Mistakes
+) -> dict[str, Value] | None:
+    """A component that one entry names, with all its options; see `resolve_component`."""
+    given = {option: Value(value, where) for option, value in options.items()}
+    return check_component(kind, Value(name, where), given, key, mistakes)
+
+
 def check_component(
     kind: str, named: Value, given: Mapping[str, Value], key: str, mistakes: Mistakes
 ) -> dict[str, Value] | None:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from vsepp.components import known as known_components
 from vsepp.config.checks import check
-from vsepp.config.components import check_component, resolve_component
+from vsepp.config.components import check_entry, resolve_component
 from vsepp.config.files import Mistakes, Value, read_model, read_yaml, validate
 from vsepp.config.papers import Paper, read_papers
 from vsepp.config.parameters import Parameters
@@ -346,10 +346,8 @@ def _said_of(key: str, lineage: list[str], layers: _Layers) -> Iterator[tuple[Co
 def _readers(datasets: DatasetsFile, where: str, mistakes: Mistakes) -> dict[str, Component]:
     readers = {}
     for name, entry in datasets.datasets.items():
-        options = {option: Value(value, where) for option, value in entry.reader.options.items()}
-        reader = Value(entry.reader.name or "", where)
-        found = check_component("reader", reader, options, f"datasets.{name}.reader", mistakes)
-        if found:
+        reader, key = entry.reader, f"datasets.{name}.reader"
+        if found := check_entry("reader", reader.name or "", reader.options, where, key, mistakes):
             readers[name] = found[""].value
     return readers
 
@@ -359,9 +357,8 @@ def _with_families(preset: PresetFile, where: str, mistakes: Mistakes) -> Preset
     encoders = dict(preset.encoders)
     for name, encoder in preset.encoders.items():
         if encoder is not None:
-            options = {option: Value(value, where) for option, value in encoder.options.items()}
-            family = Value(encoder.architecture.partition("/")[0], where)
-            if found := check_component("image encoder", family, options, f"encoders.{name}", mistakes):
+            family, key = encoder.architecture.partition("/")[0], f"encoders.{name}"
+            if found := check_entry("image encoder", family, encoder.options, where, key, mistakes):
                 encoders[name] = encoder.model_copy(update={"options": found[""].value.options})
     return preset.model_copy(update={"encoders": encoders})
 
