@@ -28,6 +28,7 @@ from vsepp.provenance.digests import file_digest
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 KILLS = int(os.environ.get("SOAK_KILLS", "100"))
+SHELL_KILLS = int(os.environ.get("SOAK_SHELL_KILLS", "30"))
 SEED = int(os.environ.get("SOAK_SEED", "13"))
 _, _, RC, FT = RUNS
 MADE = ("resources", "results", "reports/tiny")
@@ -125,12 +126,11 @@ def steps_of(project, snakemake):
     return found
 
 
-def kill_some(project, command, moments, longest):
+def kill_some(project, command, what, moments, longest):
     """Start the command and kill at random moments what it does; what was killed, and whether it has ended well all the same."""
-    what = moments.choice(["steps", "steps", "Snakemake", "Snakemake and all below it"])
     snakemake = project.start(*command, output=subprocess.DEVNULL)
-    if what == "steps":
-        return _kill_steps(project, snakemake, moments, longest)
+    if what in ("steps", "shells"):
+        return _kill_steps(project, snakemake, what, moments, longest)
     with suppress(subprocess.TimeoutExpired):
         assert snakemake.wait(timeout=moments.uniform(0, longest)) == 0, "it failed without a kill"
         return [], True
@@ -143,7 +143,12 @@ def kill_some(project, command, moments, longest):
     return [what], False
 
 
-def _kill_steps(project, snakemake, moments, longest):
+def shells_among(steps):
+    """The shells between Snakemake and its steps: where one is killed, its step lives on."""
+    return {pid: command for pid, command in steps.items() if "-c" in command}
+
+
+def _kill_steps(project, snakemake, what, moments, longest):
     """Kill one step after another, until nothing is left to do that does not depend on them."""
     killed = []
     while snakemake.poll() is None:
@@ -153,7 +158,8 @@ def _kill_steps(project, snakemake, moments, longest):
             continue
         with suppress(subprocess.TimeoutExpired):
             snakemake.wait(timeout=moments.uniform(0, longest))
-        if steps := steps_of(project, snakemake.pid):
+        steps = steps_of(project, snakemake.pid)
+        if steps := shells_among(steps) if what == "shells" else steps:
             pid = moments.choice(sorted(steps))
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -161,15 +167,23 @@ def _kill_steps(project, snakemake, moments, longest):
     return killed, snakemake.returncode == 0
 
 
-def test_kills_at_random_moments_end_with_the_bytes_of_a_quiet_run(quiet, capsys):
+@pytest.mark.parametrize(
+    ("what", "kills"),
+    [
+        (("steps", "steps", "Snakemake", "Snakemake and all below it"), KILLS),
+        (("shells",), SHELL_KILLS),
+    ],
+    ids=["any process", "shells"],
+)
+def test_kills_at_random_moments_end_with_the_bytes_of_a_quiet_run(quiet, what, kills, capsys):
     project, expected, seconds = quiet
     command = project.snakemake("reproduce_tables")
     moments, killed, rounds, began = random.Random(SEED), Counter(), 0, time.monotonic()
-    while killed.total() < KILLS:
+    while killed.total() < kills:
         forget(project)
         rounds, whole = rounds + 1, False
-        while killed.total() < KILLS and not whole:
-            now, whole = kill_some(project, command, moments, seconds / 3)
+        while killed.total() < kills and not whole:
+            now, whole = kill_some(project, command, moments.choice(what), moments, seconds / 3)
             killed.update(now)
             with capsys.disabled():
                 print(f"{time.monotonic() - began:5.0f} s  {killed.total():3d} {now}", flush=True)
@@ -246,11 +260,7 @@ def test_a_folder_that_may_not_be_written_is_named_in_a_sentence(quiet, missing,
         pytest.skip("needs setpriv")
     rights = WITHOUT_RIGHTS if os.geteuid() == 0 else []
     project.run("reproduce_tables")
-    for gone in {
-        missing,
-        "reports/tiny",
-    }:  # what a report was made from is not made again while the report is there
-        shutil.rmtree(project.folder / gone)
+    shutil.rmtree(project.folder / missing)
     folder = project.folder / closed
     mode = folder.stat().st_mode
     folder.chmod(0o555)

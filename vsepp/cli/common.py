@@ -13,7 +13,7 @@ from typing import Any
 from vsepp.errors import VseppError
 from vsepp.provenance.code import step_code
 from vsepp.provenance.manifest import artefact_digest, recorded
-from vsepp.provenance.publish import state_folder
+from vsepp.provenance.publish import published, state_folder
 from vsepp.runtime.files import output_folder
 from vsepp.spec import from_json, to_dict
 
@@ -135,6 +135,8 @@ def raw_files(given: argparse.Namespace) -> dict[str, Path]:
 class Making:
     """An artefact that is being made."""
 
+    folder: Path
+    """Where the step writes its results; they are published together once it has succeeded."""
     facts: dict[str, Any]
     """For its manifest."""
     identity: dict[str, Any] = field(default_factory=dict)
@@ -158,7 +160,7 @@ def making(
     resumes: bool = False,
     known_by: Mapping[str, Any] | None = None,
 ) -> Iterator[Making]:
-    """Make the folder of a step's results, and write its manifest once the body has succeeded.
+    """Publish a step's results in the folder that was asked for, with their manifest, once the body has succeeded.
 
     Parameters
     ----------
@@ -184,7 +186,8 @@ def making(
             }
             identity = {"code": code, "inputs": {**digests, **(known_by or {})}}
             state = held.enter_context(state_folder(given.output, spec=spec, **identity))
+        folder = held.enter_context(published(given.output))
         facts = held.enter_context(
-            recorded(given.output, given.step, spec=spec, inputs=inputs, code=code, seed=seed)
+            recorded(folder, given.step, spec=spec, inputs=inputs, code=code, seed=seed)
         )
-        yield Making(facts, identity, state)
+        yield Making(folder, facts, identity, state)

@@ -111,7 +111,7 @@ def scenes(given: argparse.Namespace) -> None:
     from vsepp.scenes.layouts import generate
 
     with making(given, seed=given.spec.seed) as made:
-        made.facts.update(generate(given.spec, given.output, given.workers))
+        made.facts.update(generate(given.spec, made.folder, given.workers))
 
 
 def corpus(given: argparse.Namespace) -> None:
@@ -124,7 +124,7 @@ def corpus(given: argparse.Namespace) -> None:
     inputs = given_inputs(given) | {role: path for role, path in raw.items() if path.is_file()}
     with making(given, inputs) as made:
         images, captions = read_corpus(_with_files(given.spec, raw))
-        write_tables(given.output, images, captions)
+        write_tables(made.folder, images, captions)
         made.facts.update(images.attrs["facts"])
 
 
@@ -147,8 +147,8 @@ def tokens(given: argparse.Namespace) -> None:
         else:
             vocabulary = Vocabulary.read(given.vocabulary.parent)
         encoded = encode_captions(captions, vocabulary, tokenized)
-        vocabulary.write(given.output)
-        encoded.save(given.output)
+        vocabulary.write(made.folder)
+        encoded.save(made.folder)
         made.facts["words"] = len(vocabulary)
         made.facts["tokens"] = int(encoded.offsets[-1])
         # Captions whose words a sentence splitter before the word tokenizer would change, as the released code has it.
@@ -163,7 +163,7 @@ def store(given: argparse.Namespace) -> None:
     images, _ = read_tables(given.images.parent)
     of = _with_files(_corpus_of(given.images), raw_files(given))
     with making(given, resumes=True) as made:
-        made.facts.update(build_store(images, of, given.spec, given.output, made.state, given.workers))
+        made.facts.update(build_store(images, of, given.spec, made.folder, made.state, given.workers))
 
 
 def pictures(given: argparse.Namespace) -> None:
@@ -171,7 +171,7 @@ def pictures(given: argparse.Namespace) -> None:
     from vsepp.data.pictures import make_pictures
 
     with making(given) as made:
-        made.facts["images"] = make_pictures(given.spec, given.corpus, given.store, given.output)
+        made.facts["images"] = make_pictures(given.spec, given.corpus, given.store, made.folder)
 
 
 def pretrain(given: argparse.Namespace) -> None:
@@ -182,7 +182,7 @@ def pretrain(given: argparse.Namespace) -> None:
     spec = given.spec
     with making(given, seed=spec.pretraining.seed) as made:
         made.facts.update(use_cpu(given.threads))
-        made.facts.update(pretrain_encoder(spec.encoder, spec.pretraining, given.output))
+        made.facts.update(pretrain_encoder(spec.encoder, spec.pretraining, made.folder))
 
 
 def encoder(given: argparse.Namespace) -> None:
@@ -193,7 +193,7 @@ def encoder(given: argparse.Namespace) -> None:
     raw = raw_files(given)
     with making(given, raw) as made:
         imported = import_weights(given.spec, raw.get("weights"))
-        save_encoder(imported, given.output)
+        save_encoder(imported, made.folder)
         made.facts["dim"] = imported.dim
 
 
@@ -204,7 +204,7 @@ def features(given: argparse.Namespace) -> None:
     with making(given, resumes=True) as made:
         placing = _machine(given, made)
         made.facts["data_on"] = make_features(
-            given.spec, given.store, given.encoder, given.output, made.state, placing
+            given.spec, given.store, given.encoder, made.folder, made.state, placing
         )
 
 
@@ -216,7 +216,7 @@ def vectors(given: argparse.Namespace) -> None:
     with making(given) as made:
         _, captions = read_tables(given.captions.parent)
         found = caption_vectors(captions, given.spec)
-        found.save(given.output)
+        found.save(made.folder)
         made.facts["captions"] = len(found)
 
 
@@ -227,7 +227,7 @@ def tape(given: argparse.Namespace) -> None:
     with making(given, resumes=True) as made:
         placing, corpus = _machine(given, made), given.captions.parent
         made.facts["data_on"] = make_tape(
-            given.spec, given.store, given.encoder, corpus, given.output, made.state, placing
+            given.spec, given.store, given.encoder, corpus, made.folder, made.state, placing
         )
 
 
@@ -254,7 +254,7 @@ def precomputed(given: argparse.Namespace) -> None:
     # Sizes and times say that the raw files are those of a killed step without reading them an extra time.
     known_by = {role: [str(path), path.stat().st_size, path.stat().st_mtime_ns] for role, path in raw.items()}
     with making(given, {"images": given.images, **raw}, resumes=True, known_by=known_by) as made:
-        made.facts.update(import_precomputed(of, images, given.output, made.state))
+        made.facts.update(import_precomputed(of, images, made.folder, made.state))
 
 
 def _corpus_of(table: Path) -> CorpusSpec:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.cli.common import (
+    Making,
     add_machine,
     add_making,
     add_raw,
@@ -22,7 +23,8 @@ from vsepp.cli.common import (
 )
 from vsepp.errors import VseppError
 from vsepp.provenance.code import step_code
-from vsepp.provenance.manifest import artefact_digest
+from vsepp.provenance.manifest import FILES, artefact_digest
+from vsepp.provenance.records import PDF
 from vsepp.reporting.specs import ReportSpec
 from vsepp.runtime import devices
 from vsepp.runtime.files import output_folder, write_text
@@ -129,6 +131,7 @@ def add_steps(steps: Any) -> None:
 def train(given: argparse.Namespace) -> None:
     """Train a run; of several processes that `torchrun` started, the first one locks, writes and records."""
     from vsepp.data.vocabulary import Vocabulary
+    from vsepp.training.loop import LOSS_FILE
 
     run = given.spec
     inputs = given_inputs(given)
@@ -138,16 +141,17 @@ def train(given: argparse.Namespace) -> None:
             "inputs": {role: artefact_digest(path) for role, path in inputs.items()},
         }
         with tempfile.TemporaryDirectory() as nothing:
-            _train(given, run, inputs, Path(nothing), identity)
+            _train(given, run, inputs, Making(Path(nothing), {}, identity, Path(nothing)))
         return
     with making(given, inputs, seed=run.init_seed, resumes=True) as made:
-        made.facts.update(_train(given, run, inputs, made.state, made.identity))
+        made.facts.update(_train(given, run, inputs, made))
         # With it the folder can be used by itself, on captions of one's own.
-        Vocabulary.read(given.tokens).write(given.output)
+        Vocabulary.read(given.tokens).write(made.folder)
+        (given.output / LOSS_FILE).unlink(missing_ok=True)  # of another loss that was trained there before
 
 
 def _train(
-    given: argparse.Namespace, run: RunSpec, inputs: dict[str, Path], state: Path, identity: dict[str, Any]
+    given: argparse.Namespace, run: RunSpec, inputs: dict[str, Path], made: Making
 ) -> dict[str, Any]:
     """Train with the other processes, if there are any, and tell the facts."""
     from vsepp.runtime.machine import use_machine
@@ -163,11 +167,11 @@ def _train(
         trained = train_run(
             run,
             data,
-            given.output,
-            state,
+            made.folder,
+            made.state,
             device,
             inputs,
-            identity=identity,
+            identity=made.identity,
             checkpoint_seconds=given.checkpoint_seconds,
             group=group,
         )
@@ -183,7 +187,7 @@ def released(given: argparse.Namespace) -> None:
         if role not in raw:
             raise VseppError(f"released: no {role} was given; expected --raw checkpoint=FILE vocabulary=FILE")
     with making(given, raw) as made:
-        made.facts.update(import_released(raw["checkpoint"], raw["vocabulary"], given.spec, given.output))
+        made.facts.update(import_released(raw["checkpoint"], raw["vocabulary"], given.spec, made.folder))
 
 
 def evaluate(given: argparse.Namespace) -> None:
@@ -216,6 +220,7 @@ def _score(given: argparse.Namespace) -> None:
     from vsepp.evaluation import protocols
     from vsepp.evaluation.embeddings import Embeddings
     from vsepp.provenance.manifest import MANIFEST, recorded, require_intact
+    from vsepp.provenance.publish import published
 
     if given.output is not None:
         output_folder(given.output)
@@ -229,10 +234,11 @@ def _score(given: argparse.Namespace) -> None:
         return
     spec = {"protocols": given.protocol, "fold_size": given.fold_size}
     code = step_code("score", embeddings.similarity)
-    with recorded(
-        given.output, "evaluate", spec=spec, inputs={"embeddings": given.embeddings}, code=code
-    ) as facts:
-        protocols.save(found, given.output)
+    with (
+        published(given.output) as folder,
+        recorded(folder, "evaluate", spec=spec, inputs={"embeddings": given.embeddings}, code=code) as facts,
+    ):
+        protocols.save(found, folder)
         facts["protocols"] = given.protocol
 
 
@@ -259,7 +265,7 @@ def _embed_and_score(given: argparse.Namespace) -> None:
                 given.device, share=given.device_share, threads=given.threads, job=f"evaluate {given.output}"
             )
             made.facts.update(facts)
-            found = evaluate_run(spec, {"run": given.run, **inputs}, given.output, device)
+            found = evaluate_run(spec, {"run": given.run, **inputs}, made.folder, device)
         if printed_only:
             log.info("nothing was written; --output FOLDER keeps embeddings, ranks and recalls")
     for evaluation in found:
@@ -270,8 +276,8 @@ def figure_data(given: argparse.Namespace) -> None:
     """Compute what a figure draws of losses."""
     from vsepp.evaluation.figure_data import compute
 
-    with making(given):
-        write_text(given.output / "data.json", json.dumps(compute(given.spec), indent=1) + "\n")
+    with making(given) as made:
+        write_text(made.folder / "data.json", json.dumps(compute(given.spec), indent=1) + "\n")
 
 
 def paper(given: argparse.Namespace) -> None:
@@ -285,7 +291,10 @@ def report(given: argparse.Namespace) -> None:
     """Write the report and the preset's entry page; print the headline."""
     from vsepp.reporting.pages import write_entry, write_report
 
-    with making(given, given.spec.inputs):
-        headline = write_report(given.spec, given.output)
+    with making(given, given.spec.inputs) as made:
+        headline = write_report(given.spec, made.folder, given.output)
+        files = (path for path in made.folder.rglob("*") if path.is_file())
+        made.facts[FILES] = sorted(path.relative_to(made.folder).as_posix() for path in files)
+        (given.output / PDF).unlink(missing_ok=True)  # of an earlier report
     write_entry(given.output.absolute().parent.parent)
     print(headline)

@@ -22,6 +22,8 @@ from vsepp.runtime.progress import peak_memory
 MANIFEST = "manifest.json"
 SEAL = "digest"
 """Key of a manifest that holds the digest of all others."""
+FILES = "files"
+"""Key of the facts: every file that a step wrote, where its outputs are folders whose files are asked for one by one."""
 CLOCKED = ("history.csv",)
 """Outputs that also record times, in which two trainings of the same model differ: they are verified, but are not part of
 the artefact's digest."""
@@ -236,6 +238,15 @@ def require_intact(folder: Path, *names: str) -> dict[str, Any]:
                 f"again: delete {folder} and run the same command"
             )
     return manifest
+
+
+def missing_files(folder: Path) -> list[str]:
+    """Files that are gone of those that a folder's manifest names, in its folders too; none where it has no manifest."""
+    if not (folder / MANIFEST).is_file():
+        return []
+    manifest = read_manifest(folder)
+    names = {*manifest["outputs"], *manifest["facts"].get(FILES, ())}
+    return sorted(name for name in names if not (folder / name).exists())
 
 
 def require_as_written(path: Path) -> None:

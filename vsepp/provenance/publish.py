@@ -12,9 +12,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from vsepp.errors import VseppError
 from vsepp.provenance.digests import differing, value_digest
+from vsepp.provenance.manifest import MANIFEST, missing_files
+from vsepp.runtime.files import partial_path, remove
 
 log = logging.getLogger("vsepp")
+RULE_SHELL = "VSEPP_RULE_SHELL"
+"""Environment variable with the process id of the shell in which Snakemake runs a rule; see `workflow/rules/common.smk`."""
 # Clocks of machines that share a file system differ a little.
 _APART = 10**9
 
@@ -97,6 +102,69 @@ def publish(files: dict[Path, Path]) -> None:
     for source, destination in files.items():
         destination.parent.mkdir(parents=True, exist_ok=True)
         source.replace(destination)
+
+
+@contextmanager
+def published(output: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `output`; what the body wrote there is moved into `output`, the manifest last.
+
+    What lies in `output` under other names stays.
+
+    Raises
+    ------
+    VseppError
+        If the rule whose job this is was given up meanwhile: Snakemake has deleted, or deletes, what lies in `output`, so a
+        manifest must not vouch for it.
+    """
+    staged = partial_path(output)
+    staged.mkdir(parents=True)
+    try:
+        yield staged
+        _require_rule(output)
+        (output / MANIFEST).unlink(missing_ok=True)
+        for path in sorted(staged.iterdir(), key=lambda path: path.name == MANIFEST):
+            _replace(path, output / path.name)
+        try:
+            _require_rule(output)  # a manifest that came after the deletion would vouch for what is gone
+        except VseppError:
+            (output / MANIFEST).unlink(missing_ok=True)
+            raise
+    finally:
+        remove(staged)
+
+
+def _replace(path: Path, destination: Path) -> None:
+    """Move a file or a folder, in place of what is there; folders cannot replace each other at once."""
+    if destination.is_dir():
+        destination.rename(path.with_name(f".{path.name}.old"))
+    path.replace(destination)
+
+
+def _require_rule(output: Path) -> None:
+    """Refuse to go on where the shell of the rule that started this process has ended; by hand there is none."""
+    shell = os.environ.get(RULE_SHELL)
+    if shell is None:
+        return
+    from psutil import Process  # comes with Snakemake, which has set the variable
+
+    here = Process()
+    if int(shell) not in (here.pid, *(parent.pid for parent in here.parents())):
+        raise VseppError(
+            f"{output}: nothing was written: the job of Snakemake that asked for it has ended. Run the same command again"
+        )
+
+
+def withdraw(folder: Path) -> list[str]:
+    """Remove the manifest of an artefact of which files are gone: Snakemake, which asks for the manifest, makes it again.
+
+    Returns
+    -------
+    list of str
+        The files that are gone.
+    """
+    if missing := missing_files(folder):
+        (folder / MANIFEST).unlink()
+    return missing
 
 
 def date_now(made: Iterable[Path], read: Iterable[Path]) -> int:

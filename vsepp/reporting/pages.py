@@ -60,7 +60,7 @@ _SIGNS = {
 _EXPORTED = ("i2t_r1", "i2t_r10", "t2i_r1", "t2i_r10", "rsum")
 
 
-def write_report(spec: ReportSpec, folder: Path) -> str:
+def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
     """Build and write everything of one report.
 
     Parameters
@@ -69,6 +69,8 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
         Tables, figures and the models behind them.
     folder
         Gets `index.html`, `headline.txt`, `claims.csv`, `tables/`, `figures/`, `runs/`, `metrics/` and `curves/`.
+    place
+        Where the folder will lie, which the headline names.
 
     Returns
     -------
@@ -104,8 +106,6 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
         (one.spec, one.caption, Markup(inline_svg(one, folder / "figures" / f"{one.spec.id}.svg")))
         for one in drawn
     ]
-    # That of an earlier report, of which the manifest would tell.
-    (folder / "paper.pdf").unlink(missing_ok=True)
     paper = paper_values(tables, drawn, verdicts, context)
     write_text(folder / "paper.tex", _render("paper.tex.j2", **paper, **shared))
     _write_exports(records, folder)
@@ -124,7 +124,7 @@ def write_report(spec: ReportSpec, folder: Path) -> str:
         **shared,
     )
     write_text(folder / "index.html", page)
-    headline = summary.headline(tables, verdicts, records, context, folder)
+    headline = summary.headline(tables, verdicts, records, context, place)
     write_text(folder / "headline.txt", headline + "\n")
     return headline
 
@@ -188,11 +188,7 @@ def _write_runs(
     shared: Mapping[str, Any],
     folder: Path,
 ) -> None:
-    """Write a page per model; those of models that are not given are deleted."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.glob("*.html"):
-        if path.stem not in records:
-            path.unlink()
+    """Write a page per model."""
     for model, seeds in records.items():
         fed = [
             row.spec.row
@@ -228,25 +224,16 @@ def _write_exports(records: Records, folder: Path) -> None:
     """Write `metrics/<model>.json` and `curves/<run>-seed-<seed>.csv`, for `dvc metrics`, `dvc plots` and others' tools.
 
     The metrics are `<protocol>: {i2t_r1, i2t_r10, t2i_r1, t2i_r10, rsum}`, recalls in per cent, means over the seeds;
-    with several seeds the sample standard deviation of rsum is `rsum_sd`. Files of models that are not given are deleted:
-    `dvc metrics` and `dvc plots` show all that lies there.
+    with several seeds the sample standard deviation of rsum is `rsum_sd`.
     """
-    texts = {}
     for model, seeds in records.items():
         exported = {protocol: _exported(seeds, protocol) for protocol in seeds[0].metrics}
-        texts[folder / "metrics" / f"{model}.json"] = json.dumps(exported, indent=1) + "\n"
+        write_text(folder / "metrics" / f"{model}.json", json.dumps(exported, indent=1) + "\n")
         for record in seeds:
             if record.spec.trained:
                 history = Path(record.spec.run) / "history.csv"
                 curve = folder / "curves" / f"{model}-seed-{record.spec.seed}.csv"
-                texts[curve] = history.read_text(encoding="utf-8")
-    for name, suffix in (("metrics", "json"), ("curves", "csv")):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        for path in (folder / name).glob(f"*.{suffix}"):
-            if path not in texts:
-                path.unlink()
-    for path, text in texts.items():
-        write_text(path, text)
+                write_text(curve, history.read_text(encoding="utf-8"))
 
 
 def _exported(seeds: Sequence[Record], protocol: str) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,22 +38,35 @@ def output_folder(folder: Path) -> Path:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a path beside `path` to write to; it replaces `path` once the body has succeeded.
-
-    Each process has its own name for it: two processes that make one artefact must not write to the same file. What processes
-    of this machine left of it that were killed is removed.
-    """
+    """Yield a path beside `path` to write to; it replaces `path` once the body has succeeded."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    here = f".{path.name}.{os.uname().nodename}"
-    partial = path.with_name(f"{here}.{os.getpid()}.part")
-    for left in path.parent.glob(f"{glob.escape(here)}.*.part"):
-        if _PROCESSES.is_dir() and not (_PROCESSES / left.name.split(".")[-2]).is_dir():
-            left.unlink(missing_ok=True)
+    partial = partial_path(path)
     try:
         yield partial
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def partial_path(path: Path) -> Path:
+    """Path beside `path` for what is not whole yet.
+
+    Each process has its own: two processes that make one artefact must not write to the same file. What processes of this
+    machine left that were killed is removed.
+    """
+    here = f".{path.name}.{os.uname().nodename}"
+    for left in path.parent.glob(f"{glob.escape(here)}.*.part"):
+        if _PROCESSES.is_dir() and not (_PROCESSES / left.name.split(".")[-2]).is_dir():
+            remove(left)
+    return path.with_name(f"{here}.{os.getpid()}.part")
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -169,7 +169,6 @@ def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
     write_history(state / "history.csv", history)
     (state / "config.json").write_text(to_json(run) + "\n", encoding="utf-8")
     names = ["model.safetensors", "history.csv", "config.json"]
-    (out / LOSS_FILE).unlink(missing_ok=True)  # of another loss that was trained here before
     if own:
         save_file({key.removeprefix(LOSS_PREFIX): value for key, value in own.items()}, state / LOSS_FILE)
         names.append(LOSS_FILE)

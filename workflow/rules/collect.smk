@@ -4,6 +4,8 @@
 rule reproduce_tables:
     input:
         pages=[f"{made.folder}/index.html" for made in PLAN.of_kind("report").values()],
+        # What is missing below a page is made again, and so is the page.
+        made=of_phase("results"),
         pdf=typeset_reports(),
     message:
         "Tables and figures are in {input.pages}"

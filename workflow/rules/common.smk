@@ -18,7 +18,8 @@ from snakemake.settings.enums import Quietness
 from vsepp.config import make_plan
 from vsepp.config.plan import DOWNLOADS, KINDS
 from vsepp.errors import VseppError
-from vsepp.provenance.publish import date_now
+from vsepp.provenance.manifest import require_intact
+from vsepp.provenance.publish import RULE_SHELL, date_now, withdraw
 from vsepp.provenance.space import refused_by_system
 from vsepp.reporting.typeset import TEX_WANTED, has_tex
 from vsepp.runtime.devices import visible_gpus
@@ -59,6 +60,13 @@ if AHEAD := date_now(
     logger.warning(
         f"{AHEAD} files were dated ahead of this machine's clock; they are dated now, in their order"
     )
+
+for made in PLAN.of_kind("report").values():
+    if missing := withdraw(made.folder):
+        logger.warning(f"{made.folder} is not whole any more, {', '.join(missing)} is gone")
+
+# A step whose shell was killed lives on; by this variable it knows that nobody waits for it any more.
+shell.prefix(f"set -euo pipefail; export {RULE_SHELL}=$$; ")
 
 RESULTS = str(PLAN.results)
 VARIANT = str(PLAN.variant_results)
@@ -257,6 +265,19 @@ def headlines():
     )
 
 
+def name_edited():
+    """Print which reports are not as their step wrote them, and which are of an earlier run."""
+    for made in PLAN.of_kind("report").values():
+        page, manifest = made.targets
+        if page.is_file() and not manifest.is_file():
+            print_last(f"{page} is of an earlier run: the present report is not finished")
+        elif page.is_file():
+            try:
+                require_intact(made.folder)
+            except VseppError as error:
+                print_last(str(error))
+
+
 def announce():
     """End with the headlines, once there are any."""
     if text := headlines():
@@ -270,3 +291,4 @@ def explain():
 
 
 logger.addFilter(reword)
+atexit.register(name_edited)  # also where there was nothing to be done

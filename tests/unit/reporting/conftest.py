@@ -109,5 +109,5 @@ def report_folder(report, tmp_path_factory):
     made = replace(made, tables=(replace(first, groups=groups), *others), figures=figures)
     path = tmp_path_factory.mktemp("report")
     (path / "paper.pdf").write_bytes(b"of an earlier report")
-    write_report(made, path)
+    write_report(made, path, path)
     return path
