@@ -11,6 +11,8 @@ from dag import RUNS
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS
 PRESET = "params/presets/tiny.yaml"
+REPORT = "reports/tiny/paper/vsepp"
+EVALUATION = f"results/tiny/paper/evaluations/{VSE0}/seed-0"
 LOSS = "vsepp/losses/sum_of_hinges.py"
 
 
@@ -34,6 +36,39 @@ def test_a_change_of_one_run_reruns_it_and_what_depends_on_it(project):
 def test_snakemake_trains_again_what_other_code_would_train(project):
     project.edit(LOSS)
     assert project.trained() == {VSE0}
+
+
+@pytest.mark.parametrize(
+    "deleted", [f"{REPORT}/tables/table2.csv", f"{REPORT}/claims.csv", f"{EVALUATION}/metrics.json"]
+)
+def test_a_deleted_file_of_a_report_or_below_it_is_made_again(project, deleted):
+    file = project.folder / deleted
+    before = file.read_bytes()
+    file.unlink()
+    project.run("reproduce_tables")
+    assert file.read_bytes() == before
+    assert project.planned("reproduce_tables") == {}
+
+
+def test_an_edited_file_of_a_report_is_named_at_the_end_of_a_run_and_by_verify(project):
+    with (project.folder / REPORT / "claims.csv").open("a") as file:
+        file.write("mine\n")
+    said = f"{REPORT}/claims.csv: is not what its step wrote"
+    assert said in project.run("reproduce_tables")
+    assert "claims.csv is not what its step wrote" in project.vsepp("verify", status=1)
+
+
+def test_a_report_that_is_refused_leaves_the_last_one_and_is_made_once_it_can_be(project):
+    before = {path: path.read_bytes() for path in (project.folder / REPORT).rglob("*.html")}
+    template = project.folder / "reports/templates/table.html.j2"
+    good = template.read_text()
+    template.write_text(good + "{{ nothing }}")
+    assert "'nothing' is undefined" in project.refusal(*project.snakemake("reproduce_tables"))
+    assert before and {path: path.read_bytes() for path in before} == before
+    template.write_text(good + "<!-- mine -->")
+    assert f"{REPORT}/index.html is of an earlier run" in project.run("reproduce_tables", "--dry-run")
+    project.run("reproduce_tables")
+    assert "<!-- mine -->" in (project.folder / REPORT / "index.html").read_text()
 
 
 def test_wrong_parameters_stop_everything_with_one_clear_message(project):

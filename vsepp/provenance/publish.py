@@ -121,6 +121,7 @@ def published(output: Path) -> Iterator[Path]:
     try:
         yield staged
         _require_rule(output)
+        output.mkdir(exist_ok=True)
         (output / MANIFEST).unlink(missing_ok=True)
         for path in sorted(staged.iterdir(), key=lambda path: path.name == MANIFEST):
             _replace(path, output / path.name)

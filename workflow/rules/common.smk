@@ -270,12 +270,12 @@ def name_edited():
     for made in PLAN.of_kind("report").values():
         page, manifest = made.targets
         if page.is_file() and not manifest.is_file():
-            print_last(f"{page} is of an earlier run: the present report is not finished")
+            print(f"\n{page} is of an earlier run: the present report is not finished", flush=True)
         elif page.is_file():
             try:
                 require_intact(made.folder)
             except VseppError as error:
-                print_last(str(error))
+                print(f"\n{error}", flush=True)
 
 
 def announce():
