@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from vsepp.data.captions import TOKENIZER, tokenize
 from vsepp.data.containers import LARGEST_MEMBER
-from vsepp.data.decode import DECODING_ERRORS, decoded, reason, stored
+from vsepp.data.decode import DECODING_ERRORS, decoded, reason, stored, upright
 from vsepp.data.store import WholeImages
 from vsepp.data.tokens import UNKNOWN, Tokens
 from vsepp.data.vocabulary import FILE, Vocabulary
@@ -104,7 +104,8 @@ class Model:
         ----------
         images
             Paths, PIL pictures, or uint8 arrays `(height, width)`, `(height, width, 3)` or `(height, width, 4)`. Grey
-            pictures are taken as RGB, and an alpha channel is dropped.
+            pictures are taken as RGB, an alpha channel is dropped, and a picture is turned as its EXIF data say, unlike the
+            photographs of a data set, of which the run's `exif_orientation` decides.
 
         Returns
         -------
@@ -154,7 +155,7 @@ class Model:
             elif not isinstance(picture, Image.Image):
                 name = os.fspath(picture)
                 picture = decoded(bytes_of(Path(name), "a picture", LARGEST_MEMBER))
-            return stored(picture, self.run.eval_store)
+            return stored(upright(picture), self.run.eval_store)
         except (*DECODING_ERRORS, TypeError) as error:
             raise VseppError(f"{name}: not a readable picture: {reason(error)}") from error
 

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 
 from vsepp.data.captions import tokenize
-from vsepp.data.decode import decoded
+from vsepp.data.decode import decoded, upright
 from vsepp.data.store import WholeImages, open_store
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
@@ -119,7 +119,9 @@ class Index:
         if self.pixels is None:
             return None
         found = self.pixels[self.pixel_rows[row]]
-        picture = Image.fromarray(found) if isinstance(found, np.ndarray) else decoded(found.read_bytes())
+        picture = (
+            Image.fromarray(found) if isinstance(found, np.ndarray) else upright(decoded(found.read_bytes()))
+        )
         picture = picture.convert("RGB")
         picture.thumbnail((THUMBNAIL, THUMBNAIL))
         return picture

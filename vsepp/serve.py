@@ -21,7 +21,7 @@ from jinja2 import StrictUndefined
 from PIL import Image, UnidentifiedImageError
 from werkzeug.exceptions import BadRequest, HTTPException, NotFound, SecurityError
 
-from vsepp.data.decode import DECODING_ERRORS
+from vsepp.data.decode import DECODING_ERRORS, FORMATS, upright
 from vsepp.errors import VseppError
 from vsepp.reporting import TEMPLATES
 from vsepp.search import Hit, Index
@@ -33,8 +33,6 @@ LARGEST_REQUEST = 64 * MEGABYTE
 LONGEST_TEXT = 1000
 """Characters of a sentence."""
 MOST_PIXELS = 50_000_000
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP")
-"""Of uploads: formats whose decoder starts no other program."""
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
@@ -126,7 +124,7 @@ class _Site:
 
 
 def picture_of(data: bytes) -> Image.Image:
-    """Decode an uploaded picture, in the mode of its file.
+    """Decode an uploaded picture, in the mode of its file, turned as its EXIF data say.
 
     Raises
     ------
@@ -138,6 +136,7 @@ def picture_of(data: bytes) -> Image.Image:
         if picture.width * picture.height > MOST_PIXELS:
             raise Image.DecompressionBombError
         picture.load()
+        picture = upright(picture)
     except Image.DecompressionBombError as error:
         raise VseppError(f"The picture has more than {MOST_PIXELS:,} pixels. Give a smaller one.") from error
     except DECODING_ERRORS as error:

@@ -150,9 +150,7 @@ def train(given: argparse.Namespace) -> None:
         (given.output / LOSS_FILE).unlink(missing_ok=True)  # of another loss that was trained there before
 
 
-def _train(
-    given: argparse.Namespace, run: RunSpec, inputs: dict[str, Path], made: Making
-) -> dict[str, Any]:
+def _train(given: argparse.Namespace, run: RunSpec, inputs: dict[str, Path], made: Making) -> dict[str, Any]:
     """Train with the other processes, if there are any, and tell the facts."""
     from vsepp.runtime.machine import use_machine
     from vsepp.training.data import load_training_data

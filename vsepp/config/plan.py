@@ -96,7 +96,9 @@ KINDS = {
         "results", "evaluate", "embeddings", "results/{preset}/{variant}/evaluations/{name}", _EMBEDDINGS
     ),
     "figure_data": Kind("results", "figure-data", "figure data", _FIGURES, ("data.json",)),
-    "report": Kind("results", "report", "reports", "reports/{preset}/{variant}/{name}", ("index.html", "manifest.json")),
+    "report": Kind(
+        "results", "report", "reports", "reports/{preset}/{variant}/{name}", ("index.html", "manifest.json")
+    ),
 }
 """Of artefacts, in the order of the data flow."""
 

@@ -373,6 +373,9 @@ class _Planner:
         counted = every_split if values["vocabulary"] == "all_splits" else splits
         finetuned = values["finetune_from"] is not None
         corpus = self.parameters.corpora[values["dataset"]]
+        # A reader of pictures that no paper used decides for them.
+        reader = describe("reader", self.parameters.readers[corpus.dataset].name)
+        orientation = reader.constants.get("EXIF_ORIENTATION", values["exif_orientation"])
         # Published features go into the model as they are.
         values["normalise_features"] = values["normalise_features"] and not published
         return RunSpec(
@@ -383,8 +386,8 @@ class _Planner:
             restval=bool(restval),
             encoder=encoder,
             finetune_from=values["finetune_from"],
-            train_store=StoreSpec(values["resize"], side, values["exif_orientation"]),
-            eval_store=StoreSpec(values["resize"], encoder.store_side, values["exif_orientation"]),
+            train_store=StoreSpec(values["resize"], side, orientation),
+            eval_store=StoreSpec(values["resize"], encoder.store_side, orientation),
             crop=CropSpec(kind, encoder.input_size, **drawn, **fixed),
             vocabulary=VocabularySpec(counted, values["vocabulary_threshold"]),
             validation_images=corpus.published_validation_images if published else corpus.validation_images,

@@ -91,8 +91,8 @@ class RunKeys(_Model):
     """RC: side of the decoded image that crops are taken from, as a multiple of the encoder's store_side. Text: the image of
     256×256. Code: the original pixels; here a larger decoded image stands in for them, without the finest detail."""
     exif_orientation: Literal["ignored", "applied"] = UNSET
-    """Photographs whose EXIF data say that they are to be turned or mirrored: as their pixels are, or turned. Text: not
-    mentioned. Code: ignored."""
+    """Photographs whose EXIF data say that they are to be turned or mirrored: as their pixels are, or turned. Pictures
+    of one's own (`captions_csv`) are always turned. Text: not mentioned. Code: ignored."""
     corners: Literal["image", "square"] = UNSET
     """10C: corners of the whole image, or of the square at its centre; they are the same where images are squashed. Text: not
     said. Code: published features: of the whole image, its aspect ratio kept, as in the order embeddings' extractor."""

@@ -27,6 +27,8 @@ DECODING_ERRORS = (
     Image.DecompressionBombError,
     Image.DecompressionBombWarning,
 )
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+"""Formats of pictures that are read, whatever a file is called: their decoders start no other program, as PostScript's does."""
 LARGEST_PIXELS = Image.MAX_IMAGE_PIXELS or 0
 """Pixels of the largest photograph that is decoded, or stored: no data set of photographs has larger ones."""
 
@@ -132,8 +134,8 @@ def stored(image: Image.Image, store: StoreSpec) -> np.ndarray:
     ValueError
         Where its values say nothing of their white, or it would have more than `LARGEST_PIXELS`.
     """
-    if store.orientation == "applied" and orientation(image) != 1:
-        image = ImageOps.exif_transpose(image)
+    if store.orientation == "applied":
+        image = upright(image)
     return np.asarray(resized(in_rgb(image), store))
 
 
@@ -186,6 +188,11 @@ def _seen_size(image: Image.Image, store: StoreSpec) -> tuple[int, int]:
     return (image.height, image.width) if across else image.size
 
 
+def upright(image: Image.Image) -> Image.Image:
+    """A picture turned and mirrored as its EXIF data say, as people see it."""
+    return ImageOps.exif_transpose(image) if orientation(image) != 1 else image
+
+
 def orientation(image: Image.Image) -> int:
     """What EXIF says of how a picture is to be turned: 1, as it is, to 8."""
     found = image.getexif().get(_ORIENTATION, 1)
@@ -212,7 +219,7 @@ def decoded(data: bytes) -> Image.Image:
 def reason(error: Exception) -> str:
     """What was wrong with a photograph, in words for users."""
     if isinstance(error, Image.UnidentifiedImageError):
-        return "not a picture, or of a format that is not known"
+        return f"not a picture, or none of {', '.join(FORMATS)}; save it as one of them"
     if isinstance(error, (Image.DecompressionBombError, Image.DecompressionBombWarning)):
         return f"{error.args[0].partition(',')[0]}; expected at most {LARGEST_PIXELS:,} pixels"
     return str(error) or type(error).__name__
@@ -222,7 +229,7 @@ def _opened(stream: IO[bytes]) -> Image.Image:
     with warnings.catch_warnings():
         # Of a picture above the limit Pillow only warns; nobody would see which it is.
         warnings.simplefilter("error", Image.DecompressionBombWarning)
-        return Image.open(stream)
+        return Image.open(stream, formats=FORMATS)
 
 
 def _is_whole(data: bytes, image: Image.Image) -> bool:
@@ -232,7 +239,7 @@ def _is_whole(data: bytes, image: Image.Image) -> bool:
     """
     if (end := _end_of_picture(data)) is None:
         return False
-    other = Image.open(io.BytesIO(data[:end] + _FILLER + data[end:]))
+    other = Image.open(io.BytesIO(data[:end] + _FILLER + data[end:]), formats=FORMATS)
     try:
         other.load()
     except DECODING_ERRORS:

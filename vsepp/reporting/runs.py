@@ -217,6 +217,8 @@ def _rank_figure(records: Sequence[Record]) -> Markup:
             )
             told.append(f"{title}: half of the queries within the first {int(np.median(ranks)) + 1}")
         axis.set(xscale="log", xlabel="k", ylabel="Queries with rank ≤ k (%)", ylim=(0, 102))
+        # Not powers of ten, which would be set as formulas.
+        axis.xaxis.set_major_formatter(lambda k, _: f"{k:,.0f}")
         axis.legend(loc="lower right")
         text = f"Recall at k over k, protocol {protocol}. {'; '.join(told)}."
         return _svg(figure, "ranks", "Distribution of ranks", text)

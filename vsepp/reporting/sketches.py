@@ -217,7 +217,7 @@ def _picture(figure: Figure, example: _Example, left: float, top: float) -> None
     axis.spines[:].set_visible(True)
     axis.spines[:].set_linewidth(0.4)
     if example.picture:
-        with Image.open(io.BytesIO(example.picture)) as picture:
+        with Image.open(io.BytesIO(example.picture), formats=["JPEG"]) as picture:
             axis.imshow(np.asarray(picture))
     else:
         name = "\n".join(textwrap.wrap(f"image {example.image}", 16))

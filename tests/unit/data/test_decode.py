@@ -1,5 +1,7 @@
 import io
 import logging
+import subprocess
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -96,6 +98,23 @@ def test_exif_orientation_is_ignored_or_applied_and_counted(tmp_path, orientatio
     assert np.array_equal(applied[0], stored(upright, StoreSpec(resize, 20)))
 
 
+def test_postscript_that_is_named_like_a_photograph_starts_no_other_program(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    started = tmp_path / "started"
+    for name in ("gs", "gswin32c", "gswin64c"):  # Ghostscript, which Pillow would start
+        (tmp_path / name).write_text(f"#!/bin/sh\n: > {started}\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    postscript = encoded(picture(), "EPS")
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)
+    with suppress(OSError, subprocess.CalledProcessError), Image.open(io.BytesIO(postscript)) as image:
+        image.load()
+    assert started.exists(), "Pillow starts none any more"
+    started.unlink()
+    with pytest.raises(VseppError, match=r"a\.jpg in .*: not a picture, or none of JPEG, PNG"):
+        built(tmp_path, {"a.jpg": postscript})
+    assert not started.exists()
+
+
 def test_a_picture_that_is_too_large_names_itself(tmp_path):
     large = encoded(Image.new("1", (13_000, 13_000)), "PNG")
     with pytest.raises(VseppError, match=r"large\.png in .*169000000 pixels.*expected at most 89,478,485"):
@@ -142,5 +161,5 @@ def test_images_can_be_left_out_and_are_counted(tmp_path):
 
 def test_reasons_are_words():
     assert reason(Image.UnidentifiedImageError("cannot identify <_io.BytesIO object>")) == (
-        "not a picture, or of a format that is not known"
+        "not a picture, or none of JPEG, PNG, WEBP, GIF, BMP, TIFF; save it as one of them"
     )

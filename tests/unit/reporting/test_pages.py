@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from statistics import stdev
 
 import pytest
+from matplotlib.font_manager import findfont, get_font
 from reported import DIRTY, I2T, T2I, Models, seal
 
 from vsepp import spec as specs
@@ -94,6 +95,18 @@ def folder(full, tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(folder):
     return Page((folder / "index.html").read_text(encoding="utf-8"))
+
+
+def test_no_figure_shows_the_source_of_a_formula(folder):
+    """A log scale sets its powers of ten as formulas, which are text in these figures; letters are outlines, numbered by font."""
+    font = get_font(findfont("DejaVu Sans"))
+    one, backslash = (f"{font.get_char_index(ord(letter)):x}" for letter in "1\\")
+    pages = [path for path in folder.rglob("*") if path.suffix in (".html", ".svg")]
+    drawn = {path.name: re.findall(r"<svg.*?</svg>", path.read_text(), re.DOTALL) for path in pages}
+    assert any('aria-label="Distribution of ranks"' in svg for svg in drawn["vse0.html"])
+    outlines = {name: re.findall(r'DejaVuSans-([0-9a-f]+)"', "".join(svgs)) for name, svgs in drawn.items()}
+    assert one in outlines["vse0.html"]
+    assert [name for name, found in outlines.items() if backslash in found] == []
 
 
 def row_of(text, start):

@@ -17,6 +17,8 @@ from vsepp.errors import VseppError, refuse
 from vsepp.spec import SPLITS, CorpusSpec
 
 COLUMNS = ("image", "caption")
+EXIF_ORIENTATION = "applied"
+"""As their owner sees them; photographs of the papers are turned or not as `exif_orientation` says."""
 
 
 def read(spec: CorpusSpec) -> RawCorpus:
