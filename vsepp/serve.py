@@ -132,7 +132,7 @@ def picture_of(data: bytes) -> Image.Image:
         If it is none, is damaged, or claims more than `MOST_PIXELS`, which is told before any pixel is decoded.
     """
     try:
-        picture = Image.open(io.BytesIO(data), formats=FORMATS)
+        picture: Image.Image = Image.open(io.BytesIO(data), formats=FORMATS)
         if picture.width * picture.height > MOST_PIXELS:
             raise Image.DecompressionBombError
         picture.load()

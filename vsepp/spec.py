@@ -16,7 +16,7 @@ import types
 import typing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from vsepp.errors import VseppError
 from vsepp.foreign import json_of, shortly, text_of
@@ -26,6 +26,10 @@ _LARGEST_SPEC = 64 << 20
 
 Split = Literal["train", "restval", "val", "test"]
 SPLITS: tuple[str, ...] = typing.get_args(Split)
+SplitName = Annotated[str, SPLITS]
+LEAST = 1
+Count = Annotated[int, LEAST]
+"""A whole number of at least one: sizes, counts, epochs."""
 Protocol = Literal["1K", "5x1K", "5K"]
 FOLDS = {"1K": 1, "5x1K": 5}
 """Protocol → folds of the test set; any other protocol takes all images."""
@@ -74,15 +78,15 @@ class CorpusSpec:
     files: dict[str, str] = field(default_factory=dict)
     """What the reader calls the file (`images`, `splits`, `captions`, ...) → path of the file, zip archive or folder. Paths
     do not decide what is computed: manifests and plans hold the spec without them."""
-    captions_per_image: int | None = None
+    captions_per_image: Count | None = None
     """Captions used of each image; `None`: all."""
     surplus_captions: Literal["drop", "error"] = "error"
     """If an image has more captions: keep the first ones, or raise an error."""
-    expected_images: dict[str, int] = field(default_factory=dict)
+    expected_images: dict[SplitName, Count] = field(default_factory=dict)
     """Images per split; checked if given."""
     reported_sha256: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Name of a raw text file → SHA-256 sums that others report; a different one gives a warning, not an error."""
-    first_images: dict[str, int] = field(default_factory=dict)
+    first_images: dict[SplitName, Count] = field(default_factory=dict)
     """Split → how many of its images to keep, from the first, after all checks: to try a preset on a part of its data."""
     leave_out: tuple[str, ...] = ()
     """Ids of images to leave out, after all checks: photographs that cannot be decoded, say."""
@@ -97,7 +101,7 @@ class StoreSpec:
 
     resize: Literal["squash", "short_side"]
     """`squash`: to side×side (the paper); `short_side`: the short side to `side`, the aspect ratio kept (released code)."""
-    side: int
+    side: Count
     """Pixels."""
     orientation: Literal["ignored", "applied"] = "ignored"
     """Of photographs whose EXIF data say that they are to be turned."""
@@ -108,7 +112,7 @@ class PicturesSpec:
     """Small pictures of the images of a split, with their captions, for people to look at."""
 
     split: Split = "test"
-    side: int = 128
+    side: Count = 128
     """The longer side, pixels; images that are stored smaller stay as they are."""
     quality: int = 80
     """Of the JPEGs, from 1 to 95."""
@@ -127,9 +131,9 @@ class EncoderSpec:
     weights: str
     """`scenes` (pretrained here), `file/<name>` (a downloaded or local file), `torchvision/<entry>`, `pip` or
     `random`."""
-    input_size: int
+    input_size: Count
     """Side of the crop that it takes, pixels."""
-    store_side: int
+    store_side: Count
     """Side of the decoded image that crops are taken from, pixels."""
     mean: tuple[float, float, float]
     """Mean of its input per channel, on a scale of 0–1."""
@@ -162,7 +166,7 @@ class CropSpec:
     """Which part of a decoded image the encoder sees."""
 
     kind: Literal["1C", "10C", "RC"]
-    size: int
+    size: Count
     """Pixels."""
     random: Literal["crop", "resized_crop"] = "crop"
     """RC only: a random window of fixed size, or of random scale and aspect ratio (`RandomResizedCrop`)."""
@@ -176,9 +180,9 @@ class CropSpec:
 class VocabularySpec:
     """The words a text encoder knows."""
 
-    splits: tuple[str, ...]
+    splits: tuple[SplitName, ...]
     """Splits whose captions are counted."""
-    threshold: int
+    threshold: Count
     """How often a word must occur to be kept."""
 
 
@@ -188,7 +192,7 @@ class VectorsSpec:
 
     encoder: Literal["tfidf", "minilm"]
     """`tfidf`: of their words, TF-IDF; `minilm`: of a pretrained sentence encoder, all-MiniLM-L6-v2."""
-    splits: tuple[str, ...] = ()
+    splits: tuple[SplitName, ...] = ()
     """`tfidf`: splits whose captions say how rare a word is."""
 
 
@@ -213,9 +217,9 @@ class ScenesSpec:
     """The generator of scenes."""
 
     seed: int
-    side: int
+    side: Count
     """Side of a rendered image, pixels."""
-    images: dict[str, dict[str, int]]
+    images: dict[str, dict[SplitName, Count]]
     """Layout (`coco`, `flickr`) → split → number of scenes."""
     settings: dict[str, float]
     """Difficulty: every probability and count of the renderer and the grammar."""
@@ -226,11 +230,11 @@ class PretrainingSpec:
     """Supervised training of a mini encoder on labelled single-object scenes."""
 
     seed: int
-    images: int
-    side: int
+    images: Count
+    side: Count
     """Pixels."""
-    epochs: int
-    batch_size: int
+    epochs: Count
+    batch_size: Count
     learning_rate: float
 
 
@@ -258,8 +262,8 @@ class TapeSpec:
     crop: CropSpec
     draw: int
     """Seed of the random crops."""
-    epochs: int
-    splits: tuple[str, ...]
+    epochs: Count
+    splits: tuple[SplitName, ...]
     """Whose captions."""
 
 
@@ -267,16 +271,16 @@ class TapeSpec:
 class ScheduleSpec:
     """Optimisation. Section 3.2 of the paper."""
 
-    batch_size: int
+    batch_size: Count
     """Pairs (queries) per step."""
-    epochs: int
+    epochs: Count
     learning_rate: float
     drop_at: float
     """Fraction of the epochs after which the learning rate drops; 1: never."""
     drop_factor: float
     clip_norm: float
     """Largest global L2 norm of the gradient."""
-    negative_set: int | None = None
+    negative_set: Count | None = None
     """Number of pairs from which negatives are taken (Section 3.6); `None`: the batch."""
 
 
@@ -286,7 +290,7 @@ class ModelSpec:
 
     text: Component
     """The text encoder, a module of `vsepp.models.text`. Its options have `dim`, D_ψ, the size of its state."""
-    joint_dim: int
+    joint_dim: Count
     """D, size of the joint space."""
     caption_projection: bool
     """A linear map W_g after the text encoder (Eq. 2); without it D_ψ must equal D."""
@@ -321,7 +325,7 @@ class RunSpec:
     eval_store: StoreSpec
     crop: CropSpec
     vocabulary: VocabularySpec
-    validation_images: int | None
+    validation_images: Count | None
     """Validate on the first so many validation images, in file order; `None`: all."""
     model: ModelSpec
     loss: Component
@@ -384,9 +388,9 @@ class EvaluationSpec:
 
     run: RunSpec
     protocols: tuple[str, ...]
-    fold_size: int
+    fold_size: Count
     """Images per fold, the 1K of `1K` and `5x1K`."""
-    split: str = "test"
+    split: SplitName = "test"
 
 
 def to_dict(spec: Any) -> Any:
@@ -428,7 +432,7 @@ def from_dict(kind: type[S], values: dict[str, Any]) -> S:
     VseppError
         On unknown or missing keys, and values of another type, naming them.
     """
-    hints = typing.get_type_hints(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     names = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
     if unknown := sorted(set(values) - names):
         raise VseppError(f"{kind.__name__}: unknown keys {unknown}; known are {sorted(names)}")
@@ -471,6 +475,14 @@ def _revive(hint: Any, value: Any, key: str) -> Any:
             return None
         (hint,) = [argument for argument in arguments if argument is not type(None)]
         return _revive(hint, value, key)
+    if origin is Annotated:
+        _revive(hint.__origin__, value, key)
+        (bound,) = hint.__metadata__
+        if hint is Count and value < bound:
+            raise VseppError(f"{key}: expected at least {bound}, got {shortly(value)}")
+        if hint is SplitName and value not in bound:
+            raise VseppError(f"{key}: expected {', '.join(bound)}, got {shortly(value)}")
+        return value
     if origin is Literal:
         if type(value) is str and value in arguments:
             return value
@@ -493,7 +505,11 @@ def _revive(hint: Any, value: Any, key: str) -> Any:
             raise VseppError(f"{key}: expected a list of {len(kinds)}, got {shortly(value)}")
         return tuple(_revive(one, item, key) for one, item in zip(kinds, value, strict=True))
     if kind is dict:
-        return {name: _revive(arguments[1], item, f"{key}.{name}") for name, item in value.items()}
+        of_name, of_item = arguments
+        return {
+            _revive(of_name, name, key): _revive(of_item, item, f"{key}.{name}")
+            for name, item in value.items()
+        }
     return value
 
 

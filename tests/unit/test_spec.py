@@ -7,7 +7,7 @@ import specs
 from plans import plan
 
 from vsepp.errors import VseppError
-from vsepp.spec import Component, EvaluationSpec, RunSpec, from_dict, from_json, to_dict, to_json
+from vsepp.spec import Component, CorpusSpec, EvaluationSpec, RunSpec, from_dict, from_json, to_dict, to_json
 
 
 def test_json_is_canonical_and_leaves_out_what_equals_its_default():
@@ -50,6 +50,32 @@ def test_a_spec_is_read_from_a_file_too(tmp_path):
 def test_what_is_no_spec_is_refused(text, said):
     with pytest.raises(VseppError, match=said):
         from_json(RunSpec, text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"captions_per_image": 0}, "CorpusSpec.captions_per_image: expected at least 1, got 0"),
+        ({"captions_per_image": -1}, "CorpusSpec.captions_per_image: expected at least 1, got -1"),
+        ({"first_images": {"train": -1}}, "CorpusSpec.first_images.train: expected at least 1, got -1"),
+        (
+            {"first_images": {"dev": 1}},
+            "CorpusSpec.first_images: expected train, restval, val, test, got 'dev'",
+        ),
+        ({"expected_images": {"test": 0}}, "CorpusSpec.expected_images.test: expected at least 1, got 0"),
+    ],
+)
+def test_a_spec_that_would_drop_data_without_a_word_is_refused(changes, said):
+    corpus = next(iter(plan().of_kind("corpus").values())).spec
+    with pytest.raises(VseppError) as caught:
+        from_dict(CorpusSpec, to_dict(corpus) | changes)
+    assert str(caught.value) == said
+    with pytest.raises(
+        VseppError, match=r"EvaluationSpec\.split: expected train, restval, val, test, got 'dev'"
+    ):
+        from_dict(EvaluationSpec, to_dict(EvaluationSpec(specs.RUN, ("1K",), 10, "dev")))
+    with pytest.raises(VseppError, match=r"EvaluationSpec\.fold_size: expected at least 1, got 0"):
+        from_dict(EvaluationSpec, to_dict(EvaluationSpec(specs.RUN, ("1K",), 0)))
 
 
 def test_mistakes_deep_inside_name_the_part():

@@ -113,6 +113,16 @@ def test_pictures_may_be_paths_arrays_and_of_any_mode(reproduced, test_split, tm
     assert (model.embed_images([np.asarray(grey)]) == model.embed_images([grey.convert("RGB")])).all()
 
 
+def test_a_picture_is_embedded_as_its_exif_data_say_that_it_is_seen(reproduced, test_split, tmp_path):
+    model, (picture,) = vsepp.load(reproduced.model(VSEPP)), opened(test_split[0][:1])
+    exif = Image.Exif()
+    exif[0x0112] = 6  # a quarter turn clockwise
+    picture.save(tmp_path / "turned.png", exif=exif)
+    seen = picture.transpose(Image.Transpose.ROTATE_270)
+    assert (model.embed_images([tmp_path / "turned.png"]) == model.embed_images([seen])).all()
+    assert (model.embed_images([picture]) != model.embed_images([seen])).any()
+
+
 def test_an_exported_model_is_the_same_without_data_and_workflow(exported, reproduced, test_split, tmp_path):
     (tmp_path / "a.jpg").write_bytes(test_split[0][0])
     script = f"""{_WITHOUT}

@@ -19,7 +19,7 @@ from vsepp.config.schema import (
     TablesFile,
 )
 from vsepp.errors import VseppError, did_you_mean
-from vsepp.reporting.records import read_published
+from vsepp.reporting.published import read_published
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from vsepp.reporting.specs import ClaimKind, FigureKind
-from vsepp.spec import Component, Protocol, Split
+from vsepp.spec import LEAST, Component, Protocol, Split
 
 Trainset = Literal["1C", "10C", "RC", "1C+rV", "10C+rV", "RC+rV"]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-Positive = Annotated[int, Field(ge=1)]
+Positive = Annotated[int, Field(ge=LEAST)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]
 Seed = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$")]
@@ -30,7 +30,7 @@ UNSET: Any = None
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, allow_inf_nan=False)
 
 
 class ComponentKeys(BaseModel):
@@ -585,6 +585,12 @@ class ClaimKeys(_Model):
             number = 4 if self.kind == "difference_of_differences" else 2
             if not isinstance(self.runs, list) or len(self.runs) != number:
                 raise ValueError(f"runs: a claim of kind {self.kind} names {number} runs")
+        compared = [self.named] if self.kind == "best_value" else [self.named[:2], self.named[2:]]
+        for runs in compared:
+            if twice := next((run for run in runs if runs.count(run) > 1), None):
+                raise ValueError(f"runs: {twice} is compared with itself; name another run")
+        if self.named[:2] == self.named[2:]:
+            raise ValueError("runs: a difference is compared with itself; name other runs")
         return self
 
     @property

@@ -29,7 +29,8 @@ from vsepp.reporting.plots import (
     draw_negative_set,
     mark,
 )
-from vsepp.reporting.records import Published, Records, dirty_steps
+from vsepp.reporting.published import Published
+from vsepp.reporting.records import Records, dirty_steps
 from vsepp.reporting.sketches import draw_constellations, draw_examples, draw_missed_negatives
 from vsepp.reporting.specs import ContextSpec, FigureSpec
 from vsepp.reporting.standings import draw_standings

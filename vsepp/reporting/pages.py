@@ -32,7 +32,8 @@ from vsepp.reporting.claims import (
 from vsepp.reporting.expected import State, expected_state, read_expected, worst
 from vsepp.reporting.figures import inline_svg, write_figure, write_gaps
 from vsepp.reporting.paper import paper_values, tex_layout
-from vsepp.reporting.records import Record, Records, read_published, read_records
+from vsepp.reporting.published import read_published
+from vsepp.reporting.records import Record, Records, read_records
 from vsepp.reporting.runs import command, run_page
 from vsepp.reporting.specs import DIRECTIONS, ReportSpec
 from vsepp.reporting.standings import choose

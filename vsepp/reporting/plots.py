@@ -15,8 +15,8 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarForm
 
 from vsepp.evaluation.intervals import Interval, image_interval, seed_interval
 from vsepp.reporting import filters
+from vsepp.reporting.published import Published
 from vsepp.reporting.records import (
-    Published,
     Record,
     Records,
     dirty_steps,

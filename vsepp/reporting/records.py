@@ -1,4 +1,4 @@
-"""Read what a report is made of: the paper's numbers, and of every model its metrics, its history and its provenance."""
+"""Read what a report is made of: of every model its metrics, its history and its provenance."""
 
 from __future__ import annotations
 
@@ -76,8 +76,6 @@ def ranks_like_chance(found: Mapping[str, Any]) -> bool:
 
 Records = Mapping[str, Sequence[Record]]
 """Model → a record per seed."""
-Published = Mapping[tuple[str, str], Mapping[str, str]]
-"""(id of the table, row) → column of published.csv → text. A row stands below `""` too, for tables of one's own."""
 
 
 def shared_seeds(models: Iterable[Iterable[Record]]) -> list[int]:
@@ -238,29 +236,3 @@ def read_history(record: Record, metric: str) -> dict[int, float]:
         if metric not in (columns := reader.fieldnames or ()):
             raise VseppError(f"{file}: no column {metric}; it has {', '.join(columns)}")
         return {int(row["epoch"]): float(row[metric]) for row in reader}
-
-
-def read_published(path: Path) -> Published:
-    """The paper's rows.
-
-    Raises
-    ------
-    VseppError
-        When the file or a column is missing, or a table has a row twice.
-    """
-    if not path.is_file():
-        raise VseppError(
-            f"{path}: no such file; it holds the paper's numbers, or its heading alone where a paper has none"
-        )
-    published: dict[tuple[str, str], dict[str, str]] = {}
-    with path.open(newline="", encoding="utf-8") as stream:
-        table = csv.DictReader(stream)
-        if missing := {"table", "row", "kind"} - set(table.fieldnames or ()):
-            raise VseppError(f"{path}: has no column {', '.join(sorted(missing))} in its heading")
-        for row in table:
-            key = f"table{row['table']}", row["row"]
-            if key in published:
-                raise VseppError(f"{path}: row {row['row']} is there twice in one table; keep one")
-            published[key] = row
-            published.setdefault(("", row["row"]), row)
-    return published

@@ -12,7 +12,8 @@ import numpy as np
 from vsepp.errors import VseppError
 from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict
-from vsepp.reporting.records import Published, Record, Records, dirty_steps, scores, trouble_of
+from vsepp.reporting.published import Published
+from vsepp.reporting.records import Record, Records, dirty_steps, scores, trouble_of
 from vsepp.reporting.specs import ContextSpec, GroupSpec, RowSpec, TableSpec
 
 

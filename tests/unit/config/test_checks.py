@@ -140,7 +140,7 @@ def test_wrong_tables_figures_and_released_checkpoints_are_all_named_at_once(par
     figures = {"figure2b": {"baseline": "someone"}}
     edit(params / TABLES, {"tables": tables, "figures": figures})
     with (params / "papers/vsepp/published.csv").open("a") as stream:
-        stream.write("7,7.7,trained\n")
+        stream.write("7,7.7,trained" + "," * 16 + "\n")
     files = {"checkpoint": "c", "vocabulary": "v"}
     edit(
         params / RELEASED,
@@ -219,6 +219,18 @@ PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
         ({"runs": PAIR, "kind": "difference_of_differences"}, "names 4 runs"),
         ({"runs": PAIR, "kind": "best_value"}, "expected size → run"),
         ({"runs": PAIR, "margin": 0}, "new.margin: got 0"),
+        ({"runs": PAIR, "published": {"i2t_r1": float("nan")}}, "new.published.i2t_r1: got nan; input should be a finite number"),
+        ({"runs": PAIR, "published": {"i2t_r1": float("inf")}}, "new.published.i2t_r1: got inf; input should be a finite number"),
+        ({"runs": PAIR[:1] * 2}, "runs: coco-vsepp-1c is compared with itself; name another run"),
+        (
+            {"runs": PAIR[:1] * 2 + PAIR, "kind": "difference_of_differences"},
+            "runs: coco-vsepp-1c is compared with itself; name another run",
+        ),
+        ({"runs": PAIR * 2, "kind": "difference_of_differences"}, "runs: a difference is compared with itself; name other runs"),
+        (
+            {"runs": {2: PAIR[0], 128: PAIR[0], 256: PAIR[1]}, "kind": "best_value", "best": [2, 64]},
+            "runs: coco-vsepp-1c is compared with itself",
+        ),
         ({"runs": PAIR, "sign": 0}, "new.sign: got 0"),
         ({"runs": PAIR, "truth": True}, "new.truth: unknown key"),
     ],

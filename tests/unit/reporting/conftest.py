@@ -11,7 +11,7 @@ from reported import I2T, Models
 from vsepp.evaluation import intervals
 from vsepp.reporting import figures
 from vsepp.reporting.pages import write_report
-from vsepp.reporting.records import read_published
+from vsepp.reporting.published import read_published
 from vsepp.reporting.specs import ContextSpec, PaperSpec, RowSpec
 
 WILD = "50 % of $x_1$ & {evil} \\input{x} #~^ <b> שלום 🐕 日本 naïve"

@@ -11,7 +11,8 @@ from plans import PARAMS
 from reported import CLEAN, DIRTY, I2T, T2I, seal
 
 from vsepp.errors import VseppError
-from vsepp.reporting.records import read_history, read_published, read_records, scores
+from vsepp.reporting.published import read_published
+from vsepp.reporting.records import read_history, read_records, scores
 
 PAPERS = Path(__file__).resolve().parents[4] / "shared" / "paper"
 SOURCE, GOALS = PAPERS / "vsepp_tables.csv", PAPERS / "goal_recall_at_1.csv"
@@ -188,7 +189,7 @@ def test_a_missing_file_and_a_row_that_is_published_twice_are_named(report, tmp_
     lines = Path(report().published).read_text(encoding="utf-8").splitlines()
     twice = tmp_path / "published.csv"
     twice.write_text("\n".join([*lines, lines[1]]) + "\n", encoding="utf-8")
-    with pytest.raises(VseppError, match=r"row 1\.1 is there twice"):
+    with pytest.raises(VseppError, match=r"line \d+, row '1\.1': is there twice in one table; keep one"):
         read_published(twice)
     twice.write_text("table,row\n1,1.1\n", encoding="utf-8")
     with pytest.raises(VseppError, match=r"published\.csv: has no column kind in its heading"):

@@ -1,0 +1,86 @@
+"""A paper's numbers, cell by cell: its `published.csv`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from vsepp.errors import VseppError, refuse
+from vsepp.foreign import shortly, text_of
+
+Published = Mapping[tuple[str, str], Mapping[str, str]]
+"""(id of the table, row) → column of published.csv → text. A row stands below `""` too, for tables of one's own."""
+
+KINDS = ("trained", "quoted")
+"""Of a row: a system that is trained here, or one that is cited alone."""
+_REQUIRED = ("table", "row", "kind")
+_LARGEST = 4 << 20
+_NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
+_COLUMNS = {
+    re.compile(r"(i2t|t2i)_r\d+"): (0, 100, "a percentage"),
+    re.compile(r"(i2t|t2i)_(med|mean)r"): (1, 10**9, "a rank from 1"),
+    re.compile(r"rsum"): (0, 600, "a sum of six percentages"),
+    re.compile(r".*_sd"): (0, 100, "a standard deviation in points"),
+}
+"""Columns of numbers: the least and the largest, and what they are. All other columns are text."""
+
+
+def read_published(path: Path) -> Published:
+    """The paper's rows.
+
+    Raises
+    ------
+    VseppError
+        When the file or a column is missing, when it is no UTF-8 or no CSV, and for all rows at once that are given twice, have
+        too few or too many cells, another kind than `KINDS`, or a number that no such metric can have.
+    """
+    if not path.is_file():
+        raise VseppError(
+            f"{path}: no such file; it holds the paper's numbers, or its heading alone where a paper has none"
+        )
+    table = csv.DictReader(
+        io.StringIO(text_of(path, "a paper's numbers as CSV", _LARGEST), newline=""), strict=True
+    )
+    try:
+        if missing := set(_REQUIRED) - set(table.fieldnames or ()):
+            raise VseppError(f"{path}: has no column {', '.join(sorted(missing))} in its heading")
+        published: dict[tuple[str, str], dict[str, str]] = {}
+        wrong: list[str] = []
+        for row in table:
+            where = f"line {table.line_num}, row {shortly(row['row'])}"
+            if None in row or None in row.values():
+                wrong.append(
+                    f"{where}: {'more' if None in row else 'fewer'} cells than the heading has columns"
+                )
+                continue
+            key = f"table{row['table']}", row["row"]
+            if key in published:
+                wrong.append(f"{where}: is there twice in one table; keep one")
+            wrong += [f"{where}, {said}" for said in _wrong_cells(row)]
+            published[key] = row
+            published.setdefault(("", row["row"]), row)
+    except csv.Error as error:
+        raise VseppError(
+            f"{path}: line {table.line_num + 1}: {error}; look for a quote that is not closed"
+        ) from error
+    refuse(
+        wrong,
+        f"{path}: rows that cannot be right",
+        "Correct them; an empty cell is a number that the paper does not print.",
+    )
+    return published
+
+
+def _wrong_cells(row: Mapping[str, str]) -> Iterator[str]:
+    """Column, what stands in it, and what was expected."""
+    if row["kind"] not in KINDS:
+        yield f"kind: got {shortly(row['kind'])}; expected {' or '.join(KINDS)}"
+    for column, text in row.items():
+        for pattern, (least, largest, what) in _COLUMNS.items():
+            fits = _NUMBER.fullmatch(text) and least <= float(text) <= largest
+            if pattern.fullmatch(column) and text and not fits:
+                yield f"{column}: got {shortly(text)}; expected {what}, with a point, such as 43.4"
+                break
