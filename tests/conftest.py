@@ -8,6 +8,8 @@ import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
+from vsepp.reporting.typeset import has_tex
+
 pytest.register_assert_rewrite("browsing")
 # A machine that is busy with other work is slow, and nothing else is wrong with it.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,6 +32,12 @@ def pytest_collection_modifyitems(items):
         return next((k for k, part in enumerate(_FIRST) if item.path.is_relative_to(part)), len(_FIRST))
 
     items.sort(key=turn)
+
+
+def pytest_runtest_setup(item):
+    """A test that is marked `tex` needs an engine."""
+    if item.get_closest_marker("tex") and not has_tex():
+        pytest.skip("needs TeX: apt-get install texlive-latex-base texlive-latex-recommended lmodern")
 
 
 @pytest.fixture(scope="session")

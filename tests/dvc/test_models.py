@@ -48,19 +48,19 @@ def test_results_are_compared_and_held_to_what_was_expected_of_them(project):
     file, log = (project.folder / "docs" / name for name in ("results/tiny/expected.csv", "scores.md"))
     rows = read_expected(file)
     assert {row.run for row in rows} == set(RUNS)
-    assert said.splitlines()[-1] == f"{len(rows)} OK"
+    assert said.splitlines()[-1] == f"{len(rows)} as expected"
     assert "The first values." in log.read_text()
     other = replace(
         rows[0], expected=rows[0].expected + 9, held_to="tolerance", tolerance=1.0, cause="A known one."
     )
     write_expected(file, [other, *rows[1:]])
     said = project.vsepp("expected", status=1)
-    assert f"{len(rows) - 1} OK, 1 FAIL" in said
+    assert f"{len(rows) - 1} as expected, 1 not as expected" in said
     assert "A known one.; expected since" in said
     assert f"1 of {len(rows)} scores are not as expected" in said
     write_expected(file, [row for row in rows if row.run != VSE0])
     assert f"no expected value, which --update sets: {VSE0}/seed-0" in project.vsepp("expected")
-    assert f"{len(rows)} OK |" in project.vsepp("expected", "--update", "--entry")
+    assert f"{len(rows)} as expected |" in project.vsepp("expected", "--update", "--entry")
 
 
 @pytest.mark.parametrize("how", ["get", pytest.param("import", marks=pytest.mark.whole)])

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.dvc
 @pytest.fixture
 def ssh(tmp_path):
     if SSHD is None or shutil.which("ssh-keygen") is None:
-        pytest.skip("no sshd here: apt-get install openssh-server")
+        pytest.skip("no sshd on the path: apt-get install openssh-server, PATH=$PATH:/usr/sbin")
     if find_spec("dvc_ssh") is None:
         pytest.skip("no dvc-ssh in this environment: pip install 'vsepp[ssh]'")
     with serve_ssh(tmp_path / "ssh") as server:
@@ -108,6 +108,7 @@ def test_s3(project, s3):
 
 
 @pytest.mark.whole
+@pytest.mark.ssh
 def test_ssh(project, tmp_path, ssh):
     """With a key and no password."""
     url, key = f"ssh://{ssh.user}@127.0.0.1:{ssh.port}{tmp_path}/server", [("keyfile", ssh.key)]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+SSHD = shutil.which("sshd")  # where it is installed, but not on the path: PATH=$PATH:/usr/sbin
 
 _SETTINGS = """\
 ListenAddress 127.0.0.1:{port}

@@ -8,6 +8,8 @@ import pytest
 from dag import RUNS, of
 from processes import wait_until
 
+from vsepp.reporting.typeset import TEX_WANTED, has_tex
+
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS
 REPORT = "reports/tiny/paper/vsepp"
@@ -35,7 +37,8 @@ def test_a_new_seed_is_trained_alone_and_the_run_tells_what_it_does_and_what_cam
     for chatter in ("Reason:", "Host:", "Select jobs", "Execute "):
         assert chatter not in said
     headline = (project.folder / REPORT / "headline.txt").read_text().strip()
-    assert said.endswith(f"\n\n{headline}\n")
+    last = headline if has_tex() else f"{headline}\n\n{TEX_WANTED}"
+    assert said.endswith(f"\n\n{last}\n")
     assert said.count(headline) == 1
     assert project.remade(before) == {*of(VSE0, seed=1), REPORT}
     assert "±" in (project.folder / REPORT / "tables/table2.html").read_text()

@@ -45,7 +45,7 @@ def test_the_page_on_own_pictures_works_as_written(tmp_path):
         project.edit("params/datasets.yaml", f"\n{head}\n", f"\n{head}\n{entries}\n")
     preset = one(texts, "title: My pictures\ndata_note")
     # A few pictures, and few epochs on them; the rest is as on the page.
-    for written, tiny in (("fold_size: 30", "fold_size: 4"), ("epochs: 12", "epochs: 3")):
+    for written, tiny in (("fold_size: 20", "fold_size: 4"), ("epochs: 40", "epochs: 3")):
         assert written in preset
         preset = preset.replace(written, tiny)
     (project.folder / "params/presets/mine.yaml").write_text(preset)
@@ -53,7 +53,7 @@ def test_the_page_on_own_pictures_works_as_written(tmp_path):
     command = one(texts, "uv run snakemake").split()
     assert command[:2] == ["uv", "run"]
     project.call(*command[2:])
-    evaluated = project.folder / "results/mine/paper/evaluations/flickr-vsepp-1c/seed-0/metrics.json"
+    evaluated = project.folder / "results/mine/paper/evaluations/flickr-vse0-1c/seed-0/metrics.json"
     for found in json.loads(evaluated.read_text()).values():
         assert found["fold_size"] == 4
     assert "My pictures" in (project.folder / "reports/mine/index.html").read_text()

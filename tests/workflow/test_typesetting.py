@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from vsepp.reporting.typeset import has_tex
-
 pytestmark = pytest.mark.workflow
 REPORT = "reports/tiny/paper/vsepp"
 
@@ -24,7 +22,7 @@ def without_tex(project, tmp_path):
     return os.pathsep.join([first, str(tools)])
 
 
-@pytest.mark.skipif(not has_tex(), reason="no TeX engine is installed")
+@pytest.mark.tex
 def test_the_article_is_typeset_with_the_report_and_again_when_it_is_gone(project):
     paper = project.folder / REPORT / "paper.pdf"
     before = paper.read_bytes()
@@ -41,6 +39,7 @@ def test_without_tex_the_source_is_there_and_the_end_says_what_to_install(projec
     (folder / "paper.pdf").unlink(missing_ok=True)
     done = project.call(*project.snakemake(), PATH=without_tex)
     assert "Nothing to be done" in done.stdout and not (folder / "paper.pdf").exists()
+    (folder / "paper.pdf").write_bytes(b"of an earlier report")
     done = project.call(*project.snakemake("--forcerun", "report"), PATH=without_tex)
     assert "apt-get install texlive-latex-base" in done.stdout
     assert (folder / "paper.tex").is_file() and not (folder / "paper.pdf").exists()

@@ -51,6 +51,13 @@ def add_steps(steps: Any) -> None:
     parser = add_step(steps, "corpus", corpus, "read splits and captions from the raw files")
     add_making(parser, CorpusSpec, scenes=_SCENES)
     add_raw(parser)
+    parser.add_argument(
+        "--test-images",
+        type=int,
+        default=0,
+        metavar="N",
+        help="fewest test images that the folds of later evaluations need; by default any number will do",
+    )
 
     parser = add_step(steps, "tokens", tokens, "build a vocabulary and turn captions into word ids")
     add_making(
@@ -116,7 +123,7 @@ def scenes(given: argparse.Namespace) -> None:
 
 def corpus(given: argparse.Namespace) -> None:
     """Read a corpus and write its two tables."""
-    from vsepp.data.corpora import read_corpus
+    from vsepp.data.corpora import read_corpus, require_test_images
     from vsepp.data.tables import write_tables
 
     raw = raw_files(given)
@@ -124,6 +131,7 @@ def corpus(given: argparse.Namespace) -> None:
     inputs = given_inputs(given) | {role: path for role, path in raw.items() if path.is_file()}
     with making(given, inputs) as made:
         images, captions = read_corpus(_with_files(given.spec, raw))
+        require_test_images(images, given.spec.name, given.test_images)
         write_tables(made.folder, images, captions)
         made.facts.update(images.attrs["facts"])
 

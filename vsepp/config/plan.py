@@ -14,7 +14,7 @@ from vsepp.config.parameters import Parameters
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.records import EVALUATIONS, RUNS
 from vsepp.reporting.expected import study
-from vsepp.spec import RunSpec, SourceSpec
+from vsepp.spec import FOLDS, RunSpec, SourceSpec
 
 DOWNLOADS = Path("resources") / "downloads"
 """Where files are fetched to, relative to the working folder."""
@@ -151,6 +151,20 @@ class Plan:
         """The artefact that a folder is, or that a file belongs to; `None` for what is made by nobody here."""
         by_folder = {artefact.folder: artefact for artefact in self.table.values()}
         return by_folder.get(path) or by_folder.get(path.parent)
+
+    def test_images(self, corpus: Artefact) -> int:
+        """Fewest test images of a corpus with which all folds of its evaluations are full."""
+        evaluations = (
+            made for made in self.of_kind("evaluation").values() if made.inputs["corpus"] == corpus.folder
+        )
+        return max(
+            (
+                FOLDS.get(name, 0) * made.spec.fold_size
+                for made in evaluations
+                for name in made.spec.protocols
+            ),
+            default=0,
+        )
 
     @property
     def seeds(self) -> list[int]:

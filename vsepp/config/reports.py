@@ -84,7 +84,7 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
         fidelity=parameters.settings.fidelity,
         title=f"{said.short} on {preset.title}",
         summary=(
-            f"{len(runs)} runs of {systems} on {preset.title}"
+            f"{len(runs)} run{'s' * (len(runs) > 1)} of {systems} on {preset.title}"
             + (f", beside the numbers of {said.citation}." if paper.rows else ".")
             + (f" Images left out: {listing(left_out)}." if left_out else "")
             + (f" Overridden: {json.dumps(changed)}." if changed else "")
@@ -197,7 +197,9 @@ def _claims(plan: Plan, paper: Paper) -> Iterator[ClaimSpec]:
                 published=published,
                 sizes=tuple(sorted(keys.runs)) if isinstance(keys.runs, Mapping) else (),
                 best=keys.best or (0, 0),
-                **keys.model_dump(include={"claim", "place", "kind", "protocol", "sign", "margin", "note"}),
+                **keys.model_dump(
+                    include={"claim", "place", "kind", "protocol", "sign", "margin", "at_most", "note"}
+                ),
             )
 
 

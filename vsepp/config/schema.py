@@ -562,6 +562,8 @@ class ClaimKeys(_Model):
     """Of the effect that the paper claims."""
     margin: PositiveFloat = 1.0
     """Points within which there is no difference."""
+    at_most: PositiveFloat | None = None
+    """Of difference: points above which an effect is not the one that the paper calls slight."""
     best: tuple[Positive, Positive] | None = None
     """Of best_value: first and last of the sizes among which the best is claimed to be."""
     note: str = ""
@@ -571,6 +573,8 @@ class ClaimKeys(_Model):
     def _fits_its_kind(self) -> ClaimKeys:
         if self.sign < 0 and not self.kind.startswith("difference"):
             raise ValueError(f"sign: a claim of kind {self.kind} has none; -1 is for differences")
+        if self.at_most and self.kind != "difference":
+            raise ValueError(f"at_most: a claim of kind {self.kind} has none; it is for a difference")
         curves = self.kind in ("crossing", "overfitting")
         if curves is not (self.protocol is None):
             raise ValueError(f"protocol: a claim of kind {self.kind} has {'none' if curves else 'one'}")

@@ -84,6 +84,22 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     return images, captions
 
 
+def require_test_images(images: pd.DataFrame, name: str, needed: int) -> None:
+    """Refuse a corpus whose test images do not fill the folds of its evaluations, before anything is trained on it.
+
+    Raises
+    ------
+    VseppError
+        Naming both numbers and what to change.
+    """
+    there = int((images["split"] == "test").sum())
+    if there < needed:
+        raise VseppError(
+            f"corpus {name}: has {there} test images, but the evaluation's folds need {needed}; lower evaluation.fold_size in the "
+            "preset, or give the corpus more test images"
+        )
+
+
 def _compare_sums(spec: CorpusSpec, found: dict[str, str]) -> dict[str, dict[str, object]]:
     """Compare checksums of raw files with those that others report, which prove nothing: warn, do not refuse."""
     compared: dict[str, dict[str, object]] = {}

@@ -2,7 +2,7 @@
 
 | kind | runs | effect | holds where |
 |---|---|---|---|
-| `difference` | a, b | a − b | it has the claimed sign |
+| `difference` | a, b | a − b | it has the claimed sign, and is not larger than a size that the claim gives |
 | `difference_of_differences` | a, b, c, d | (a − b) − (c − d) | it has the claimed sign |
 | `no_difference` | a, b | a − b | all intervals lie within the margin |
 | `no_gain` | a, b | a − b | all intervals lie below the margin |
@@ -39,8 +39,9 @@ from vsepp.reporting.records import (
 from vsepp.reporting.specs import ClaimSpec, ContextSpec
 
 REPRODUCED, SAME, INCONCLUSIVE = "reproduced", "same direction", "inconclusive"
-NO_DIFFERENCE, OPPOSITE, NOT_RUN, NO_VERDICT = "no difference", "opposite", "not run", "no verdict"
-WORDS = (REPRODUCED, SAME, INCONCLUSIVE, NO_DIFFERENCE, OPPOSITE, NO_VERDICT, NOT_RUN)
+NO_DIFFERENCE, LARGER, OPPOSITE = "no difference", "larger", "opposite"
+NOT_RUN, NO_VERDICT = "not run", "no verdict"
+WORDS = (REPRODUCED, SAME, INCONCLUSIVE, NO_DIFFERENCE, LARGER, OPPOSITE, NO_VERDICT, NOT_RUN)
 """All verdicts, in the order in which they are counted. `reproduced` is said of the paper's own data and encoders alone."""
 
 
@@ -310,6 +311,8 @@ def _by_test(claim: ClaimSpec, own: bool, effect: Effect, p: float) -> tuple[str
         if max(bound.high for bound in bounds) < claim.margin:
             return holds, f"below {claim.margin:g}"
         return (OPPOSITE, "there is a gain") if sign > 0 else (INCONCLUSIVE, f"may reach {claim.margin:g}")
+    if sign and sign == claim.sign and claim.at_most is not None:
+        return _of_size(claim.at_most, bounds, holds)
     if sign:
         return (holds, "") if sign == claim.sign else (OPPOSITE, "")
     # An effect that is smaller than the margin is not refuted by one that lies within it.
@@ -322,6 +325,15 @@ def _by_test(claim: ClaimSpec, own: bool, effect: Effect, p: float) -> tuple[str
         seen = own and p < intervals.ALPHA and effect.images.sign == claim.sign
         return (SAME if seen else INCONCLUSIVE), "the interval over the seeds holds zero"
     return INCONCLUSIVE, f"p {p:.2f} after Holm"
+
+
+def _of_size(at_most: float, bounds: Sequence[Interval], holds: str) -> tuple[str, str]:
+    """The verdict on a difference that has the claimed sign, where the paper calls it slight."""
+    if all(min(abs(bound.low), abs(bound.high)) > at_most for bound in bounds):
+        return LARGER, f"above {at_most:g}"
+    if all(max(abs(bound.low), abs(bound.high)) <= at_most for bound in bounds):
+        return holds, f"at most {at_most:g}"
+    return INCONCLUSIVE, f"may be above {at_most:g}"
 
 
 def _by_seeds(claim: ClaimSpec, own: bool, found: _Measured) -> tuple[str, str]:

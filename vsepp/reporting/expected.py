@@ -2,7 +2,7 @@
 
 The values of a study are data: `docs/results/<study>/expected.csv`, a row for each run, protocol, seed and metric.
 
-| held to | a score is OK | OKish | FAIL |
+| held to | a score is as expected | within tolerance | not as expected |
 |---|---|---|---|
 | `tolerance` | within `TIGHT` points of the expected value | within the tolerance | outside, on either side |
 | `chance` | the same | the model ranks above chance | it ranks like chance |
@@ -34,7 +34,7 @@ from vsepp.runtime.files import write_text
 
 METRICS = {"i2t_r1": "caption R@1", "t2i_r1": "image R@1", "rsum": "rsum"}
 """That are held to a value → what they are called."""
-OK, OKISH, FAIL, NOT_RUN = "OK", "OKish", "FAIL", "not run"
+OK, OKISH, FAIL, NOT_RUN = "as expected", "within tolerance", "not as expected", "not run"
 WORDS = (OK, OKISH, FAIL, NOT_RUN)
 """Of a score, in the order in which they are counted."""
 TOLERANCE, CHANCE, NOTHING = "tolerance", "chance", "nothing"
@@ -322,7 +322,7 @@ def _rules(records: Records) -> dict[tuple[str, str], dict[str, float] | str]:
             varies = stdev(values["rsum"]) / mean(values["rsum"])
             if varies > UNSTABLE:
                 kind = "fragile" if varies > FRAGILE else "unstable"
-                rules[run, protocol] = f"{kind}: rsum varies by {100 * varies:.0f} % over the seeds"
+                rules[run, protocol] = f"{kind}: rsum varied by {100 * varies:.0f} % over {len(found)} seeds"
             else:
                 stable[run, protocol] = values
     least = {metric: _pooled([values[metric] for values in stable.values()]) for metric in METRICS if stable}

@@ -19,6 +19,7 @@ from vsepp.provenance.manifest import MANIFEST, git_state, read_manifest
 from vsepp.reporting import TEMPLATES, filters, summary
 from vsepp.reporting.claims import (
     INCONCLUSIVE,
+    LARGER,
     NO_DIFFERENCE,
     NO_VERDICT,
     NOT_RUN,
@@ -56,7 +57,7 @@ _FILTERS = (
     "bytes_text", "tex_value", "tex_sd",
 )  # fmt: skip
 _SIGNS = {
-    REPRODUCED: "✓", SAME: "↗", NO_DIFFERENCE: "≈", INCONCLUSIVE: "?", OPPOSITE: "↘", NO_VERDICT: "∅", NOT_RUN: "–",
+    REPRODUCED: "✓", SAME: "↗", NO_DIFFERENCE: "≈", INCONCLUSIVE: "?", LARGER: "≫", OPPOSITE: "↘", NO_VERDICT: "∅", NOT_RUN: "–",
 }  # fmt: skip
 _EXPORTED = ("i2t_r1", "i2t_r10", "t2i_r1", "t2i_r10", "rsum")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +15,9 @@ from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.ranks import Ranks
 from vsepp.foreign import json_of, text_of
-from vsepp.provenance.manifest import MANIFEST, require_intact
+from vsepp.provenance.manifest import MANIFEST, read_manifest, require_intact
 from vsepp.reporting import filters
-from vsepp.reporting.records import TEST_IMAGES
+from vsepp.reporting.records import TEST_IMAGES, Corpus, corpus_of
 
 _RANKS = ("i2t", "t2i", "caption_rows", "caption_images")
 _NEEDED = ("protocol", "folds", *TEST_IMAGES, "similarity", "rsum")
@@ -38,8 +37,8 @@ class Ranked:
     ranks: Ranks
     caption_rows: np.ndarray
     caption_images: np.ndarray
-    corpus: str | None = None
-    """Digest of the corpus that was embedded; `None` where it is not known."""
+    corpus: Corpus | None = None
+    """What was embedded; `None` where it is not known."""
 
 
 def read_two(
@@ -160,12 +159,9 @@ def _seed(path: Path) -> int | None:
     return int(named[-1]) if named and named[-1].isdecimal() else None
 
 
-def _corpus(folder: Path) -> str | None:
-    """Digest of the corpus behind an evaluation."""
-    if not (folder / MANIFEST).is_file():
-        return None
-    found = json.loads((folder / MANIFEST).read_text(encoding="utf-8")).get("inputs", {}).get("corpus")
-    return None if found is None else str(found)
+def _corpus(folder: Path) -> Corpus | None:
+    """The corpus behind an evaluation."""
+    return corpus_of(read_manifest(folder)) if (folder / MANIFEST).is_file() else None
 
 
 def _paired(first: Sequence[Ranked], second: Sequence[Ranked]) -> tuple[list[Ranked], list[Ranked]]:
@@ -202,6 +198,11 @@ def _require_same_test(first: Ranked, other: Ranked) -> None:
     for key, name in zip(TEST_IMAGES, _TEST_NAMES, strict=True):
         if first.metrics[key] != other.metrics[key]:
             refuse(name, first.metrics[key], other.metrics[key])
+    if first.corpus and other.corpus and not first.corpus.equals(other.corpus):
+        raise VseppError(
+            f"not the same test set: images and captions of {first.source} are those of {first.corpus}, of {other.source} those "
+            f"of {other.corpus}; image by image they cannot be compared. Evaluate both on one test set"
+        )
     for one, two in (
         (first.caption_images, other.caption_images),
         (first.caption_rows, other.caption_rows),

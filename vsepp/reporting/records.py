@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import MANIFEST, dirty_parts, require_input, require_intact
@@ -33,6 +33,31 @@ State = tuple[str, bool]
 """Commit, and whether code or parameters differed from it."""
 
 
+class Corpus(NamedTuple):
+    """Which images and captions were embedded."""
+
+    digest: str
+    """Of both tables."""
+    made_with: tuple[str, ...]
+    """Digests of the parameters of the corpus, and of the scenes that it may be read from."""
+
+    def equals(self, other: Corpus) -> bool:
+        """Whether images and captions are the same; other libraries write equal tables with other bytes."""
+        return self.digest == other.digest or bool(self.made_with and self.made_with == other.made_with)
+
+    def __str__(self) -> str:
+        return f"corpus {self.digest[:12]}"
+
+
+def corpus_of(manifest: Mapping[str, Any]) -> Corpus | None:
+    """The corpus behind an evaluation, by its manifest; `None` where that names none, as of embeddings of others."""
+    digest = manifest.get("inputs", {}).get("corpus")
+    ancestors = manifest.get("ancestors", {})
+    roles = sorted(role for role in ancestors if role == "corpus" or role.startswith("corpus."))
+    made_with = tuple(str(ancestors[role].get("spec_digest")) for role in roles)
+    return None if digest is None else Corpus(str(digest), made_with)
+
+
 @dataclass(frozen=True)
 class Record:
     """What is known of one model of one seed."""
@@ -46,6 +71,8 @@ class Record:
     """Steps behind the metrics, the first ones first, whose code or parameters no commit holds."""
     dirty_training: tuple[str, ...]
     """The same of the steps behind the history."""
+    corpus: Corpus | None = None
+    """What was embedded, where that is known."""
     collapsed: bool = False
     """Whether training ended with all images and captions at one point; see `vsepp.training.history`."""
 
@@ -120,6 +147,7 @@ def _read_record(model: TrainedSpec) -> Record:
         evaluated=(str(manifest["git"]["commit"]), bool(manifest["git"]["dirty"])),
         dirty=_dirty_steps(manifest, ""),
         dirty_training=_dirty_steps(manifest, "run"),
+        corpus=corpus_of(manifest),
         collapsed=model.trained and _collapsed(run),
     )
 
@@ -185,6 +213,11 @@ def scores(records: Sequence[Record], protocol: str, same: Sequence[str] = TEST_
                 f"{file}: no protocol {protocol}; it has {', '.join(record.metrics)}. Evaluate the run under {protocol}"
             )
         found.append(record.metrics[protocol])
+        if (one := records[0].corpus) and (two := record.corpus) and not one.equals(two):
+            raise VseppError(
+                f"{file}: its images and captions are those of {two}, but {records[0].spec.evaluation} has those of {one}; what is "
+                "compared must be measured on one test set: evaluate both again"
+            )
         for key in same:
             first, other = found[0][key], found[-1][key]
             if first != other:

@@ -205,6 +205,8 @@ class ClaimSpec:
     """Of the effect that the paper claims: 1 or -1."""
     margin: float = 1.0
     """Points within which two scores count as no difference."""
+    at_most: float | None = None
+    """Of `difference`: points above which the effect is larger than claimed."""
     sizes: tuple[int, ...] = ()
     """Of `best_value`: what the runs stand for, ascending."""
     best: tuple[int, int] = (0, 0)

@@ -58,11 +58,14 @@ rule corpus:
         spec=spec,
         code=code,
         given=given,
+        # Derived from the output, so that another fold reads nothing anew.
+        test_images=lambda wildcards, output: PLAN.test_images(artefact(wildcards)),
         folder=folder,
     message:
         "Corpus {wildcards.corpus}: read splits and captions (log: {log})"
     shell:
         "vsepp corpus --spec {params.spec:q} {params.given} --output {params.folder}"
+        " --test-images {params.test_images}"
         " > {log} 2>&1"
 
 

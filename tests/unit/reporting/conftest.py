@@ -108,6 +108,5 @@ def report_folder(report, tmp_path_factory):
     figures = tuple(replace(one, caption=f"{one.caption} {WILD}") for one in made.figures)
     made = replace(made, tables=(replace(first, groups=groups), *others), figures=figures)
     path = tmp_path_factory.mktemp("report")
-    (path / "paper.pdf").write_bytes(b"of an earlier report")
     write_report(made, path, path)
     return path

@@ -354,3 +354,18 @@ def test_published_effects_are_the_differences_of_the_published_rows(name_of_pap
             assert published == pytest.approx(expected), f"{name}: {metric}"
             held += 1
     assert held > 20
+
+
+@pytest.mark.parametrize(
+    ("levels", "word", "why"),
+    [
+        ({"a": (46, 45.8, 46.2), "b": (48, 48.2, 48)}, "reproduced", "at most 5"),
+        ({"a": (10, 10.4, 10.2), "b": (48, 48.2, 48)}, "larger", "above 5"),
+        ({"a": (43, 42.8, 43.2), "b": (48, 48.2, 48)}, "inconclusive", "may be above 5"),
+        ({"a": (52, 52.4, 52.2), "b": (48, 48.2, 48)}, "opposite", ""),
+    ],
+)
+def test_a_difference_that_the_paper_calls_slight(verdict, own_data, levels, word, why):
+    """As with a negative set of 2, "slightly below VSE0", where ours was 38.5 points below."""
+    found = verdict(claim(sign=-1, at_most=5.0), levels, own_data)
+    assert (found.word, found.why) == (word, why)

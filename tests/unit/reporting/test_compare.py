@@ -165,27 +165,39 @@ def test_a_model_beside_itself(files):
     )
 
 
-def test_warnings_name_another_similarity_corpus_and_chance(files, tmp_path, models):
+def test_warnings_name_another_similarity_and_chance(files):
     found = compare(files("a", 0.5), files("b", 0.5, similarity="order"))
     assert "A ranks by dot similarity, B by order" in found.warnings
     found = compare(files("a", 0.5), files("lost", 1000.0))
     assert any(warning.startswith("B ranks like chance") for warning in found.warnings)
-    for name in ("x", "y"):
+
+
+def test_equal_sizes_of_other_images_and_captions_are_refused(tmp_path):
+    def evaluated(name, corpus, made_with):
         folder = tmp_path / name
         protocols.save([protocols.evaluate(embeddings(0.5), "5K")], folder)
-        outputs = {"metrics.json": "", "ranks.npz": ""}
-        reseal(folder, outputs, {"corpus": name})
-    found = compare(tmp_path / "x", tmp_path / "y")
-    assert found.warnings == ("the test sets have equal sizes, but come from different corpora",)
-    assert "Note: the test sets have equal sizes" in str(found)
+        reseal(
+            folder, ["metrics.json", "ranks.npz"], {"corpus": corpus}, {"corpus": {"spec_digest": made_with}}
+        )
+        return folder
+
+    coco, flickr = evaluated("coco", "a1", "coco's"), evaluated("flickr", "b2", "flickr's")
+    with pytest.raises(
+        VseppError,
+        match=r"not the same test set: .*coco are those of corpus a1, of .*flickr those of corpus b2",
+    ):
+        compare(coco, flickr)
+    assert not compare(
+        coco, evaluated("elsewhere", "c3", "coco's")
+    ).warnings  # tables with other bytes, as of another pyarrow
 
 
-def reseal(folder, outputs, inputs):
+def reseal(folder, outputs, inputs, ancestors):
     from vsepp.provenance.digests import path_digest
     from vsepp.provenance.manifest import write_manifest
 
     found = {name: path_digest(folder / name) for name in outputs}
-    write_manifest(folder, {"step": "evaluate", "outputs": found, "inputs": inputs})
+    write_manifest(folder, {"step": "evaluate", "outputs": found, "inputs": inputs, "ancestors": ancestors})
 
 
 def test_other_test_sets_are_refused(files, tmp_path, models):

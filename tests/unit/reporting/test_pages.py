@@ -254,7 +254,7 @@ def test_tabulars_hold_what_the_page_holds(folder):
     assert found["2.1"]["ours_fold_size"] == found["2.1"]["ours_i2t_r1"] == ""
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+@pytest.mark.tex
 def test_the_tables_compile(folder, tmp_path):
     shutil.copytree(folder / "tables", tmp_path / "tables")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "tables.tex"]
