@@ -1,6 +1,7 @@
 """Results appear together, and only while somebody waits for them."""
 
 import os
+import shlex
 import subprocess
 import sys
 
@@ -73,7 +74,8 @@ def test_a_step_whose_shell_was_killed_publishes_only_where_no_rule_waited_for_i
     said = tmp_path / "said"
     rule = f"export {RULE_SHELL}=$$; " if waits else ""
     # With a second command the shell stays.
-    command = f"{rule}{sys.executable} {tmp_path}/step.py {output} 2> {said}; touch {tmp_path}/ended"
+    step = shlex.join([sys.executable, f"{tmp_path}/step.py", str(output)])
+    command = f"{rule}{step} 2> {shlex.quote(str(said))}; touch {shlex.quote(str(tmp_path / 'ended'))}"
     shell = subprocess.Popen(["bash", "-c", command], start_new_session=True)
     wait_until((tmp_path / "works").exists, shell)
     shell.kill()
