@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from plans import PARAMS, plan
+from plans import PARAMS, copied, edit, plan
 
 from vsepp.config import make_plan
 from vsepp.config.plan import KINDS
@@ -403,3 +403,28 @@ def test_a_tuned_methods_settings_name_their_values_defaults_too():
     assert settings["hardest few"] == ("k 2", "k 5", "k 20")
     assert settings["InfoNCE"] == ("temperature 0.03", "temperature 0.07", "temperature 0.2")
     assert not [setting for of in settings.values() for setting in of if "None" in setting]
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """The plan of a preset whose flickr is pictures of one's own; the rest is that of mini."""
+    params = copied(tmp_path)
+    source = {"mirrors": [], "size": None, "sha256": None, "licence": "mine", "citation": "me"}
+    files = {"images": "pictures", "captions": "captions.csv"}
+    data = {"title": "Mine", "reader": "captions_csv", "files": files}
+    entries = {"sources": dict.fromkeys(files.values(), source), "datasets": {"mine": data}}
+    edit(params / "datasets.yaml", entries)
+    edit(params / "presets/mini.yaml", {"corpora": {"flickr": {"dataset": "mine"}}})
+    return make_plan(params)
+
+
+def test_pictures_of_ones_own_are_turned_as_exif_says_and_those_of_papers_as_the_run_says(mine):
+    turned = {name: mine.models[f"{name}-vsepp-rc"].spec for name in ("coco", "flickr")}
+    for of in ("train_store", "eval_store"):
+        assert getattr(turned["flickr"], of).orientation == "applied"
+        assert getattr(turned["coco"], of).orientation == "ignored"
+
+
+def test_the_corpus_knows_how_many_test_images_the_folds_need(mine):
+    corpora = {made.spec.name: mine.test_images(made) for made in mine.of_kind("corpus").values()}
+    assert corpora == {"scenes_coco": 5 * 200, "mine": 200}

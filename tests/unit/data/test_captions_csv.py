@@ -3,7 +3,7 @@
 import pytest
 from PIL import Image
 
-from vsepp.data.corpora import read_corpus
+from vsepp.data.corpora import read_corpus, require_test_images
 from vsepp.errors import VseppError
 from vsepp.spec import Component, CorpusSpec
 
@@ -25,6 +25,17 @@ def test_captions_may_hold_commas_quotes_and_line_ends_and_images_keep_their_ord
     assert captions["image_index"].tolist() == [0, 0, 1, 2]
     assert captions["caption_id"].tolist() == [1, 3, 2, 4]
     assert captions["text"].tolist() == ["A dog, two cats", "Again", 'Said "no"\non two lines', "Alone"]
+
+
+def test_too_few_test_images_for_the_folds_of_an_evaluation_are_refused(tmp_path):
+    images, _ = read_corpus(
+        corpus(tmp_path, "image,caption,split\na.jpg,A,test\nb.png,B,test\nmore/c.jpg,C,train\n")
+    )
+    require_test_images(images, "mine", 2)
+    with pytest.raises(
+        VseppError, match=r"corpus mine: has 2 test images, but .* need 3; lower evaluation\.fold_size"
+    ):
+        require_test_images(images, "mine", 3)
 
 
 def test_without_a_column_of_splits_a_picture_stays_in_its_own_when_others_are_added(tmp_path):
