@@ -63,7 +63,9 @@ if AHEAD := date_now(
 
 for made in PLAN.of_kind("report").values():
     if missing := withdraw(made.folder):
-        logger.warning(f"{made.folder} is not whole any more, {', '.join(missing)} is gone")
+        logger.warning(
+            f"{made.folder} is not whole any more, {', '.join(missing)} is gone"
+        )
 
 # A step whose shell was killed lives on; by this variable it knows that nobody waits for it any more.
 shell.prefix(f"set -euo pipefail; export {RULE_SHELL}=$$; ")
@@ -270,7 +272,10 @@ def name_edited():
     for made in PLAN.of_kind("report").values():
         page, manifest = made.targets
         if page.is_file() and not manifest.is_file():
-            print(f"\n{page} is of an earlier run: the present report is not finished", flush=True)
+            print(
+                f"\n{page} is of an earlier run: the present report is not finished",
+                flush=True,
+            )
         elif page.is_file():
             try:
                 require_intact(made.folder)
