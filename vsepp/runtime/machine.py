@@ -64,17 +64,18 @@ def use_cpu(threads: int | None = None) -> dict[str, Any]:
 
 
 def _keep_freed_memory() -> None:
-    """Tell glibc to keep up to a gigabyte that tensors free, instead of returning it to the kernel at once.
+    """Tell glibc to keep what tensors free, up to two gigabytes, instead of returning it to the kernel at once.
 
-    Every step allocates the same sizes again; fetching fresh pages for them took a fifth of a CPU training's time.
+    Every step allocates the same sizes again; fetching fresh pages for them took a fifth of a CPU training's time, and a
+    quarter to a third of that of an encoder in fp32.
     """
     m_trim_threshold, m_mmap_threshold = -1, -3  # of malloc.h
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):  # another libc
         return
-    mallopt(m_mmap_threshold, 1 << 25)
-    mallopt(m_trim_threshold, 1 << 30)
+    mallopt(m_mmap_threshold, 1 << 30)
+    mallopt(m_trim_threshold, (1 << 31) - 1)  # the largest that a C int holds
 
 
 def _choose_device(wanted: str, share: int, job: str) -> tuple[torch.device, str | None]:
