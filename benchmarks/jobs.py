@@ -22,7 +22,7 @@ import torch
 from vsepp.errors import VseppError
 from vsepp.foreign import json_of, text_of
 from vsepp.provenance.manifest import MANIFEST
-from vsepp.provenance.records import keep
+from vsepp.provenance.records import Study, read_results, write_study
 from vsepp.runtime.files import write_text
 from vsepp.spec import to_dict
 
@@ -143,7 +143,7 @@ def run(
 ) -> str | None:
     """Do one command, or go on with it; `None` where the seconds were too few.
 
-    Of an evaluated model the record is kept, in the layout of docs/results/<preset>/records/.
+    Of an evaluated model the record is kept, in a study of its own.
     """
     there = (prepared / job["folder"] / MANIFEST).is_file()
     if not there and not _call(job, prepared, archives, device, seconds):
@@ -151,7 +151,11 @@ def run(
     if not job["record"]:
         return "made"
     evaluated = prepared / job["folder"]
-    keep(prepared / job["inputs"]["run"], evaluated, records, job["record"])
+    run_name, _, seed = job["record"].rpartition("/seed-")
+    study = Study(records)
+    models = {name: study.read(*name) for name in study.models}
+    models[run_name, int(seed)] = read_results(prepared / job["inputs"]["run"], evaluated, trained=True)
+    write_study(records, models)
     found = json.loads((evaluated / "metrics.json").read_text(encoding="utf-8"))["1K"]
     return (
         f"caption R@1 {found['i2t']['r1']:.1f}, image R@1 {found['t2i']['r1']:.1f}, rsum {found['rsum']:.1f}"

@@ -1,9 +1,12 @@
 """The site: sphinx-build -W docs site."""
 
-import shutil
+from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 
 from vsepp import __version__
+from vsepp.config import make_plan
+from vsepp.reporting.pages import write_report
 
 project = "vsepp"
 author = "the authors of vsepp"
@@ -24,11 +27,24 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 
 
+STUDIES = {"flickr8k": ["flickr8k_study", "objectives"]}
+"""Preset → papers whose pages are made from records: `results/<preset>` below this folder."""
+
+
+def make_reports(app, exception):
+    """Make the pages of kept studies where links in the folder of the docs lead."""
+    if exception:
+        return
+    with chdir(Path(app.srcdir).parent):
+        for preset, papers in STUDIES.items():
+            plan = make_plan(Path("params"), {"preset": preset, "papers": papers})
+            for paper, made in plan.of_kind("report").items():
+                # A site shows what is kept, whatever else was trained here.
+                kept = replace(made.spec, models=tuple(model for model in made.spec.models if model.study))
+                folder = Path(app.outdir) / "results" / preset / "reports" / paper
+                write_report(kept, folder, folder)
+
+
 def setup(app):
-    """Kept reports are pages already: they are put where links in the folder of the docs lead."""
-
-    def copy_reports(app, exception):
-        for report in Path(app.srcdir).glob("results/*/reports/*"):
-            shutil.copytree(report, Path(app.outdir) / report.relative_to(app.srcdir), dirs_exist_ok=True)
-
-    app.connect("build-finished", copy_reports)
+    """Register the above with Sphinx."""
+    app.connect("build-finished", make_reports)

@@ -6,6 +6,8 @@ import shutil
 import pytest
 from dag import RUNS
 
+from vsepp.provenance.records import FILES
+
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS
 PRESET = "params/presets/tiny.yaml"
@@ -18,12 +20,10 @@ def rows(project):
 
 def test_a_record_stands_for_a_model_until_its_parameters_change(project):
     said = project.vsepp("record")
-    assert "4 models recorded now" in said and "0 before; 0 are not finished" in said
-    records = project.folder / "docs/results/tiny/records"
-    for name in (f"{run}/seed-0" for run in RUNS):
-        files = [path for kind in ("runs", "evaluations") for path in (records / kind / name).iterdir()]
-        assert sum(path.stat().st_size for path in files) < 100_000
-    assert not list(records.rglob("*.safetensors"))
+    assert "4 models recorded now" in said and "0 before, 0 dropped; 0 are not finished" in said
+    study = project.folder / "docs/results/tiny"
+    assert {path.name for path in study.iterdir()} == set(FILES)
+    assert sum(path.stat().st_size for path in study.iterdir()) < 100_000
     assert project.trained() == set()
 
     before = rows(project)
@@ -35,18 +35,19 @@ def test_a_record_stands_for_a_model_until_its_parameters_change(project):
     index = project.folder / REPORT / "index.html"
     assert "trained at" in index.read_text()
     page = html.unescape((project.folder / REPORT / f"runs/{VSE0}.html").read_text())
-    assert f"rm -r docs/results/tiny/records/evaluations/{VSE0} && snakemake" in page
+    assert f"vsepp record --drop {VSE0} --config preset=tiny" in page
     assert f"""'only=["{VSE0}"]'""" in page
 
-    assert f"a copy of {REPORT}" in project.vsepp("record", "--pages")
-    site = project.folder / "docs/results/tiny/reports/vsepp"
-    kept = (site / "index.html").read_bytes()
-    assert kept == index.read_bytes()
-    assert not list(site.rglob(".*"))
-    index.write_text("another")
+    copy = study / "reports/vsepp/tables/table2.csv"
+    copy.parent.mkdir(parents=True)
+    copy.write_text("of another report")
+    assert "1 files copied" in project.vsepp("record", "--pages")
+    assert copy.read_text() == before
+    table = project.folder / REPORT / "tables/table2.csv"
+    table.write_text("another")
     assert "not kept: " in project.vsepp("record", "--pages", status=1)
-    assert (site / "index.html").read_bytes() == kept
-    index.write_bytes(kept)
+    assert copy.read_text() == before
+    table.write_text(before)
     assert "0 models recorded now" in project.vsepp("record")
     assert "A−B" in project.vsepp("compare", VSE0, VSEPP)
     assert VSEPP in project.vsepp("models")
@@ -60,6 +61,14 @@ def test_a_record_stands_for_a_model_until_its_parameters_change(project):
     assert project.trained() == {RC, FT}
     project.edit(PRESET, f"  {FT}:", f"  {VSE0}:")
 
-    # A record that was changed is refused.
-    (records / "evaluations" / VSEPP / "seed-0/metrics.json").write_text("{}")
-    assert "metrics.json" in project.refusal(*project.snakemake("reproduce_tables", only=[VSEPP]))
+    # A record that was changed is refused; without it the run is trained again.
+    runs = study / "runs.jsonl"
+    intact = runs.read_text()
+    runs.write_text(intact.replace('"rsum":', '"rsum": 1'))
+    assert "runs.jsonl is not as it was kept" in project.refusal(
+        *project.snakemake("reproduce_tables", only=[VSEPP])
+    )
+    runs.write_text(intact)
+    assert "1 dropped" in project.vsepp("record", "--drop", VSEPP)
+    assert project.trained() == {VSE0, VSEPP}  # parameters of the other changed above
+    assert "no record of nothing" in project.vsepp("record", "--drop", "nothing", status=1)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.errors import VseppError
+from vsepp.foreign import is_there
 from vsepp.provenance.code import step_code
 from vsepp.provenance.manifest import artefact_digest, recorded
 from vsepp.provenance.publish import published, state_folder
@@ -177,7 +178,8 @@ def making(
     """
     code, spec = step_code(given.step, given.spec), to_dict(given.spec)
     inputs = given_inputs(given) if inputs is None else inputs
-    output_folder(given.output)
+    # A new folder is made when it is filled: Snakemake takes an empty one, of a step whose rule was given up, as made.
+    output_folder(given.output if is_there(given.output) else given.output.absolute().parent)
     with ExitStack() as held:
         identity, state = {}, None
         if resumes:

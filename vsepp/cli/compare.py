@@ -10,6 +10,7 @@ from typing import Any
 from vsepp.cli.common import add_step, table
 from vsepp.cli.parameters import add_plan_options, plan_of
 from vsepp.errors import VseppError, did_you_mean
+from vsepp.provenance.records import Kept
 
 
 def add_steps(steps: Any) -> None:
@@ -48,8 +49,8 @@ def compare(given: argparse.Namespace) -> None:
     print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False) if given.json else found)
 
 
-def _paths(given: argparse.Namespace, name: str) -> list[Path]:
-    """Where a model lies that the command line names."""
+def _paths(given: argparse.Namespace, name: str) -> list[Path | Kept]:
+    """Where a model lies that the command line names, or its records."""
     if Path(name).exists():
         return [Path(name)]
     if not given.params.is_dir():
@@ -62,11 +63,14 @@ def _paths(given: argparse.Namespace, name: str) -> list[Path]:
             f"{name}: no such file or folder, and no run of preset {plan.preset}, which `vsepp runs` lists"
             + did_you_mean(name, plan.models)
         )
-    folders = [plan.folders(name, seed)[1] for seed in sorted(plan.models[name].specs)]
-    if there := [folder for folder in folders if (folder / "metrics.json").is_file()]:
-        return there
+    model = plan.models[name]
+    seeds = sorted(model.specs)
+    folders = {seed: plan.folders(name, seed)[1] for seed in seeds if seed not in model.recorded}
+    there = [seed for seed in seeds if seed not in folders or (folders[seed] / "metrics.json").is_file()]
+    if there:
+        return [folders.get(seed) or plan.study.read(name, seed) for seed in there]
     raise VseppError(
-        f"{name}: was not evaluated; make it: snakemake --cores all -- {folders[0]}/metrics.json"
+        f"{name}: was not evaluated; make it: snakemake --cores all -- {folders[seeds[0]]}/metrics.json"
     )
 
 
@@ -80,7 +84,11 @@ def expected(given: argparse.Namespace) -> None:
     plan = plan_of(given)
     reports = [made.spec for made in plan.of_kind("report").values() if isinstance(made.spec, ReportSpec)]
     models = {(model.model, model.seed): model for report in reports for model in report.models}
-    there = [model for model in models.values() if (Path(model.evaluation) / "metrics.json").is_file()]
+    there = [
+        model
+        for model in models.values()
+        if model.study or (Path(model.evaluation) / "metrics.json").is_file()
+    ]
     file = values.study(given.docs, plan.preset, plan.variant)
     if not there:
         raise VseppError(

@@ -24,8 +24,8 @@ from vsepp.cli.common import (
 from vsepp.errors import VseppError
 from vsepp.provenance.code import step_code
 from vsepp.provenance.manifest import FILES, artefact_digest
-from vsepp.provenance.records import PDF
 from vsepp.reporting.specs import ReportSpec
+from vsepp.reporting.typeset import PDF
 from vsepp.runtime import devices
 from vsepp.runtime.files import output_folder, write_text
 from vsepp.spec import EvaluationSpec, FigureDataSpec, RunSpec

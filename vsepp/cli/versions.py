@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
+from pathlib import Path
 from typing import Any
 
 from vsepp.cli.common import add_step
@@ -17,6 +18,7 @@ from vsepp.cli.parameters import (
 )
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import PHASES
+from vsepp.provenance.manifest import MANIFEST, read_manifest
 from vsepp.runtime.progress import bytes_text
 
 
@@ -52,7 +54,15 @@ def add_steps(steps: Any) -> None:
 
     what = "keep configuration, history, metrics and ranks of what was trained and evaluated, to be committed"
     parser = add_step(steps, "record", record, what)
-    parser.add_argument("--pages", action="store_true", help="keep the reports too, as they are now")
+    parser.add_argument(
+        "--drop", nargs="+", default=[], metavar="RUN", help="drop the records of these runs instead"
+    )
+    parser.add_argument(
+        "--add", type=Path, metavar="FOLDER", help="keep the records of another study's folder instead"
+    )
+    parser.add_argument(
+        "--pages", action="store_true", help="copy anew the tables and figures that are kept of the reports"
+    )
     add_plan_options(parser)
 
 
@@ -98,31 +108,41 @@ def sync(given: argparse.Namespace) -> None:
 
 
 def record(given: argparse.Namespace) -> None:
-    """Keep what is finished and has no record, and the pages that show it."""
+    """Keep what is finished and has no record, and the tables and figures of reports of which a copy is kept."""
     from vsepp.config.plan import seeded
     from vsepp.provenance.known import KnownDigests
-    from vsepp.provenance.records import is_kept, keep, keep_report
+    from vsepp.provenance.records import Study, is_of, read_results, tables_and_figures, write_study
     from vsepp.provenance.verify import verify as verify_one
 
-    plan = plan_of(given)
-    kept, bytes_kept, waiting = 0, 0, 0
-    for name, model in plan.models.items():
+    plan, waiting = plan_of(given), 0
+    study = plan.study
+    models = {name: study.read(*name) for name in study.models}
+    there = dict(models)
+    if unknown := set(given.drop) - {run for run, _ in models}:
+        raise VseppError(f"--drop: {study.folder} has no record of {', '.join(sorted(unknown))}")
+    models = {(run, seed): kept for (run, seed), kept in models.items() if run not in given.drop}
+    if given.add:
+        added = Study(given.add)
+        models |= {name: added.read(*name) for name in added.models}
+    for name, model in plan.models.items() if not given.drop and not given.add else ():
         for seed in model.specs.keys() - model.recorded if model.released is None else ():
             run, evaluation = plan.folders(name, seed)
             wanted = plan.table["evaluation", seeded(name, seed)].spec
-            if is_kept(evaluation, wanted):
-                bytes_kept += keep(run, evaluation, plan.records, seeded(name, seed))
-                kept += 1
+            if (evaluation / MANIFEST).is_file() and is_of(read_manifest(evaluation), wanted):
+                models[name, seed] = read_results(run, evaluation, trained=True)
             else:
                 waiting += 1
-    there = sum(len(model.recorded) for model in plan.models.values())
+    size = write_study(study.folder, models) if models != there else 0
     print(
-        f"{plan.records}: {kept} models recorded now ({bytes_text(bytes_kept)}), {there} before; {waiting} are not finished. "
+        f"{study.folder}: {len(models.keys() - there.keys())} models recorded now, "
+        f"{len(there.keys() & models.keys())} before, {len(there.keys() - models.keys())} dropped; {waiting} are not finished"
+        f"{f'; {bytes_text(size)} in all' if size else ''}. "
         "Commit the folder: what has a record is not trained again"
     )
     for paper, made in plan.of_kind("report").items() if given.pages else ():
+        kept = study.folder / "reports" / paper
+        if not kept.is_dir():
+            continue
         if mismatch := verify_one(made, KnownDigests()):
             raise VseppError(f"not kept: {mismatch}")
-        folder = plan.records.parent / "reports" / paper
-        keep_report(made.folder, folder)
-        print(f"{folder}: a copy of {made.folder}")
+        print(f"{kept}: {len(tables_and_figures(made.folder, kept))} files copied from {made.folder}")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from vsepp.config.parameters import Parameters
 from vsepp.provenance.artefacts import Artefact
-from vsepp.provenance.records import EVALUATIONS, RUNS
+from vsepp.provenance.records import Study, study_of
 from vsepp.reporting.expected import study
 from vsepp.spec import FOLDS, RunSpec, SourceSpec
 
@@ -173,16 +173,13 @@ class Plan:
         return sorted(set().union(*trained)) or list(self.parameters.settings.seeds)
 
     @property
-    def records(self) -> Path:
-        """Folder of what is kept of this variant's models."""
-        return records_of(self.parameters)
+    def study(self) -> Study:
+        """What is kept of this variant's models."""
+        return study_of(study_folder(self.parameters))
 
     def folders(self, model: str, seed: int) -> tuple[Path, Path]:
-        """Folders of a trained model and of its evaluation: those of its record, if there is one."""
-        name = seeded(model, seed)
-        if seed in self.models[model].recorded:
-            return self.records / RUNS / name, self.records / EVALUATIONS / name
-        evaluation = self.table["evaluation", name]
+        """Folders of the results of a model that has no record: of its training and of its evaluation."""
+        evaluation = self.table["evaluation", seeded(model, seed)]
         return evaluation.inputs["run"], evaluation.folder
 
     @property
@@ -221,9 +218,9 @@ def expected_of(parameters: Parameters) -> Path:
     return study(parameters.folder.parent / "docs", parameters.settings.preset, parameters.variant)
 
 
-def records_of(parameters: Parameters) -> Path:
-    """Folder of what is kept of a variant's models, beside its expected values."""
-    return expected_of(parameters).parent / "records"
+def study_folder(parameters: Parameters) -> Path:
+    """Folder of what is kept of a variant's models, with its expected values."""
+    return expected_of(parameters).parent
 
 
 def seeded(name: str, seed: int) -> str:

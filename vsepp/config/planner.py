@@ -11,7 +11,7 @@ from vsepp.components import describe
 from vsepp.config.files import Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
-from vsepp.config.plan import DOWNLOADS, KINDS, Model, Plan, SourceFile, records_of, seeded
+from vsepp.config.plan import DOWNLOADS, KINDS, Model, Plan, SourceFile, seeded, study_folder
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
 from vsepp.errors import VseppError
@@ -19,7 +19,7 @@ from vsepp.foreign import is_there
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.code import step_code
 from vsepp.provenance.digests import value_digest
-from vsepp.provenance.records import EVALUATIONS, is_kept
+from vsepp.provenance.records import study_of
 from vsepp.spec import (
     CorpusSpec,
     CropSpec,
@@ -179,7 +179,7 @@ class _Planner:
 
     def _is_kept(self, run: str, spec: RunSpec) -> bool:
         evaluated = self._evaluation_spec(spec, self.parameters.protocols[run])
-        return is_kept(records_of(self.parameters) / EVALUATIONS / seeded(run, spec.init_seed), evaluated)
+        return study_of(study_folder(self.parameters)).has(run, evaluated)
 
     @cached_property
     def starts(self) -> set[tuple[str, int]]:

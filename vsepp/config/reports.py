@@ -206,8 +206,7 @@ def _claims(plan: Plan, paper: Paper) -> Iterator[ClaimSpec]:
 def _model(plan: Plan, model: str, seed: int) -> TrainedSpec:
     """One model of one seed, and what its manifest must say."""
     if seed in plan.models[model].recorded:
-        run_folder, folder = plan.folders(model, seed)
-        return TrainedSpec(model, seed, str(run_folder), str(folder), {}, trained=True)
+        return TrainedSpec(model, seed, study=str(plan.study.folder))
     evaluation = plan.table["evaluation", seeded(model, seed)]
     run = plan.owner(evaluation.inputs["run"])
     assert run

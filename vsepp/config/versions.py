@@ -6,7 +6,7 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -254,7 +254,7 @@ def list_models(plan: Plan) -> list[dict[str, Any]]:
     Returns
     -------
     list
-        `run`, `seed`, `folder`, `digest` (first twelve digits of that of the weights), `commit` (with `+` where some
+        `run`, `seed`, `folder` (of a record that of the study), `digest` (first twelve digits of that of the weights), `commit` (with `+` where some
         code or parameters were not committed), `uncommitted` (what of its making that was: `itself`, or roles such as `features`),
         `best_epoch`, `megabytes`, and `protocol`, `folds`, `fold_size` (images), `i2t_r1`, `t2i_r1`, `rsum`, which are
         `None` where the model was not evaluated since it was trained.
@@ -262,12 +262,18 @@ def list_models(plan: Plan) -> list[dict[str, Any]]:
     found = []
     for name, model in plan.models.items():
         for seed in model.specs:
-            folder, evaluation = plan.folders(name, seed)
-            weights = folder / "model.safetensors"
-            ended = weights.is_file() or seed in model.recorded
-            if not (folder / MANIFEST).is_file() or not ended:  # not trained, or not to its end
-                continue
-            manifest = read_manifest(folder)
+            if seed in model.recorded:
+                kept = plan.study.read(name, seed)
+                folder, weights, manifest, metrics = plan.study.folder, None, kept.trained, kept.metrics
+            else:
+                folder, evaluation = plan.folders(name, seed)
+                weights = folder / "model.safetensors"
+                if (
+                    not (folder / MANIFEST).is_file() or not weights.is_file()
+                ):  # not trained, or not to its end
+                    continue
+                manifest, metrics = read_manifest(folder), _metrics(evaluation / "metrics.json", folder)
+            assert manifest
             entry = {
                 "run": name,
                 "seed": seed,
@@ -276,18 +282,23 @@ def list_models(plan: Plan) -> list[dict[str, Any]]:
                 "commit": str(manifest["git"]["commit"])[:10] + ("+" if dirty_parts(manifest) else ""),
                 "uncommitted": dirty_parts(manifest),
                 "best_epoch": manifest["facts"].get("best_epoch"),
-                "megabytes": weights.stat().st_size / 1e6 if weights.is_file() else None,
+                "megabytes": weights.stat().st_size / 1e6 if weights else None,
             }
-            metrics = evaluation / "metrics.json"
-            found += [{**entry, **scores} for scores in _scores(metrics, folder)]
+            found += [{**entry, **scores} for scores in _scores(metrics)]
     return found
 
 
-def _scores(metrics: Path, run: Path) -> list[dict[str, Any]]:
-    """Recalls under each protocol of this very model, not of an earlier training of the same run."""
-    if not metrics.is_file() or read_manifest(metrics)["inputs"].get("run") != artefact_digest(run):
+def _metrics(file: Path, run: Path) -> dict[str, Any]:
+    """Metrics of this very model, not of an earlier training of the same run."""
+    if not file.is_file() or read_manifest(file)["inputs"].get("run") != artefact_digest(run):
+        return {}
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _scores(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Recalls under each protocol."""
+    if not metrics:
         return [dict.fromkeys(("protocol", "folds", "fold_size", "i2t_r1", "t2i_r1", "rsum"))]
-    content = json.loads(metrics.read_text(encoding="utf-8"))
     return [
         {
             "protocol": protocol,
@@ -297,5 +308,5 @@ def _scores(metrics: Path, run: Path) -> list[dict[str, Any]]:
             "t2i_r1": values["t2i"]["r1"],
             "rsum": values["rsum"],
         }
-        for protocol, values in content.items()
+        for protocol, values in metrics.items()
     ]

@@ -122,8 +122,8 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
         )
     try:
         manifest = json_of(text_of(path, "a manifest"), str(path))
-        intact = manifest[SEAL] == _seal(manifest)
-    except (VseppError, ValueError, TypeError, KeyError):
+        intact = is_intact(manifest)
+    except VseppError:
         intact = False
     if not intact:
         raise VseppError(
@@ -131,6 +131,14 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
             f"has no provenance. Make it again: delete {folder} and run the same command"
         )
     return manifest
+
+
+def is_intact(manifest: Any) -> bool:
+    """Whether a manifest is as its step wrote it, by its seal."""
+    try:
+        return bool(manifest[SEAL] == _seal(manifest))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return False
 
 
 def _seal(manifest: Mapping[str, Any]) -> str:

@@ -123,22 +123,26 @@ def published(output: Path) -> Iterator[Path]:
         _require_rule(output)
         output.mkdir(exist_ok=True)
         (output / MANIFEST).unlink(missing_ok=True)
+        moved = []
         for path in sorted(staged.iterdir(), key=lambda path: path.name == MANIFEST):
-            _replace(path, output / path.name)
+            moved.append(_replace(path, output / path.name))
         try:
-            _require_rule(output)  # a manifest that came after the deletion would vouch for what is gone
+            _require_rule(output)  # what came after the deletion would stand for what is gone
         except VseppError:
-            (output / MANIFEST).unlink(missing_ok=True)
+            for path in moved:
+                remove(path)
+            with suppress(OSError):
+                output.rmdir()
             raise
     finally:
         remove(staged)
 
 
-def _replace(path: Path, destination: Path) -> None:
+def _replace(path: Path, destination: Path) -> Path:
     """Move a file or a folder, in place of what is there; folders cannot replace each other at once."""
     if destination.is_dir():
         destination.rename(path.with_name(f".{path.name}.old"))
-    path.replace(destination)
+    return path.replace(destination)
 
 
 def _require_rule(output: Path) -> None:

@@ -1,67 +1,366 @@
-"""What is kept of a finished model where everybody can read it: its configuration, history, metrics and ranks, not its weights.
+"""What is kept of finished models where everybody can read it: manifests, metrics, histories and ranks, not weights.
 
-A record has the layout of the results, `runs/<run>/seed-<n>/` and `evaluations/<run>/seed-<n>/`, each with its manifest, and is
-small enough to be committed. It stands for the model in reports: later code does not void it, other parameters do.
+A study is a folder of four files, small enough to be committed:
+
+| file | content |
+|---|---|
+| `runs.jsonl` | a line a model: `run`, `seed`, `metrics` by protocol, digests of its two manifests and of its ranks |
+| `history.csv` | a line an epoch, below the model's `run` and `seed`; cells as its training wrote them |
+| `manifests.jsonl` | the manifests; what they were made from stands once, under its digest |
+| `ranks.npz` | `<run>/seed-<n>/<protocol>_<part>`: twice the rank of each query, integers; `captions/<digest>`: rows that models share |
+
+A record stands for its model in reports: later code does not void it, other parameters do.
 """
 
 from __future__ import annotations
 
-import shutil
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 from vsepp.errors import VseppError
-from vsepp.provenance.manifest import MANIFEST, read_manifest, require_input, require_intact
-from vsepp.runtime.files import whole_file
+from vsepp.foreign import json_of, text_of
+from vsepp.provenance.digests import value_digest
+from vsepp.provenance.manifest import (
+    MANIFEST,
+    is_intact,
+    read_manifest,
+    require_input,
+    require_intact,
+)
+from vsepp.runtime.files import whole_file, write_text
 from vsepp.spec import EvaluationSpec, to_dict
 
-RUNS, EVALUATIONS = "runs", "evaluations"
-PDF = "paper.pdf"
-_OF_RUN, _OF_EVALUATION = ("config.json", "history.csv"), ("metrics.json", "ranks.npz")
+if TYPE_CHECKING:
+    import numpy as np
+
+METRICS, RANKS, HISTORY = "metrics.json", "ranks.npz", "history.csv"
+"""Files of an evaluation, and of a training."""
+RUNS, MANIFESTS = "runs.jsonl", "manifests.jsonl"
+FILES = (RANKS, HISTORY, MANIFESTS, RUNS)
+"""Of a study."""
+_SHARED = ("caption_rows", "caption_images")
+"""Parts of the ranks that all models of one test set share."""
+
+Name = tuple[str, int]
+"""Run and seed."""
 
 
-def is_kept(evaluation: Path, spec: EvaluationSpec) -> bool:
-    """Whether an evaluation, or the record of one, was made with these parameters."""
-    if not (evaluation / MANIFEST).is_file():
-        return False
-    found, wanted = read_manifest(evaluation)["spec"], to_dict(spec)
-    more = set(wanted.pop("protocols")) <= set(found.pop("protocols"))
-    return more and found == wanted
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """What is known of one trained and evaluated model without its weights."""
+
+    where: str
+    """The evaluation's folder, or study, run and seed."""
+    evaluated: Mapping[str, Any]
+    """Manifest of its evaluation."""
+    trained: Mapping[str, Any] | None
+    """Manifest of its training; `None` where the evaluation alone was fetched."""
+    metrics: Mapping[str, dict[str, Any]]
+    """Protocol → scores, as `metrics.json` has them."""
+    history: str
+    """`history.csv`; empty of a model that was not trained here."""
+    arrays: Mapping[str, np.ndarray]
+    """`<protocol>_<part>` → ranks float64, rows int64."""
 
 
-def keep(run: Path, evaluation: Path, records: Path, name: str) -> int:
-    """Copy what is kept of a model, and return its bytes.
+def read_results(run: Path, evaluation: Path, *, trained: bool) -> Kept:
+    """Read what is kept of a model from its results.
+
+    Parameters
+    ----------
+    run, evaluation
+        Folders of the training and of the evaluation.
+    trained
+        Whether it was trained here and has a history.
 
     Raises
     ------
     VseppError
         If a file was changed, or the evaluation is of another training.
     """
-    require_intact(run, "history.csv")
-    require_intact(evaluation, *_OF_EVALUATION)
-    require_input(evaluation, "run", run)
-    size = 0
-    for source, kind, files in ((run, RUNS, _OF_RUN), (evaluation, EVALUATIONS, _OF_EVALUATION)):
-        for file in (*files, MANIFEST):  # the manifest last: with it the record counts
-            with whole_file(records / kind / name / file) as partial:
-                shutil.copyfile(source / file, partial)
-            size += (source / file).stat().st_size
-    return size
+    import numpy as np
+
+    # Not the embeddings beside the metrics: nothing here reads those, and they are large.
+    evaluated = require_intact(evaluation, METRICS, RANKS)
+    there = (run / MANIFEST).is_file()
+    if there:
+        require_input(evaluation, "run", run)
+    if trained:
+        require_intact(run, HISTORY)
+    return Kept(
+        where=str(evaluation),
+        evaluated=evaluated,
+        trained=read_manifest(run) if there else None,
+        metrics=json.loads((evaluation / METRICS).read_text(encoding="utf-8")),
+        history=(run / HISTORY).read_text(encoding="utf-8") if trained else "",
+        arrays=dict(np.load(evaluation / RANKS, allow_pickle=False)),
+    )
 
 
-def keep_report(report: Path, kept: Path) -> None:
-    """Copy a report, in place of what was kept of it.
+def is_of(evaluated: Mapping[str, Any], spec: EvaluationSpec) -> bool:
+    """Whether an evaluation, by its manifest, was made with these parameters."""
+    found, wanted = dict(evaluated["spec"]), to_dict(spec)
+    more = set(wanted.pop("protocols")) <= set(found.pop("protocols"))
+    return more and found == wanted
+
+
+class Study:
+    """The records of a study, read when they are asked for.
+
+    Parameters
+    ----------
+    folder
+        With the four files of a study, or without them all: then nothing is kept.
 
     Raises
     ------
     VseppError
-        If it has no PDF, and what was kept has one.
+        If files are missing or damaged.
     """
-    if (kept / PDF).is_file() and not (report / PDF).is_file():
-        raise VseppError(
-            f"{report}: no {PDF}, which {kept} has; install pdflatex and run the report's command again"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        missing = [name for name in FILES if not (folder / name).is_file()]
+        if missing and len(missing) < len(FILES):
+            raise VseppError(
+                f"{folder}: {', '.join(missing)} missing beside the other files of a study; get all from version control"
+            )
+        self._lines = {} if missing else {(line["run"], line["seed"]): line for line in self._jsonl(RUNS)}
+        self._manifests = {} if missing else {line["digest"]: line for line in self._jsonl(MANIFESTS)}
+
+    @property
+    def models(self) -> list[Name]:
+        """Run and seed of each model, in the order in which they stand in the files."""
+        return list(self._lines)
+
+    def has(self, run: str, spec: EvaluationSpec) -> bool:
+        """Whether a model's record was made with these parameters."""
+        line = self._lines.get((run, spec.run.init_seed))
+        return line is not None and is_of(self._manifest(line, "evaluated"), spec)
+
+    def read(self, run: str, seed: int) -> Kept:
+        """A model's record.
+
+        Raises
+        ------
+        VseppError
+            If there is none, or it is not as it was kept.
+        """
+        where = f"{self.folder}, {run}/seed-{seed}"
+        if (run, seed) not in self._lines:
+            raise VseppError(f"{where}: no such record; the study has {len(self._lines)} models")
+        line = self._lines[run, seed]
+        kept = Kept(
+            where=where,
+            evaluated=self._manifest(line, "evaluated"),
+            trained=self._manifest(line, "trained"),
+            metrics=line["metrics"],
+            history=self._histories.get((run, str(seed)), ""),
+            arrays=self._arrays(line, where),
         )
-    partial = kept.with_name(f".{kept.name}")
-    shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(report, partial, ignore=shutil.ignore_patterns(".*"))
-    shutil.rmtree(kept, ignore_errors=True)
-    partial.rename(kept)
+        assert kept.trained
+        outputs = kept.evaluated["outputs"], kept.trained["outputs"]
+        for part, found, wanted in (
+            (RUNS, _text_digest(_metrics_text(kept.metrics)), outputs[0][METRICS]),
+            (HISTORY, _text_digest(kept.history), outputs[1][HISTORY]),
+            (RANKS, _ranks_digest(kept.arrays), line["ranks"]),
+            *((MANIFESTS, is_intact(manifest), True) for manifest in (kept.evaluated, kept.trained)),
+        ):
+            if found != wanted:
+                raise VseppError(
+                    f"{where}: {part} is not as it was kept; get it from version control, or drop the record: vsepp record "
+                    f"--drop {run}"
+                )
+        return kept
+
+    def _jsonl(self, name: str) -> list[dict[str, Any]]:
+        file = self.folder / name
+        lines = text_of(file, "records").splitlines()
+        found = [json_of(line, f"{file}, line {number}") for number, line in enumerate(lines, start=1)]
+        keys = {"run", "seed", "metrics", "trained", "evaluated", "ranks"} if name == RUNS else {"digest"}
+        for number, line in enumerate(found, start=1):
+            if not isinstance(line, dict) or not keys <= line.keys():
+                raise VseppError(f"{file}, line {number}: expected an object with {', '.join(sorted(keys))}")
+        return found
+
+    def _manifest(self, line: Mapping[str, Any], key: str) -> dict[str, Any]:
+        """A manifest with what it was made from in full, as its step wrote it."""
+        try:
+            short = dict(self._manifests[line[key]])
+            behind = {
+                role: self._manifests[digest]["ancestor"] for role, digest in short["ancestors"].items()
+            }
+        except (KeyError, TypeError) as error:
+            raise VseppError(
+                f"{self.folder / MANIFESTS}: has no {error} for {line['run']}/seed-{line['seed']}; get it from version control"
+            ) from error
+        return {**short, "ancestors": behind}
+
+    @cached_property
+    def _histories(self) -> dict[tuple[str, str], str]:
+        """Run and seed → `history.csv` of its training."""
+        found: dict[tuple[str, str], list[dict[str, str]]] = {}
+        with (self.folder / HISTORY).open(newline="", encoding="utf-8") as stream:
+            for row in csv.DictReader(stream):
+                found.setdefault((row.pop("run"), row.pop("seed")), []).append(row)
+        return {name: _history_text(rows) for name, rows in found.items()}
+
+    def _arrays(self, line: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
+        """Arrays of a model, as its evaluation wrote them."""
+        import numpy as np
+
+        try:
+            archive = self._archive
+            prefix = f"{line['run']}/seed-{line['seed']}/"
+            names = [name for name in archive.files if name.startswith(prefix)]
+            shared = {name: archive[f"captions/{digest}"] for name, digest in line["captions"].items()}
+            return {
+                **{name.removeprefix(prefix): archive[name] / 2 for name in names},
+                **{name: values.astype(np.int64) for name, values in shared.items()},
+            }
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+            raise VseppError(
+                f"{where}: {self.folder / RANKS} cannot be read: {error}; get it from version control"
+            ) from error
+
+    @cached_property
+    def _archive(self) -> Any:
+        import numpy as np
+
+        return np.load(self.folder / RANKS, allow_pickle=False)
+
+
+def study_of(folder: Path) -> Study:
+    """The study in a folder, read once in a process as long as its files stay as they are."""
+    files = [folder.absolute() / name for name in FILES]
+    return _study(folder, tuple((file, file.stat().st_mtime_ns) for file in files if file.is_file()))
+
+
+@lru_cache(maxsize=4)
+def _study(folder: Path, _files: tuple[tuple[Path, int], ...]) -> Study:
+    return Study(folder)
+
+
+def _history_text(rows: list[dict[str, str]]) -> str:
+    """A history with the columns that its training had: in others all its cells are empty."""
+    columns = [name for name in rows[0] if any(row[name] for row in rows)]
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _metrics_text(metrics: Mapping[str, Any]) -> str:
+    """`metrics.json`, as an evaluation writes it."""
+    return json.dumps(metrics, indent=1) + "\n"
+
+
+def _text_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _ranks_digest(arrays: Mapping[str, np.ndarray]) -> str:
+    return value_digest({name: _array_digest(arrays[name]) for name in sorted(arrays)})
+
+
+def _array_digest(array: np.ndarray) -> str:
+    """Of the numbers, whatever type holds them."""
+    return hashlib.sha256((array * 2).astype("<i8").tobytes()).hexdigest()
+
+
+def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
+    """Write a study's files, and return their bytes; without models, remove them.
+
+    Raises
+    ------
+    VseppError
+        If what would be written does not read as it is.
+    """
+    import numpy as np
+
+    if not models:
+        for name in FILES:
+            (folder / name).unlink(missing_ok=True)
+        return 0
+    runs, rows, manifests, arrays = [], [], dict[str, Any](), dict[str, np.ndarray]()
+    for (run, seed), kept in sorted(models.items()):
+        assert kept.trained
+        shared: dict[str, str] = {}
+        line = {"run": run, "seed": seed, "metrics": kept.metrics, "captions": shared}
+        for name, values in sorted(kept.arrays.items()):
+            if name.endswith(_SHARED):
+                shared[name] = digest = _array_digest(values)[:12]
+                arrays[f"captions/{digest}"] = _smallest(values)
+            else:
+                arrays[f"{run}/seed-{seed}/{name}"] = _smallest(values * 2)
+        line["ranks"] = _ranks_digest(kept.arrays)
+        for key, manifest in (("trained", kept.trained), ("evaluated", kept.evaluated)):
+            line[key] = manifest["digest"]
+            manifests |= _short(manifest)
+        runs.append(line)
+        rows += [
+            {"run": run, "seed": seed, **row} for row in csv.DictReader(io.StringIO(kept.history, newline=""))
+        ]
+    folder.mkdir(parents=True, exist_ok=True)
+    with whole_file(folder / RANKS) as partial, partial.open("wb") as stream:
+        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]  # the stub takes names for options
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(folder / HISTORY, out.getvalue())
+    write_text(folder / MANIFESTS, _lines(manifests.values()))
+    write_text(folder / RUNS, _lines(runs))  # the last: it names what counts
+    written = Study(folder)
+    for run, seed in models:
+        written.read(run, seed)
+    return sum((folder / name).stat().st_size for name in FILES)
+
+
+def _short(manifest: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A manifest and each of its ancestors under its digest; the manifest names them by it."""
+    named = {role: value_digest(made)[:12] for role, made in manifest["ancestors"].items()}
+    for role, digest in named.items():
+        yield digest, {"digest": digest, "ancestor": manifest["ancestors"][role]}
+    yield manifest["digest"], {**manifest, "ancestors": named}
+
+
+def _smallest(values: np.ndarray) -> np.ndarray:
+    """Whole numbers in as few bytes as hold the largest."""
+    import numpy as np
+
+    whole = values.astype(np.int64)
+    assert np.array_equal(whole, values), "twice a rank is a whole number"
+    return whole.astype(np.min_scalar_type(int(whole.max(initial=0))))
+
+
+def _lines(values: Iterable[Any]) -> str:
+    return "".join(json.dumps(value, separators=(",", ":")) + "\n" for value in values)
+
+
+def tables_and_figures(report: Path, kept: Path) -> list[Path]:
+    """Copy anew what is kept of a report: the files below `kept` that the report has under the same names.
+
+    Raises
+    ------
+    VseppError
+        If one of them is not in the report any more.
+    """
+    files = sorted(path.relative_to(kept) for path in kept.rglob("*") if path.is_file())
+    if gone := [file for file in files if not (report / file).is_file()]:
+        raise VseppError(
+            f"{report}: has no {gone[0]}, which {kept} keeps; delete the copy, or name the table or figure again"
+        )
+    for file in files:
+        with whole_file(kept / file) as partial:
+            partial.write_bytes((report / file).read_bytes())
+    return files

@@ -17,7 +17,7 @@ import numpy as np
 from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import METRICS, Effect
 from vsepp.reporting import filters
-from vsepp.reporting.ranked import Ranked, read_two
+from vsepp.reporting.ranked import Ranked, Source, read_two
 from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES, ranks_like_chance
 from vsepp.reporting.specs import DIRECTIONS
 
@@ -94,8 +94,8 @@ class Comparison:
 
 
 def compare(
-    first: Path | Sequence[Path],
-    second: Path | Sequence[Path],
+    first: Source | Sequence[Source],
+    second: Source | Sequence[Source],
     protocol: str | None = None,
     fold_size: int | None = None,
 ) -> Comparison:

@@ -26,7 +26,6 @@ from pathlib import Path
 from statistics import mean, stdev, variance
 
 from vsepp.errors import VseppError
-from vsepp.provenance.manifest import read_manifest
 from vsepp.reporting import filters
 from vsepp.reporting.records import Record, Records, ranks_like_chance
 from vsepp.reporting.specs import ContextSpec
@@ -166,7 +165,7 @@ def set_expected(rows: Sequence[Expected], records: Records) -> list[Expected]:
             commit, dirty = record.evaluated
             if dirty or record.dirty:
                 raise VseppError(
-                    f"{record.spec.evaluation}: made with uncommitted changes; commit them and make it again, since an "
+                    f"{record.kept.where}: made with uncommitted changes; commit them and make it again, since an "
                     "expected value names the commit that set it"
                 )
             for protocol in record.metrics:
@@ -245,7 +244,7 @@ def worst(states: Iterable[State]) -> str:
 
 def reproduction(states: Sequence[State], records: Records) -> str:
     """One row of the table in `docs/reproductions.md`: where these results were made, with what, and how they came out."""
-    made = [read_manifest(Path(record.spec.evaluation)) for seeds in records.values() for record in seeds]
+    made = [record.kept.evaluated for seeds in records.values() for record in seeds]
     machines = dict.fromkeys(
         f"{one['machine']['processor']}, {one['machine']['cores']} cores, {one['facts'].get('device', 'cpu')}"
         for one in made

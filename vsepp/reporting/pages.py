@@ -233,9 +233,7 @@ def _write_exports(records: Records, folder: Path) -> None:
         write_text(folder / "metrics" / f"{model}.json", json.dumps(exported, indent=1) + "\n")
         for record in seeds:
             if record.spec.trained:
-                history = Path(record.spec.run) / "history.csv"
-                curve = folder / "curves" / f"{model}-seed-{record.spec.seed}.csv"
-                write_text(curve, history.read_text(encoding="utf-8"))
+                write_text(folder / "curves" / f"{model}-seed-{record.spec.seed}.csv", record.kept.history)
 
 
 def _exported(seeds: Sequence[Record], protocol: str) -> dict[str, float]:

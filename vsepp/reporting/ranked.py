@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,16 @@ from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.ranks import Ranks
 from vsepp.foreign import json_of, text_of
 from vsepp.provenance.manifest import MANIFEST, read_manifest, require_intact
+from vsepp.provenance.records import Kept
 from vsepp.reporting import filters
 from vsepp.reporting.records import TEST_IMAGES, Corpus, corpus_of
 
 _RANKS = ("i2t", "t2i", "caption_rows", "caption_images")
 _NEEDED = ("protocol", "folds", *TEST_IMAGES, "similarity", "rsum")
 _TEST_NAMES = ("images of a fold", "test images", "test captions")
+
+Source = Path | Kept
+"""Where a model's ranks are: an evaluation's folder, a file of embeddings, or a record."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,20 +46,23 @@ class Ranked:
 
 
 def read_two(
-    first: Path | Sequence[Path], second: Path | Sequence[Path], protocol: str | None, fold_size: int | None
+    first: Source | Sequence[Source],
+    second: Source | Sequence[Source],
+    protocol: str | None,
+    fold_size: int | None,
 ) -> tuple[list[Ranked], list[Ranked]]:
     """Read two models, of the seeds that are compared; parameters and errors as in `vsepp.reporting.compare.compare`."""
     paths = [_seed_paths(side) for side in (first, second)]
     name = protocol or _common_protocol(paths)
-    # Folders say how large a fold is, and embeddings are ranked alike.
-    kept = [{path: _read(path, name) for path in side if not path.is_file()} for side in paths]
+    # Evaluations say how large a fold is, and embeddings are ranked alike.
+    kept = [{path: _read(path, name) for path in side if not _is_file(path)} for side in paths]
     known = [one.metrics["fold_size"] for side in kept for one in side.values()]
     size = fold_size or next(iter(known), protocols.DEFAULT_FOLD_SIZE)
     if fold_size and name != "5K" and any(one != fold_size for one in known):
         raise VseppError(f"fold size: got {fold_size}, but an evaluation has folds of {known[0]} images")
     a, b = _paired(
         *(
-            [found.get(path) or _rank(path, name, size) for path in side]
+            [found.get(path) or _rank(Path(str(path)), name, size) for path in side]
             for side, found in zip(paths, kept, strict=True)
         )
     )
@@ -64,10 +71,18 @@ def read_two(
     return a, b
 
 
-def _seed_paths(given: Path | Sequence[Path]) -> list[Path]:
-    """Where each seed of a model lies: a file of embeddings or the folder of an evaluation."""
-    paths = []
-    for path in [given] if isinstance(given, (str, Path)) else given:
+def _is_file(source: Source) -> bool:
+    """Whether a source is a file of embeddings."""
+    return isinstance(source, Path) and source.is_file()
+
+
+def _seed_paths(given: Source | Sequence[Source]) -> list[Source]:
+    """Where each seed of a model lies: a file of embeddings, the folder of an evaluation, or a record."""
+    paths: list[Source] = []
+    for path in [given] if isinstance(given, str | Path | Kept) else given:
+        if isinstance(path, Kept):
+            paths.append(path)
+            continue
         path = Path(path)
         found = path.glob("seed-*") if path.is_dir() else ()
         seeds = sorted(found, key=lambda one: (len(one.name), one.name))
@@ -77,9 +92,9 @@ def _seed_paths(given: Path | Sequence[Path]) -> list[Path]:
     return paths
 
 
-def _common_protocol(paths: Sequence[Sequence[Path]]) -> str:
+def _common_protocol(paths: Sequence[Sequence[Source]]) -> str:
     """The first protocol that all evaluations have."""
-    listed = [list(_content(path)) for side in paths for path in side if not path.is_file()]
+    listed = [list(_content(path)) for side in paths for path in side if not _is_file(path)]
     if not listed:
         return "5K"
     common = [name for name in listed[0] if all(name in names for names in listed)]
@@ -89,9 +104,11 @@ def _common_protocol(paths: Sequence[Sequence[Path]]) -> str:
     return common[0]
 
 
-def _content(folder: Path) -> dict[str, dict[str, Any]]:
+def _content(source: Source) -> Mapping[str, dict[str, Any]]:
     """The metrics of an evaluation: protocol → metrics."""
-    file = folder / "metrics.json"
+    if isinstance(source, Kept):
+        return source.metrics
+    file = source / "metrics.json"
     content = json_of(text_of(file, "the metrics of an evaluation"), str(file))
     try:
         if all({*_NEEDED} <= set(found) for found in content.values()):
@@ -103,13 +120,21 @@ def _content(folder: Path) -> dict[str, dict[str, Any]]:
     )
 
 
-def _read(folder: Path, protocol: str) -> Ranked:
+def _read(source: Source, protocol: str) -> Ranked:
     """How a model that was evaluated ranks its test set."""
+    content = _content(source)
+    if protocol not in content:
+        where = source.where if isinstance(source, Kept) else f"{source}/metrics.json"
+        raise VseppError(f"{where}: no protocol {protocol}; it has {', '.join(content)}")
+    if isinstance(source, Kept):
+        i2t, t2i, rows, images = (source.arrays[f"{protocol}_{part}"] for part in _RANKS)
+        corpus = corpus_of(source.evaluated)
+        return Ranked(
+            source.where, _seed(Path(source.where)), content[protocol], Ranks(i2t, t2i), rows, images, corpus
+        )
+    folder, file = source, source / "ranks.npz"
     if (folder / MANIFEST).is_file():
         require_intact(folder, "metrics.json", "ranks.npz")
-    content, file = _content(folder), folder / "ranks.npz"
-    if protocol not in content:
-        raise VseppError(f"{folder}/metrics.json: no protocol {protocol}; it has {', '.join(content)}")
     try:
         arrays = read_arrays(file, [f"{one}_{part}" for one in content for part in _RANKS], "ranks")
         i2t, t2i, rows, images = (arrays[f"{protocol}_{part}"] for part in _RANKS)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import csv
-import json
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vsepp.errors import VseppError
-from vsepp.provenance.manifest import MANIFEST, dirty_parts, require_input, require_intact
+from vsepp.provenance.manifest import dirty_parts
+from vsepp.provenance.records import Kept, read_results, study_of
 from vsepp.reporting.specs import DIRECTIONS, TrainedSpec
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class Record:
     """What is known of one model of one seed."""
 
     spec: TrainedSpec
+    kept: Kept
+    """Manifests, history and ranks."""
     metrics: dict[str, dict[str, Any]]
     """Protocol → `i2t_r1` ... `t2i_meanr` (recalls in per cent), `rsum` and what `TEST_SET` names, unrounded."""
     trained: State
@@ -127,36 +129,32 @@ def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:
 
 
 def _read_record(model: TrainedSpec) -> Record:
-    folder, run = Path(model.evaluation), Path(model.run)
-    # Not the embeddings beside the metrics: nothing here reads those, and they are large.
-    manifest = require_intact(folder, "metrics.json", "ranks.npz")
-    made = manifest["ancestors"]
+    if model.study:
+        kept = study_of(Path(model.study)).read(model.model, model.seed)
+    else:
+        kept = read_results(Path(model.run), Path(model.evaluation), trained=model.trained)
+    manifest, made = kept.evaluated, kept.evaluated["ancestors"]
     if model.made_by:
         _require_same(model, "run", made.get("run", {}))
         _require_same(model, "evaluation", {**manifest, **manifest["git"]})
-    if (run / MANIFEST).is_file():
-        require_input(folder, "run", run)
-    if model.trained:
-        require_intact(run, "history.csv")
-    content = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    rows = _rows(kept)
     started = made.get("run.init_from", {})
     return Record(
         spec=model,
-        metrics={protocol: _flat(values) for protocol, values in content.items()},
+        kept=kept,
+        metrics={protocol: _flat(values) for protocol, values in kept.metrics.items()},
         trained=(str(made["run"]["commit"]), bool(made["run"]["dirty"] or started.get("dirty"))),
         evaluated=(str(manifest["git"]["commit"]), bool(manifest["git"]["dirty"])),
         dirty=_dirty_steps(manifest, ""),
         dirty_training=_dirty_steps(manifest, "run"),
         corpus=corpus_of(manifest),
-        collapsed=model.trained and _collapsed(run),
+        collapsed=bool(rows) and rows[-1].get("collapsed") == "1",
     )
 
 
-def _collapsed(run: Path) -> bool:
-    """Whether the last epoch was that of a collapsed model."""
-    with (run / "history.csv").open(newline="", encoding="utf-8") as stream:
-        rows = list(csv.DictReader(stream))
-    return bool(rows) and rows[-1].get("collapsed") == "1"
+def _rows(kept: Kept) -> list[dict[str, str]]:
+    """Epochs of a training."""
+    return list(csv.DictReader(io.StringIO(kept.history, newline="")))
 
 
 def _require_same(model: TrainedSpec, name: str, made: Mapping[str, Any]) -> None:
@@ -207,7 +205,7 @@ def scores(records: Sequence[Record], protocol: str, same: Sequence[str] = TEST_
     """
     found = []
     for record in records:
-        file = Path(record.spec.evaluation) / "metrics.json"
+        file = record.kept.where
         if protocol not in record.metrics:
             raise VseppError(
                 f"{file}: no protocol {protocol}; it has {', '.join(record.metrics)}. Evaluate the run under {protocol}"
@@ -215,14 +213,14 @@ def scores(records: Sequence[Record], protocol: str, same: Sequence[str] = TEST_
         found.append(record.metrics[protocol])
         if (one := records[0].corpus) and (two := record.corpus) and not one.equals(two):
             raise VseppError(
-                f"{file}: its images and captions are those of {two}, but {records[0].spec.evaluation} has those of {one}; what is "
+                f"{file}: its images and captions are those of {two}, but {records[0].kept.where} has those of {one}; what is "
                 "compared must be measured on one test set: evaluate both again"
             )
         for key in same:
             first, other = found[0][key], found[-1][key]
             if first != other:
                 raise VseppError(
-                    f"{file}, {protocol}: {key} is {other}, but {first} in {records[0].spec.evaluation}/metrics.json; "
+                    f"{file}, {protocol}: {key} is {other}, but {first} in {records[0].kept.where}; "
                     "what stands in one row must be measured on the same test images: evaluate both again"
                 )
     return found
@@ -239,19 +237,15 @@ def image_values(record: Record, protocol: str, metric: str) -> np.ndarray:
     from vsepp.evaluation.intervals import per_image
 
     (found,) = scores([record], protocol)
-    ranks, owner = read_ranks(Path(record.spec.evaluation) / "ranks.npz", protocol)
+    ranks, owner = read_ranks(record, protocol)
     return per_image(ranks, owner, metric, found["fold_size"])
 
 
-@lru_cache(maxsize=64)
-def read_ranks(file: Path, protocol: str) -> tuple[Ranks, np.ndarray]:
+def read_ranks(record: Record, protocol: str) -> tuple[Ranks, np.ndarray]:
     """Ranks under a protocol, and the row of each ranked caption's image."""
-    import numpy as np
-
     from vsepp.evaluation.ranks import Ranks
 
-    with np.load(file, allow_pickle=False) as archive:
-        i2t, t2i, owner = (archive[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
+    i2t, t2i, owner = (record.kept.arrays[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
     return Ranks(i2t, t2i), owner
 
 
@@ -263,9 +257,9 @@ def read_history(record: Record, metric: str) -> dict[int, float]:
     VseppError
         When its history has no such metric.
     """
-    file = Path(record.spec.run) / "history.csv"
-    with file.open(newline="", encoding="utf-8") as stream:
-        reader = csv.DictReader(stream)
-        if metric not in (columns := reader.fieldnames or ()):
-            raise VseppError(f"{file}: no column {metric}; it has {', '.join(columns)}")
-        return {int(row["epoch"]): float(row[metric]) for row in reader}
+    rows = _rows(record.kept)
+    if rows and metric not in rows[0]:
+        raise VseppError(
+            f"{record.kept.where}: its history has no column {metric}; it has {', '.join(rows[0])}"
+        )
+    return {int(row["epoch"]): float(row[metric]) for row in rows}

@@ -19,7 +19,7 @@ from vsepp import components
 from vsepp.data.pictures import Pictures
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import METRICS, image_interval
-from vsepp.provenance.manifest import read_manifest, require_intact
+from vsepp.provenance.manifest import require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict, by_claim
 from vsepp.reporting.figures import STYLE, themed
@@ -76,7 +76,7 @@ def run_page(
         Rows of the tables that it fills.
     """
     first = records[0]
-    manifest = read_manifest(Path(first.spec.evaluation))
+    manifest = first.kept.evaluated
     return {
         "model": model,
         "records": records,
@@ -122,10 +122,9 @@ def _recalls(records: Sequence[Record], protocol: str) -> Iterator[dict[str, Any
 
 def _training(record: Record) -> dict[str, Any]:
     """What a training took, from its manifest where it is here; the evaluation alone may have been fetched."""
-    folder, found = Path(record.spec.run), {"seed": record.spec.seed}
-    if not record.spec.trained or not (folder / "manifest.json").is_file():
+    found, manifest = {"seed": record.spec.seed}, record.kept.trained
+    if not record.spec.trained or manifest is None:
         return found
-    manifest = read_manifest(folder)
     facts, seconds = manifest["facts"], list(read_history(record, "seconds").values())
     return found | {
         "best_epoch": facts.get("best_epoch"),
@@ -143,13 +142,18 @@ def _training(record: Record) -> dict[str, Any]:
 def command(model: TrainedSpec, context: ContextSpec) -> str:
     """What makes a model and its scores, alone; of a record all seeds, which are taken away first."""
     config = f"preset={context.preset} {context.settings}".strip()
-    if not model.made_by:
-        seeds, only = Path(model.evaluation).parent, quote(f'only=["{model.model}"]')
-        return f"rm -r {quote(str(seeds))} && snakemake --cores all reproduce_tables --config {config} {only}"
+    if model.study:
+        only = quote(f'only=["{model.model}"]')
+        return (
+            f"vsepp record --drop {quote(model.model)} --config {config} && "
+            f"snakemake --cores all reproduce_tables --config {config} {only}"
+        )
     return f"snakemake --cores all --config {config} -- {quote(model.made_by['evaluation'].target)}"
 
 
 def _log(record: Record) -> tuple[str, str]:
+    if record.spec.study:
+        return "", ""
     run = Path(record.spec.run)
     # results/<preset>/<variant>/runs/<run>/<seed> → results/<preset>/logs/<variant>/train/<run>/<seed>.log
     variant = run.parents[2]
@@ -205,10 +209,7 @@ def _rank_figure(records: Sequence[Record]) -> Markup:
         looks = list(matplotlib.rcParams["axes.prop_cycle"])
         for look, (direction, title) in zip(looks, DIRECTIONS.items(), strict=False):
             ranks = np.concatenate(
-                [
-                    getattr(read_ranks(Path(record.spec.evaluation) / "ranks.npz", protocol)[0], direction)
-                    for record in records
-                ]
+                [getattr(read_ranks(record, protocol)[0], direction) for record in records]
             )
             ks = np.unique(np.geomspace(1, fold, 60).astype(int))
             shares = [100 * np.mean(ranks < k) for k in ks]
@@ -235,7 +236,7 @@ def _queries(record: Record) -> dict[str, list[Query]]:
     require_intact(folder, "embeddings.npz")
     embeddings = Embeddings.load(folder / "embeddings.npz")
     protocol, found = next(iter(record.metrics.items()))
-    ranks, owner = read_ranks(folder / "ranks.npz", protocol)
+    ranks, owner = read_ranks(record, protocol)
     fold, captions = found["fold_size"], np.flatnonzero(owner < found["fold_size"])
     module = components.load("similarity", embeddings.similarity.name)
     options = components.options("similarity", embeddings.similarity)

@@ -179,9 +179,8 @@ def _examples(spec: FigureSpec, material: Material) -> list[_Example]:
 def _answers(
     record: Record, protocol: str, chosen: np.ndarray, folds: list[slice], texts: list[str]
 ) -> list[_Answer]:
-    folder = Path(record.spec.evaluation)
-    embeddings = Embeddings.load(folder / "embeddings.npz")
-    ranks, _ = read_ranks(folder / "ranks.npz", protocol)
+    embeddings = Embeddings.load(Path(record.spec.evaluation) / "embeddings.npz")
+    ranks, _ = read_ranks(record, protocol)
     score, owner, found = scorer(embeddings.similarity), embeddings.caption_to_image, []
     for image in chosen:
         fold = next(fold for fold in folds if fold.start <= image < fold.stop)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from vsepp.provenance.records import FILES
+
 DIRECTIONS: dict[str, str] = {"i2t": "Caption retrieval", "t2i": "Image retrieval"}
 """Direction of a query → the field's name for it: image→text is caption retrieval."""
 
@@ -241,16 +243,18 @@ class TrainedSpec:
     model: str
     """Id of the run, or name of the released checkpoint."""
     seed: int
-    run: str
-    """Folder of the trained model."""
-    evaluation: str
-    """Folder of its embeddings, ranks and metrics."""
-    made_by: dict[str, MakerSpec]
+    run: str = ""
+    """Folder of the trained model; empty of a record."""
+    evaluation: str = ""
+    """Folder of its embeddings, ranks and metrics; empty of a record."""
+    made_by: dict[str, MakerSpec] = field(default_factory=dict)
     """`run` and `evaluation` → what makes them now; empty of a record, which stays what it is."""
-    trained: bool
+    trained: bool = True
     """Whether it was trained here and has a history; a released checkpoint has none."""
     pictures: str = ""
     """Folder of small pictures of its test images; empty where its data have none."""
+    study: str = ""
+    """Folder of the records that it is one of; empty where its results are here."""
 
 
 @dataclass(frozen=True)
@@ -278,6 +282,9 @@ class ReportSpec:
         if self.expected:
             inputs["expected"] = Path(self.expected)
         for model in self.models:
+            if model.study:
+                inputs |= {f"records/{file}": Path(model.study) / file for file in FILES}
+                continue
             name = f"{model.model}/seed-{model.seed}"
             inputs[f"evaluation/{name}"] = Path(model.evaluation)
             if model.trained:

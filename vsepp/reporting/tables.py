@@ -305,7 +305,7 @@ def _measured_on(rows: list[Row]) -> str:
 def _made(ours: Sequence[Record], encoder: str, protocol: str) -> str:
     """What stands below a row of ours; what is kept may come from any commit, and names it."""
     said = f"{encoder}, {_place(ours[0], protocol)}"
-    kept = any(not record.spec.made_by for record in ours)
+    kept = any(record.spec.study for record in ours)
     return f"{said}, trained at {_commits(ours)}" if kept else said
 
 

@@ -13,6 +13,7 @@ from vsepp.errors import VseppError
 from vsepp.runtime.files import whole_file
 
 ENGINE = "pdflatex"
+PDF = "paper.pdf"
 TEX_WANTED = (
     "For a PDF install pdflatex, on Debian and Ubuntu: apt-get install texlive-latex-base "
     "texlive-latex-recommended lmodern"
@@ -71,9 +72,9 @@ def typeset(report: Path) -> Path:
                 raise VseppError(f"{source}: {ENGINE} did not end in {_SECONDS} seconds") from None
             if done.returncode:
                 raise VseppError(f"{source}: {ENGINE} failed: {_first_error(done.stdout)}")
-        with whole_file(report / "paper.pdf") as partial:
-            shutil.copyfile(Path(name) / "paper.pdf", partial)
-    return report / "paper.pdf"
+        with whole_file(report / PDF) as partial:
+            shutil.copyfile(Path(name) / PDF, partial)
+    return report / PDF
 
 
 def _first_error(output: bytes) -> str:

@@ -3,6 +3,7 @@
 import json
 import logging
 import shutil
+import subprocess
 from contextlib import chdir
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from plans import over, plan
 from vsepp.cli import main
 from vsepp.config.costs import needed_artefacts
 from vsepp.provenance.known import KnownDigests
+from vsepp.provenance.publish import RULE_SHELL
 from vsepp.provenance.verify import verify
 from vsepp.spec import to_json
 
@@ -98,3 +100,16 @@ def test_what_does_not_belong_to_the_run_is_refused_and_nothing_is_written(read,
     assert main(["evaluate", "--run", f"results/mini/tiny/runs/{RUN}/seed-0", *options]) == 1
     assert f"{theirs}: made from the images of another corpus than" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_step_whose_rule_was_given_up_leaves_no_folder(made, monkeypatch, tmp_path, capsys):
+    # Snakemake takes a folder that is there as made, an empty one too.
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    monkeypatch.chdir(made)
+    monkeypatch.setenv(RULE_SHELL, str(ended.pid))
+    artefact = next(iter(plan(**OVERRIDES).of_kind("scenes").values()))
+    output = tmp_path / "scenes"
+    assert main(["scenes", "--spec", to_json(artefact.spec), "--output", str(output)]) == 1
+    assert "nothing was written" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

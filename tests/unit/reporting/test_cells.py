@@ -162,7 +162,7 @@ def test_every_group_of_the_paper_is_compared_under_comparable_protocols(report,
         (
             RowSpec("2.1", "a", "1K", "r"),
             "table2",
-            r"r/seed-0/metrics\.json, 1K: n_images is 1000, but 500 in .*/a/",
+            r"r/seed-0, 1K: n_images is 1000, but 500 in .*/a/",
         ),
     ],
 )

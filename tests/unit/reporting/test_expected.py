@@ -2,7 +2,6 @@
 
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from statistics import stdev
 
 import pytest
@@ -11,7 +10,6 @@ from reported import DIRTY, I2T, T2I
 
 from vsepp.cli import main
 from vsepp.errors import VseppError
-from vsepp.provenance.manifest import MANIFEST, read_manifest, write_manifest
 from vsepp.reporting.expected import (
     METRICS,
     TIMES,
@@ -261,14 +259,15 @@ def test_a_wrong_file_is_named_with_its_line(tmp_path, text, said):
 
 def test_an_entry_for_others_names_machine_versions_commit_and_states(rows, study_of, context):
     records = {"steady": study_of["steady"][:1]}
-    folder = Path(records["steady"][0].spec.evaluation)
-    manifest = read_manifest(folder / MANIFEST)
+    (record,) = records["steady"]
     made = {
         "machine": {"processor": "Some CPU", "cores": 4},
         "versions": {"torch": "2.9", "numpy": "2.3", "vsepp": "0.1.0"},
         "facts": {"device": "cpu"},
     }
-    write_manifest(folder, {**{k: v for k, v in manifest.items() if k != "digest"}, **made})
+    records["steady"] = [
+        replace(record, kept=replace(record.kept, evaluated={**record.kept.evaluated, **made}))
+    ]
     states = expected_state(rows, records, context)
     assert reproduction(states, records) == (
         "| Some CPU, 4 cores, cpu | torch 2.9, numpy 2.3 | abc | 3 as expected, 12 not run |"

@@ -76,9 +76,7 @@ def test_metrics_of_another_model_than_the_one_beside_them_are_refused(models):
 def test_scores_of_different_test_sets_are_not_averaged(models):
     models.add("run")
     models.add("run", seed=1, fold_size=90)
-    with pytest.raises(
-        VseppError, match=r"run/seed-1/metrics\.json, 5x1K: fold_size is 90, but 100 in .*run/seed-0"
-    ):
+    with pytest.raises(VseppError, match=r"run/seed-1, 5x1K: fold_size is 90, but 100 in .*run/seed-0"):
         scores(models.records["run"], "5x1K")
     with pytest.raises(VseppError, match=r"no protocol 1K; it has 5x1K"):
         scores(models.records["run"], "1K")
@@ -89,7 +87,7 @@ def test_a_history_is_read_by_epoch_and_an_unknown_metric_named(models):
     (record,) = models.records["run"]
     assert read_history(record, "t2i_r1") == {1: 5.5, 2: 15.0}
     with pytest.raises(
-        VseppError, match=r"history\.csv: no column i2t_r5; it has epoch, loss, i2t_r1, t2i_r1"
+        VseppError, match=r"run/seed-0: its history has no column i2t_r5; it has epoch, loss, i2t_r1, t2i_r1"
     ):
         read_history(record, "i2t_r5")
 
