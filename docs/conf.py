@@ -1,5 +1,6 @@
 """The site: sphinx-build -W docs site."""
 
+import logging
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,9 @@ html_css_files = ["site.css"]
 
 STUDIES = {"flickr8k": ["flickr8k_study", "objectives"]}
 """Preset → papers whose pages are made from records: `results/<preset>` below this folder."""
+
+
+logging.getLogger("fontTools").setLevel(logging.WARNING)  # a hundred lines for each PDF otherwise
 
 
 def make_reports(app, exception):

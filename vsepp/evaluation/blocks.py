@@ -63,31 +63,40 @@ class BlockCounter:
             found.append(self._host(score(images, self._captions(start))[:: self.spread]))
         return np.concatenate(found)[: len(self.captions)]
 
-    def count(self, best: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Twice the rank of each image's best caption and of each caption's image, int64.
+    def count(self, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Twice the rank of each caption for its image, and of each caption's image, int64 `(n_captions,)` both.
 
         Parameters
         ----------
-        best, own
-            Score of each image with its best caption, and of each caption with its image.
+        own
+            Score of each caption with its image.
         """
-        per_image, per_caption = np.zeros(len(best), np.int64), np.zeros(len(own), np.int64)
-        rows, owners, best, own = map(self._put, (np.arange(len(best)), self.owner, best, own))
+        order = np.argsort(self.owner, kind="stable")
+        sorted_owner, n_images = self.owner[order], int(self.owner.max()) + 1
+        of_images, of_captions = np.zeros(len(own), np.int64), np.zeros(len(own), np.int64)
+        rows, owners, images, right, own = map(
+            self._put, (np.arange(n_images), self.owner, sorted_owner, own[order], own)
+        )
         threads = usable_threads() if self.device is None else 1
-        parts = 4 * threads if self.device is None else 1
-        stripes = list(ranges(len(rows), -(-len(rows) // parts)))
+        stripes = list(ranges(n_images, -(-n_images // (4 * threads if self.device is None else 1))))
+        parts = [slice(*np.searchsorted(sorted_owner, (one.start, one.stop))) for one in stripes]
         with ThreadPoolExecutor(threads) as pool:
             for cols in ranges(len(own), self.width):
                 captions = self._captions(cols.start)
 
-                def count(stripe: slice, cols: slice = cols, captions: Any = captions) -> tuple[Any, Any]:
+                def count(
+                    stripe: slice, part: slice, cols: slice = cols, captions: Any = captions
+                ) -> tuple[Any, Any]:
                     scores = self._scores(self.images[stripe], captions)[:, : cols.stop - cols.start]
-                    return tally(scores, rows[stripe], owners[cols], best[stripe], own[cols])
+                    scores = without_own(scores, rows[stripe], owners[cols])
+                    return along(scores, images[part] - stripe.start, right[part]), down(scores, own[cols])
 
-                for stripe, counted in zip(stripes, pool.map(count, stripes), strict=True):
-                    per_image[stripe] += self._host(counted[0])
-                    per_caption[cols] += self._host(counted[1])
-        return per_image, per_caption
+                for part, counted in zip(parts, pool.map(count, stripes, parts), strict=True):
+                    of_images[part] += self._host(counted[0])
+                    of_captions[cols] += self._host(counted[1])
+        back = np.empty_like(of_images)
+        back[order] = of_images
+        return back, of_captions
 
     def _scores(self, images: Any, captions: Any) -> Any:
         """`scores[image, caption]` of some images and the captions of a call."""
@@ -119,8 +128,8 @@ class BlockCounter:
         return array if self.device is None else array.cpu().numpy()
 
 
-def tally(scores: Any, images: Any, owners: Any, best: Any, own: Any) -> tuple[Any, Any]:
-    """Twice the ranks among some scores: an item above counts two, by > and by ≥, a tied one counts one, by ≥ alone.
+def without_own(scores: Any, images: Any, owners: Any) -> Any:
+    """Blank out images' own captions, which are not wrong items: comparisons with NaN are false.
 
     Parameters
     ----------
@@ -128,16 +137,31 @@ def tally(scores: Any, images: Any, owners: Any, best: Any, own: Any) -> tuple[A
         `(n, m)`, `scores[image, caption]`.
     images, owners
         `(n,)`, the rows of the images, and `(m,)`, the row of each caption's image.
-    best, own
-        Score of each image with its best caption, `(n,)`, and of each caption with its image, `(m,)`.
-
-    Returns
-    -------
-    tuple
-        Integers `(n,)` and `(m,)`.
     """
-    # Comparisons with NaN are false: an image's own captions are not wrong items.
-    scores = namespace(scores).where(images[:, None] == owners, np.nan, scores)
-    best = best[:, None]
-    for_images = (scores > best).sum(1) + (scores >= best).sum(1)
-    return for_images, (scores > own).sum(0) + (scores >= own).sum(0)
+    return namespace(scores).where(images[:, None] == owners, np.nan, scores)
+
+
+def along(scores: Any, rows: Any, right: Any) -> Any:
+    """Twice the rank of queries' correct items in their rows: an item above counts two, a tied one counts one.
+
+    Parameters
+    ----------
+    scores
+        `(n, m)`.
+    rows, right
+        `(q,)`, the row and the score of each correct item; as many at a time as there are rows.
+    """
+    found = [
+        _twice(scores[rows[part]], right[part, None], 1) for part in ranges(len(rows), max(1, len(scores)))
+    ]
+    return namespace(scores).concat(found) if found else rows
+
+
+def down(scores: Any, right: Any) -> Any:
+    """Twice the rank of the correct item of each column, whose score is `right`, `(m,)`."""
+    return _twice(scores, right, 0)
+
+
+def _twice(scores: Any, right: Any, axis: int) -> Any:
+    """By > an item above counts, by ≥ a tied one too."""
+    return (scores > right).sum(axis) + (scores >= right).sum(axis)

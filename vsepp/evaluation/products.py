@@ -51,7 +51,7 @@ class Range(NamedTuple):
 
 
 class ProductCounter:
-    """Counts the wrong items above each query's correct one, and those tied with it.
+    """Counts the wrong items above each correct one of a query, and those tied with it.
 
     With u = 2^-24, a float32 sum of d products in any order is off by at most d·u / (1 − d·u) of Σ|aᵢbᵢ| ≤ ‖a‖‖b‖
     (Higham, Accuracy and Stability of Numerical Algorithms, Section 3.1). The grid moves an element by at most 2^-26 of
@@ -88,52 +88,63 @@ class ProductCounter:
         columns = ranges(len(self.captions), TILE[1])
         return np.concatenate([self._pairs(self.owner[cols], cols, places) for cols in columns])
 
-    def count(self, best: np.ndarray, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Twice the rank of each image's best caption and of each caption's image, int64.
+    def count(self, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Twice the rank of each caption for its image, and of each caption's image, int64 `(n_captions,)` both.
 
         Parameters
         ----------
-        best, own
-            Score of each image with its best caption, and of each caption with its image.
+        own
+            Score of each caption with its image.
         """
-        per_image, per_caption = np.zeros(len(best), np.int64), np.zeros(len(own), np.int64)
+        # Image by image, so that the captions that seek a place in a tile's rows stand together.
+        order = np.argsort(self.owner, kind="stable")
+        images, right = self.owner[order], own[order]
+        of_images, of_captions = np.zeros(len(own), np.int64), np.zeros(len(own), np.int64)
         with ThreadPoolExecutor(usable_threads()) as pool:
             for cols in ranges(len(own), TILE[1]):
-                for rows in ranges(len(best), TILE[0]):
-                    here = rows, cols, best[rows], own[cols], pool
+                for rows in ranges(len(self.images), TILE[0]):
+                    part = slice(*np.searchsorted(images, (rows.start, rows.stop)))
+                    here = rows, cols, images[part] - rows.start, right[part], own[cols], pool
                     for_images, for_captions = self._from_rough(*here) or self._from_exact(*here)
-                    per_image[rows] += for_images
-                    per_caption[cols] += for_captions
-        return per_image, per_caption
+                    of_images[part] += for_images
+                    of_captions[cols] += for_captions
+        back = np.empty_like(of_images)
+        back[order] = of_images
+        return back, of_captions
 
     def _from_exact(
-        self, rows: slice, cols: slice, best: np.ndarray, own: np.ndarray, pool: Executor
+        self, rows: slice, cols: slice, places: np.ndarray, right: np.ndarray, own: np.ndarray, pool: Executor
     ) -> tuple[np.ndarray, np.ndarray]:
         tile = self._without_own(self.exact(rows, cols), rows, cols)
-        for_images, for_captions = _tally(tile, Range(best, best), Range(own, own), pool)
-        return for_images.sum(axis=0), for_captions.sum(axis=0)
+        along, down = _along(tile, places, Range(right, right), pool), _down(tile, Range(own, own), pool)
+        return along.sum(axis=0), down.sum(axis=0)
 
     def _from_rough(
-        self, rows: slice, cols: slice, best: np.ndarray, own: np.ndarray, pool: Executor
+        self, rows: slice, cols: slice, places: np.ndarray, right: np.ndarray, own: np.ndarray, pool: Executor
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Counts of a tile from rough scores, if these decide enough for it."""
+        """Counts of a tile from rough scores, if these decide enough for it.
+
+        `places` are rows of the tile, one of each caption that the image there seeks, `right` its score.
+        """
         if not self.is_bounded:
             return None
         tile = self._without_own(self.rough(rows, cols), rows, cols)
         of_images, of_captions = self.of_images[rows], self.of_captions[cols]
-        near_best = _range(best, of_images * of_captions.max() + self.least)
+        near_right = _range(right, of_images[places] * of_captions.max() + self.least)
         near_own = _range(own, of_captions * of_images.max() + self.least)
-        (above_best, from_best), (above_own, from_own) = _tally(tile, near_best, near_own, pool)
-        if (from_best.sum() - above_best.sum() + from_own.sum() - above_own.sum()) * _UNDECIDED > tile.size:
+        above_right, from_right = _along(tile, places, near_right, pool)
+        above_own, from_own = _down(tile, near_own, pool)
+        undecided = (from_right - above_right).sum() + (from_own - above_own).sum()
+        if undecided * _UNDECIDED > len(places) * tile.shape[1] + tile.size:
             return None
-        per_image, per_caption = 2 * above_best, 2 * above_own
-        image, place = _undecided(tile, from_best > above_best, near_best)
+        for_images, for_captions = 2 * above_right, 2 * above_own
+        query, place = _undecided(tile, places, from_right > above_right, near_right)
+        scores = self._pairs(rows.start + places[query], cols, place)
+        np.add.at(for_images, query, _twice(scores, right[query]))
+        place, image = _undecided(tile.T, np.arange(len(own)), from_own > above_own, near_own)
         scores = self._pairs(rows.start + image, cols, place)
-        np.add.at(per_image, image, _twice(scores, best[image]))
-        place, image = _undecided(tile.T, from_own > above_own, near_own)
-        scores = self._pairs(rows.start + image, cols, place)
-        np.add.at(per_caption, place, _twice(scores, own[place]))
-        return per_image, per_caption
+        np.add.at(for_captions, place, _twice(scores, own[place]))
+        return for_images, for_captions
 
     def exact(self, rows: slice, cols: slice) -> np.ndarray:
         """A tile in float64."""
@@ -177,41 +188,50 @@ def _twice(scores: np.ndarray, right: np.ndarray) -> np.ndarray:
     return (scores > right).astype(np.int64) + (scores >= right)
 
 
-def _undecided(tile: np.ndarray, some: np.ndarray, near: Range) -> tuple[np.ndarray, np.ndarray]:
-    """Undecided scores of a tile `(queries, items)`, of the queries that have some: their queries and items."""
+def _undecided(
+    tile: np.ndarray, rows: np.ndarray, some: np.ndarray, near: Range
+) -> tuple[np.ndarray, np.ndarray]:
+    """Undecided scores of queries in rows of a tile, of the queries that have some: their queries and columns."""
     queries = np.flatnonzero(some)
-    scores = tile[queries]
+    scores = tile[rows[queries]]
     place, item = np.nonzero((scores >= near.low[queries, None]) & (scores <= near.high[queries, None]))
     return queries[place], item
 
 
-def _tally(tile: np.ndarray, images: Range, captions: Range, pool: Executor) -> tuple[np.ndarray, np.ndarray]:
-    """How many scores of a tile lie above a range, and from its low end on: `(2, images)` and `(2, captions)`."""
+def _along(tile: np.ndarray, rows: np.ndarray, near: Range, pool: Executor) -> np.ndarray:
+    """How many scores of a query's row lie above its range, and from its low end on: `(2, queries)`."""
 
-    def count(stripe: slice) -> tuple[np.ndarray, np.ndarray]:
-        return _tally_stripe(tile[stripe], Range(images.low[stripe], images.high[stripe]), captions)
+    def count(part: slice) -> np.ndarray:
+        scores = tile[rows[part]]
+        height, width = scores.shape
+        padded = np.zeros((height, -(-width // _WORD) * _WORD), dtype=bool)
+        counts = np.empty((2, height), dtype=np.int64)
+        for kind, (compare, end) in enumerate(((np.greater, near.high), (np.greater_equal, near.low))):
+            compare(scores, end[part, None], out=padded[:, :width])
+            # Eight masks in a word are added at once; a byte of the sum holds the count of a row's eighth part.
+            eighths = np.add.reduce(padded.view(np.uint64), axis=1)
+            counts[kind] = np.add.reduce(
+                eighths.view(np.uint8).reshape(height, _WORD), axis=1, dtype=np.int64
+            )
+        return counts
 
-    by_image, by_caption = zip(*pool.map(count, ranges(len(tile), _STRIPE)), strict=True)
-    return np.concatenate(by_image, axis=1), np.stack(by_caption).sum(axis=0, dtype=np.int64)
+    parts = list(pool.map(count, ranges(len(rows), _STRIPE)))
+    return np.concatenate(parts, axis=1) if parts else np.zeros((2, 0), np.int64)
 
 
-def _tally_stripe(scores: np.ndarray, images: Range, captions: Range) -> tuple[np.ndarray, np.ndarray]:
-    """`_tally` of some rows, along them for the images and down the columns for the captions."""
-    height, width = scores.shape
-    padded = np.zeros((height, -(-width // _WORD) * _WORD), dtype=bool)
-    mask = padded[:, :width]
-    for_images = np.empty((2, height), dtype=np.int64)
-    for_captions = np.empty((2, width), dtype=np.uint8)
-    for kind, (compare, end) in enumerate(((np.greater, "high"), (np.greater_equal, "low"))):
-        compare(scores, getattr(images, end)[:, None], out=mask)
-        # Eight masks in a word are added at once; a byte of the sum holds the count of a row's eighth part.
-        eighths = np.add.reduce(padded.view(np.uint64), axis=1)
-        for_images[kind] = np.add.reduce(
-            eighths.view(np.uint8).reshape(height, _WORD), axis=1, dtype=np.int64
-        )
-        compare(scores, getattr(captions, end), out=mask)
-        np.add.reduce(mask.view(np.uint8), axis=0, dtype=np.uint8, out=for_captions[kind])
-    return for_images, for_captions
+def _down(tile: np.ndarray, near: Range, pool: Executor) -> np.ndarray:
+    """How many scores of each column lie above its range, and from its low end on: `(2, columns)`."""
+
+    def count(stripe: slice) -> np.ndarray:
+        scores = tile[stripe]
+        mask = np.empty(scores.shape, dtype=bool)
+        counts = np.empty((2, scores.shape[1]), dtype=np.uint8)
+        for kind, (compare, end) in enumerate(((np.greater, near.high), (np.greater_equal, near.low))):
+            compare(scores, end, out=mask)
+            np.add.reduce(mask.view(np.uint8), axis=0, dtype=np.uint8, out=counts[kind])
+        return counts
+
+    return np.stack(list(pool.map(count, ranges(len(tile), _STRIPE)))).sum(axis=0, dtype=np.int64)
 
 
 def on_grid(embeddings: np.ndarray) -> np.ndarray:

@@ -104,19 +104,22 @@ def evaluate(embeddings: Embeddings, protocol: str, fold_size: int = DEFAULT_FOL
         On an unknown protocol, a fold size below 1, and fewer images than the protocol needs.
     """
     folds = protocol_folds(protocol, len(embeddings.image_embeddings), fold_size)
-    owner, t2i = embeddings.caption_to_image, np.empty(len(embeddings.caption_to_image))
+    owner = embeddings.caption_to_image
+    t2i, i2t_captions = np.empty((2, len(owner)))
     found = []
     for fold in folds:
         rows = np.flatnonzero((owner >= fold.start) & (owner < fold.stop))
         found.append(retrieval_ranks(_part(embeddings, fold, rows)))
-        t2i[rows] = found[-1].t2i
+        t2i[rows], i2t_captions[rows] = found[-1].t2i, found[-1].i2t_captions
     caption_rows = np.flatnonzero(owner < folds[-1].stop)
     return Evaluation(
         protocol=protocol,
         fold_size=folds[0].stop,
         similarity=embeddings.similarity.name,
         per_fold=tuple(map(retrieval_metrics, found)),
-        ranks=Ranks(np.concatenate([ranks.i2t for ranks in found]), t2i[caption_rows]),
+        ranks=Ranks(
+            np.concatenate([ranks.i2t for ranks in found]), t2i[caption_rows], i2t_captions[caption_rows]
+        ),
         caption_rows=caption_rows,
         caption_images=owner[caption_rows],
     )
@@ -141,6 +144,8 @@ def save(evaluations: Sequence[Evaluation], folder: Path) -> None:
     for evaluation in evaluations:
         ranks[f"{evaluation.protocol}_i2t"] = evaluation.ranks.i2t
         ranks[f"{evaluation.protocol}_t2i"] = evaluation.ranks.t2i
+        if evaluation.ranks.i2t_captions is not None:
+            ranks[f"{evaluation.protocol}_i2t_captions"] = evaluation.ranks.i2t_captions
         ranks[f"{evaluation.protocol}_caption_rows"] = evaluation.caption_rows
         ranks[f"{evaluation.protocol}_caption_images"] = evaluation.caption_images
     write_arrays(folder / "ranks.npz", compressed=True, **ranks)

@@ -26,6 +26,9 @@ class Ranks:
     """Caption retrieval: `(n_images,)` float64, rank of the image's best caption among others' captions."""
     t2i: np.ndarray
     """Image retrieval: `(n_captions,)` float64, rank of the caption's image among the other images."""
+    i2t_captions: np.ndarray | None = None
+    """Caption retrieval: `(n_captions,)` float64, rank of each caption for its image among others' captions; of records that
+    were kept before this was written, `None`."""
 
 
 def retrieval_ranks(embeddings: Embeddings, device: Any = None) -> Ranks:
@@ -59,13 +62,7 @@ def retrieval_ranks(embeddings: Embeddings, device: Any = None) -> Ranks:
 
 def ranks_by(counter: ProductCounter | BlockCounter) -> Ranks:
     """Ranks of all queries of a counter."""
-    own = counter.own()
-    i2t, t2i = counter.count(_best(own, counter.owner), own)
-    return Ranks(i2t / 2, t2i / 2)
-
-
-def _best(own: np.ndarray, owner: np.ndarray) -> np.ndarray:
-    """Score of each image with its best caption `(n_images,)`, from that of each caption with its image."""
-    best = np.full(owner.max() + 1, -np.inf, np.result_type(own, np.float32))
-    np.maximum.at(best, owner, own)
-    return best
+    i2t_captions, t2i = (twice / 2 for twice in counter.count(counter.own()))
+    best = np.full(counter.owner.max() + 1, np.inf)
+    np.minimum.at(best, counter.owner, i2t_captions)
+    return Ranks(best, t2i, i2t_captions)

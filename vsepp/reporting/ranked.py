@@ -21,6 +21,7 @@ from vsepp.reporting import filters
 from vsepp.reporting.records import TEST_IMAGES, Corpus, corpus_of
 
 _RANKS = ("i2t", "t2i", "caption_rows", "caption_images")
+_OF_CAPTIONS = "i2t_captions"  # which evaluations lack that were made before it was written
 _NEEDED = ("protocol", "folds", *TEST_IMAGES, "similarity", "rsum")
 _TEST_NAMES = ("images of a fold", "test images", "test captions")
 
@@ -136,7 +137,9 @@ def _read(source: Source, protocol: str) -> Ranked:
     if (folder / MANIFEST).is_file():
         require_intact(folder, "metrics.json", "ranks.npz")
     try:
-        arrays = read_arrays(file, [f"{one}_{part}" for one in content for part in _RANKS], "ranks")
+        arrays = read_arrays(
+            file, [f"{one}_{part}" for one in content for part in (*_RANKS, _OF_CAPTIONS)], "ranks"
+        )
         i2t, t2i, rows, images = (arrays[f"{protocol}_{part}"] for part in _RANKS)
     except KeyError as error:
         raise VseppError(f"{file}: has no {error.args[0]}; evaluate the model again") from error

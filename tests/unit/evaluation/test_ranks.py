@@ -47,24 +47,24 @@ def score_matrix(images, captions, similarity):
 
 def naive_ranks(scores, owner):
     """The definition, word by word: wrong items above, plus half of the wrong ones tied."""
-    i2t, t2i = [], []
+    i2t, t2i, of_captions = [], [], np.empty(len(owner))
     for i in range(scores.shape[0]):
-        of_its_own = []
         for c in np.flatnonzero(owner == i):
             wrong = [scores[i, other] for other in range(scores.shape[1]) if owner[other] != i]
             above = sum(score > scores[i, c] for score in wrong)
-            of_its_own.append(above + sum(score == scores[i, c] for score in wrong) / 2)
-        i2t.append(min(of_its_own))
+            of_captions[c] = above + sum(score == scores[i, c] for score in wrong) / 2
+        i2t.append(min(of_captions[owner == i]))
     for c in range(scores.shape[1]):
         right = scores[owner[c], c]
         wrong = [scores[i, c] for i in range(scores.shape[0]) if i != owner[c]]
         t2i.append(sum(s > right for s in wrong) + sum(s == right for s in wrong) / 2)
-    return Ranks(np.array(i2t), np.array(t2i))
+    return Ranks(np.array(i2t), np.array(t2i), of_captions)
 
 
 def assert_same(found, expected):
     np.testing.assert_array_equal(found.i2t, expected.i2t)
     np.testing.assert_array_equal(found.t2i, expected.t2i)
+    np.testing.assert_array_equal(found.i2t_captions, expected.i2t_captions)
     assert found.i2t.dtype == found.t2i.dtype == np.float64
 
 
@@ -87,7 +87,7 @@ def test_by_hand():
     scores = np.array([[0.9, 0.1, 0.5], [0.8, 0.2, 0.3], [0.1, 0.7, 0.6]])
     ranks = ranked_scores(scores, [0, 1, 2])
     # Row 1: captions 0 (.8) and 2 (.3) lie above its own .2. Column 1: images 2 (.7) above .2, image 0 below.
-    assert_same(ranks, Ranks(np.array([0.0, 2, 1]), np.array([0.0, 1, 0])))
+    assert_same(ranks, Ranks(np.array([0.0, 2, 1]), np.array([0.0, 1, 0]), np.array([0.0, 2, 1])))
 
 
 def test_best_of_several_shuffled_captions_counts_and_siblings_are_not_wrong():
@@ -96,13 +96,15 @@ def test_best_of_several_shuffled_captions_counts_and_siblings_are_not_wrong():
     # Image 0: best own caption 1 (.9); of image 1's captions only .95 is above it.
     # Image 1: best own caption 0 (.6); captions .7, .8 and .65 of image 0 are above it.
     # Captions in the given order: .6 > .5; .9 > .7; .4 < .8; .1 < .95; .3 < .65.
-    assert_same(ranks, Ranks(np.array([1.0, 3]), np.array([0.0, 0, 1, 1, 1])))
+    assert_same(ranks, Ranks(np.array([1.0, 3]), np.array([0.0, 0, 1, 1, 1]), np.array([3.0, 1, 2, 3, 2])))
 
 
 def test_a_tie_counts_half_and_a_tie_between_own_captions_counts_nothing():
     scores = np.array([[0.5, 0.5, 0.5, 0.7], [0.5, 0.1, 0.4, 0.4], [0.2, 0.5, 0.4, 0.9]])
     ranks = ranked_scores(scores, [0, 0, 1, 2])
-    assert_same(ranks, Ranks(np.array([1.5, 1.5, 0]), np.array([0.5, 0.5, 1.5, 0])))
+    assert_same(
+        ranks, Ranks(np.array([1.5, 1.5, 0]), np.array([0.5, 0.5, 1.5, 0]), np.array([1.5, 1.5, 1.5, 0]))
+    )
 
 
 @st.composite
