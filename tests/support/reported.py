@@ -31,12 +31,13 @@ class Models:
 
     def add(
         self, name, i2t=I2T, t2i=T2I, protocol="5x1K", seed=0, history=(10.0, 20.0), git=CLEAN, trained=CLEAN, behind=(),
-        fold_size=100, n_images=500, ranks=None, collapsed=False,
+        fold_size=100, n_images=500, ranks=None, collapsed=False, like=None, made_from=None, processor="a processor",
     ):  # fmt: skip
         """A model: R@1, R@5, R@10, Med r and Mean r both ways. `behind`: dotted roles of what was made with dirty code.
 
         Its ranks have these recalls; `ranks`, of five captions an image, stand in the place of both. `history` is R@1 of
-        caption retrieval epoch by epoch; rsum is six times that. `collapsed` is said of the last epoch.
+        caption retrieval epoch by epoch; rsum is six times that. `collapsed` is said of the last epoch. `like` names the run
+        whose parameters it has, but for one. `made_from`: digest of its features, of which all have the same parameters.
         """
         run, evaluation = (self.root / kind / name / f"seed-{seed}" for kind in ("runs", "evaluations"))
         run.mkdir(parents=True)
@@ -50,12 +51,26 @@ class Models:
             ]
             (run / "history.csv").write_text("\n".join([heading, *lines]) + "\n")
         ancestors = {role: {"step": role.rpartition(".")[2], "digest": "d", **DIRTY} for role in behind}
-        seal(run, "train", trained, {k.removeprefix("run."): v for k, v in ancestors.items()}, **TRAINING)
+        training = {**TRAINING, "machine": {"processor": processor}}
+        seal(run, "train", trained, {k.removeprefix("run."): v for k, v in ancestors.items()}, **training)
         protocols.save([evaluation_of(protocol, fold_size, n_images, i2t, t2i, ranks)], evaluation)
         ancestors["run"] = {"step": "train", "spec_digest": "s", "code_digest": "c", "digest": "d", **trained}
-        seal(
-            evaluation, "evaluate", git, ancestors, {"run": artefact_digest(run)}, spec={"run": {"id": name}}
-        )
+        if made_from:
+            ancestors["features"] = {
+                "step": "features",
+                "spec_digest": "f",
+                "code_digest": "c",
+                "digest": made_from,
+                **CLEAN,
+            }
+        parameters = {
+            "id": name,
+            "init_seed": seed,
+            "loss": {"name": like or name},
+            "dataset": like or name,
+            "only": name,
+        }
+        seal(evaluation, "evaluate", git, ancestors, {"run": artefact_digest(run)}, spec={"run": parameters})
         makers = {part: MakerSpec(f"{part}-target", "s", "c") for part in ("run", "evaluation")}
         spec = TrainedSpec(name, seed, str(run), str(evaluation), makers, trained=bool(history))
         self.specs.setdefault(name, []).append(spec)

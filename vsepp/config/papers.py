@@ -19,7 +19,7 @@ from vsepp.config.schema import (
     TablesFile,
 )
 from vsepp.errors import VseppError, did_you_mean
-from vsepp.reporting.published import read_published
+from vsepp.reporting.published import Published, read_published
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,9 @@ def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
     )
     if not whole:
         return paper
-    rows = {}
+    published: Published = {}
     try:
-        rows = {row["row"]: row["kind"] for row in read_published(paper.published).values()}
+        published = read_published(paper.published)
     except VseppError as error:
         mistakes.found.append(str(error))
     released = None
@@ -126,10 +126,17 @@ def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
     claims = None
     if paper.claims_file.is_file():
         claims = read_model(ClaimsFile, paper.claims_file, mistakes, "claims")
+    for name, claim in claims.claims.items() if claims and published else ():
+        for metric in claim.published if claim.row else ():
+            if not published.get(("", claim.row or ""), {}).get(metric):
+                mistakes.add(
+                    f"{paper.claims_file}: claims.{name}.row",
+                    f"{paper.published.name} prints no {metric} of a row {claim.row!r}",
+                )
     return replace(
         paper,
         tables=read_model(TablesFile, paper.tables_file, mistakes),
-        rows=rows,
+        rows={row["row"]: row["kind"] for row in published.values()},
         released=released.released if released else {},
         claims=claims.claims if claims else {},
     )

@@ -13,6 +13,7 @@ from vsepp.config.resolve import HARMLESS
 from vsepp.config.schema import RowKeys
 from vsepp.provenance.digests import value_digest
 from vsepp.reporting.filters import listing
+from vsepp.reporting.published import read_published
 from vsepp.reporting.specs import (
     ClaimSpec,
     ContextSpec,
@@ -187,6 +188,7 @@ def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpe
 def _claims(plan: Plan, paper: Paper) -> Iterator[ClaimSpec]:
     """Each claim about each of its metrics."""
     for name, keys in paper.claims.items():
+        row = read_published(paper.published)["", keys.row] if keys.row else {}
         roles = [plan.parameters.get(run, key) for key in ("dataset", "encoder") for run in keys.named]
         for metric, published in keys.published.items():
             yield ClaimSpec(
@@ -197,6 +199,8 @@ def _claims(plan: Plan, paper: Paper) -> Iterator[ClaimSpec]:
                 published=published,
                 sizes=tuple(sorted(keys.runs)) if isinstance(keys.runs, Mapping) else (),
                 best=keys.best or (0, 0),
+                against=float(row[metric]) if row else None,
+                epochs=keys.epochs or 0,
                 **keys.model_dump(
                     include={"claim", "place", "kind", "protocol", "sign", "margin", "at_most", "note"}
                 ),

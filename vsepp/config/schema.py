@@ -548,8 +548,8 @@ class ClaimKeys(_Model):
 
     claim: str
     """What the paper says, as a sentence."""
-    place: str
-    """Where it says so: section, rows, figure."""
+    place: str = ""
+    """Where it says so: section, rows, figure; a comparison of one's own has none and is counted apart."""
     kind: ClaimKind
     runs: list[str] | dict[Positive, str]
     """Run ids, the one that the claim is about first: a, b or, for differences of differences, a, b, c, d; for best_value, size
@@ -564,6 +564,10 @@ class ClaimKeys(_Model):
     """Points within which there is no difference."""
     at_most: PositiveFloat | None = None
     """Of difference: points above which an effect is not the one that the paper calls slight."""
+    row: str | None = None
+    """Of above_published: the row of published.csv that the run is held against."""
+    epochs: Positive | None = None
+    """Of validation curves: fewest epochs that its runs must have."""
     best: tuple[Positive, Positive] | None = None
     """Of best_value: first and last of the sizes among which the best is claimed to be."""
     note: str = ""
@@ -571,11 +575,15 @@ class ClaimKeys(_Model):
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> ClaimKeys:
-        if self.sign < 0 and not self.kind.startswith("difference"):
+        if self.sign < 0 and not self.kind.startswith(("difference", "start")):
             raise ValueError(f"sign: a claim of kind {self.kind} has none; -1 is for differences")
+        if (self.kind == "above_published") is (self.row is None):
+            raise ValueError(f"row: a claim of kind {self.kind} has {'one' if self.row is None else 'none'}")
         if self.at_most and self.kind != "difference":
             raise ValueError(f"at_most: a claim of kind {self.kind} has none; it is for a difference")
-        curves = self.kind in ("crossing", "overfitting")
+        curves = self.kind in ("crossing", "overfitting", "start")
+        if self.epochs and not curves:
+            raise ValueError(f"epochs: a claim of kind {self.kind} has none; they are of validation curves")
         if curves is not (self.protocol is None):
             raise ValueError(f"protocol: a claim of kind {self.kind} has {'none' if curves else 'one'}")
         if self.kind == "best_value":
@@ -586,9 +594,9 @@ class ClaimKeys(_Model):
                     "runs: expected size → run, some of them between the two sizes of `best` and some not"
                 )
         else:
-            number = 4 if self.kind == "difference_of_differences" else 2
+            number = {"difference_of_differences": 4, "above_published": 1}.get(self.kind, 2)
             if not isinstance(self.runs, list) or len(self.runs) != number:
-                raise ValueError(f"runs: a claim of kind {self.kind} names {number} runs")
+                raise ValueError(f"runs: a claim of kind {self.kind} names {number} run{'s' * (number > 1)}")
         compared = [self.named] if self.kind == "best_value" else [self.named[:2], self.named[2:]]
         for runs in compared:
             if twice := next((run for run in runs if runs.count(run) > 1), None):

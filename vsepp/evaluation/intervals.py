@@ -21,6 +21,8 @@ METRICS = ("i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10", "rsum")
 LEVEL = 0.95
 ALPHA = 0.05
 """A p value below it, corrected for the number of tests, tells a difference."""
+_Z = 1.959964
+"""Standard deviations of a normal distribution within which 95 % lie."""
 RESAMPLES = 9999
 # Resamples at once: bounds the memory to some hundred MB on 5,000 images.
 _BATCH = 1000
@@ -59,7 +61,7 @@ class Effect:
     images: Interval
     """Bootstrap over the test images, of the mean over the seeds."""
     seeds: Interval | None
-    """Student's t over the seeds; `None` with one seed."""
+    """Student's t over the seeds; `None` with one seed, and where the seeds agree to the last digit."""
     p: float
     """Of a paired permutation test over the images, two-sided."""
     by_seed: tuple[float, ...]
@@ -119,7 +121,7 @@ def per_image(
     return (shares + shares.mean(axis=1, keepdims=True) * (1 - weights)).ravel()
 
 
-def chance(n_images: int, n_captions: int) -> dict[str, float]:
+def chance(n_images: int, n_captions: float) -> dict[str, float]:
     """Each of `METRICS` in per cent, for a ranking by chance of a fold whose images have equally many captions."""
     own, levels = n_captions / n_images, {}
     for k in (1, 5, 10):
@@ -130,6 +132,20 @@ def chance(n_images: int, n_captions: int) -> dict[str, float]:
         levels[f"i2t_r{k}"] = 100.0 * (1 - float(missed))
         levels[f"t2i_r{k}"] = 100.0 * min(1.0, k / n_images)
     return levels | {"rsum": sum(levels.values())}
+
+
+def ranks_like_chance(ranks: Ranks, caption_images: np.ndarray, fold_size: int) -> bool:
+    """Whether no test tells a ranking from chance: the 95 % interval of its rsum over the images does not lie above chance's.
+
+    Parameters
+    ----------
+    ranks, caption_images, fold_size
+        As in `per_image`.
+    """
+    values = per_image(ranks, caption_images, "rsum", fold_size)
+    folds = len(ranks.i2t) / fold_size
+    level = chance(fold_size, len(ranks.t2i) / folds)["rsum"]
+    return bool(values.mean() - _Z * values.std(ddof=1) / len(values) ** 0.5 <= level)
 
 
 def image_interval(values: np.ndarray, resamples: int = RESAMPLES) -> Interval:
@@ -169,15 +185,29 @@ def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1)
     )
 
 
-def seed_interval(values: Sequence[float] | np.ndarray) -> Interval | None:
-    """95 % interval of a mean over seeds, by Student's t; `None` with one seed."""
-    from scipy import stats
+def seed_interval(values: Sequence[float] | np.ndarray, least_sd: float = 0.0) -> Interval | None:
+    """95 % interval of a mean over seeds, by Student's t; `None` with one seed, and where all are equal, which tells no spread.
 
+    Parameters
+    ----------
+    values
+        One a seed.
+    least_sd
+        A standard deviation that the values have at least, as by rounding.
+    """
     values = np.asarray(values, float)
     if len(values) < 2:
         return None
-    half = stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * stats.sem(values)
-    return Interval(float(values.mean() - half), float(values.mean() + half))
+    sd = max(float(np.std(values, ddof=1)), least_sd)
+    return around(float(values.mean()), sd / len(values) ** 0.5, len(values) - 1) if sd else None
+
+
+def around(value: float, error: float, freedom: float) -> Interval:
+    """95 % interval around a value by Student's t, of its standard error and degrees of freedom."""
+    from scipy import stats
+
+    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
+    return Interval(value - half, value + half)
 
 
 def mcnemar(first: np.ndarray, second: np.ndarray) -> float:

@@ -18,7 +18,7 @@ from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import METRICS, Effect
 from vsepp.reporting import filters
 from vsepp.reporting.ranked import Ranked, Source, read_two
-from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES, ranks_like_chance
+from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES
 from vsepp.reporting.specs import DIRECTIONS
 
 
@@ -179,7 +179,10 @@ def _warnings(a: Sequence[Ranked], b: Sequence[Ranked]) -> list[str]:
     if any(one.seed != two.seed and None not in (one.seed, two.seed) for one, two in zip(a, b, strict=True)):
         found.append(f"A is of seed {a[0].seed}, B of seed {b[0].seed}")
     for name, side in zip("AB", (a, b), strict=True):
-        if any(ranks_like_chance(one.metrics) for one in side):
+        if any(
+            intervals.ranks_like_chance(one.ranks, one.caption_images, one.metrics["fold_size"])
+            for one in side
+        ):
             found.append(f"{name} {AT_CHANCE}, so a difference says nothing of its method")
     return found
 

@@ -27,7 +27,7 @@ from statistics import mean, stdev, variance
 
 from vsepp.errors import VseppError
 from vsepp.reporting import filters
-from vsepp.reporting.records import Record, Records, ranks_like_chance
+from vsepp.reporting.records import Record, Records
 from vsepp.reporting.specs import ContextSpec
 from vsepp.runtime.files import write_text
 
@@ -295,7 +295,7 @@ def _word(row: Expected, record: Record) -> str:
     if row.held_to == TOLERANCE:
         assert row.tolerance is not None
         return OKISH if off <= row.tolerance else FAIL
-    return FAIL if row.held_to == CHANCE and ranks_like_chance(section) else OKISH
+    return FAIL if row.held_to == CHANCE and record.at_chance(row.protocol) else OKISH
 
 
 def _command(row: Expected, context: ContextSpec) -> str:
@@ -343,7 +343,7 @@ def _fresh(
 ) -> Expected:
     section = record.metrics[protocol]
     tolerance, held_to, cause = None, CHANCE, rule
-    if ranks_like_chance(section):
+    if record.at_chance(protocol):
         held_to, cause = NOTHING, "collapsed" if record.collapsed else "ranks like chance"
     elif isinstance(rule, dict):
         tolerance, held_to, cause = rule[metric], TOLERANCE, ""

@@ -110,6 +110,15 @@ def levels(value: Interval | None) -> str:
     return "" if value is None else f"[{number(value.low)}, {number(value.high)}]"
 
 
+def slug(text: str) -> str:
+    """A text as a name of a class.
+
+    >>> slug("inconclusive (one seed)")
+    'inconclusive-one-seed'
+    """
+    return "-".join(re.findall(r"\w+", text))
+
+
 def p_value(value: float | None) -> str:
     """A p value as people write it.
 

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from vsepp.reporting import filters
-from vsepp.reporting.claims import NO_VERDICT, NOT_RUN, Verdict
+from vsepp.reporting.claims import COLLAPSED, FAILED, NOT_RUN, Verdict
 from vsepp.reporting.plots import INK, MUTED, PAGE, Said, looks
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec, FigureSpec
 
@@ -129,8 +129,8 @@ def _reach(about: Sequence[Verdict]) -> float:
 def _number(verdict: Verdict) -> str:
     if verdict.value is not None and verdict.interval:
         return f"{filters.signed(verdict.value)} {filters.interval(verdict.interval)}"
-    if verdict.word == NO_VERDICT:
-        return "collapsed" if "collapsed" in verdict.why else "like chance"
+    if verdict.word in FAILED:
+        return "collapsed" if verdict.word == COLLAPSED else "like chance"
     return verdict.word
 
 
@@ -165,8 +165,8 @@ def _said(about: Sequence[Verdict], reach: float, several: bool) -> Said:
     ends = [end for verdict in shown if (found := verdict.interval) for end in (found.low, found.high)]
     if any(abs(end) > reach for end in [*ends, *(verdict.value or 0 for verdict in shown)]):
         said.caption.append("Arrows: it goes on beyond what is shown.")
-    for word, what in ((NO_VERDICT, "a run that collapsed or ranks like chance"), (NOT_RUN, "not run")):
-        if left_out := sum(verdict.word == word for verdict in about):
+    for words, what in ((FAILED, "a run that collapsed or ranks like chance"), ((NOT_RUN,), "not run")):
+        if left_out := sum(verdict.word in words for verdict in about):
             said.caption.append(f"Without a gap of ours: {left_out} ({what}).")
     for verdict in about:
         paper = "" if verdict.spec.published is None else f", the paper's {verdict.spec.published:+.1f}"

@@ -18,17 +18,22 @@ from vsepp.errors import VseppError
 from vsepp.provenance.manifest import MANIFEST, git_state, read_manifest
 from vsepp.reporting import TEMPLATES, filters, summary
 from vsepp.reporting.claims import (
+    CHANCE,
+    COLLAPSED,
     INCONCLUSIVE,
     LARGER,
     NO_DIFFERENCE,
-    NO_VERDICT,
     NOT_RUN,
+    ONE_SEED,
     OPPOSITE,
     REPRODUCED,
     SAME,
+    SMALLER,
+    WORSE,
     Verdict,
     by_claim,
     judge,
+    of_the_paper,
 )
 from vsepp.reporting.expected import State, expected_state, read_expected, worst
 from vsepp.reporting.figures import inline_svg, write_figure, write_gaps
@@ -53,11 +58,12 @@ _LATEX: dict[str, Any] = {
     "comment_end_string": "#>",
 }
 _FILTERS = (
-    "number", "deviation", "signed", "epoch", "interval", "levels", "p_value", "metric_name", "metric_title", "numbered", "commit",
+    "number", "deviation", "signed", "epoch", "interval", "levels", "p_value", "slug", "metric_name", "metric_title", "numbered", "commit",
     "bytes_text", "tex_value", "tex_sd",
 )  # fmt: skip
 _SIGNS = {
-    REPRODUCED: "✓", SAME: "↗", NO_DIFFERENCE: "≈", INCONCLUSIVE: "?", LARGER: "≫", OPPOSITE: "↘", NO_VERDICT: "∅", NOT_RUN: "–",
+    REPRODUCED: "✓", SMALLER: "<", SAME: "✓", NO_DIFFERENCE: "≈", LARGER: ">", WORSE: "✗", INCONCLUSIVE: "?", ONE_SEED: "?",
+    OPPOSITE: "✗", COLLAPSED: "∅", CHANCE: "∅", NOT_RUN: "–",
 }  # fmt: skip
 _EXPORTED = ("i2t_r1", "i2t_r10", "t2i_r1", "t2i_r10", "rsum")
 
@@ -118,7 +124,8 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
         tables=[(table, _layout(table)) for table in tables],
         figures=figures,
         answer=summary.answer(verdicts, context),
-        claims=by_claim(verdicts),
+        claims=by_claim(of_the_paper(verdicts)[0]),
+        comparisons=by_claim(of_the_paper(verdicts)[1]),
         gaps=gaps.spec.id if gaps else "",
         troubles=summary.troubles(records),
         provenance=summary.provenance(context, records, shared["git"]),
@@ -157,7 +164,9 @@ def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
                 "runs": " ".join(claim.runs),
                 "metric": claim.metric,
                 "protocol": claim.protocol,
+                "of_the_paper": int(bool(claim.place)),
                 "paper": claim.published,
+                "paper_sd": verdict.paper_sd,
                 "ours": verdict.value,
                 **{
                     f"{over}_{side}": getattr(found, side, None)
@@ -168,6 +177,7 @@ def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
                 "p_holm": verdict.p,
                 "mcnemar": " ".join(map(str, verdict.mcnemar)),
                 "n_seeds": verdict.seeds,
+                "seeds_borrowed": verdict.borrowed,
                 "verdict": verdict.word,
                 "why": verdict.why,
             }

@@ -47,11 +47,15 @@ def paper_values(
     """
     note = short_note(context)
     table_letters, figure_letters = _letters(), _letters()
-    ledger = claims.by_claim(verdicts)
+    theirs, ours = claims.of_the_paper(verdicts)
+    ledger = claims.by_claim([*theirs, *ours])
     parts = [ledger[start : start + _CLAIMS] for start in range(0, len(ledger), _CLAIMS)]
     return {
         "note": note,
-        "counted": filters.listing(f"{number} {word}" for word, number in claims.counts(verdicts)),
+        "counted": [
+            (len(some), filters.listing(f"{number} {word}" for word, number in claims.counts(some)))
+            for some in (theirs, ours)
+        ],
         "claims": len(verdicts),
         "ledger": [
             Float(f"tab:claims{'' if place == 1 else f'-{place}'}", next(table_letters), note, part)

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,8 +26,6 @@ TEST_IMAGES = ("fold_size", "n_images", "n_captions")
 TEST_SET = (*TEST_IMAGES, "similarity")
 """What scores in one row must share."""
 AT_CHANCE = "ranks like chance"
-CHANCE = 2.0
-"""A model whose rsum is at most so many times that of chance ranks like chance."""
 _MADE = {"run": "the model behind it was trained", "evaluation": "it was measured"}
 
 State = tuple[str, bool]
@@ -76,13 +75,17 @@ class Record:
     corpus: Corpus | None = None
     """What was embedded, where that is known."""
     collapsed: bool = False
-    """Whether training ended with all images and captions at one point; see `vsepp.training.history`."""
+    """Whether training ended with nearly equal scores and their loss; see `vsepp.training.history`."""
 
     def trouble(self, protocol: str) -> str:
         """Why the scores under a protocol say nothing of the method: `collapsed`, `ranks like chance`, or nothing."""
         if self.collapsed:
             return "collapsed"
-        return AT_CHANCE if ranks_like_chance(self.metrics[protocol]) else ""
+        return AT_CHANCE if self.at_chance(protocol) else ""
+
+    def at_chance(self, protocol: str) -> bool:
+        """Whether no test tells its ranking of the test set from chance."""
+        return _at_chance(self.kept, protocol)
 
 
 def trouble_of(records: Iterable[Record], protocol: str | None = None) -> str:
@@ -94,13 +97,13 @@ def trouble_of(records: Iterable[Record], protocol: str | None = None) -> str:
     return ""
 
 
-def ranks_like_chance(found: Mapping[str, Any]) -> bool:
-    """Whether a section of metrics.json is that of a model that learned next to nothing."""
-    from vsepp.evaluation.intervals import chance  # here, since the configuration must start fast
+@lru_cache(maxsize=4096)
+def _at_chance(kept: Kept, protocol: str) -> bool:
+    from vsepp.evaluation.intervals import ranks_like_chance  # here, since the configuration must start fast
+    from vsepp.evaluation.ranks import Ranks
 
-    folds = found["n_images"] // found["fold_size"]
-    level = chance(found["fold_size"], found["n_captions"] / folds)["rsum"]
-    return found["rsum"] <= CHANCE * level
+    i2t, t2i, owner = (kept.arrays[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
+    return ranks_like_chance(Ranks(i2t, t2i), owner, kept.metrics[protocol]["fold_size"])
 
 
 Records = Mapping[str, Sequence[Record]]

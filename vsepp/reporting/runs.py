@@ -21,7 +21,7 @@ from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import METRICS, image_interval
 from vsepp.provenance.manifest import require_intact
 from vsepp.reporting import filters
-from vsepp.reporting.claims import Verdict, by_claim
+from vsepp.reporting.claims import Verdict, by_claim, of_the_paper
 from vsepp.reporting.figures import STYLE, themed
 from vsepp.reporting.records import Record, image_values, read_history, read_ranks, trouble_of
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec, TrainedSpec
@@ -83,7 +83,7 @@ def run_page(
         "configuration": list(_flat(manifest["spec"]["run"])),
         "recalls": {protocol: list(_recalls(records, protocol)) for protocol in first.metrics},
         "trouble": trouble_of(records),
-        "claims": by_claim(verdict for verdict in verdicts if model in verdict.spec.runs),
+        "claims": [by_claim(some) for some in of_the_paper(v for v in verdicts if model in v.spec.runs)],
         "rows": rows,
         "trainings": [_training(record) for record in records],
         # Of the first seed: what it was made from, and the end of its log.

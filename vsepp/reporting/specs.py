@@ -21,6 +21,8 @@ ClaimKind = Literal[
     "best_value",
     "crossing",
     "overfitting",
+    "start",
+    "above_published",
 ]
 
 
@@ -191,7 +193,7 @@ class ClaimSpec:
     claim: str
     """What the paper says, as a sentence."""
     place: str
-    """Where it says so."""
+    """Where it says so; empty of a comparison of one's own, which is counted apart."""
     kind: ClaimKind
     """See `vsepp.reporting.claims`, which has a rule for each."""
     runs: tuple[str, ...]
@@ -209,6 +211,10 @@ class ClaimSpec:
     """Points within which two scores count as no difference."""
     at_most: float | None = None
     """Of `difference`: points above which the effect is larger than claimed."""
+    against: float | None = None
+    """Of `above_published`: the number that others published."""
+    epochs: int = 0
+    """Of validation curves: fewest epochs that its runs have, else it is not run."""
     sizes: tuple[int, ...] = ()
     """Of `best_value`: what the runs stand for, ascending."""
     best: tuple[int, int] = (0, 0)

@@ -8,25 +8,35 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.reporting import filters
-from vsepp.reporting.claims import NOT_RUN, Verdict, counts
+from vsepp.reporting.claims import NOT_RUN, Verdict, counts, of_the_paper
 from vsepp.reporting.records import Records, State, trouble_of
 from vsepp.reporting.specs import ContextSpec
 from vsepp.reporting.tables import Table
 
 
 def answer(verdicts: Sequence[Verdict], context: ContextSpec) -> str:
-    """Whether the paper was reproduced, in two or three sentences; empty where it claims nothing."""
+    """Whether the paper was reproduced, in two or three sentences; empty where it claims nothing and nothing is compared."""
+    return " ".join(filter(None, map(_told, of_the_paper(verdicts), (True, False), (context, context))))
+
+
+def _told(verdicts: Sequence[Verdict], theirs: bool, context: ContextSpec) -> str:
+    """What the verdicts on the paper's claims, or those on comparisons of one's own, say together."""
+    what = "claims" if theirs else "comparisons of our own"
     if not verdicts:
         return ""
     judged = [verdict for verdict in verdicts if verdict.word != NOT_RUN]
     if not judged:
-        return f"None of {len(verdicts)} claims was tested: the runs that they are about were not run."
+        return f"None of {len(verdicts)} {what} was tested: the runs that they are about were not run."
     said = filters.listing(f"{number} {word}" for word, number in counts(judged))
+    left = f" {len(verdicts) - len(judged)} more were not run." if len(judged) < len(verdicts) else ""
     seeds = [verdict.seeds for verdict in judged if verdict.seeds]
     once = (
-        " All of it rests on one seed: another one may say the opposite." if seeds and max(seeds) < 2 else ""
+        " One seed: below stands what it showed; it supports no claim."
+        if theirs and seeds and max(seeds) < 2
+        else ""
     )
-    left = f" {len(verdicts) - len(judged)} more were not run." if len(judged) < len(verdicts) else ""
+    if not theirs:
+        return f"{len(judged)} {what}: {said}.{left}"
     if all(verdict.own for verdict in judged):
         return f"Of the {len(judged)} claims that were tested, each about one metric: {said}.{left}{once}"
     roles = dict.fromkeys(role for verdict in judged for role in verdict.spec.roles)
@@ -73,13 +83,12 @@ def headline(
         f"page     {folder / 'index.html'}",
         f"paper    {folder / 'paper.pdf'}, or paper.tex where no TeX is installed",
     ]
-    if verdicts:
-        lines += ["", f"{len(verdicts)} claims, each about one metric:"]
-        lines += [f"  {number:>3}  {word}" for word, number in counts(verdicts)]
-        if len(context.seeds) == 1:
-            lines += ["  (one seed: another one may say the opposite)"]
+    for what, some in zip(("claims", "comparisons of our own"), of_the_paper(verdicts), strict=True):
+        if some:
+            lines += ["", f"{len(some)} {what}, each about one metric:"]
+            lines += [f"  {number:>3}  {word}" for word, number in counts(some)]
     if bad := troubles(records):
-        lines += ["", "in no verdict:", *(f"  {line}" for line in bad)]
+        lines += ["", "trained in vain:", *(f"  {line}" for line in bad)]
     rows = {row.spec.row: row for table in tables for row in table.rows}
     if missing := sum(row.status == "not run" for row in rows.values()):
         lines += [

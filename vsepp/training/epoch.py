@@ -204,8 +204,8 @@ def legacy_training_mode(before: int, step: int, every: int) -> bool:
 def _if_collapsed(training: Training, inputs: StepInputs) -> float:
     """Loss of the step if all embeddings were equal; the same for all batches of one size in an epoch.
 
-    With MH it is 2 × margin per query: the loss stays there once a model has collapsed to one point, where no negative is
-    harder than another.
+    With MH it is 2 × margin per query: the loss stays there once a model has collapsed, where no negative is harder
+    than another.
     """
     known, batch = training.so_far.collapsed_losses, inputs.batch
     size = (inputs.pairs, batch.queries, None if batch.negatives is None else len(batch.negatives))

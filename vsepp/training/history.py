@@ -39,7 +39,7 @@ class EpochRecord:
     pairs_per_second: float
     """Queries per second of training, without validation."""
     collapsed: int
-    """1 if the model maps everything to one point; see `is_collapsed`."""
+    """1 if its scores are nearly equal, and its loss that of equal ones; see `is_collapsed`."""
 
 
 def recalls(metrics: RetrievalMetrics) -> dict[str, float]:
@@ -53,7 +53,7 @@ def recalls(metrics: RetrievalMetrics) -> dict[str, float]:
 
 
 def is_collapsed(loss: float, collapsed_loss: float, spread: float, rsum: float) -> bool:
-    """Whether a model maps everything to one point, where training with MH can get stuck.
+    """Whether a model scores all images and captions nearly alike, where training with MH can get stuck.
 
     Parameters
     ----------

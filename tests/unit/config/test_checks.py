@@ -209,7 +209,14 @@ PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
     [
         ({"runs": ["coco-vsepp-1c", "nobody"]}, "claims.new: nobody is no run of any paper"),
         ({"runs": ["coco-vsepp-1c", "vsepp"]}, "claims.new: vsepp is abstract: it is never trained, only inherited from"),
-        ({"runs": PAIR, "protocol": "5x1K"}, "claims.new.protocol: coco-vsepp-1c is evaluated under 1K, not 5x1K"),
+        ({"runs": PAIR, "protocol": "5K"}, "claims.new.protocol: coco-vsepp-1c is evaluated under 1K, 5x1K, not 5K"),
+        ({"runs": PAIR, "row": "1.1"}, "row: a claim of kind difference has none"),
+        ({"runs": PAIR, "epochs": 3}, "epochs: a claim of kind difference has none"),
+        ({"runs": PAIR[:1], "kind": "above_published"}, "row: a claim of kind above_published has one"),
+        (
+            {"runs": PAIR[:1], "kind": "above_published", "row": "9.9"},
+            "claims.new.row: published.csv prints no i2t_r1 of a row '9.9'",
+        ),
         ({"runs": PAIR, "protocol": "2K"}, "new.protocol: got '2K'; input should be '1K', '5x1K' or '5K'"),
         ({"runs": PAIR, "published": {"i2t_medr": 1}}, "i2t_medr"),
         ({"runs": PAIR, "published": {}}, "new.published: got {}"),

@@ -19,7 +19,7 @@ from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.figure_data import compute
 from vsepp.evaluation.intervals import Interval
 from vsepp.provenance.manifest import artefact_digest
-from vsepp.reporting.claims import NO_VERDICT, NOT_RUN, SAME, Verdict
+from vsepp.reporting.claims import CHANCE, NOT_RUN, SAME, Verdict
 from vsepp.reporting.figures import inline_svg, write_figure, write_gaps
 from vsepp.reporting.specs import ClaimSpec, FigureSpec
 from vsepp.spec import Component, FigureDataSpec
@@ -430,7 +430,7 @@ def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path
         verdict(),
         verdict(metric="t2i_r1", value=-40.0),
         verdict(runs=("c", "d"), word=NOT_RUN, value=None),
-        verdict(runs=("e", "f"), word=NO_VERDICT, value=None, why="e ranks like chance"),
+        verdict(runs=("e", "f"), word=CHANCE, value=None, why="e ranks like chance"),
         verdict(kind="difference_of_differences", runs=("a", "b", "c", "d")),
     ]
     drawn = write_gaps(verdicts, context, tmp_path)

@@ -3,16 +3,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from vsepp.reporting.claims import NO_VERDICT, NOT_RUN, OPPOSITE, REPRODUCED, SAME, Verdict
+from vsepp.reporting.claims import COLLAPSED, NOT_RUN, OPPOSITE, REPRODUCED, SAME, Verdict
 from vsepp.reporting.specs import ClaimSpec
 from vsepp.reporting.summary import answer, headline, provenance, troubles
 
 FOLDER = Path("reports/mini/paper/vsepp")
 
 
-def verdicts(*words, own=False, seeds=3):
+def verdicts(*words, own=False, seeds=3, place="Table 1"):
     claim = ClaimSpec(
-        "a/i2t_r1", "A gains over B.", "Table 1", "difference", ("a", "b"), "i2t_r1", ("coco", "vgg")
+        "a/i2t_r1", "A gains over B.", place, "difference", ("a", "b"), "i2t_r1", ("coco", "vgg")
     )
     return [Verdict(replace(claim, id=f"{k}/i2t_r1"), word, "", own, seeds) for k, word in enumerate(words)]
 
@@ -26,13 +26,24 @@ def test_the_answer_counts_verdicts_and_names_the_data(context):
     assert "not whether the paper’s numbers hold" in said
     own = answer(verdicts(REPRODUCED, OPPOSITE, own=True), context)
     assert own == "Of the 2 claims that were tested, each about one metric: 1 reproduced and 1 opposite."
-    assert "rests on one seed" in answer(verdicts(SAME, seeds=1), context)
-    collapsed = verdicts(NO_VERDICT, seeds=0)
-    assert "rests on one seed" not in answer(collapsed, context)
-    assert "rests on one seed" in answer([*collapsed, *verdicts(SAME, seeds=1)], context)
-    assert "rests on one seed" not in answer([*collapsed, *verdicts(SAME, seeds=3)], context)
+    assert "supports no claim" in answer(verdicts(SAME, seeds=1), context)
+    collapsed = verdicts(COLLAPSED, seeds=0)
+    assert "supports no claim" not in answer(collapsed, context)
+    assert "supports no claim" in answer([*collapsed, *verdicts(SAME, seeds=1)], context)
+    assert "supports no claim" not in answer([*collapsed, *verdicts(SAME, seeds=3)], context)
     assert answer(verdicts(NOT_RUN), context).startswith("None of 1 claims was tested")
     assert answer([], context) == ""
+
+
+def test_comparisons_of_ones_own_are_counted_apart(models, report, context):
+    both = [*verdicts(SAME), *verdicts(OPPOSITE, SAME, place="")]
+    said = answer(both, context)
+    assert said.startswith("1 claims, each about one metric") and said.endswith(
+        "2 comparisons of our own: 1 same direction and 1 opposite."
+    )
+    lines = [line.strip() for line in headline([], both, models.records, context, FOLDER).splitlines()]
+    assert "1 claims, each about one metric:" in lines
+    assert "2 comparisons of our own, each about one metric:" in lines
 
 
 def test_the_headline_says_where_what_came_out_and_what_collapsed(models, report, context):
