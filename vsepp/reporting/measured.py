@@ -26,6 +26,14 @@ from vsepp.reporting.specs import ClaimSpec
 
 _OF_A_SEED = {"id", "init_seed", "order_seed"}
 """Keys of a run's parameters in which seeds of one run, and runs of one configuration, differ."""
+_SHARED = {
+    "features": "features",
+    "precomputed": "features",
+    "tape": "random-crop features",
+    "tokens": "word ids",
+    "vectors": "caption vectors",
+}
+"""Step → what runs of the same parameters share of it."""
 _ROUNDED = 12**-0.5
 """Standard deviation that counting whole epochs alone gives an epoch."""
 
@@ -149,10 +157,10 @@ def _mixed(records: Iterable[Record]) -> list[str]:
     made: dict[tuple[str, str], set[str]] = {}
     for record in records:
         for ancestor in record.kept.evaluated["ancestors"].values():
-            if ancestor["step"] in ("features", "tape", "tokens", "precomputed", "vectors"):
-                key = ancestor["step"], str(ancestor.get("spec_digest"))
+            if shared := _SHARED.get(ancestor["step"]):
+                key = shared, str(ancestor.get("spec_digest"))
                 made.setdefault(key, set()).add(str(ancestor["digest"]))
-    return list(dict.fromkeys(step for (step, _), digests in made.items() if len(digests) > 1))
+    return list(dict.fromkeys(what for (what, _), digests in made.items() if len(digests) > 1))
 
 
 def _machines(runs: Sequence[Sequence[Record]]) -> list[str]:
