@@ -152,9 +152,11 @@ assert main(["serve", {str(exported)!r}]) == 1
 def test_the_model_card_has_metadata_recalls_and_the_datas_licence(exported, reproduced):
     _, metadata, text = (exported / "README.md").read_text().split("---\n", 2)
     assert yaml.safe_load(metadata)["datasets"] == ["scenes_coco"]
-    (recalls,) = json.loads((reproduced.evaluation(VSEPP) / "metrics.json").read_text()).values()
-    assert f"| {recalls['rsum']:.1f} |" in text
-    assert f"{recalls['i2t']['r1']:.1f} | {recalls['i2t']['r5']:.1f}" in text
+    measured = json.loads((reproduced.evaluation(VSEPP) / "metrics.json").read_text())
+    assert measured
+    for recalls in measured.values():
+        assert f"| {recalls['rsum']:.1f} |" in text
+        assert f"{recalls['i2t']['r1']:.1f} | {recalls['i2t']['r5']:.1f}" in text
     assert "generated" in text[text.index("## Licence") :]
     page = html.unescape((reproduced.folder / "reports/tiny/paper/vsepp/index.html").read_text())
     kinds = {"loss": "max_of_hinges", "similarity": "dot", "text encoder": "gru", "reader": "coco"}

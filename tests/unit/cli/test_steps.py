@@ -75,7 +75,8 @@ def test_a_run_needs_no_spec_and_no_word_ids(made, monkeypatch, tmp_path):
     whole, alone = embeddings(evaluation.folder), embeddings(tmp_path)
     assert whole.keys() == alone.keys()
     assert all(np.array_equal(whole[name], alone[name]) for name in whole)
-    assert (tmp_path / "metrics.json").read_bytes() == (evaluation.folder / "metrics.json").read_bytes()
+    kept = json.loads((evaluation.folder / "metrics.json").read_text())
+    assert json.loads((tmp_path / "metrics.json").read_text()) == {"1K": kept["1K"]}
     inputs = json.loads((tmp_path / "manifest.json").read_text())["inputs"]
     assert set(inputs) == {"run", "corpus", "features"}
 
