@@ -42,7 +42,7 @@ def test_the_default_profile_is_in_force(finished):
 def test_it_ends_with_where_the_tables_are_and_their_headline_numbers(finished):
     end = finished[1][finished[1].rindex("steps (100%) done") :]
     assert f"{REPORT}/index.html" in end
-    assert re.search(r"36 claims, each about one metric:\n +\d+  [a-z]", end)
+    assert re.search(r"50 claims, each about one metric:\n +\d+  [a-z]", end)
 
 
 def test_every_trained_row_of_every_table_is_filled(mini):
