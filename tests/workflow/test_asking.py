@@ -148,8 +148,9 @@ def served(reproduced):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = reproduced.start("sh", "-c", command, "sh", *models, "--port", 0)
     signal.signal(signal.SIGINT, before)
-    said = process.stdout.readline()
-    yield re.match(r"http://127\.0\.0\.1:\d+/", said)[0]
+    # Optional packages may warn before that no file can be written.
+    addresses = (re.match(r"http://127\.0\.0\.1:\d+/", line) for line in process.stdout)
+    yield next(filter(None, addresses))[0]
     assert process.poll() is None, process.stdout.read()
     process.send_signal(signal.SIGINT)
     rest, _ = process.communicate(timeout=60)
