@@ -152,8 +152,7 @@ def run(
         return "made"
     evaluated = prepared / job["folder"]
     run_name, _, seed = job["record"].rpartition("/seed-")
-    study = Study(records)
-    models = {name: study.read(*name) for name in study.models}
+    models = Study(records).read_all()
     models[run_name, int(seed)] = read_results(prepared / job["inputs"]["run"], evaluated, trained=True)
     write_study(records, models)
     found = json.loads((evaluated / "metrics.json").read_text(encoding="utf-8"))["1K"]

@@ -116,14 +116,12 @@ def record(given: argparse.Namespace) -> None:
 
     plan, waiting = plan_of(given), 0
     study = plan.study
-    models = {name: study.read(*name) for name in study.models}
-    there = dict(models)
+    models = there = study.read_all()
     if unknown := set(given.drop) - {run for run, _ in models}:
         raise VseppError(f"--drop: {study.folder} has no record of {', '.join(sorted(unknown))}")
     models = {(run, seed): kept for (run, seed), kept in models.items() if run not in given.drop}
     if given.add:
-        added = Study(given.add)
-        models |= {name: added.read(*name) for name in added.models}
+        models |= Study(given.add).read_all()
     for name, model in plan.models.items() if not given.drop and not given.add else ():
         for seed in model.specs.keys() - model.recorded if model.released is None else ():
             run, evaluation = plan.folders(name, seed)

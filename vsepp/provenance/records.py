@@ -181,6 +181,10 @@ class Study:
                 )
         return kept
 
+    def read_all(self) -> dict[Name, Kept]:
+        """Every model's record; errors as in `read`."""
+        return {name: self.read(*name) for name in self.models}
+
     def _jsonl(self, name: str) -> list[dict[str, Any]]:
         file = self.folder / name
         lines = text_of(file, "records").splitlines()
@@ -251,7 +255,11 @@ def _study(folder: Path, _files: tuple[tuple[Path, int], ...]) -> Study:
 
 def _history_text(rows: list[dict[str, str]]) -> str:
     """A history with the columns that its training had: in others all its cells are empty."""
-    columns = [name for name in rows[0] if any(row[name] for row in rows)]
+    return _csv_text(rows, [name for name in rows[0] if any(row[name] for row in rows)])
+
+
+def _csv_text(rows: Iterable[Mapping[str, Any]], columns: list[str]) -> str:
+    """Some columns of rows as CSV."""
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
@@ -313,16 +321,10 @@ def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     with whole_file(folder / RANKS) as partial, partial.open("wb") as stream:
         np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]  # the stub takes names for options
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(folder / HISTORY, out.getvalue())
+    write_text(folder / HISTORY, _csv_text(rows, list(dict.fromkeys(key for row in rows for key in row))))
     write_text(folder / MANIFESTS, _lines(manifests.values()))
     write_text(folder / RUNS, _lines(runs))  # the last: it names what counts
-    written = Study(folder)
-    for run, seed in models:
-        written.read(run, seed)
+    Study(folder).read_all()
     return sum((folder / name).stat().st_size for name in FILES)
 
 

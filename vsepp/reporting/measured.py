@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import stdev
-from typing import Any
 
 import numpy as np
 
 from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import Effect, Interval
+from vsepp.provenance.digests import differing
 from vsepp.reporting import filters
 from vsepp.reporting.records import (
     TEST_IMAGES,
@@ -236,36 +236,21 @@ def _with_seeds(
 
 def _spread(run: str, claim: ClaimSpec, records: Records) -> tuple[str, float, int] | None:
     """Whose seeds say how much a run's score varies, its standard deviation, and how many they are."""
-    own = _flat(records[run][0])
     candidates = [run, *(other for other in records if other != run)]
     for other in candidates:
         seeds = [record for record in records[other] if not trouble_of([record], claim.protocol)]
         if len(seeds) < 2 or any(claim.protocol not in record.metrics for record in seeds):
             continue
-        if other == run or _is_sibling(own, _flat(seeds[0])):
+        if other == run or _is_sibling(records[run][0], seeds[0]):
             values = [record.metrics[str(claim.protocol)][claim.metric] for record in seeds]
             return other, stdev(values), len(values)
     return None
 
 
-def _flat(record: Record) -> dict[str, Any]:
-    """A run's parameters by dotted key, without those of its seed."""
-
-    def walk(value: Any, name: str) -> Iterable[tuple[str, Any]]:
-        if isinstance(value, Mapping):
-            for key, below in value.items():
-                yield from walk(below, f"{name}.{key}" if name else key)
-        else:
-            yield name, value
-
-    return {
-        key: value for key, value in walk(record.kept.evaluated["spec"]["run"], "") if key not in _OF_A_SEED
-    }
-
-
-def _is_sibling(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _is_sibling(one: Record, other: Record) -> bool:
     """Whether two runs are of one configuration: they differ in one parameter at most."""
-    return sum(one.get(key) != other.get(key) for key in one.keys() | other.keys()) <= 1
+    parameters = (record.kept.evaluated["spec"]["run"] for record in (one, other))
+    return sum(key not in _OF_A_SEED for key, *_ in differing(*parameters)) <= 1
 
 
 def _best(claim: ClaimSpec, records: Records, tests: int) -> Measured:

@@ -100,10 +100,8 @@ def trouble_of(records: Iterable[Record], protocol: str | None = None) -> str:
 @lru_cache(maxsize=4096)
 def _at_chance(kept: Kept, protocol: str) -> bool:
     from vsepp.evaluation.intervals import ranks_like_chance  # here, since the configuration must start fast
-    from vsepp.evaluation.ranks import Ranks
 
-    i2t, t2i, owner = (kept.arrays[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
-    return ranks_like_chance(Ranks(i2t, t2i), owner, kept.metrics[protocol]["fold_size"])
+    return ranks_like_chance(*_ranks(kept, protocol), kept.metrics[protocol]["fold_size"])
 
 
 Records = Mapping[str, Sequence[Record]]
@@ -246,9 +244,13 @@ def image_values(record: Record, protocol: str, metric: str) -> np.ndarray:
 
 def read_ranks(record: Record, protocol: str) -> tuple[Ranks, np.ndarray]:
     """Ranks under a protocol, and the row of each ranked caption's image."""
+    return _ranks(record.kept, protocol)
+
+
+def _ranks(kept: Kept, protocol: str) -> tuple[Ranks, np.ndarray]:
     from vsepp.evaluation.ranks import Ranks
 
-    i2t, t2i, owner = (record.kept.arrays[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
+    i2t, t2i, owner = (kept.arrays[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
     return Ranks(i2t, t2i), owner
 
 
