@@ -23,6 +23,7 @@ import measure  # noqa: E402
 import tuning  # noqa: E402
 
 from vsepp.errors import VseppError  # noqa: E402
+from vsepp.provenance.records import Study  # noqa: E402
 
 CPU = torch.device("cpu")
 RUN = measure.base_run("mini/vgg_mini", 24, 28, 6, 8, 8)
@@ -371,8 +372,7 @@ def test_all_of_it_in_small_with_the_runs_that_wait_for_a_gpu(tmp_path, capsys):
     assert {name.partition("/")[0] for name in found} == {"correct", "measured", "used"}
     assert "killed 1 time" in found["correct/resume"]["said"]
     assert "rsum" in found["used/evaluation f8k-vse0-rc-ft/seed-0"]["said"]
-    records = {path.parent.parent.name for path in (out / "records/evaluations").glob("*/*/ranks.npz")}
-    assert records == {"f8k-vse0-1c", "f8k-vse0-1c-bf16", "f8k-vse0-rc", "f8k-vse0-rc-ft"}
+    assert {run for run, _ in Study(out / "records").read_all()} == {"f8k-vse0-1c", "f8k-vse0-1c-bf16", "f8k-vse0-rc", "f8k-vse0-rc-ft"}
     assert "as it is set, one training at a time: 0.0 hours" in capsys.readouterr().out
     assert first_light.main(["--prepare", str(prepared), "--data", str(data), "--tiny"]) == 2
     assert "already exists" in capsys.readouterr().err
