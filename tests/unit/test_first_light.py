@@ -372,7 +372,12 @@ def test_all_of_it_in_small_with_the_runs_that_wait_for_a_gpu(tmp_path, capsys):
     assert {name.partition("/")[0] for name in found} == {"correct", "measured", "used"}
     assert "killed 1 time" in found["correct/resume"]["said"]
     assert "rsum" in found["used/evaluation f8k-vse0-rc-ft/seed-0"]["said"]
-    assert {run for run, _ in Study(out / "records").read_all()} == {"f8k-vse0-1c", "f8k-vse0-1c-bf16", "f8k-vse0-rc", "f8k-vse0-rc-ft"}
+    assert {run for run, _ in Study(out / "records").read_all()} == {
+        "f8k-vse0-1c",
+        "f8k-vse0-1c-bf16",
+        "f8k-vse0-rc",
+        "f8k-vse0-rc-ft",
+    }
     assert "as it is set, one training at a time: 0.0 hours" in capsys.readouterr().out
     assert first_light.main(["--prepare", str(prepared), "--data", str(data), "--tiny"]) == 2
     assert "already exists" in capsys.readouterr().err
