@@ -55,7 +55,7 @@ def _record(training: Training, epoch: int, rate: float, started: float) -> Epoc
     """Validate after an epoch, keep the weights if they are the best so far, and summarise the epoch."""
     data = training.data
     trained = time.monotonic()
-    metrics, spread = _validate(training)
+    metrics, training.mean_score, spread = _validate(training)
     best = max((record.rsum for record in training.history), default=-1.0)
     if metrics.rsum > best:
         own = {LOSS_PREFIX + key: value for key, value in training.loss.state.state_dict().items()}
@@ -202,15 +202,15 @@ def legacy_training_mode(before: int, step: int, every: int) -> bool:
 
 
 def _if_collapsed(training: Training, inputs: StepInputs) -> float:
-    """Loss of the step if all embeddings were equal; the same for all batches of one size in an epoch.
+    """Loss of the step if all scores were equal; the same for all batches of one size in an epoch.
 
     With MH it is 2 × margin per query: the loss stays there once a model has collapsed, where no negative is harder
-    than another.
+    than another. Other losses depend on what the scores are: here the mean score of the last validation.
     """
     known, batch = training.so_far.collapsed_losses, inputs.batch
     size = (inputs.pairs, batch.queries, None if batch.negatives is None else len(batch.negatives))
     if size not in known:
-        equal = torch.zeros(inputs.pairs, inputs.pairs, device=inputs.images.device)
+        equal = torch.full((inputs.pairs, inputs.pairs), training.mean_score, device=inputs.images.device)
         with torch.no_grad():
             known[size] = float(training.loss.function(equal, training.loss.options, batch))
     return known[size]
@@ -228,8 +228,8 @@ def _check_finite(losses: torch.Tensor, training: Training, epoch: int, first: i
         )
 
 
-def _validate(training: Training) -> tuple[RetrievalMetrics, float]:
-    """Recalls on the validation split, and the standard deviation of the scores of its first items."""
+def _validate(training: Training) -> tuple[RetrievalMetrics, float, float]:
+    """Recalls on the validation split, and mean and standard deviation of the scores of its first items."""
     data = training.data
     try:
         found = encode_split(training.model, data.eval_inputs, data.tokens, data.validation, training.device)
@@ -238,5 +238,5 @@ def _validate(training: Training) -> tuple[RetrievalMetrics, float]:
         raise VseppError(f"run {training.run.id}: validation after epoch {epoch}: {error}") from error
     ranks = retrieval_ranks(found, training.device if training.device.type == "cuda" else None)
     some = (found.image_embeddings[:SPREAD_OVER], found.caption_embeddings[:SPREAD_OVER])
-    spread = training.model.scores(*(torch.from_numpy(embeddings) for embeddings in some)).std(correction=0)
-    return retrieval_metrics(ranks), float(spread)
+    scores = training.model.scores(*(torch.from_numpy(embeddings) for embeddings in some))
+    return retrieval_metrics(ranks), float(scores.mean()), float(scores.std(correction=0))

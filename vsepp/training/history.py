@@ -8,7 +8,7 @@ from pathlib import Path
 
 from vsepp.evaluation.metrics import RetrievalMetrics
 
-# A model has collapsed if an epoch's mean loss is this close (relatively) to that of equal embeddings, scores differ by
+# A model has collapsed if an epoch's mean loss is this close (relatively) to that of equal scores, scores differ by
 # this little of the margin, and it hardly ranks better than chance. The loss alone is not enough: MH passes through the
 # same value while scores are close together and the model learns to rank.
 COLLAPSED_LOSS = 0.01
@@ -60,7 +60,7 @@ def is_collapsed(loss: float, collapsed_loss: float, spread: float, rsum: float)
     loss
         Mean over an epoch's queries.
     collapsed_loss
-        The same if all embeddings were equal: 2 × margin for MH.
+        The same if all scores were equal: 2 × margin for MH.
     spread
         Standard deviation of the scores of different images and captions, in margins.
     rsum

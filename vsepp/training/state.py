@@ -29,11 +29,11 @@ class EpochSoFar:
     loss: float = 0.0
     """Sum over their queries."""
     if_collapsed: float = 0.0
-    """The same if all embeddings were equal."""
+    """The same if all scores were equal."""
     seconds: float = 0.0
     """Spent in this epoch before the checkpoint from which it was resumed."""
     collapsed_losses: dict[tuple, float] = field(default_factory=dict)
-    """Batch size → loss if all embeddings were equal, from the first batch of that size."""
+    """Batch size → loss if all scores were equal, from the first batch of that size."""
 
 
 LOSS_PREFIX = "loss."
@@ -55,6 +55,8 @@ class Training:
     history: list[EpochRecord] = field(default_factory=list)
     so_far: EpochSoFar = field(default_factory=EpochSoFar)
     """Of the epoch after those in `history`."""
+    mean_score: float = 0.0
+    """Of the validation after the last epoch: what a model that has collapsed scores everything with."""
     epoch_began: float = 0.0
     """When that epoch would have begun on this process's clock without interruption."""
     best: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -72,6 +74,7 @@ def go_on(training: Training) -> None:
     training.optimiser.load_state_dict(saved["optimiser"])
     training.history = [EpochRecord(**record) for record in saved["history"]]
     training.so_far = EpochSoFar(**saved["so_far"])
+    training.mean_score = saved["mean_score"]
     training.best, training.best_epoch = saved["best"], saved["best_epoch"]
     restore_random_states(saved["random"], training.device)
     log.info("%s: resuming after %s", training.run.id, saved["where"])
@@ -89,6 +92,7 @@ def save(training: Training) -> None:
         "optimiser": training.optimiser.state_dict(),
         "history": [asdict(record) for record in training.history],
         "so_far": {**asdict(so_far), "seconds": seconds},
+        "mean_score": training.mean_score,
         "random": random_states(training.device),
     }
     where = f"epoch {done + 1}, step {so_far.steps}" if so_far.steps else f"epoch {done}"

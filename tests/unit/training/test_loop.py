@@ -20,6 +20,7 @@ from vsepp.losses import max_of_hinges
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.runtime.progress import PROGRESS
+from vsepp.spec import Component
 
 LEGACY_BN = tiny.change(tiny.LEGACY, encoder=tiny.ENCODERS["resnet"])
 
@@ -215,18 +216,22 @@ def test_every_epoch_tells_its_recalls_and_about_how_long_the_rest_takes(corpus,
     assert [text.endswith(" s left") for text in told] == [True, True, False]
 
 
+def all_alike(data):
+    """The same data with one image and one caption in place of all."""
+    same = torch.ones(1, data.feature_dim)
+    return dataclasses.replace(
+        data,
+        tokens=Tokens.from_lists([[1, 4, 2]] * len(data.tokens)),
+        train_inputs=lambda pairs, epoch: same.expand(len(pairs), -1),
+        eval_inputs=lambda rows: same.expand(len(rows), -1),
+    )
+
+
 def test_a_collapse_is_logged_with_advice_and_recorded(corpus, tmp_path, caplog):
     # All images and all captions alike: no negative is harder than another.
     run = tiny.change(tiny.FROZEN, schedule__epochs=2)
     data = tiny.data_of(run, corpus)
-    tokens = Tokens.from_lists([[1, 4, 2]] * len(data.tokens))
-    same = torch.ones(1, data.feature_dim)
-    collapsed = dataclasses.replace(
-        data,
-        tokens=tokens,
-        train_inputs=lambda pairs, epoch: same.expand(len(pairs), -1),
-        eval_inputs=lambda rows: same.expand(len(rows), -1),
-    )
+    collapsed = all_alike(data)
     with caplog.at_level(logging.WARNING, logger="vsepp"):
         out, facts = run_in(tmp_path / "collapsed", run, collapsed)
     assert [row["collapsed"] for row in history(out)] == ["1", "1"]
@@ -238,6 +243,14 @@ def test_a_collapse_is_logged_with_advice_and_recorded(corpus, tmp_path, caplog)
     caplog.clear()
     out, facts = run_in(tmp_path / "sound", tiny.change(run, loss__name="sum_of_hinges"), data)
     assert not facts["collapsed_epochs"] and "may recover" not in caplog.text
+
+
+@pytest.mark.parametrize("loss", ["max_of_hinges", "binomial_deviance", "siglip"])
+def test_a_collapse_is_found_whatever_the_score_is_that_all_pairs_have(corpus, tmp_path, loss):
+    slow = {"loss": Component(loss), "schedule__epochs": 2, "schedule__learning_rate": 1e-9}
+    run = tiny.change(tiny.FROZEN, **slow)
+    _, facts = run_in(tmp_path / loss, run, all_alike(tiny.data_of(run, corpus)))
+    assert 2 in facts["collapsed_epochs"]
 
 
 def greedy(*arguments):
