@@ -15,7 +15,7 @@ from vsepp import __version__, components
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.provenance.fitting import spec_of
-from vsepp.provenance.manifest import MANIFEST, dirty_parts, read_manifest, require_intact
+from vsepp.provenance.manifest import MANIFEST, accepted_steps, dirty_parts, read_manifest, require_intact
 from vsepp.provenance.places import beside_with, evaluation_of
 from vsepp.retrieval import ENCODER_FOLDER, LAYOUT, LAYOUT_FILE, encoder_of, load, require_files
 from vsepp.runtime.files import write_text
@@ -100,6 +100,7 @@ def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]
         run=run,
         manifest=manifest,
         changed=bool(dirty_parts(manifest)),
+        accepted=accepted_steps(manifest),
         dataset=dataset,
         corpus=corpus,
         words=len(Vocabulary.read(folder)),

@@ -72,7 +72,7 @@ class Models:
         }
         seal(evaluation, "evaluate", git, ancestors, {"run": artefact_digest(run)}, spec={"run": parameters})
         makers = {part: MakerSpec(f"{part}-target", "s", "c") for part in ("run", "evaluation")}
-        spec = TrainedSpec(name, seed, str(run), str(evaluation), makers, trained=bool(history))
+        spec = TrainedSpec(name, seed, bool(history), str(run), str(evaluation), makers)
         self.specs.setdefault(name, []).append(spec)
         return spec
 

@@ -20,6 +20,8 @@ def test_what_changes_no_result_reruns_nothing(project):
     for module in ("losses/max_of_hinges.py", "training/loop.py", "data/store.py", "features/tape.py"):
         path = project.folder / "vsepp" / module
         path.write_text("# A comment.\n" + path.read_text() + "\n# Another.\n")
+    # A message of what computes nothing.
+    project.edit("vsepp/runtime/files.py", "give another folder", "give a folder of your own")
     assert project.planned(resources={"data_on": "mapped", "checkpoint_seconds": 1}) == {}
 
 

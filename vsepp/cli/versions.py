@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import shlex
 import time
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import add_step
 from vsepp.cli.parameters import (
@@ -16,14 +17,19 @@ from vsepp.cli.parameters import (
     plan_of,
     require_params,
 )
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, did_you_mean
 from vsepp.provenance.artefacts import PHASES
 from vsepp.provenance.manifest import MANIFEST, read_manifest
 from vsepp.runtime.progress import bytes_text
 
+if TYPE_CHECKING:
+    from vsepp.config.plan import Plan
+    from vsepp.provenance.artefacts import Artefact
+    from vsepp.provenance.verify import Mismatch
+
 
 def add_steps(steps: Any) -> None:
-    """Add `verify`, `sync` and `record`."""
+    """Add `verify`, `accept`, `sync` and `record`."""
     parser = add_step(
         steps, "verify", verify, "check every artefact against parameters, code, inputs and its own digest"
     )
@@ -33,6 +39,17 @@ def add_steps(steps: Any) -> None:
         action="store_true",
         help="read every file again, also those that seem unchanged",
     )
+    add_plan_options(parser)
+
+    what = "keep results that other code made, where the present code would make the same"
+    parser = add_step(steps, "accept", accept, what)
+    parser.add_argument(
+        "what",
+        nargs="+",
+        metavar="WHAT",
+        help="all; a kind of artefact, such as run or features; or a run, with all that it is made from",
+    )
+    parser.add_argument("--why", required=True, metavar="TEXT", help="the reason, which pages show")
     add_plan_options(parser)
 
     parser = add_step(
@@ -91,6 +108,60 @@ def verify(given: argparse.Namespace) -> None:
             f"{what}: {len(mismatches)} of {verified + len(mismatches)} artefacts do not verify, see above"
         )
     print(f"{what}: {verified} artefacts verified in {seconds:.1f} s, {bytes_text(known.read)} read")
+
+
+def accept(given: argparse.Namespace) -> None:
+    """Accept what differs by nothing but code; name what differs in more, and fail."""
+    from vsepp.provenance.acceptance import accept as accept_results
+    from vsepp.provenance.known import KnownDigests
+
+    if not given.why.strip():
+        raise VseppError("--why: is empty; expected why the present code makes the same, which pages show")
+    accepted: list[Artefact] = []
+    refused: list[Mismatch] = []
+    known = KnownDigests()
+    # A report says which code its models are held to, so the plan is made anew before it.
+    for of_reports in (False, True):
+        plan = plan_of(given)
+        table = {made.folder: made for made in plan.table.values()}
+        chosen = [made for made in _chosen(plan, given.what) if (made.kind == "report") == of_reports]
+        now, not_now = accept_results(chosen, table, given.why.strip(), known)
+        accepted += now
+        refused += not_now
+    for made in accepted:
+        print(f"{made.folder}: accepted")
+    for mismatch in refused:
+        print(
+            f"{mismatch.folder}: not accepted, it differs in more than code: {'; '.join(mismatch.differences)}"
+        )
+    counts = f"preset {plan.preset}, variant {plan.variant}: {len(accepted)} results accepted"
+    if refused:
+        raise VseppError(f"{counts}, {len(refused)} differ in more than code, see above")
+    print(f"{counts}; another edit of what computes them makes them again")
+
+
+def _chosen(plan: Plan, names: Iterable[str]) -> list[Artefact]:
+    """The artefacts that words of the command line mean, in the order of the table."""
+    from vsepp.config.costs import needed_artefacts
+    from vsepp.config.plan import KINDS, seeded
+
+    chosen: set[Artefact] = set()
+    for name in names:
+        if name == "all":
+            chosen |= set(plan.table.values())
+        elif name in KINDS:
+            chosen |= set(plan.of_kind(name).values())
+        elif name in plan.models:
+            ends = [plan.table.get(("evaluation", seeded(name, seed))) for seed in plan.models[name].specs]
+            if present := [end for end in ends if end]:  # what has a record is not made here
+                chosen |= set(needed_artefacts(plan, present))
+        else:
+            near = did_you_mean(name, ["all", *KINDS, *plan.models])
+            raise VseppError(
+                f"{name}: neither all, nor a kind of artefact, nor a run of preset {plan.preset}{near or ''}; kinds are "
+                f"{', '.join(KINDS)}; `vsepp runs` lists the runs"
+            )
+    return [made for made in plan.table.values() if made in chosen]
 
 
 def sync(given: argparse.Namespace) -> None:

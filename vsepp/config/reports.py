@@ -11,6 +11,7 @@ from vsepp.config.papers import Paper
 from vsepp.config.plan import Plan, expected_of, seeded
 from vsepp.config.resolve import HARMLESS
 from vsepp.config.schema import RowKeys
+from vsepp.provenance.acceptance import standing_code
 from vsepp.provenance.digests import value_digest
 from vsepp.reporting.filters import listing
 from vsepp.reporting.published import read_published
@@ -210,23 +211,22 @@ def _claims(plan: Plan, paper: Paper) -> Iterator[ClaimSpec]:
 def _model(plan: Plan, model: str, seed: int) -> TrainedSpec:
     """One model of one seed, and what its manifest must say."""
     if seed in plan.models[model].recorded:
-        return TrainedSpec(model, seed, study=str(plan.study.folder))
+        return TrainedSpec(model, seed, True, study=str(plan.study.folder))
     evaluation = plan.table["evaluation", seeded(model, seed)]
     run = plan.owner(evaluation.inputs["run"])
     assert run
     made_by = {
-        name: MakerSpec(str(made.targets[0]), value_digest(to_dict(made.spec)), made.code)
+        name: MakerSpec(str(made.targets[0]), value_digest(to_dict(made.spec)), standing_code(made))
         for name, made in (("run", run), ("evaluation", evaluation))
     }
-    trained = plan.models[model].released is None
     pictures = plan.table.get(("pictures", evaluation.inputs["corpus"].name))
     return TrainedSpec(
         model,
         seed,
+        plan.models[model].released is None,
         str(run.folder),
         str(evaluation.folder),
         made_by,
-        trained=trained,
         pictures=str(pictures.folder) if pictures else "",
     )
 

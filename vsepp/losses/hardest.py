@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.losses import Batch
-from vsepp.losses.negatives import negatives
+from vsepp.losses.violations import negatives
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.negatives import negatives
+from vsepp.losses.violations import negatives
 
 CITATION = (
     "Radford et al., 2021: Learning transferable visual models from natural language supervision; "
@@ -65,7 +65,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     options
         See `Options`.
     batch
-        What is known about the pairs; see `vsepp.losses.negatives`. Without a `state` the temperature is the option's.
+        What is known about the pairs; see `vsepp.losses.violations`. Without a `state` the temperature is the option's.
 
     Returns
     -------

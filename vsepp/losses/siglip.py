@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import softplus
 
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.negatives import negatives
+from vsepp.losses.violations import negatives
 
 CITATION = "Zhai, Mustafa, Kolesnikov and Beyer, 2023: Sigmoid loss for language image pre-training"
 
@@ -59,7 +59,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     options
         See `Options`.
     batch
-        What is known about the pairs; see `vsepp.losses.negatives`. Without a `state` temperature and bias are the options'.
+        What is known about the pairs; see `vsepp.losses.violations`. Without a `state` temperature and bias are the options'.
 
     Returns
     -------

@@ -1,4 +1,7 @@
-"""Hinge costs of the negatives of a batch: both losses of the paper are made of them."""
+"""Which candidates are negatives of which query, how similar they are, and how much they violate a margin.
+
+All losses over the pairs of a batch are made of it.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from vsepp.errors import VseppError
 from vsepp.losses import WHOLE, Batch
 
 
-def hinge_costs(
-    scores: torch.Tensor, margin: float, batch: Batch = WHOLE, *, mask_same_image: bool = False
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """How much each negative violates the margin of each query: the brackets [·]₊ of Eqs. 5 and 6.
+def negatives(
+    scores: torch.Tensor, batch: Batch = WHOLE, *, mask_same_image: bool = False
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """How similar each query is to each candidate, and which candidates are no negatives of it.
 
     A pair is never its own negative. Candidates are the batch, a subset of it, or more pairs than the batch (Section 3.6).
 
@@ -19,13 +22,50 @@ def hinge_costs(
     ----------
     scores
         `(n, n)`, `scores[image, caption]`; the pairs lie on the diagonal.
-    margin
-        α.
     batch
         Its queries, and m candidates for negatives.
     mask_same_image
         Do not use captions of a query's own image, or that image, as its negatives; otherwise two captions of one image
         are negatives of each other.
+
+    Returns
+    -------
+    tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+        `captions[query, candidate]` for the image as query, `images[query, candidate]` for the caption as query, both with at
+        least single precision, and `excluded[query, candidate]`, true where the candidate is no negative; each `(queries, m)`.
+
+    Raises
+    ------
+    VseppError
+        If images are to be masked and the batch does not say which they are.
+    """
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    pairs = torch.arange(len(scores), device=scores.device)
+    asked, candidates = pairs[: batch.queries], pairs if batch.negatives is None else batch.negatives
+    captions, images = scores[: batch.queries], scores.T[: batch.queries]
+    if batch.negatives is not None:
+        captions, images = captions[:, candidates], images[:, candidates]
+    own, same = asked, candidates
+    if mask_same_image:
+        if batch.image_rows is None:
+            raise VseppError(
+                "mask_same_image: batch.image_rows is None; expected each pair's image, int64 (n,)"
+            )
+        own, same = batch.image_rows[asked], batch.image_rows[candidates]
+    return captions, images, own[:, None] == same
+
+
+def hinge_costs(
+    scores: torch.Tensor, margin: float, batch: Batch = WHOLE, *, mask_same_image: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """How much each negative violates the margin of each query: the brackets [·]₊ of Eqs. 5 and 6.
+
+    Parameters
+    ----------
+    scores, batch, mask_same_image
+        As `negatives` takes them.
+    margin
+        α.
 
     Returns
     -------
@@ -39,25 +79,10 @@ def hinge_costs(
     VseppError
         If images are to be masked and the batch does not say which they are.
     """
-    pairs = torch.arange(len(scores), device=scores.device)
-    asked = pairs if batch.queries is None else pairs[: batch.queries]
-    if batch.negatives is None:
-        candidates, of_image, of_caption = pairs, scores[asked], scores.T[asked]
-    else:
-        candidates = batch.negatives
-        of_image = scores[asked[:, None], candidates]
-        of_caption = scores.T[asked[:, None], candidates]
-    own, same = asked, candidates
-    if mask_same_image:
-        if batch.image_rows is None:
-            raise VseppError(
-                "mask_same_image: batch.image_rows is None; expected each pair's image, int64 (n,)"
-            )
-        own, same = batch.image_rows[asked], batch.image_rows[candidates]
-    excluded = own[:, None] == same
-    positive = scores.diagonal()[: len(asked), None]
+    captions, images, excluded = negatives(scores, batch, mask_same_image=mask_same_image)
+    positive = scores.diagonal()[: len(excluded), None]
 
     def costs(negative: torch.Tensor) -> torch.Tensor:
         return torch.relu(margin - positive + negative).masked_fill(excluded, 0.0)
 
-    return costs(of_image), costs(of_caption)
+    return costs(captions), costs(images)

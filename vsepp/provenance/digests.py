@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -17,6 +16,8 @@ from vsepp.runtime.files import write_text
 
 CODE = Path("results") / ".state" / "code.json"
 """File of a working folder that keeps what was read of modules, so that each is parsed once; it needs `results/`."""
+_FORM = 2
+"""Of the digests in that file."""
 _BLOCK = 1 << 22
 _NOT_CONTENT = ("manifest.json", ".snakemake_timestamp")
 
@@ -131,18 +132,17 @@ class _Kept:
     """What was read of modules whose files have not changed since."""
 
     def __init__(self) -> None:
-        self.python = list(sys.version_info[:2])  # which decides how a syntax tree is printed
         self.modules: dict[str, Any] = {}
         self.changed = False
         with suppress(OSError, ValueError, KeyError, TypeError):
             kept = json.loads(CODE.read_text(encoding="utf-8"))
-            self.modules = dict(kept["modules"]) if kept["python"] == self.python else {}
+            self.modules = dict(kept["modules"]) if kept["form"] == _FORM else {}
 
     def save(self) -> None:
         """Keep what was read since the last time, where there are results."""
         if self.changed and CODE.parents[1].is_dir():
             with suppress(OSError):
-                write_text(CODE, json.dumps({"python": self.python, "modules": self.modules}))
+                write_text(CODE, json.dumps({"form": _FORM, "modules": self.modules}))
         self.changed = False
 
 
@@ -161,7 +161,7 @@ def _module(name: str) -> _Module:
         if before == state:
             return _Module(digest, imports)
     tree = _tree(file)
-    module = _Module(hashlib.sha256(ast.dump(tree).encode()).hexdigest(), list(_imported(name, file, tree)))
+    module = _Module(value_digest(_plain(tree)), list(_imported(name, file, tree)))
     kept.modules[name], kept.changed = [state, *module], True
     return module
 
@@ -202,6 +202,17 @@ def _tree(file: Path) -> ast.Module:
         if body := getattr(node, "body", None):
             node.body = [statement for statement in body if not _is_text(statement)] or [ast.Pass()]
     return tree
+
+
+def _plain(node: Any) -> Any:
+    """A syntax tree as JSON that is the same on every Python: some have fields that others lack, empty where nobody uses them."""
+    if isinstance(node, ast.AST):
+        fields = {name: _plain(value) for name, value in ast.iter_fields(node) if value != []}
+        return [type(node).__name__, fields]
+    if isinstance(node, list):
+        return [_plain(item) for item in node]
+    # `repr` of a text shows the letters that this Python's Unicode knows.
+    return node if isinstance(node, str) else [repr(node)]
 
 
 def _statements(node: ast.AST) -> Iterator[Any]:

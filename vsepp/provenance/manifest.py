@@ -22,6 +22,8 @@ from vsepp.runtime.progress import peak_memory
 MANIFEST = "manifest.json"
 SEAL = "digest"
 """Key of a manifest that holds the digest of all others."""
+ACCEPTED = "accepted"
+"""Key of a manifest, and of what it names of ancestors: for which code their result was accepted, when and why."""
 FILES = "files"
 """Key of the facts: every file that a step wrote, where its outputs are folders whose files are asked for one by one."""
 CLOCKED = ("history.csv",)
@@ -158,8 +160,8 @@ def ancestors(inputs: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
     Returns
     -------
     dict
-        Dotted roles, such as `run.features.encoder`, to step, digests of content, spec and code, commit, and whether
-        tracked files differed from it.
+        Dotted roles, such as `run.features.encoder`, to step, digests of content, spec and code, commit, whether
+        tracked files differed from it, and the acceptance, if there is one.
     """
     found: dict[str, dict[str, Any]] = {}
     for role, path in inputs.items():
@@ -173,6 +175,7 @@ def ancestors(inputs: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
             "spec_digest": manifest["spec_digest"],
             "code_digest": manifest["code_digest"],
             **manifest["git"],
+            **({ACCEPTED: manifest[ACCEPTED]} if ACCEPTED in manifest else {}),
         }
         found |= {f"{role}.{other}": entry for other, entry in manifest["ancestors"].items()}
     return found
@@ -182,6 +185,32 @@ def dirty_parts(manifest: Mapping[str, Any]) -> list[str]:
     """Which steps behind an artefact used uncommitted code: `itself`, and dotted roles of ancestors."""
     own = ["itself"] if manifest["git"].get("dirty") else []
     return own + sorted(role for role, entry in manifest["ancestors"].items() if entry.get("dirty"))
+
+
+def is_accepted(made: Mapping[str, Any], code: str) -> bool:
+    """Whether a result counts as made by code with this digest, by its manifest or what another one names of it: it was, or
+    was accepted for it."""
+    return code in (made["code_digest"], made.get(ACCEPTED, {}).get("for"))
+
+
+def accepted_steps(manifest: Mapping[str, Any], below: str = "") -> list[str]:
+    """Of the steps behind an artefact that other code made and somebody accepted: step, day and reason, each once.
+
+    Parameters
+    ----------
+    manifest
+        Of the artefact.
+    below
+        Beginning of the roles that count; the artefact itself is `itself`.
+    """
+    made = {"itself": manifest, **manifest["ancestors"]}
+    return list(
+        dict.fromkeys(
+            f"{entry['step']}, {entry[ACCEPTED]['when'][:10]}: {entry[ACCEPTED]['why']}"
+            for part, entry in made.items()
+            if ACCEPTED in entry and part.startswith(below)
+        )
+    )
 
 
 def sidecar_path(path: Path) -> Path:

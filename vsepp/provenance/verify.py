@@ -11,7 +11,7 @@ from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.digests import differing, value_digest
 from vsepp.provenance.known import KnownDigests
-from vsepp.provenance.manifest import read_manifest
+from vsepp.provenance.manifest import is_accepted, read_manifest
 from vsepp.spec import to_dict
 
 
@@ -115,7 +115,7 @@ def shown(value: Any) -> str:
 
 
 def _code_differences(expected: Artefact, manifest: Mapping[str, Any]) -> list[str]:
-    if manifest["code_digest"] == expected.code:
+    if is_accepted(manifest, expected.code):
         return []
     commit = str(manifest["git"].get("commit"))[:10]
     return [
@@ -154,7 +154,7 @@ def _absent_differences(
         if other is None or _there(other.folder) or made is None:
             continue
         same_spec = made["spec_digest"] == value_digest(to_dict(other.spec))
-        if not same_spec or made["code_digest"] != other.code:
+        if not same_spec or not is_accepted(made, other.code):
             what = "code" if same_spec else "parameters"
             commit = str(made.get("commit"))[:10]
             yield f"made from a {role} with other {what} (of commit {commit}) than the current, and {other.folder} is absent"

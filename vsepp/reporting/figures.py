@@ -27,10 +27,9 @@ from vsepp.reporting.plots import (
     draw_curves,
     draw_histories,
     draw_negative_set,
-    mark,
 )
 from vsepp.reporting.published import Published
-from vsepp.reporting.records import Records, dirty_steps
+from vsepp.reporting.records import Records, marks
 from vsepp.reporting.sketches import draw_constellations, draw_examples, draw_missed_negatives
 from vsepp.reporting.specs import ContextSpec, FigureSpec
 from vsepp.reporting.standings import draw_standings
@@ -171,9 +170,9 @@ def _about_runs(spec: FigureSpec, records: Records) -> list[str]:
         many = len(missing) > _NAMED
         said = f"{len(missing)} of {len(runs)} runs" if many else filters.listing(missing)
         parts.append(f"Not run: {said}.")
-    if dirty := [run for run, found in shown.items() if mark(found, training=training)]:
-        steps = dirty_steps([record for run in dirty for record in shown[run]], training=training)
-        parts.append(f"{filters.MARK} {filters.listing(dirty)}: {filters.dirty_note(steps)}")
+    for sign, note in marks([record for found in shown.values() for record in found], training).items():
+        marked = [run for run, found in shown.items() if sign in marks(found, training)]
+        parts.append(f"{sign} {filters.listing(marked)}: {note}")
     return parts
 
 

@@ -17,7 +17,7 @@ MISSING = "–"
 DIGITS = 1
 """Decimals of recalls and median ranks, as the paper prints them."""
 
-MARK = "†"
+MARK, ACCEPTED = "†", "‡"
 """Of numbers behind which are code or parameters that no commit holds."""
 
 _METRIC_NAMES = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "Med r", "meanr": "Mean r"}
@@ -44,6 +44,7 @@ _TEX = str.maketrans(
         "≤": r"$\leq$",
         "…": r"\ldots{}",
         "†": r"\dag{}",
+        "‡": r"\ddag{}",
         "∞": r"$\infty$",
         "·": r"$\cdot$",
         "“": "``",
@@ -171,6 +172,11 @@ def dirty_note(steps: Iterable[str]) -> str:
         f"made in part with uncommitted changes of code or parameters ({listing(steps)}); no commit holds "
         "them, so these numbers cannot be made again from one."
     )
+
+
+def accepted_note(steps: Iterable[str]) -> str:
+    """What `ACCEPTED` means, for the steps that it stands for, each with day and reason."""
+    return f"made in part by other code than the present; that it makes the same was accepted ({listing(steps)})."
 
 
 def commit(sha: str, dirty: bool | None) -> str:

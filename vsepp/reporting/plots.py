@@ -19,8 +19,8 @@ from vsepp.reporting.published import Published
 from vsepp.reporting.records import (
     Record,
     Records,
-    dirty_steps,
     image_values,
+    marks,
     read_history,
     scores,
     trouble_of,
@@ -303,8 +303,8 @@ def _unit(metric: str) -> str:
 
 
 def mark(records: Iterable[Record], training: bool = False) -> str:
-    """A sign where no commit holds all that is behind numbers, or behind histories; else empty."""
-    return filters.MARK if dirty_steps(list(records), training=training) else ""
+    """Signs at numbers or histories, as `vsepp.reporting.records.marks` gives them."""
+    return "".join(marks(list(records), training))
 
 
 def _say_seeds(said: Said, shown: Records, how: str) -> None:

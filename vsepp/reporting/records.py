@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vsepp.errors import VseppError
-from vsepp.provenance.manifest import dirty_parts
+from vsepp.provenance.manifest import accepted_steps, dirty_parts, is_accepted
 from vsepp.provenance.records import Kept, read_results, study_of
+from vsepp.reporting import filters
 from vsepp.reporting.specs import DIRECTIONS, TrainedSpec
 
 if TYPE_CHECKING:
@@ -71,6 +72,10 @@ class Record:
     dirty: tuple[str, ...]
     """Steps behind the metrics, the first ones first, whose code or parameters no commit holds."""
     dirty_training: tuple[str, ...]
+    """The same of the steps behind the history."""
+    accepted: tuple[str, ...] = ()
+    """Of the steps behind the metrics that other code made and somebody accepted: step, day and reason."""
+    accepted_training: tuple[str, ...] = ()
     """The same of the steps behind the history."""
     corpus: Corpus | None = None
     """What was embedded, where that is known."""
@@ -148,6 +153,8 @@ def _read_record(model: TrainedSpec) -> Record:
         evaluated=(str(manifest["git"]["commit"]), bool(manifest["git"]["dirty"])),
         dirty=_dirty_steps(manifest, ""),
         dirty_training=_dirty_steps(manifest, "run"),
+        accepted=tuple(accepted_steps(manifest)),
+        accepted_training=tuple(accepted_steps(manifest, "run")),
         corpus=corpus_of(manifest),
         collapsed=bool(rows) and rows[-1].get("collapsed") == "1",
     )
@@ -161,17 +168,18 @@ def _rows(kept: Kept) -> list[dict[str, str]]:
 def _require_same(model: TrainedSpec, name: str, made: Mapping[str, Any]) -> None:
     """Refuse a model's weights or metrics that present parameters and code would make otherwise."""
     maker = model.made_by[name]
-    for what, key, wanted in (
-        ("parameters", "spec_digest", maker.spec_digest),
-        ("code", "code_digest", maker.code_digest),
-    ):
-        if made.get(key) != wanted:
-            raise VseppError(
-                f"{model.evaluation}: {_MADE[name]} with other {what} than the present ones (expected digest {wanted[:12]}, got "
-                f"{str(made.get(key))[:12]}, commit {str(made.get('commit'))[:10]}), as a checkout of another commit can "
-                f"leave it. Get what belongs to this commit: vsepp sync; or make it: snakemake --cores all --forcerun "
-                f"{maker.target} -- {model.evaluation}/metrics.json"
-            )
+    if made.get("spec_digest") != maker.spec_digest:
+        what, wanted, found = "parameters", maker.spec_digest, made.get("spec_digest")
+    elif not is_accepted(made, maker.code_digest):
+        what, wanted, found = "code", maker.code_digest, made["code_digest"]
+    else:
+        return
+    raise VseppError(
+        f"{model.evaluation}: {_MADE[name]} with other {what} than the present ones (expected digest {wanted[:12]}, got "
+        f"{str(found)[:12]}, commit {str(made.get('commit'))[:10]}), as a checkout of another commit can "
+        f"leave it. Get what belongs to this commit: vsepp sync; or make it: snakemake --cores all --forcerun "
+        f"{maker.target} -- {model.evaluation}/metrics.json"
+    )
 
 
 def _dirty_steps(manifest: Mapping[str, Any], below: str) -> tuple[str, ...]:
@@ -186,6 +194,20 @@ def dirty_steps(records: Iterable[Record], training: bool = False) -> tuple[str,
     """Steps behind the metrics of several models, or their histories, whose code or parameters no commit holds."""
     steps = (record.dirty_training if training else record.dirty for record in records)
     return tuple(dict.fromkeys(chain.from_iterable(steps)))
+
+
+def marks(records: Sequence[Record], training: bool = False) -> dict[str, str]:
+    """Signs at numbers of several models, or at their histories → what they mean.
+
+    Where no commit holds all that is behind them, and where other code made it and somebody accepted that.
+    """
+    found = {}
+    if steps := dirty_steps(records, training):
+        found[filters.MARK] = filters.dirty_note(steps)
+    accepted = (record.accepted_training if training else record.accepted for record in records)
+    if steps := tuple(dict.fromkeys(chain.from_iterable(accepted))):
+        found[filters.ACCEPTED] = filters.accepted_note(steps)
+    return found
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from vsepp.provenance.manifest import require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict, by_claim, of_the_paper
 from vsepp.reporting.figures import STYLE, themed
-from vsepp.reporting.records import Record, image_values, read_history, read_ranks, trouble_of
+from vsepp.reporting.records import Record, image_values, marks, read_history, read_ranks, trouble_of
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec, TrainedSpec
 
 _EXAMPLES = 3
@@ -91,6 +91,7 @@ def run_page(
             (role, made["step"], filters.commit(str(made["commit"]), made["dirty"]), str(made["digest"])[:12])
             for role, made in sorted(manifest["ancestors"].items())
         ],
+        "marks": list(marks(records).values()),
         "log": _log(first),
         "command": command(first.spec, context),
         "curves": _curves(records) if first.spec.trained else Markup(""),

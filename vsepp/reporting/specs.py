@@ -249,14 +249,14 @@ class TrainedSpec:
     model: str
     """Id of the run, or name of the released checkpoint."""
     seed: int
+    trained: bool
+    """Whether it was trained here and has a history; a released checkpoint has none."""
     run: str = ""
     """Folder of the trained model; empty of a record."""
     evaluation: str = ""
     """Folder of its embeddings, ranks and metrics; empty of a record."""
     made_by: dict[str, MakerSpec] = field(default_factory=dict)
     """`run` and `evaluation` → what makes them now; empty of a record, which stays what it is."""
-    trained: bool = True
-    """Whether it was trained here and has a history; a released checkpoint has none."""
     pictures: str = ""
     """Folder of small pictures of its test images; empty where its data have none."""
     study: str = ""

@@ -95,9 +95,13 @@ def headline(
             "",
             f"{missing} {'row of the tables was' if missing == 1 else 'rows of the tables were'} not run.",
         ]
-    if dirty := sum(bool(row.dirty_mark) for row in rows.values()):
-        marked = f"{dirty} {'row is' if dirty == 1 else 'rows are'} marked {filters.MARK}"
-        lines += ["", f"{marked}: made in part with uncommitted changes."]
+    for sign, what in (
+        (filters.MARK, "with uncommitted changes"),
+        (filters.ACCEPTED, "by other code, which was accepted"),
+    ):
+        if marked := sum(sign in row.signs for row in rows.values()):
+            said = f"{marked} {'row is' if marked == 1 else 'rows are'} marked {sign}"
+            lines += ["", f"{said}: made in part {what}."]
     if context.data_note:
         lines += ["", context.data_note]
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from vsepp.errors import VseppError
 from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict
 from vsepp.reporting.published import Published
-from vsepp.reporting.records import Record, Records, dirty_steps, scores, trouble_of
+from vsepp.reporting.records import Record, Records, dirty_steps, marks, scores, trouble_of
 from vsepp.reporting.specs import ContextSpec, GroupSpec, RowSpec, TableSpec
 
 
@@ -79,9 +79,9 @@ class Row:
         return "run" if self.ours else "not run"
 
     @property
-    def dirty_mark(self) -> str:
-        """A sign where no commit holds all that is behind the row's numbers; else empty."""
-        return filters.MARK if dirty_steps([*self.ours, *self.released]) else ""
+    def signs(self) -> str:
+        """What `vsepp.reporting.records.marks` puts at the row's numbers."""
+        return "".join(marks([*self.ours, *self.released]))
 
 
 @dataclass(frozen=True)
@@ -161,8 +161,7 @@ def build_table(
         groups.append(_group(spec, group, rows))
     groups = _with_gaps(groups, verdicts)
     rows = [row for group in groups for row in group.rows]
-    if steps := dirty_steps([record for row in rows for record in (*row.ours, *row.released)]):
-        notes.append((filters.MARK, filters.dirty_note(steps)))
+    notes += marks([record for row in rows for record in (*row.ours, *row.released)]).items()
     return Table(spec, tuple(groups), tuple(notes), _caption(spec, context, rows))
 
 

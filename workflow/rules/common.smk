@@ -18,6 +18,11 @@ from snakemake.settings.enums import Quietness
 from vsepp.config import make_plan
 from vsepp.config.plan import DOWNLOADS, KINDS
 from vsepp.errors import VseppError
+from vsepp.provenance.acceptance import (
+    made_by_other_code,
+    other_code_text,
+    standing_code,
+)
 from vsepp.provenance.manifest import require_intact
 from vsepp.provenance.publish import RULE_SHELL, date_now, withdraw
 from vsepp.provenance.space import refused_by_system
@@ -66,6 +71,9 @@ for made in PLAN.of_kind("report").values():
         logger.warning(
             f"{made.folder} is not whole any more, {', '.join(missing)} is gone"
         )
+
+if OTHERS := made_by_other_code(PLAN.table.values()):
+    logger.warning(other_code_text(OTHERS))
 
 # A step whose shell was killed lives on; by this variable it knows that nobody waits for it any more.
 shell.prefix(f"set -euo pipefail; export {RULE_SHELL}=$$; ")
@@ -139,8 +147,8 @@ def spec(wildcards):
 
 
 def code(wildcards):
-    """Digest of the code that a job computes with: an edit of it makes the job run again."""
-    return artefact(wildcards).code
+    """Digest of the code that a job computes with: an edit of it makes the job run again, unless its result was accepted."""
+    return standing_code(artefact(wildcards))
 
 
 def given(wildcards):

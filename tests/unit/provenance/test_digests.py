@@ -63,6 +63,46 @@ def test_an_edit_changes_what_computes_with_it_and_nothing_else(tmp_path, before
     assert {module for module in before if before[module] != after[module]} == changed
 
 
+PYODIDES = {"3.12": "0.27.7", "3.13": "0.28.3", "3.14": "314.0.7"}
+"""Python → version of npm's package `pyodide`, that Python for WebAssembly."""
+WHOLE = """
+import sys, types
+sys.modules.update((name, types.ModuleType(name)) for name in ("fcntl", "resource") if name not in sys.modules)
+sys.path.insert(0, {folder!r})
+import vsepp
+from pathlib import Path
+from vsepp.provenance import digests
+root = Path(vsepp.__file__).parents[1]
+names = [".".join(path.relative_to(root).with_suffix("").parts) for path in sorted(root.glob("vsepp/**/*.py"))]
+print(sys.version[:4], len(names), digests.code_digest(*(name.removesuffix(".__init__") for name in names)))
+"""
+IN_NODE = """
+import {{ loadPyodide }} from "pyodide";
+const python = await loadPyodide();
+python.mountNodeFS("/code", {folder});
+python.runPython({code});
+"""
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("version", PYODIDES)
+def test_digests_are_the_same_on_every_python(tmp_path, version):
+    if not (shutil.which("node") and shutil.which("npm")):
+        pytest.skip("needs node and npm: apt-get install nodejs npm")
+    fetched = ["npm", "install", "--silent", "--prefix", tmp_path, f"pyodide@{PYODIDES[version]}"]
+    if subprocess.run(fetched, check=False).returncode:
+        pytest.skip("needs npm's registry")
+    root = str(Path(vsepp.__file__).parents[1])
+    here = subprocess.run(
+        [sys.executable, "-c", WHOLE.format(folder=root)], capture_output=True, text=True, check=True
+    )
+    script = tmp_path / "there.mjs"
+    script.write_text(IN_NODE.format(folder=json.dumps(root), code=json.dumps(WHOLE.format(folder="/code"))))
+    there = subprocess.run(["node", script], capture_output=True, text=True, check=True)
+    assert there.stdout.split()[0] == version
+    assert there.stdout.split()[1:] == here.stdout.split()[1:]
+
+
 def test_training_follows_the_components_of_its_run_only():
     code = {name.partition("/")[0]: artefact.code for name, artefact in plan().of_kind("run").items()}
     assert code["coco-vse0-rc"] == code["flickr-vse0-1c"]
@@ -122,7 +162,7 @@ def test_what_is_kept_of_code_follows_its_files(tmp_path):
     for damaged in (
         "{",
         "[]",
-        '{"python": [3, 0], "modules": {}}',
+        '{"form": 1, "modules": {}}',
         kept.read_text().replace('"mine.b": [', '"mine.b": [0, '),
     ):
         kept.write_text(damaged)
