@@ -8,8 +8,8 @@ Fine-tuning on Flickr8k needs word ids, tables and specs, which are made elsewhe
     python benchmarks/first_light.py --prepare prepared --data FOLDER     # of Flickr8k_Dataset.zip and Flickr8k_text.zip
     python benchmarks/first_light.py --minutes 9 --data FOLDER --prepared prepared
 
-It needs torch, torchvision, numpy, pandas, pyarrow, safetensors and Pillow, `PYTHONPATH=.` where the package is not installed,
-efficientnet-lite-pytorch for the runs on Flickr8k, no network and nothing of the workflow. It writes `first-light.json` with all
+It needs torch, torchvision, numpy, pandas, pyarrow, safetensors, Pillow and pydantic (which benchmarks/carried.py brings),
+`PYTHONPATH=.` where the package is not installed, efficientnet-lite-pytorch for the runs on Flickr8k, no network and nothing of the workflow. It writes `first-light.json` with all
 that it found, `first-light.csv` with the rows for benchmarks/results.csv, and `records/` of the models that it trained.
 """
 
@@ -29,20 +29,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import checks
-import jobs
-import measure
-import torch
-import tuning
-from checks import Found
-from timed import Case
+from carried import bring_pydantic
 
-from vsepp.errors import VseppError
-from vsepp.provenance.manifest import processor
-from vsepp.runtime.files import write_text
-from vsepp.runtime.machine import use_cpu
-from vsepp.runtime.memory import is_out_of_memory
-from vsepp.spec import RunSpec
+bring_pydantic()
+
+import checks  # noqa: E402
+import jobs  # noqa: E402
+import measure  # noqa: E402
+import torch  # noqa: E402
+import tuning  # noqa: E402
+from checks import Found  # noqa: E402
+from timed import Case  # noqa: E402
+
+from vsepp.errors import VseppError  # noqa: E402
+from vsepp.provenance.manifest import processor  # noqa: E402
+from vsepp.runtime.files import write_text  # noqa: E402
+from vsepp.runtime.machine import use_cpu  # noqa: E402
+from vsepp.runtime.memory import is_out_of_memory  # noqa: E402
+from vsepp.spec import RunSpec  # noqa: E402
 
 RESULT, TABLE = "first-light.json", "first-light.csv"
 DONE, WRONG, SKIPPED, FAILED, STOPPED = "done", "WRONG", "skipped", "failed", "stopped"

@@ -72,8 +72,15 @@ WAYS: dict[str, list[dict[str, Any]]] = {
 
 def base_run(architecture: str, size: int, side: int, word_dim: int, dim: int, batch: int = 128) -> RunSpec:
     """VSE++ on 1C; the other kinds of runs are made from it."""
-    scale = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-    encoder = EncoderSpec(architecture.rpartition("/")[2], architecture, "random", size, side, *scale)
+    encoder = EncoderSpec(
+        name=architecture.rpartition("/")[2],
+        architecture=architecture,
+        weights="random",
+        input_size=size,
+        store_side=side,
+        mean=(0.485, 0.456, 0.406),
+        std=(0.229, 0.224, 0.225),
+    )
     return RunSpec(
         id="benchmark",
         system="VSE++",

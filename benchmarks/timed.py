@@ -239,7 +239,7 @@ def store(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> M
     """Photographs decoded, resized and written on one core."""
     made_up.write_photographs(folder / "photographs", case.photograph)
     images, _ = made_up.tables(case.images)
-    spec = CorpusSpec("made-up", Component("coco"), {"images": str(folder / "photographs")})
+    spec = CorpusSpec(name="made-up", reader=Component("coco"), files={"images": str(folder / "photographs")})
     turn = itertools.count()
 
     def call() -> None:

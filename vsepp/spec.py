@@ -1,8 +1,7 @@
-"""What a corpus, an encoder and a run are, as frozen dataclasses of the standard library.
+"""What a corpus, an encoder and a run are.
 
 Every step takes one of these, and nothing else decides what it computes. `vsepp.config` makes them from
-`params/`; `to_json` and `from_json` carry them to a step's command line, so that a training step runs on a
-machine without the configuration's dependencies.
+`params/`; `to_json` and `from_json` carry them to a step's command line.
 
 Canonical JSON leaves out fields that have their default, so a new field with a default changes only the digests of specs
 that set it. A default here, once released, must therefore never change.
@@ -12,30 +11,34 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import types
-import typing
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from vsepp.errors import VseppError
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic.dataclasses import dataclass
+
+from vsepp.declared import (
+    STRICT,
+    Count,
+    Fraction,
+    PositiveFloat,
+    Precision,
+    Seed,
+    Sha256,
+    SplitName,
+    mistakes_of,
+)
+from vsepp.errors import VseppError, first_of
 from vsepp.foreign import json_of, shortly, text_of
 
 S = TypeVar("S")
+Mode = Literal["eval", "legacy-master", "legacy-python3"]
 _LARGEST_SPEC = 64 << 20
 
-Split = Literal["train", "restval", "val", "test"]
-SPLITS: tuple[str, ...] = typing.get_args(Split)
-SplitName = Annotated[str, SPLITS]
-LEAST = 1
-Count = Annotated[int, LEAST]
-"""A whole number of at least one: sizes, counts, epochs."""
-Protocol = Literal["1K", "5x1K", "5K"]
-FOLDS = {"1K": 1, "5x1K": 5}
-"""Protocol → folds of the test set; any other protocol takes all images."""
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Component:
     """A component's name and its options: `{"name": "max_of_hinges", "margin": 0.3}` in JSON.
 
@@ -46,8 +49,24 @@ class Component:
     options: dict[str, Any] = field(default_factory=dict)
     """Options that differ from the defaults of the component's `Options`."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, value: Any) -> Any:
+        """Options stand beside the name; the name alone will do."""
+        if isinstance(value, str):
+            return {"name": value}
+        if isinstance(value, Mapping):
+            options = {key: option for key, option in value.items() if key != "name"}
+            return {**{key: value[key] for key in ("name",) if key in value}, "options": options}
+        return value
 
-@dataclass(frozen=True)
+    @classmethod
+    def __get_pydantic_json_schema__(cls, _core: Any, _handler: Any) -> dict[str, Any]:
+        named = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+        return {"title": "Component", "anyOf": [{"type": "string"}, named]}
+
+
+@dataclass(frozen=True, config=STRICT)
 class SourceSpec:
     """A raw file, fetched before anything else, and what is known about it."""
 
@@ -67,8 +86,25 @@ class SourceSpec:
     citation: str = ""
 
 
-@dataclass(frozen=True)
-class CorpusSpec:
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class CorpusKeys:
+    """How a set of captioned images is read and checked: what an entry of `datasets` says of it."""
+
+    captions_per_image: Count | None = None
+    """Captions used of each image; null: all."""
+    surplus_captions: Literal["drop", "error"] = "error"
+    """If an image has more captions: keep the first ones, or raise an error."""
+    expected_images: dict[SplitName, Count] = field(default_factory=dict)
+    """Images per split; checked if given."""
+    reported_sha256: dict[str, tuple[Sha256, ...]] = field(default_factory=dict)
+    """Name of a raw text file → SHA-256 sums that others report; a different one gives a warning, not an error."""
+    photographs_sha256: tuple[Sha256, ...] = ()
+    """Known digests of all photographs together, as the manifest of decoded images has it: of a folder no archive's checksum says
+    what it holds. A different one gives a warning."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class CorpusSpec(CorpusKeys):
     """A set of captioned images and the files that it is read from."""
 
     name: str
@@ -78,24 +114,13 @@ class CorpusSpec:
     files: dict[str, str] = field(default_factory=dict)
     """What the reader calls the file (`images`, `splits`, `captions`, ...) → path of the file, zip archive or folder. Paths
     do not decide what is computed: manifests and plans hold the spec without them."""
-    captions_per_image: Count | None = None
-    """Captions used of each image; `None`: all."""
-    surplus_captions: Literal["drop", "error"] = "error"
-    """If an image has more captions: keep the first ones, or raise an error."""
-    expected_images: dict[SplitName, Count] = field(default_factory=dict)
-    """Images per split; checked if given."""
-    reported_sha256: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Name of a raw text file → SHA-256 sums that others report; a different one gives a warning, not an error."""
     first_images: dict[SplitName, Count] = field(default_factory=dict)
-    """Split → how many of its images to keep, from the first, after all checks: to try a preset on a part of its data."""
+    """SplitName → how many of its images to keep, from the first, after all checks: to try a preset on a part of its data."""
     leave_out: tuple[str, ...] = ()
     """Ids of images to leave out, after all checks: photographs that cannot be decoded, say."""
-    photographs_sha256: tuple[str, ...] = ()
-    """Digests that are known of all photographs together, as `build_store` takes them: of a folder no archive's checksum says
-    what it holds. A different one gives a warning."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class StoreSpec:
     """Decoded images."""
 
@@ -107,11 +132,11 @@ class StoreSpec:
     """Of photographs whose EXIF data say that they are to be turned."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class PicturesSpec:
     """Small pictures of the images of a split, with their captions, for people to look at."""
 
-    split: Split = "test"
+    split: SplitName = "test"
     side: Count = 128
     """The longer side, pixels; images that are stored smaller stay as they are."""
     quality: int = 80
@@ -120,33 +145,43 @@ class PicturesSpec:
     """Whether a page may show them; else there are captions and ids alone."""
 
 
-@dataclass(frozen=True)
-class EncoderSpec:
-    """An image encoder cut at its penultimate layer."""
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class EncoderKeys:
+    """A network, cut at its penultimate layer, and how it is run: all that a preset says of it."""
 
-    name: str
-    """The role that it plays, such as `vgg`."""
-    architecture: str
-    """`mini/vgg_mini`, `torchvision/vgg19`, `lite/efficientnet_lite0`, ..."""
-    weights: str
-    """`scenes` (pretrained here), `file/<name>` (a downloaded or local file), `torchvision/<entry>`, `pip` or
-    `random`."""
+    architecture: Annotated[str, Field(pattern=r"^[a-z0-9_]+/[a-z0-9_]+$")]
+    """family/name: a module of vsepp.models.image and one of its networks."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Options of the family; those that equal its defaults are left out of a run."""
+    weights: Annotated[str, Field(pattern=r"^(scenes|pip|random|torchvision/\w+|file/.+)$")]
+    """scenes, pip, random, torchvision/<entry> or file/<name>: an entry of `sources`, or a file in the folder `archives`."""
     input_size: Count
     """Side of the crop that it takes, pixels."""
     store_side: Count
     """Side of the decoded image that crops are taken from, pixels."""
     mean: tuple[float, float, float]
-    """Mean of its input per channel, on a scale of 0–1."""
+    """Per channel of its input, on a scale of 0–1."""
     std: tuple[float, float, float]
-    """Standard deviation of its input per channel, on a scale of 0–1."""
-    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
-    """Of a frozen encoder's matrix products; an encoder inside the model follows the run's precision."""
+    """Per channel of its input, on a scale of 0–1."""
+    precision: Precision = "fp32"
+    """Matrix products of a frozen encoder. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
+    autocast, 7 bits. Lower precision is faster only on hardware made for it: measure with benchmarks/measure.py. An encoder
+    inside the model follows the run's `precision`."""
     memory_format: Literal["contiguous", "channels_last"] = "channels_last"
-    """Memory layout of its images and weights."""
+    """Memory layout of images and of convolutions' weights: channel by channel, or pixel by pixel, which was faster wherever
+    benchmarks/measure.py was run."""
     compile: Literal["off", "default", "cuda_graphs"] = "off"
-    """Whether its network is compiled with `torch.compile` and, for `cuda_graphs`, replayed as a CUDA graph."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """Options of its family that differ from the defaults."""
+    """Compile the network with torch.compile, once per process and batch shape (half a minute or more; on a CPU it needs a C++
+    compiler). cuda_graphs: also replay it as a CUDA graph, on a GPU only. Worth it for networks of many small layers and for
+    long passes; measure with benchmarks/measure.py."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class EncoderSpec(EncoderKeys):
+    """An image encoder cut at its penultimate layer."""
+
+    name: str
+    """The role that it plays, such as `vgg`."""
 
     @property
     def family(self) -> Component:
@@ -161,7 +196,7 @@ class EncoderSpec:
         return " ".join([f"{self.architecture}@{self.input_size}", *ways])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class CropSpec:
     """Which part of a decoded image the encoder sees."""
 
@@ -176,7 +211,7 @@ class CropSpec:
     """10C only: corners of the stored image, or of the square at its centre."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class VocabularySpec:
     """The words a text encoder knows."""
 
@@ -186,7 +221,7 @@ class VocabularySpec:
     """How often a word must occur to be kept."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class VectorsSpec:
     """Vectors of all captions of a corpus, whose inner products say how alike two captions are."""
 
@@ -196,7 +231,7 @@ class VectorsSpec:
     """`tfidf`: splits whose captions say how rare a word is."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class FigureDataSpec:
     """What a figure draws of losses: over sets of negatives in a plane (Figure 1), or weights of GOAL (its Figures 2 and 3)."""
 
@@ -212,33 +247,33 @@ class FigureDataSpec:
     """Of weights of pairs: m₊ and m₋, the mean over the other pairs."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class ScenesSpec:
     """The generator of scenes."""
 
-    seed: int
+    seed: Seed
     side: Count
     """Side of a rendered image, pixels."""
     images: dict[str, dict[SplitName, Count]]
-    """Layout (`coco`, `flickr`) → split → number of scenes."""
+    """Layout (`coco`, `flickr`) → split → scenes."""
     settings: dict[str, float]
-    """Difficulty: every probability and count of the renderer and the grammar."""
+    """Probabilities and counts for renderer and grammar, see vsepp/scenes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class PretrainingSpec:
     """Supervised training of a mini encoder on labelled single-object scenes."""
 
-    seed: int
+    seed: Seed
     images: Count
     side: Count
     """Pixels."""
     epochs: Count
     batch_size: Count
-    learning_rate: float
+    learning_rate: PositiveFloat
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class PretrainedSpec:
     """A mini encoder that is trained on scenes."""
 
@@ -246,7 +281,7 @@ class PretrainedSpec:
     pretraining: PretrainingSpec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class FeaturesSpec:
     """Features of all images of a store under a fixed crop."""
 
@@ -254,59 +289,67 @@ class FeaturesSpec:
     crop: CropSpec
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class TapeSpec:
     """Random-crop features of a frozen encoder, for every training caption and epoch."""
 
     encoder: EncoderSpec
     crop: CropSpec
-    draw: int
+    draw: Seed
     """Seed of the random crops."""
     epochs: Count
     splits: tuple[SplitName, ...]
     """Whose captions."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class ScheduleSpec:
     """Optimisation. Section 3.2 of the paper."""
 
-    batch_size: Count
-    """Pairs (queries) per step."""
+    batch_size: Annotated[int, Field(ge=2)]
+    """Pairs (queries) per step. Text: 128. Code: 128."""
     epochs: Count
-    learning_rate: float
-    drop_at: float
-    """Fraction of the epochs after which the learning rate drops; 1: never."""
-    drop_factor: float
-    clip_norm: float
-    """Largest global L2 norm of the gradient."""
-    negative_set: Count | None = None
-    """Number of pairs from which negatives are taken (Section 3.6); `None`: the batch."""
+    """Passes over all training pairs. Text: 30; fine-tuning 15. Code: 30, its flag's default."""
+    learning_rate: PositiveFloat
+    """Initial learning rate of Adam. Text: .0002; Order0 .001; fine-tuning .00002. Code: .0002, its flag's default; fine-tuning
+    .00002."""
+    drop_at: Fraction
+    """Fraction of the epochs after which the learning rate drops; 1: never. Text: after 15 of 30 epochs; fine-tuning never.
+    Code: after 15 epochs, its flag's default, for fine-tuning too."""
+    drop_factor: Annotated[float, Field(gt=0.0, le=1.0)]
+    """Factor of that drop. Text: .1. Code: .1."""
+    clip_norm: PositiveFloat
+    """Largest global L2 norm of the gradient. Text: not mentioned. Code: 2."""
+    negative_set: Annotated[int, Field(ge=2)] | None = None
+    """Number of pairs from which negatives are taken (Section 3.6); null: the batch."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class ModelSpec:
     """The joint embedding of Eqs. 1–3."""
 
     text: Component
-    """The text encoder, a module of `vsepp.models.text`. Its options have `dim`, D_ψ, the size of its state."""
+    """Text encoder, a module of vsepp.models.text, with its options; `dim` is D_ψ, the size of its state. Text: GRU; word
+    embeddings of 300, a state of 1024. Code: the same."""
     joint_dim: Count
-    """D, size of the joint space."""
+    """D, size of the joint space. Text: 1024. Code: 1024."""
     caption_projection: bool
-    """A linear map W_g after the text encoder (Eq. 2); without it D_ψ must equal D."""
+    """A linear map W_g after the text encoder (Eq. 2); without it D_ψ must equal D. Text: a linear map after the GRU. Code: none:
+    the GRU's output is the embedding."""
     image_bias: bool
-    """Whether the map W_f (Eq. 1) has a bias."""
+    """A bias in the image map W_f (Eq. 1). Text: none in Eq. 1. Code: a bias."""
     normalise_features: bool
-    """L2-normalise the CNN's feature before W_f."""
+    """L2-normalise the CNN's feature before W_f. Text: not mentioned. Code: normalised before the map."""
     normalise_images: bool
-    """L2-normalise the image embedding; false for VSE0, whose similarity is then a dot product."""
+    """L2-normalise the image embedding; false makes the similarity a dot product. Text: all but VSE0. Code: all but VSE0
+    (`no_imgnorm`)."""
     absolute: bool
-    """Take absolute values of both embeddings (Order0)."""
+    """Absolute values of both embeddings. Text: Order0 alone. Code: Order0 alone."""
     similarity: Component
-    """A module of `vsepp.similarity`."""
+    """A module of vsepp.similarity, with its options."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class RunSpec:
     """One trained model, for one seed."""
 
@@ -329,25 +372,26 @@ class RunSpec:
     """Validate on the first so many validation images, in file order; `None`: all."""
     model: ModelSpec
     loss: Component
-    """A module of `vsepp.losses`."""
+    """A module of vsepp.losses, with its options. Text: MH (Eq. 6) or SH (Eq. 5); margin .2, Order0 .05. Code: the same."""
     schedule: ScheduleSpec
-    encoder_mode: Literal["eval", "legacy-master", "legacy-python3"]
+    encoder_mode: Mode
     """As the branches of the released code have it. `legacy-master`: training mode until the first validation of each epoch;
     `legacy-python3`: in every step."""
-    legacy_steps: int
-    """`legacy-master`: steps between two validations in the released code, counted over the whole training."""
+    legacy_steps: Count
+    """legacy-master: steps between two validations in the released code, counted over the whole training. Text: not mentioned.
+    Code: 500."""
     rc_features: Literal["tape", "inline"]
-    """Random-crop features of a frozen encoder: read from the tape, where they were written once for all runs, or computed
-    in each training step."""
-    init_seed: int
-    order_seed: int
-    draw: int
+    """RC, frozen encoder: random-crop features computed once for all runs (the tape), or in each training step (inline)."""
+    init_seed: Seed
+    order_seed: Seed
+    draw: Seed
     """Seed of the random crops."""
     image_features: Literal["computed", "precomputed"] = "computed"
     """1C and 10C: features computed here by the encoder, or those published with the captions."""
-    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
-    """Of the matrix products of a training step; bf16 only within the two encoders and their maps. Weights and validation are
-    fp32."""
+    precision: Precision = "fp32"
+    """Matrix products of a training step. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
+    autocast in the two encoders and their maps; on a GPU the GRU is in tf32. Weights, validation and the embeddings that are
+    ranked are always fp32."""
 
     @property
     def train_splits(self) -> tuple[str, ...]:
@@ -382,7 +426,7 @@ class RunSpec:
         return CropSpec(kind, self.crop.size, corners=self.crop.corners)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class EvaluationSpec:
     """A model's embeddings of a split, and their ranks and recalls."""
 
@@ -406,7 +450,7 @@ def to_dict(spec: Any) -> Any:
             for f in dataclasses.fields(spec)
             if not _has_default(f, getattr(spec, f.name))
         }
-    if isinstance(spec, typing.Mapping):
+    if isinstance(spec, Mapping):
         return {key: to_dict(item) for key, item in spec.items()}
     if isinstance(spec, (list, tuple)):
         return [to_dict(item) for item in spec]
@@ -424,28 +468,30 @@ def to_json(spec: Any) -> str:
     return json.dumps(to_dict(spec), sort_keys=True, separators=(",", ":"))
 
 
-def from_dict(kind: type[S], values: dict[str, Any]) -> S:
+def from_dict(kind: type[S], values: Mapping[str, Any]) -> S:
     """Build a spec of type `kind`; inverse of `to_dict`.
 
     Raises
     ------
     VseppError
-        On unknown or missing keys, and values of another type, naming them.
+        On unknown or missing keys, and values of another type or out of range, naming them.
     """
-    hints = typing.get_type_hints(kind, include_extras=True)
-    names = {f.name for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    if unknown := sorted(set(values) - names):
-        raise VseppError(f"{kind.__name__}: unknown keys {unknown}; known are {sorted(names)}")
-    required = {
-        f.name
-        for f in dataclasses.fields(kind)  # type: ignore[arg-type]
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    }
-    if missing := sorted(required - set(values)):
-        raise VseppError(f"{kind.__name__}: missing keys {missing}")
-    return kind(
-        **{key: _revive(hints[key], value, f"{kind.__name__}.{key}") for key, value in values.items()}
-    )
+    try:
+        return _adapter(kind).validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        # What is missing may be what stands there under a wrong name.
+        mistakes = sorted(mistakes_of(error, kind), key=lambda mistake: mistake[1] == "missing")
+        raise VseppError(first_of([f"{kind.__name__}.{key}: {what}" for key, what in mistakes])) from error
+
+
+def _adapter(kind: Any) -> Any:
+    """Reads specs of a class; made once, since pydantic takes a millisecond or more for it."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+_ADAPTERS: dict[Any, Any] = {}
 
 
 def from_json(kind: type[S], text_or_path: str) -> S:
@@ -463,61 +509,3 @@ def from_json(kind: type[S], text_or_path: str) -> S:
         if where == kind.__name__:
             raise
         raise VseppError(f"{text_or_path}: {error}") from None
-
-
-def _revive(hint: Any, value: Any, key: str) -> Any:
-    """A JSON value as the annotation names it: tuples for lists, specs for objects; anything else is refused."""
-    if hint is Any:
-        return value
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        (hint,) = [argument for argument in arguments if argument is not type(None)]
-        return _revive(hint, value, key)
-    if origin is Annotated:
-        _revive(hint.__origin__, value, key)
-        (bound,) = hint.__metadata__
-        if hint is Count and value < bound:
-            raise VseppError(f"{key}: expected at least {bound}, got {shortly(value)}")
-        if hint is SplitName and value not in bound:
-            raise VseppError(f"{key}: expected {', '.join(bound)}, got {shortly(value)}")
-        return value
-    if origin is Literal:
-        if type(value) is str and value in arguments:
-            return value
-        raise VseppError(f"{key}: expected {', '.join(map(str, arguments))}, got {shortly(value)}")
-    kind = origin or hint
-    accepted, said = _JSON_KINDS.get(kind, ((dict,), "an object"))
-    # True and false are numbers to Python alone.
-    fits = isinstance(value, accepted) and (kind is bool or not isinstance(value, bool))
-    if not fits:
-        raise VseppError(f"{key}: expected {said}, got {shortly(value)}")
-    if hint is Component:
-        if not isinstance(value.get("name"), str):
-            raise VseppError(f"{key}: expected an object with a name, got {shortly(value)}")
-        return Component(value["name"], {name: item for name, item in value.items() if name != "name"})
-    if dataclasses.is_dataclass(hint):
-        return from_dict(hint, value)  # type: ignore[arg-type]
-    if kind is tuple:
-        kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
-        if len(kinds) != len(value):
-            raise VseppError(f"{key}: expected a list of {len(kinds)}, got {shortly(value)}")
-        return tuple(_revive(one, item, key) for one, item in zip(kinds, value, strict=True))
-    if kind is dict:
-        of_name, of_item = arguments
-        return {
-            _revive(of_name, name, key): _revive(of_item, item, f"{key}.{name}")
-            for name, item in value.items()
-        }
-    return value
-
-
-_JSON_KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
-    tuple: ((list, tuple), "a list"),
-    str: ((str,), "a text"),
-    bool: ((bool,), "true or false"),
-    int: ((int,), "a whole number"),
-    float: ((int, float), "a number"),
-}
-"""Type of a field → what JSON has for it, and its name; an object for any other."""

@@ -174,7 +174,7 @@ def test_a_gpus_pieces_are_all_named_once_and_the_first_fit_into_half_an_hour(tm
 
 
 def test_the_script_needs_nothing_of_the_workflow():
-    missing = "; ".join(f"sys.modules[{name!r}] = None" for name in ("snakemake", "dvc", "pydantic", "nltk"))
+    missing = "; ".join(f"sys.modules[{name!r}] = None" for name in ("snakemake", "dvc", "nltk"))
     code = f"import sys; sys.path.insert(0, 'benchmarks'); {missing}; import first_light; first_light.main"
     given = "(['--list', '--device', 'cpu', '--tiny'])"
     assert "correct/steps/Order++/bf16" in python(code + given, cwd=ROOT).splitlines()
@@ -381,3 +381,23 @@ def test_all_of_it_in_small_with_the_runs_that_wait_for_a_gpu(tmp_path, capsys):
     assert "as it is set, one training at a time: 0.0 hours" in capsys.readouterr().out
     assert first_light.main(["--prepare", str(prepared), "--data", str(data), "--tiny"]) == 2
     assert "already exists" in capsys.readouterr().err
+
+
+@pytest.mark.whole
+def test_pydantic_is_brought_from_wheels_where_it_is_missing(tmp_path):
+    wheels, bare = tmp_path / "wheels", tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", bare], check=True)
+    fetched = ["-m", "pip", "download", "--quiet", "--only-binary", ":all:", "--dest", wheels, "pydantic"]
+    if subprocess.run([bare / "bin/python", *fetched], check=False).returncode:
+        pytest.skip("needs a package registry")
+    code = "import sys; sys.path.insert(0, 'benchmarks'); import carried, pathlib; carried.bring_pydantic(pathlib.Path(sys.argv[1]))"
+    child = "import subprocess; subprocess.run([sys.executable, '-c', 'import pydantic; print(pydantic.BaseModel)'], check=True)"
+
+    def call(folder):
+        command = [bare / "bin/python", "-c", f"{code}; {child}", folder]
+        return subprocess.run(command, cwd=ROOT, env={}, capture_output=True, text=True, check=False)
+
+    assert "BaseModel" in call(wheels).stdout
+    assert "no wheels of it are in" in call(tmp_path / "none").stderr
+    (tmp_path / "empty").mkdir()
+    assert "these wheels are not for this Python" in call(tmp_path / "empty").stderr

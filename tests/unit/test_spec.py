@@ -7,7 +7,17 @@ import specs
 from plans import plan
 
 from vsepp.errors import VseppError
-from vsepp.spec import Component, CorpusSpec, EvaluationSpec, RunSpec, from_dict, from_json, to_dict, to_json
+from vsepp.spec import (
+    Component,
+    CorpusSpec,
+    EvaluationSpec,
+    RunSpec,
+    ScenesSpec,
+    from_dict,
+    from_json,
+    to_dict,
+    to_json,
+)
 
 
 def test_json_is_canonical_and_leaves_out_what_equals_its_default():
@@ -38,13 +48,23 @@ def test_a_spec_is_read_from_a_file_too(tmp_path):
     assert from_json(EvaluationSpec, str(tmp_path / "spec.json")) == spec
 
 
+DEEP = to_json(specs.RUN).replace('"joint_dim":', '"colour":')
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("{", "RunSpec: not valid JSON"),
         ("no.json", "no.json: no such file; expected JSON of a RunSpec"),
-        ('{"colour": 1}', r"RunSpec: unknown keys \['colour'\]; known are \['crop', 'dataset'"),
-        ('{"id": "x"}', r"RunSpec: missing keys \['crop', 'dataset', .*'vocabulary'\]"),
+        (
+            '{"colour": 1}',
+            r"^RunSpec\.colour: unknown key; known here are crop, dataset, .*; RunSpec\.id: missing",
+        ),
+        ('{"id": "x"}', r"^RunSpec\.system: missing; RunSpec\.dataset: missing; .*; and 15 more"),
+        (
+            DEEP,
+            r"^RunSpec\.model\.colour: unknown key; known here are absolute, .*, text; RunSpec.model.joint_dim: missing$",
+        ),
     ],
 )
 def test_what_is_no_spec_is_refused(text, said):
@@ -55,14 +75,26 @@ def test_what_is_no_spec_is_refused(text, said):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"captions_per_image": 0}, "CorpusSpec.captions_per_image: expected at least 1, got 0"),
-        ({"captions_per_image": -1}, "CorpusSpec.captions_per_image: expected at least 1, got -1"),
-        ({"first_images": {"train": -1}}, "CorpusSpec.first_images.train: expected at least 1, got -1"),
+        (
+            {"captions_per_image": 0},
+            "CorpusSpec.captions_per_image: got 0; input should be greater than or equal to 1",
+        ),
+        (
+            {"captions_per_image": -1},
+            "CorpusSpec.captions_per_image: got -1; input should be greater than or equal to 1",
+        ),
+        (
+            {"first_images": {"train": -1}},
+            "CorpusSpec.first_images.train: got -1; input should be greater than or equal to 1",
+        ),
         (
             {"first_images": {"dev": 1}},
-            "CorpusSpec.first_images: expected train, restval, val, test, got 'dev'",
+            "CorpusSpec.first_images.dev: got 'dev'; input should be 'train', 'restval', 'val' or 'test'",
         ),
-        ({"expected_images": {"test": 0}}, "CorpusSpec.expected_images.test: expected at least 1, got 0"),
+        (
+            {"expected_images": {"test": 0}},
+            "CorpusSpec.expected_images.test: got 0; input should be greater than or equal to 1",
+        ),
     ],
 )
 def test_a_spec_that_would_drop_data_without_a_word_is_refused(changes, said):
@@ -70,16 +102,29 @@ def test_a_spec_that_would_drop_data_without_a_word_is_refused(changes, said):
     with pytest.raises(VseppError) as caught:
         from_dict(CorpusSpec, to_dict(corpus) | changes)
     assert str(caught.value) == said
+    whole = to_dict(EvaluationSpec(specs.RUN, ("1K",), 10))
     with pytest.raises(
-        VseppError, match=r"EvaluationSpec\.split: expected train, restval, val, test, got 'dev'"
+        VseppError, match=r"EvaluationSpec\.split: got 'dev'; input should be 'train', 'restval', 'val' or"
     ):
-        from_dict(EvaluationSpec, to_dict(EvaluationSpec(specs.RUN, ("1K",), 10, "dev")))
-    with pytest.raises(VseppError, match=r"EvaluationSpec\.fold_size: expected at least 1, got 0"):
-        from_dict(EvaluationSpec, to_dict(EvaluationSpec(specs.RUN, ("1K",), 0)))
+        from_dict(EvaluationSpec, {**whole, "split": "dev"})
+    with pytest.raises(
+        VseppError, match=r"EvaluationSpec\.fold_size: got 0; input should be greater than or equal to 1"
+    ):
+        from_dict(EvaluationSpec, {**whole, "fold_size": 0})
 
 
-def test_mistakes_deep_inside_name_the_part():
-    values = to_dict(specs.RUN)
-    del values["model"]["joint_dim"]
-    with pytest.raises(VseppError, match=r"ModelSpec: missing keys \['joint_dim'\]"):
-        from_dict(RunSpec, values)
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"seed": True}, "got True; input should be a valid integer"),
+        ({"seed": "3"}, "got '3'; input should be a valid integer"),
+        ({"settings": {"blur": float("nan")}}, "got nan; input should be a finite number"),
+        ({"images": [1]}, "got [1]; input should be an object"),
+    ],
+)
+def test_values_of_another_type_are_refused(changes, said):
+    scenes = {"seed": 1, "side": 32, "images": {"coco": {"test": 3}}, "settings": {}}
+    assert from_dict(ScenesSpec, scenes).images == {"coco": {"test": 3}}
+    with pytest.raises(VseppError) as caught:
+        from_dict(ScenesSpec, scenes | changes)
+    assert said in str(caught.value)

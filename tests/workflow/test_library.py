@@ -26,7 +26,6 @@ VSE0, VSEPP, RC, FT = RUNS
 _ABSENT = (
     "snakemake",
     "dvc",
-    "pydantic",
     "yaml",
     "pandas",
     "pyarrow",

@@ -10,8 +10,8 @@ from vsepp.config.files import Mistakes, Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
 from vsepp.config.schema import RowKeys
+from vsepp.declared import FOLDS
 from vsepp.errors import did_you_mean
-from vsepp.spec import FOLDS
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
 _SHARED_WITH_START = (
@@ -277,7 +277,7 @@ def _check_tables(
             _check_named(run, place, runs, papers, mistakes)
         if figure.kind == "standings":
             _check_tuned(figure.labels or [], f"{place}.labels", paper, mistakes)
-        for loss in figure.compared:
+        for loss in figure.losses or []:
             found = check_entry("loss", loss.name, loss.options, place, "losses", mistakes)
             if figure.kind == "constellations" and found and "margin" not in found:
                 mistakes.add(

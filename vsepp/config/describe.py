@@ -53,8 +53,10 @@ def json_schema() -> dict[str, Any]:
     files = {file: model.model_json_schema() for file, model in _FILES.items()}
     for schema in files.values():
         for part in (schema, *schema.get("$defs", {}).values()):
-            for key, said in _descriptions().get(part["title"], {}).items():
-                part["properties"][key]["description"] = said
+            said = _descriptions().get(part.get("title", ""), {})
+            for key, values in part.get("properties", {}).items():
+                if key in said:
+                    values["description"] = said[key]
     components = {kind: {name: options_schema(kind, name) for name in known(kind)} for kind in KINDS}
     return {**files, "components": components}
 
@@ -180,9 +182,21 @@ def _said(key: str) -> list[str]:
 
 @cache
 def _descriptions() -> dict[str, dict[str, str]]:
-    """Class of the schema → key → the string below it. pydantic would read them at each start of a command."""
-    classes = (node for node in parsed("vsepp.config.schema").body if isinstance(node, ast.ClassDef))
-    return {node.name: documented(node) for node in classes}
+    """Declaration → key → the string below it, its bases' too. pydantic would read them at each start of a command."""
+    found: dict[str, dict[str, str]] = {}
+    for module in ("vsepp.spec", "vsepp.config.schema"):
+        for node in parsed(module).body:
+            if isinstance(node, ast.ClassDef):
+                above = (found.get(ast.unparse(base).rpartition(".")[2], {}) for base in node.bases)
+                found[node.name] = {
+                    **{key: text for said in above for key, text in said.items()},
+                    **documented(node),
+                }
+    shared = (found[name] for name in ("ModelSpec", "RunSpec", "ScheduleSpec", "_EntryKeys"))
+    found["RunKeys"] = {
+        key: text for said in shared for key, text in said.items()
+    }  # as `_keys_of` gathers them
+    return found
 
 
 def _shown(value: Any) -> str:

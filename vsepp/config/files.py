@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from vsepp.declared import mistakes_of
 from vsepp.errors import VseppError, cut, did_you_mean
-from vsepp.foreign import shortly, text_of
+from vsepp.foreign import text_of
 from vsepp.foreign_yaml import yaml_of
 
 M = TypeVar("M", bound=BaseModel)
@@ -72,8 +72,8 @@ def validate(model: type[M], content: Mapping[str, Any], where: str, mistakes: M
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        for detail in error.errors():
-            mistakes.add(f"{where}: {_dotted(detail['loc'])}", _explain(detail, model))
+        for key, what in mistakes_of(error, model):
+            mistakes.add(f"{where}: {key or '(the whole)'}", what)
         return None
 
 
@@ -81,38 +81,3 @@ def read_model(model: type[M], path: Path, mistakes: Mistakes, inside: str | Non
     """A YAML file as a model, or its part below the key `inside`; `None` after a mistake."""
     content = read_yaml(path, mistakes)
     return validate(model, {inside: content} if inside else content, str(path), mistakes)
-
-
-def _dotted(location: tuple[Any, ...]) -> str:
-    parts = [str(part) for part in location if not str(part).startswith(("constrained-", "function-"))]
-    return ".".join(parts) or "(the whole)"
-
-
-def _explain(detail: Mapping[str, Any], model: type[BaseModel]) -> str:
-    if detail["type"] == "extra_forbidden":
-        known = _known_keys(model, detail["loc"])
-        return f"unknown key; known here are {', '.join(known)}{did_you_mean(str(detail['loc'][-1]), known)}"
-    if detail["type"] == "missing":
-        return "missing"
-    message = detail["msg"][0].lower() + detail["msg"][1:]
-    return f"got {shortly(detail['input'])}; {message}"
-
-
-def _known_keys(model: Any, location: tuple[Any, ...]) -> list[str]:
-    """Keys that the model around the last part of `location` accepts."""
-
-    def fields_of(annotation: Any, rest: tuple[Any, ...]) -> list[str] | None:
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            if len(rest) == 1:
-                return sorted(annotation.model_fields)
-            field = annotation.model_fields.get(str(rest[0]))
-            return fields_of(field.annotation, rest[1:]) if field else None
-        arguments = typing.get_args(annotation)
-        if typing.get_origin(annotation) is dict:
-            return fields_of(arguments[1], rest[1:])
-        for argument in arguments:
-            if (found := fields_of(argument, rest)) is not None:
-                return found
-        return None
-
-    return fields_of(model, location) or []

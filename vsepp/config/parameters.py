@@ -124,7 +124,7 @@ class Parameters:
         """Split → images that a data set must have, as far as that is known."""
         entry = self.datasets[dataset]
         generated = entry.generator and self.preset.scenes
-        return dict(self.preset.scenes.images[entry.generator] if generated else entry.expected_images)  # type: ignore[union-attr, index, arg-type]  # `generated` says that both are there; splits are text
+        return dict(self.preset.scenes.images[entry.generator] if generated else entry.expected_images)  # type: ignore[union-attr, index]  # `generated` says that both are there
 
     def splits(self, dataset: str) -> tuple[str, ...]:
         """Splits that a data set has."""

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vsepp.config.parameters import Parameters
+from vsepp.declared import FOLDS
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.records import Study, study_of
 from vsepp.reporting.expected import study
-from vsepp.spec import FOLDS, RunSpec, SourceSpec
+from vsepp.spec import RunSpec, SourceSpec
 
 DOWNLOADS = Path("resources") / "downloads"
 """Where files are fetched to, relative to the working folder."""

@@ -21,8 +21,10 @@ from vsepp.provenance.code import step_code
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.records import study_of
 from vsepp.spec import (
+    CorpusKeys,
     CorpusSpec,
     CropSpec,
+    EncoderKeys,
     EncoderSpec,
     EvaluationSpec,
     FeaturesSpec,
@@ -30,9 +32,7 @@ from vsepp.spec import (
     ModelSpec,
     PicturesSpec,
     PretrainedSpec,
-    PretrainingSpec,
     RunSpec,
-    ScenesSpec,
     ScheduleSpec,
     SourceSpec,
     StoreSpec,
@@ -59,7 +59,7 @@ class _Planner:
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
         self.preset = parameters.preset
-        self.scenes = ScenesSpec(**self.preset.scenes.model_dump()) if self.preset.scenes else None
+        self.scenes = self.preset.scenes
         self.files: dict[str, SourceFile] = {}
         self.models: dict[str, Model] = {}
         self.table: dict[tuple[str, str], Artefact] = {}
@@ -230,7 +230,7 @@ class _Planner:
                 given = keys.model_dump(
                     include={"kind", "positive", "negatives", "of", "others"}, exclude_none=True
                 )
-                spec = from_dict(FigureDataSpec, {**given, "losses": to_dict(keys.compared)})
+                spec = from_dict(FigureDataSpec, {**given, "losses": to_dict(keys.losses)})
                 self._add("figure_data", f"{paper.name}/{figure}", spec)
 
     # --- Data ------------------------------------------------------------------------------------------------
@@ -253,13 +253,12 @@ class _Planner:
         spec = CorpusSpec(
             name=name,
             reader=self.parameters.readers[name],
-            captions_per_image=entry.captions_per_image,
-            surplus_captions=entry.surplus_captions,
-            expected_images=self.parameters.images(name),
-            reported_sha256={file: tuple(sums) for file, sums in entry.reported_sha256.items()},
-            first_images=dict(keys.first_images or {}),  # type: ignore[arg-type]  # splits are text
+            **{
+                **{field: getattr(entry, field) for field in CorpusKeys.__dataclass_fields__},
+                "expected_images": self.parameters.images(name),
+            },
+            first_images=keys.first_images or {},
             leave_out=tuple(keys.leave_out or ()),
-            photographs_sha256=tuple(entry.photographs_sha256),
         )
         key = f"{role}-{_key(spec, _key(self.scenes) if entry.generator else None)}"
         return self._add("corpus", key, spec, inputs=inputs, raw=raw)
@@ -313,7 +312,7 @@ class _Planner:
     def _encoder(self, spec: EncoderSpec) -> Artefact:
         if spec.weights == "scenes":
             assert self.preset.pretraining  # checked when the parameters were resolved
-            pretraining = PretrainingSpec(**self.preset.pretraining.model_dump())
+            pretraining = self.preset.pretraining
             name = f"{spec.name}-{_key(spec, pretraining)}"
             return self._add("pretrained", name, PretrainedSpec(spec, pretraining), seed=pretraining.seed)
         name = f"{spec.name}-{_key(spec)}"
@@ -360,7 +359,8 @@ class _Planner:
         values = {key: value.value for key, value in said.items()}
         keys = self.preset.encoders[values["encoder"]]
         assert keys  # else the run is not possible
-        encoder = EncoderSpec(name=values["encoder"], **keys.model_dump(exclude={"title"}))
+        network: dict[str, Any] = {field: getattr(keys, field) for field in EncoderKeys.__dataclass_fields__}
+        encoder = EncoderSpec(name=values["encoder"], **network)
         kind, _, restval = values["trainset"].partition("+")
         random_crops = kind == "RC"
         side = round(encoder.store_side * values["train_store_scale"]) if random_crops else encoder.store_side

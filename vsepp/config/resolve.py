@@ -347,7 +347,7 @@ def _readers(datasets: DatasetsFile, where: str, mistakes: Mistakes) -> dict[str
     readers = {}
     for name, entry in datasets.datasets.items():
         reader, key = entry.reader, f"datasets.{name}.reader"
-        if found := check_entry("reader", reader.name or "", reader.options, where, key, mistakes):
+        if found := check_entry("reader", reader.name, reader.options, where, key, mistakes):
             readers[name] = found[""].value
     return readers
 
@@ -359,7 +359,7 @@ def _with_families(preset: PresetFile, where: str, mistakes: Mistakes) -> Preset
         if encoder is not None:
             family, key = encoder.architecture.partition("/")[0], f"encoders.{name}"
             if found := check_entry("image encoder", family, encoder.options, where, key, mistakes):
-                encoders[name] = encoder.model_copy(update={"options": found[""].value.options})
+                encoders[name] = replace(encoder, options=found[""].value.options)
     return preset.model_copy(update={"encoders": encoders})
 
 

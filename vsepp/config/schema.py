@@ -6,23 +6,21 @@ The string below a key says what it is, and of a key of a run also what the pape
 
 from __future__ import annotations
 
+import dataclasses
+import typing
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic.dataclasses import dataclass
 
+from vsepp import spec
+from vsepp.declared import STRICT, Count, Fraction, PositiveFloat, Protocol, Seed, Sha256, SplitName
 from vsepp.reporting.specs import ClaimKind, FigureKind
-from vsepp.spec import LEAST, Component, Protocol, Split
+from vsepp.spec import Component, Mode
 
 Trainset = Literal["1C", "10C", "RC", "1C+rV", "10C+rV", "RC+rV"]
-Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-Positive = Annotated[int, Field(ge=LEAST)]
-PositiveFloat = Annotated[float, Field(gt=0.0)]
-Seed = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$")]
 Role = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
-Mode = Literal["eval", "legacy-master", "legacy-python3"]
-Channels = tuple[float, float, float]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 UNSET: Any = None
@@ -30,7 +28,7 @@ UNSET: Any = None
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True, allow_inf_nan=False)
+    model_config = ConfigDict(**STRICT, frozen=True)
 
 
 class ComponentKeys(BaseModel):
@@ -60,8 +58,8 @@ Defaults = Annotated[
 ]
 
 
-class RunKeys(_Model):
-    """One entry of a `runs.yaml`, or a layer's changes to it."""
+class _EntryKeys(_Model):
+    """What an entry says that a run's spec has not, or has in another form."""
 
     base: str | list[str] = UNSET
     """Entry or entries to inherit from; a later one overrides an earlier one."""
@@ -101,45 +99,8 @@ class RunKeys(_Model):
     vocabulary: Literal["own_training", "all_splits"] = UNSET
     """Captions whose words are counted. Text: not mentioned. Code: all splits of raw data, test included (its README advises
     against it); training and validation with the precomputed features."""
-    vocabulary_threshold: Positive = UNSET
+    vocabulary_threshold: Count = UNSET
     """How often a word must occur to be in the vocabulary. Text: not mentioned. Code: 4."""
-    text: ComponentKeys = UNSET
-    """Text encoder, a module of vsepp.models.text, with its options. Text: GRU; word embeddings of 300, a state of 1024. Code:
-    the same."""
-    joint_dim: Positive = UNSET
-    """D, size of the joint space. Text: 1024. Code: 1024."""
-    caption_projection: bool = UNSET
-    """A linear map W_g after the text encoder (Eq. 2). Text: a linear map after the GRU. Code: none: the GRU's output is the
-    embedding."""
-    image_bias: bool = UNSET
-    """A bias in the image map W_f (Eq. 1). Text: none in Eq. 1. Code: a bias."""
-    normalise_features: bool = UNSET
-    """L2-normalise the CNN's feature before W_f. Text: not mentioned. Code: normalised before the map."""
-    normalise_images: bool = UNSET
-    """L2-normalise the image embedding; false makes the similarity a dot product. Text: all but VSE0. Code: all but VSE0
-    (`no_imgnorm`)."""
-    absolute: bool = UNSET
-    """Absolute values of both embeddings. Text: Order0 alone. Code: Order0 alone."""
-    similarity: ComponentKeys = UNSET
-    """A module of vsepp.similarity, with its options."""
-    loss: ComponentKeys = UNSET
-    """A module of vsepp.losses, with its options. Text: MH (Eq. 6) or SH (Eq. 5); margin .2, Order0 .05. Code: the same."""
-    negative_set: Annotated[int, Field(ge=2)] | None = UNSET
-    """Number of pairs from which negatives are taken (Section 3.6); null: the batch."""
-    batch_size: Annotated[int, Field(ge=2)] = UNSET
-    """Pairs per step. Text: 128. Code: 128."""
-    epochs: Positive = UNSET
-    """Passes over all training pairs. Text: 30; fine-tuning 15. Code: 30, its flag's default."""
-    learning_rate: PositiveFloat = UNSET
-    """Initial learning rate of Adam. Text: .0002; Order0 .001; fine-tuning .00002. Code: .0002, its flag's default; fine-tuning
-    .00002."""
-    drop_at: Fraction = UNSET
-    """Fraction of the epochs after which the learning rate drops; 1: never. Text: after 15 of 30 epochs; fine-tuning never.
-    Code: after 15 epochs, its flag's default, for fine-tuning too."""
-    drop_factor: Annotated[PositiveFloat, Field(le=1.0)] = UNSET
-    """Factor of that drop. Text: .1. Code: .1."""
-    clip_norm: PositiveFloat = UNSET
-    """Largest global L2 norm of the gradient. Text: not mentioned. Code: 2."""
     frozen_mode: Mode = UNSET
     """Mode of a frozen encoder with RC. legacy-master: training mode until the first validation of each epoch; legacy-python3:
     in every step. Text: frozen. Code: branch `master`: training mode until the first validation of each epoch; branches
@@ -147,22 +108,32 @@ class RunKeys(_Model):
     finetuned_mode: Mode = UNSET
     """Mode of a fine-tuned encoder's dropout and batch normalisation, with the same values. Text: not mentioned. Code: as for a
     frozen encoder."""
-    legacy_steps: Positive = UNSET
-    """legacy-master: steps between two validations in the released code, counted over the whole training. Text: not mentioned.
-    Code: 500."""
     image_features: Literal["computed", "precomputed_if_given"] = UNSET
     """1C and 10C: features computed from the images, or the published ones if their folder is given. Text: computed from the
     images. Code: the published files of precomputed features."""
-    rc_features: Literal["tape", "inline"] = UNSET
-    """RC, frozen encoder: random-crop features computed once for all runs (the tape), or in each training step (inline)."""
-    precision: Literal["fp32", "tf32", "bf16"] = UNSET
-    """Matrix products of a training step. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
-    autocast in the two encoders and their maps; on a GPU the GRU is in tf32. Weights, validation and the embeddings that are
-    ranked are always fp32."""
-    draw: Seed = UNSET
-    """Seed of the random crops."""
     seeds: list[Seed] | None = UNSET
     """one training for each; null: the seeds of config.yaml; []: not trained, and its rows say so."""
+
+
+def _keys_of(declaration: type, *names: str) -> dict[str, Any]:
+    """Fields of a declaration as keys that a layer may leave out; some of them, or all."""
+    hints = typing.get_type_hints(declaration, include_extras=True)
+    chosen = names or [field.name for field in dataclasses.fields(declaration)]
+    return {name: (ComponentKeys if hints[name] is Component else hints[name], UNSET) for name in chosen}
+
+
+# What a run's spec has is declared there.
+_WithSpec: Any = create_model(
+    "_WithSpec",
+    __base__=_EntryKeys,
+    **_keys_of(spec.ModelSpec),
+    **_keys_of(spec.RunSpec, "loss", "legacy_steps", "rc_features", "precision", "draw"),
+    **_keys_of(spec.ScheduleSpec),
+)
+
+
+class RunKeys(_WithSpec):
+    """One entry of a `runs.yaml`, or a layer's changes to it."""
 
 
 class SourceKeys(_Model):
@@ -170,7 +141,7 @@ class SourceKeys(_Model):
 
     mirrors: list[Annotated[str, Field(pattern=r"^https?://")]]
     """URLs, tried in this order; empty if the file must be requested by hand."""
-    size: Positive | None
+    size: Count | None
     """Bytes; null if unknown."""
     sha256: Sha256 | None
     """Of the whole file; null if unknown, then the first download records it."""
@@ -182,30 +153,25 @@ class SourceKeys(_Model):
     citation: str
 
 
-class DatasetKeys(_Model):
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class DatasetKeys(spec.CorpusKeys):
     """One entry of `datasets` in `datasets.yaml`."""
 
     title: str
-    reader: ComponentKeys
+    """What pages call the data."""
+    reader: Component
     """A module of vsepp.data.readers."""
     files: dict[str, str]
     """What the reader calls the file → entry of `sources`, or file that the generator writes."""
-    splits: tuple[Split, ...] = ("train", "val", "test")
+    splits: tuple[SplitName, ...] = ("train", "val", "test")
     """Splits that the data have."""
     generator: str | None = None
     """Layout that the scene generator writes; null for real data."""
     photographs: bool = False
     """Whether pages may show its pictures; where it is false they show ids."""
-    captions_per_image: Positive | None = None
-    surplus_captions: Literal["drop", "error"] = "error"
-    expected_images: dict[Split, Positive] = {}
-    reported_sha256: dict[str, list[Sha256]] = {}
-    """Raw text file → checksums that others report; a different one gives a warning."""
-    photographs_sha256: list[Sha256] = []
-    """Known digests of all photographs together, as the manifest of decoded images has it; a different one gives a warning."""
     crops: Literal["1C", "10C"] | None = None
     """Reader `precomp` only: crops that the features were made from."""
-    precomputed: dict[Literal["1C", "10C"], str] = {}
+    precomputed: dict[Literal["1C", "10C"], str] = dataclasses.field(default_factory=dict)
     """Crops → entry with the published features and captions of this data set."""
 
 
@@ -214,89 +180,43 @@ class CorpusKeys(_Model):
 
     dataset: str = UNSET
     """An entry of datasets.yaml."""
-    validation_images: Positive | None = UNSET
+    validation_images: Count | None = UNSET
     """Validate on the first so many images; null: all. Text: 5,000 images of COCO, 1,000 of Flickr30K. Code: the first 1,000
     images of COCO (5,000 captions), all 1,014 of Flickr30K."""
-    published_validation_images: Positive | None = UNSET
+    published_validation_images: Count | None = UNSET
     """The same, for runs on published features. Text: the same. Code: the first 1,000 images (5,000 captions) of the published
     files, for Flickr30K too."""
-    first_images: dict[Split, Positive] = UNSET
+    first_images: dict[SplitName, Count] = UNSET
     """Split → how many images to keep, from the first, after all checks: to try a preset on a part of its data."""
     leave_out: list[str] = UNSET
     """Ids of images to leave out, after all checks: of photographs that cannot be decoded, say."""
 
 
-class EncoderKeys(_Model):
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class EncoderKeys(spec.EncoderKeys):
     """The network that plays the role of an encoder."""
 
     title: str
-    architecture: str = Field(pattern=r"^[a-z0-9_]+/[a-z0-9_]+$")
-    """family/name: a module of vsepp.models.image and one of its networks."""
-    options: dict[str, Any] = {}
-    """Options of the family."""
-    weights: str = Field(pattern=r"^(scenes|pip|random|torchvision/\w+|file/.+)$")
-    """scenes, pip, random, torchvision/<entry> or file/<name>: an entry of `sources`, or a file in the folder `archives`."""
-    input_size: Positive
-    """Side of the crop that it takes, pixels."""
-    store_side: Positive
-    """Side of the decoded image that crops are taken from, pixels."""
-    mean: Channels
-    """Per channel of its input, on a scale of 0–1."""
-    std: Channels
-    """Per channel of its input, on a scale of 0–1."""
-    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
-    """Matrix products of a frozen encoder. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
-    autocast, 7 bits. Lower precision is faster only on hardware made for it: measure with benchmarks/measure.py. An encoder
-    inside the model follows the run's `precision`."""
-    memory_format: Literal["contiguous", "channels_last"] = "channels_last"
-    """Memory layout of images and of convolutions' weights: channel by channel, or pixel by pixel, which was faster wherever
-    benchmarks/measure.py was run."""
-    compile: Literal["off", "default", "cuda_graphs"] = "off"
-    """Compile the network with torch.compile, once per process and batch shape (half a minute or more; on a CPU it needs a C++
-    compiler). cuda_graphs: also replay it as a CUDA graph, on a GPU only. Worth it for networks of many small layers and for
-    long passes; measure with benchmarks/measure.py."""
+    """What pages call it."""
 
 
 class EvaluationKeys(_Model):
     """How embeddings are evaluated."""
 
-    fold_size: Positive
+    fold_size: Count
     """Images per fold, the 1K of the protocols 1K and 5x1K."""
-
-
-class ScenesKeys(_Model):
-    """The generator of scenes."""
-
-    seed: Seed
-    side: Positive
-    """Side of a rendered image, pixels."""
-    images: dict[str, dict[Split, Positive]]
-    """Layout → split → scenes."""
-    settings: dict[str, float]
-    """Probabilities and counts for renderer and grammar, see vsepp/scenes."""
-
-
-class PretrainingKeys(_Model):
-    """Supervised training of the mini encoders on labelled scenes."""
-
-    seed: Seed
-    images: Positive
-    side: Positive
-    epochs: Positive
-    batch_size: Positive
-    learning_rate: PositiveFloat
 
 
 class ResourceKeys(_Model):
     """What a job may use. Results do not depend on it, except for the last bits of floating point."""
 
-    threads: Positive
+    threads: Count
     """Cores of a training on a machine without a GPU."""
-    memory_mb: Positive
+    memory_mb: Count
     """Memory declared for each job that uses torch, MB."""
     keep_tapes: bool
     """Keep tapes (random-crop features) after the last training that reads them."""
-    runs_per_gpu: Positive = 2
+    runs_per_gpu: Count = 2
     """How many trainings on features or a tape share a GPU; a job that runs an encoder takes a whole one. A step of such a
     training computes about 40 GFLOP, less than a millisecond on a GPU, but launches hundreds of small kernels, which takes a
     few milliseconds: two trainings use the GPU better than one and need little memory. Measure with benchmarks/measure.py
@@ -325,8 +245,8 @@ class PresetFile(_Model):
     tables: dict[Name, list[str]] = {}
     """Paper → tables and figures of its report, in order; a paper that is not named here has all of them."""
     resources: ResourceKeys
-    scenes: ScenesKeys | None = None
-    pretraining: PretrainingKeys | None = None
+    scenes: spec.ScenesSpec | None = None
+    pretraining: spec.PretrainingSpec | None = None
 
 
 class FidelityFile(_Model):
@@ -462,7 +382,7 @@ class FigureKeys(_Model):
     dataset: Role | None = None
     metrics: list[str] | None = Field(default=None, min_length=1)
     """A panel each, such as i2t_r1; of histories and standings one."""
-    runs: list[str] | dict[Positive, str] | None = None
+    runs: list[str] | dict[Count, str] | None = None
     """Run ids; of negative_set size of the negative set → run id; of examples two."""
     labels: list[str] | None = None
     """Of the runs; of negative_set of the line and of the baseline; of standings entries of `tuned`; of constellations and
@@ -471,13 +391,13 @@ class FigureKeys(_Model):
     """Run drawn as a horizontal line."""
     protocol: Protocol | None = None
     """Of test scores."""
-    images: Positive | None = None
+    images: Count | None = None
     """Of examples: how many test images, evenly spaced."""
     positive: tuple[float, float] | None = None
     """Of constellations: where the positive lies; the query is at 0, 0."""
     negatives: list[list[tuple[float, float]]] | None = None
     """Of constellations: a set of points a panel."""
-    losses: list[ComponentKeys] | None = None
+    losses: list[Component] | None = None
     """Of constellations and weights: modules of vsepp.losses, with their options."""
     of: Literal["triplet", "pair"] | None = None
     """Of weights: those of triplets, or those of positive and negative pairs."""
@@ -487,7 +407,7 @@ class FigureKeys(_Model):
     """Of missed_negatives: share of the training set that a hard negative exceeds."""
     levels: list[Fraction] | None = None
     """Of missed_negatives: probabilities that are marked."""
-    printed: list[Positive] | None = None
+    printed: list[Count] | None = None
     """Of missed_negatives: for each percentile the batch size that the paper prints for the first level."""
 
     @model_validator(mode="after")
@@ -513,11 +433,6 @@ class FigureKeys(_Model):
         if isinstance(self.runs, dict):
             return [self.runs[size] for size in sorted(self.runs)]
         return self.runs or []
-
-    @property
-    def compared(self) -> tuple[Component, ...]:
-        """Its losses, with the options that are given."""
-        return tuple(Component(loss.name or "", loss.options) for loss in self.losses or ())
 
     @property
     def named(self) -> list[str]:
@@ -551,7 +466,7 @@ class ClaimKeys(_Model):
     place: str = ""
     """Where it says so: section, rows, figure; a comparison of one's own has none and is counted apart."""
     kind: ClaimKind
-    runs: list[str] | dict[Positive, str]
+    runs: list[str] | dict[Count, str]
     """Run ids, the one that the claim is about first: a, b or, for differences of differences, a, b, c, d; for best_value, size
     → run id."""
     protocol: Protocol | None = None
@@ -566,9 +481,9 @@ class ClaimKeys(_Model):
     """Of difference: points above which an effect is not the one that the paper calls slight."""
     row: str | None = None
     """Of above_published: the row of published.csv that the run is held against."""
-    epochs: Positive | None = None
+    epochs: Count | None = None
     """Of validation curves: fewest epochs that its runs must have."""
-    best: tuple[Positive, Positive] | None = None
+    best: tuple[Count, Count] | None = None
     """Of best_value: first and last of the sizes among which the best is claimed to be."""
     note: str = ""
     """Said beside the claim."""

@@ -21,12 +21,12 @@ from typing import get_args
 
 import numpy as np
 
+from vsepp.declared import FOLDS, Protocol
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings, write_arrays
 from vsepp.evaluation.metrics import RetrievalMetrics, mean_metrics, retrieval_metrics
 from vsepp.evaluation.ranks import Ranks, retrieval_ranks
 from vsepp.runtime.files import write_text
-from vsepp.spec import FOLDS, Protocol
 
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 DEFAULT_FOLD_SIZE = 1000

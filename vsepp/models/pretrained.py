@@ -47,11 +47,6 @@ def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:
             f"encoder {spec.name!r}: {file} was given, but its weights are {spec.weights!r}; leave the file "
             "out, or name the weights 'file/<name>'"
         )
-    if Path(spec.weights).suffix in _FILES:
-        raise VseppError(
-            f"encoder {spec.name!r}: weights {spec.weights!r} are a path, which would make the encoder depend on "
-            f"the place of its file; name them 'file/{Path(spec.weights).name}' and give the path apart from the spec"
-        )
     if spec.weights == "random":
         return build_encoder(spec)
     family, architecture = family_of(spec)

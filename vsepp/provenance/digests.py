@@ -26,6 +26,7 @@ _NOT_COMPUTATION = tuple(
     f"vsepp.{name}."
     for name in (
         "spec",
+        "declared",
         "errors",
         "foreign",
         "foreign_yaml",

@@ -190,7 +190,7 @@ def dirty_parts(manifest: Mapping[str, Any]) -> list[str]:
 def is_accepted(made: Mapping[str, Any], code: str) -> bool:
     """Whether a result counts as made by code with this digest, by its manifest or what another one names of it: it was, or
     was accepted for it."""
-    return code in (made["code_digest"], made.get(ACCEPTED, {}).get("for"))
+    return code in (made.get("code_digest"), made.get(ACCEPTED, {}).get("for"))
 
 
 def accepted_steps(manifest: Mapping[str, Any], below: str = "") -> list[str]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
+from pydantic.dataclasses import dataclass
+
+from vsepp.declared import STRICT
 from vsepp.provenance.records import FILES
 
 DIRECTIONS: dict[str, str] = {"i2t": "Caption retrieval", "t2i": "Image retrieval"}
@@ -39,7 +42,7 @@ FigureKind = Literal[
 ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class PaperSpec:
     """The paper whose numbers stand beside ours."""
 
@@ -48,7 +51,7 @@ class PaperSpec:
     """Authors, title, year, as a sentence names them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class ContextSpec:
     """What all captions of a report share: which data and code its numbers come from."""
 
@@ -90,7 +93,7 @@ class ContextSpec:
         return [f"{here} in place of {there}" for here, there in names if here != there]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class RowSpec:
     """One row of a table: a published one, or a run that no paper published."""
 
@@ -108,7 +111,7 @@ class RowSpec:
     """Of a row of one's own, what published.csv says of others: `system`, `encoder`, `finetuned`, `dataset`, `trainset`; `label`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class GroupSpec:
     """Rows that are compared with each other: the best of a column is the best of its group."""
 
@@ -116,7 +119,7 @@ class GroupSpec:
     rows: tuple[RowSpec, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class TableSpec:
     """One table."""
 
@@ -140,7 +143,7 @@ class TableSpec:
         return tuple(f"{direction}_{metric}" for direction in DIRECTIONS for metric in self.columns)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class FigureSpec:
     """One figure."""
 
@@ -184,7 +187,7 @@ class FigureSpec:
     """Of `missed_negatives`: for each percentile the batch size that the paper prints for the first level."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class ClaimSpec:
     """One claim of the paper about one metric, and how it is held against our runs."""
 
@@ -222,7 +225,7 @@ class ClaimSpec:
     note: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class TunedSpec:
     """A method, and runs of it that differ in some options; one of them will stand for it."""
 
@@ -232,7 +235,7 @@ class TunedSpec:
     """Of each run, what it differs in: `margin 0.1`."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class MakerSpec:
     """What makes an artefact by the present parameters and code."""
 
@@ -242,7 +245,7 @@ class MakerSpec:
     code_digest: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class TrainedSpec:
     """A model of one seed, where what is reported of it lies, and what its provenance must say."""
 
@@ -263,7 +266,7 @@ class TrainedSpec:
     """Folder of the records that it is one of; empty where its results are here."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class ReportSpec:
     """Everything that one `index.html` holds."""
 

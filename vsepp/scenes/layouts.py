@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from vsepp.declared import SPLITS
 from vsepp.errors import VseppError
 from vsepp.runtime.progress import track
 from vsepp.runtime.workers import in_processes
@@ -21,7 +22,7 @@ from vsepp.scenes.difficulty import Difficulty
 from vsepp.scenes.grammar import tokenise, write_captions
 from vsepp.scenes.render import jpeg, render_scene
 from vsepp.scenes.world import Scene, sample_split
-from vsepp.spec import SPLITS, ScenesSpec
+from vsepp.spec import ScenesSpec
 
 LAYOUTS = {"coco": SPLITS, "flickr": ("train", "val", "test")}
 """Layout → the splits that its Karpathy file knows."""

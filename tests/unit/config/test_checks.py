@@ -303,7 +303,7 @@ def test_a_wrong_override_is_named(overrides, said):
         (b"a: [1\n", ": not valid YAML: did not find expected"),
         (b"a: \xff\n", ": not UTF-8: line 1, byte 4"),
         (b"a: {}\nb: {}\na: {}\n", ": 'a' is given twice, in lines 1 and 3; keep one"),
-        (b"A: {}\n", ": runs.A.[key]: got 'A'; string should match pattern"),
+        (b"A: {}\n", ": runs.A: got 'A'; string should match pattern"),
     ],
 )
 def test_a_file_that_is_not_what_it_should_be_is_named(params, text, said):

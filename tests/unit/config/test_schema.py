@@ -6,9 +6,6 @@ import sys
 from plans import PARAMS
 from processes import python
 
-from vsepp.config.schema import EncoderKeys
-from vsepp.spec import EncoderSpec
-
 
 def test_the_shipped_schema_is_up_to_date():
     # In a process of its own: other tests install components.
@@ -16,12 +13,6 @@ def test_the_shipped_schema_is_up_to_date():
     generated = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     shipped = (PARAMS / "schema.json").read_text(encoding="utf-8")
     assert generated == shipped, "run `vsepp schema --output params/schema.json`"
-
-
-def test_what_a_preset_leaves_out_of_an_encoder_is_what_its_spec_leaves_out():
-    for name, field in EncoderKeys.model_fields.items():
-        if not field.is_required() and name != "options":
-            assert EncoderSpec.__dataclass_fields__[name].default == field.default
 
 
 def test_importing_the_configuration_is_quick_and_imports_no_torch_and_no_pandas():

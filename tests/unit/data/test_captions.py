@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from vsepp.data.captions import build_vocabulary, encode_captions, multi_sentence_share, tokenize
 from vsepp.data.tokens import END, SPECIAL, START, UNKNOWN
 from vsepp.data.vocabulary import Vocabulary
+from vsepp.declared import SPLITS
 from vsepp.errors import VseppError
-from vsepp.spec import SPLITS, VocabularySpec
+from vsepp.spec import VocabularySpec
 
 TRICKY = {
     "A man's hat, a dog's 'toy' & two boys' kites.": [

@@ -15,7 +15,7 @@ def corpus(folder, text, pictures=("a.jpg", "b.png", "more/c.jpg")):
         Image.new("RGB", (9, 7)).save(path)
     (folder / "list.csv").write_text(text, encoding="utf-8")
     files = {"images": str(folder / "pictures"), "captions": str(folder / "list.csv")}
-    return CorpusSpec("mine", Component("captions_csv"), files)
+    return CorpusSpec(name="mine", reader=Component("captions_csv"), files=files)
 
 
 def test_captions_may_hold_commas_quotes_and_line_ends_and_images_keep_their_order(tmp_path):

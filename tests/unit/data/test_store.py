@@ -180,7 +180,7 @@ from vsepp.spec import Component, CorpusSpec, StoreSpec
 root, side = Path(sys.argv[1]), int(sys.argv[2])
 names = sorted(path.name for path in (root / "photographs").iterdir())
 images = pd.DataFrame({"container": "images", "member": names})
-spec = CorpusSpec("any", Component("karpathy"), {"images": str(root / "photographs")})
+spec = CorpusSpec(name="any", reader=Component("karpathy"), files={"images": str(root / "photographs")})
 build_store(images, spec, StoreSpec("squash", side), root / "out", root / "state", 1, chunk_images=2)
 """
 

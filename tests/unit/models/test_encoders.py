@@ -3,6 +3,7 @@ import json
 import pytest
 import specs
 import torch
+from pydantic import ValidationError
 
 from vsepp.errors import VseppError
 from vsepp.models.encoder import build_encoder, load_encoder, save_encoder
@@ -65,13 +66,17 @@ def test_normalise_refuses_what_is_already_scaled():
         ("mini/vgg_maxi", "'mini/vgg_maxi'.*resnet_mini, vgg_mini"),
         ("timm/vgg19", "'timm'.*lite, mini, torchvision"),
         ("base/vgg19", "'base'.*lite, mini, torchvision"),
-        ("resnet18", "'resnet18'.*lite, mini, torchvision"),
         ("torchvision/vgg20", "'torchvision/vgg20'.*vgg19"),
     ],
 )
 def test_unknown_architectures_are_refused_with_a_list_of_known_ones(architecture, said):
     with pytest.raises(VseppError, match=said):
         build_encoder(spec(architecture))
+
+
+def test_an_architecture_without_a_family_is_no_declaration():
+    with pytest.raises(ValidationError, match=r"architecture\n.*should match pattern"):
+        spec("resnet18")
 
 
 @pytest.mark.parametrize("architecture", ["mini/vgg_mini", "mini/resnet_mini"])

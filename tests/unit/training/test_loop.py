@@ -133,7 +133,9 @@ RESNET_FT = tiny.change(tiny.FINETUNED, encoder=tiny.ENCODERS["resnet"])
 
 def test_fine_tuning_starts_from_all_that_the_run_before_has(corpus, tmp_path, frozen_run):
     legacy, _ = run_in(tmp_path / "legacy", LEGACY_BN, tiny.data_of(LEGACY_BN, corpus))
-    run = tiny.change(RESNET_FT, schedule__epochs=1, schedule__learning_rate=0.0)
+    run = tiny.change(
+        RESNET_FT, schedule__epochs=1, schedule__learning_rate=1e-50
+    )  # which moves nothing in single precision
     encoder = load_encoder(run.encoder, corpus / "encoder-resnet").state_dict()
     # A `legacy` run hands over the statistics that it moved; a frozen one has no encoder.
     for start, expected in (

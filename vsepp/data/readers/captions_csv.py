@@ -13,8 +13,9 @@ from collections import Counter
 from pathlib import PurePosixPath
 
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, decoded
+from vsepp.declared import SPLITS
 from vsepp.errors import VseppError, refuse
-from vsepp.spec import SPLITS, CorpusSpec
+from vsepp.spec import CorpusSpec
 
 COLUMNS = ("image", "caption")
 EXIF_ORIENTATION = "applied"

@@ -10,9 +10,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, is_id, list_of, parsed_json
+from vsepp.declared import SPLITS
 from vsepp.errors import refuse
 from vsepp.foreign import shortly
-from vsepp.spec import SPLITS, CorpusSpec
+from vsepp.spec import CorpusSpec
 
 CITATION = "Karpathy and Fei-Fei, 2015: Deep visual-semantic alignments for generating image descriptions"
 
