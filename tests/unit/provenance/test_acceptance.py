@@ -1,0 +1,111 @@
+"""What is accepted of other code, beside what is made from it, and of what is gone."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from vsepp.provenance.acceptance import accept, made_by_other_code, standing_code
+from vsepp.provenance.artefacts import Artefact
+from vsepp.provenance.known import KnownDigests
+from vsepp.provenance.manifest import accepted_steps, read_manifest, recorded
+from vsepp.provenance.verify import verify
+
+WHY = "a name was changed"
+
+
+def make(artefact):
+    artefact.folder.mkdir(parents=True)
+    with recorded(
+        artefact.folder, artefact.kind, spec=artefact.spec, inputs=artefact.inputs, code=artefact.code
+    ):
+        (artefact.folder / "file").write_text(artefact.name)
+    return artefact
+
+
+@pytest.fixture
+def known(tmp_path):
+    return KnownDigests(tmp_path / "known.json")
+
+
+@pytest.fixture
+def made(tmp_path):
+    """A store, a tape made from it, a run made from the tape."""
+    store = make(Artefact("store", "s", tmp_path / "store", "corpus", {"side": 64}, "old", versioned=False))
+    read = {"store": store.folder}
+    tape = make(
+        Artefact("tape", "t", tmp_path / "tape", "models", {"draw": 0}, "old", inputs=read, versioned=False)
+    )
+    run = make(Artefact("run", "r", tmp_path / "run", "models", {}, "old", inputs={"tape": tape.folder}))
+    return [store, tape, run]
+
+
+def with_code(artefacts, **codes):
+    """The artefacts as a plan has them whose code is another one."""
+    return [replace(one, code=codes.get(one.kind, one.code)) for one in artefacts]
+
+
+def accepted(chosen, artefacts, known):
+    return accept(chosen, {one.folder: one for one in artefacts}, WHY, known)
+
+
+def test_what_is_accepted_counts_as_made_by_the_present_code_and_no_other(made, known):
+    _, _, run = now = with_code(made, run="new")
+    assert made_by_other_code(now) == [run] and standing_code(run) == "new"
+    assert accepted(now, now, known) == ([run], [])
+    assert made_by_other_code(now) == [] and standing_code(run) == "old"
+    assert verify(run, known) is None
+    assert read_manifest(run.folder)["accepted"] | {"when": ""} == {"for": "new", "when": "", "why": WHY}
+    newer = replace(run, code="newer")
+    assert made_by_other_code([newer]) == [newer] and standing_code(newer) == "newer"
+    assert "made by other code" in str(verify(newer, known))
+    # Back at the code that made it, nothing was ever otherwise.
+    assert standing_code(made[2]) == "old" and verify(made[2], known) is None
+
+
+def test_what_was_made_from_it_says_so_too(made, known):
+    now = with_code(made, store="new")
+    assert accepted(now[:1], now, known) == (now[:1], [])
+    for folder, role in ((now[1].folder, "store"), (now[2].folder, "tape.store")):
+        manifest = read_manifest(folder)
+        assert manifest["ancestors"][role]["accepted"]["why"] == WHY and "accepted" not in manifest
+        (said,) = accepted_steps(manifest)
+        assert said.startswith("store, 20") and said.endswith(WHY)
+    assert accepted_steps(read_manifest(now[2].folder), "tape") and not accepted_steps(
+        read_manifest(now[1].folder), "tape"
+    )
+
+
+def test_what_is_made_from_an_accepted_result_says_so(made, known):
+    now = with_code(made, store="new")
+    accepted(now, now, known)
+    shutil.rmtree(now[1].folder)
+    make(now[1])
+    assert accepted_steps(read_manifest(now[1].folder))
+
+
+def test_deleted_ancestors_are_accepted_with_what_was_made_from_them(made, known):
+    now = with_code(made, tape="new", store="new")
+    shutil.rmtree(now[0].folder)
+    shutil.rmtree(now[1].folder)
+    table = {one.folder: one for one in now}
+    assert "made from a tape with other code" in str(verify(now[2], known, table))
+    assert accepted(now, now, known) == ([], [])
+    assert verify(now[2], known, table) is None
+    other = {one.folder: one for one in with_code(now, tape="newer")}
+    assert "made from a tape with other code" in str(verify(now[2], known, other))
+
+
+def test_deleted_ancestors_of_other_parameters_are_not(made, known):
+    now = [replace(one, spec={"draw": 1}, code="new") if one.kind == "tape" else one for one in made]
+    shutil.rmtree(now[1].folder)
+    accepted(now, now, known)
+    assert "accepted" not in read_manifest(now[2].folder)["ancestors"]["tape"]
+
+
+def test_what_differs_in_more_stays_as_it_is(made, known):
+    before = (made[2].folder / "manifest.json").read_text()
+    now = [replace(one, spec={"margin": 1}, code="new") if one.kind == "run" else one for one in made]
+    found, (refused,) = accepted(now, now, known)
+    assert found == [] and "its margin is its default, expected 1" in str(refused)
+    assert (made[2].folder / "manifest.json").read_text() == before
