@@ -50,7 +50,7 @@ def mistakes_of(error: ValidationError, declaration: Any) -> Iterator[tuple[str,
 
 def _explanation(detail: Mapping[str, Any], declaration: Any) -> str:
     if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        known = _known_keys(declaration, detail["loc"])
+        known = _keys_at(declaration, detail["loc"]) or []
         return f"unknown key; known here are {', '.join(known)}{did_you_mean(str(detail['loc'][-1]), known)}"
     if detail["type"] in ("missing", "missing_argument"):
         return "missing"
@@ -58,12 +58,8 @@ def _explanation(detail: Mapping[str, Any], declaration: Any) -> str:
     return f"got {shortly(detail['input'])}; {message}"
 
 
-def _known_keys(annotation: Any, location: tuple[Any, ...]) -> list[str]:
-    """Keys that the declaration around the last part of `location` accepts."""
-    return _keys_at(annotation, location) or []
-
-
 def _keys_at(annotation: Any, location: tuple[Any, ...]) -> list[str] | None:
+    """Keys that the declaration around the last part of `location` accepts; `None` where there is no declaration."""
     if (fields := fields_of(annotation)) is not None:
         if len(location) == 1:
             return sorted(fields)

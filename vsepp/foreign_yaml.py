@@ -91,10 +91,17 @@ def yaml_of(text: str, where: str) -> Any:
 def _require_shallow(text: str) -> None:
     """Refuse deep nesting by the parser's events: what makes nodes of them in C overflows its stack and ends the process."""
     depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
-            raise yaml.YAMLError(f"nested more than {_DEEPEST} levels deep")
+    too_deep = yaml.YAMLError(f"nested more than {_DEEPEST} levels deep")
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise too_deep
+    except yaml.MarkedYAMLError as error:
+        # libyaml 0.2.6 has a limit of its own, of a thousand levels, and reads ahead.
+        if "nesting depth" in str(error.problem):
+            raise too_deep from error
+        raise
 
 
 def _nodes(node: yaml.Node, known: dict[int, float]) -> float:

@@ -115,7 +115,7 @@ class CorpusSpec(CorpusKeys):
     """What the reader calls the file (`images`, `splits`, `captions`, ...) → path of the file, zip archive or folder. Paths
     do not decide what is computed: manifests and plans hold the spec without them."""
     first_images: dict[SplitName, Count] = field(default_factory=dict)
-    """SplitName → how many of its images to keep, from the first, after all checks: to try a preset on a part of its data."""
+    """Split → how many of its images to keep, from the first, after all checks: to try a preset on a part of its data."""
     leave_out: tuple[str, ...] = ()
     """Ids of images to leave out, after all checks: photographs that cannot be decoded, say."""
 

@@ -24,7 +24,10 @@ def test_an_edit_of_a_loss_trains_again_what_uses_it_unless_it_is_accepted(proje
     project.edit(MH)
     said = project.run("--dry-run")
     # A fine-tuned model is made from a frozen one.
-    assert "were made by other code than the present and will be made again: 3 run, 1 figure_data." in said
+    assert (
+        "were made by other code than the present and are made again where they are asked for: 3 run, 1 figure_data."
+        in said
+    )
     assert project.trained() == {VSEPP, RC, FT}
     assert "1 results accepted" in accept(project, VSEPP)
     assert project.trained() == {RC, FT}
@@ -45,6 +48,18 @@ def test_an_edit_of_a_loss_trains_again_what_uses_it_unless_it_is_accepted(proje
     project.said("vsepp", "export", f"results/tiny/paper/runs/{VSEPP}/seed-0", "exported")
     assert f": {WHY})." in (project.folder / "exported/README.md").read_text()
 
+    project.edit(MH, new="\nANOTHER = True\n")
+    assert project.trained() == {VSEPP, RC, FT}
+
+
+def test_what_was_accepted_and_is_made_again_is_made_once(project):
+    project.edit(MH)
+    accept(project, "all")
+    project.edit("params/presets/tiny.yaml", "\nruns:\n", f"\nruns:\n  {VSEPP}: {{loss: {{margin: 0.1}}}}\n")
+    assert project.planned("reproduce_tables") == {"train": 1, "evaluate": 1, "report": 1}
+    project.run("reproduce_tables")
+    assert project.planned("reproduce_tables") == {}
+    project.said("vsepp", "verify")
     project.edit(MH, new="\nANOTHER = True\n")
     assert project.trained() == {VSEPP, RC, FT}
 

@@ -57,6 +57,12 @@ def add_making(parser: argparse.ArgumentParser, kind: type, **roles: str) -> Non
     parser.add_argument(
         "--output", type=Path, required=True, metavar="FOLDER", help="folder to write the results to"
     )
+    add_code(parser)
+
+
+def add_code(parser: argparse.ArgumentParser) -> None:
+    """Add the option by which a rule says which digest it knows the step's code by."""
+    parser.add_argument("--code", metavar="DIGEST", help=argparse.SUPPRESS)
 
 
 def add_raw(parser: argparse.ArgumentParser) -> None:
@@ -190,6 +196,6 @@ def making(
             state = held.enter_context(state_folder(given.output, spec=spec, **identity))
         folder = held.enter_context(published(given.output))
         facts = held.enter_context(
-            recorded(folder, given.step, spec=spec, inputs=inputs, code=code, seed=seed)
+            recorded(folder, given.step, spec=spec, inputs=inputs, code=code, held_to=given.code, seed=seed)
         )
         yield Making(folder, facts, identity, state)

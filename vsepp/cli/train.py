@@ -12,6 +12,7 @@ from typing import Any
 
 from vsepp.cli.common import (
     Making,
+    add_code,
     add_machine,
     add_making,
     add_raw,
@@ -98,6 +99,7 @@ def add_steps(steps: Any) -> None:
         parser.add_argument(f"--{role.replace('_', '-')}", type=Path, metavar="FOLDER", help=text)
     parser.set_defaults(roles=tuple(_DATA))
     add_spec(parser, EvaluationSpec, "; by default made from --run, --split, --protocol and --fold-size")
+    add_code(parser)
     parser.add_argument("--split", metavar="NAME", help="train, restval, val or test (default)")
     parser.add_argument(
         "--protocol",

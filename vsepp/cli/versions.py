@@ -49,7 +49,12 @@ def add_steps(steps: Any) -> None:
         metavar="WHAT",
         help="all; a kind of artefact, such as run or features; or a run, with all that it is made from",
     )
-    parser.add_argument("--why", required=True, metavar="TEXT", help="the reason, which pages show")
+    parser.add_argument(
+        "--why",
+        required=True,
+        metavar="TEXT",
+        help="the reason, which pages show that are written from then on",
+    )
     add_plan_options(parser)
 
     parser = add_step(
@@ -116,7 +121,7 @@ def accept(given: argparse.Namespace) -> None:
     from vsepp.provenance.known import KnownDigests
 
     if not given.why.strip():
-        raise VseppError("--why: is empty; expected why the present code makes the same, which pages show")
+        raise VseppError("--why: is empty; expected why the present code makes the same")
     accepted: list[Artefact] = []
     refused: list[Mismatch] = []
     known = KnownDigests()
@@ -137,7 +142,9 @@ def accept(given: argparse.Namespace) -> None:
     counts = f"preset {plan.preset}, variant {plan.variant}: {len(accepted)} results accepted"
     if refused:
         raise VseppError(f"{counts}, {len(refused)} differ in more than code, see above")
-    print(f"{counts}; another edit of what computes them makes them again")
+    print(
+        f"{counts}; another edit of what computes them makes them again. Pages say so once they are written again"
+    )
 
 
 def _chosen(plan: Plan, names: Iterable[str]) -> list[Artefact]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
 
 import torch
 
-Precision = Literal["fp32", "tf32", "bf16"]
+from vsepp.declared import Precision
 
 
 @contextmanager

@@ -17,17 +17,17 @@ from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.known import KnownDigests
-from vsepp.provenance.manifest import ACCEPTED, MANIFEST, is_accepted, read_manifest, write_manifest
-from vsepp.provenance.verify import Mismatch, verify
+from vsepp.provenance.manifest import ACCEPTED, HELD_TO, MANIFEST, is_accepted, read_manifest, write_manifest
+from vsepp.provenance.verify import Mismatch, is_present, verify
 from vsepp.spec import to_dict
 
 
 def standing_code(artefact: Artefact) -> str:
     """Digest of the code that an artefact is held to: that which its result was made with, where it was accepted for the
-    present code; else the present one."""
+    present code; else the present one. A result that is made again is held to the digest of the one before it."""
     manifest = _manifest_of(artefact)
     if manifest and is_accepted(manifest, artefact.code):
-        return str(manifest["code_digest"])
+        return str(manifest.get(HELD_TO, manifest["code_digest"]))
     return artefact.code
 
 
@@ -40,7 +40,7 @@ def other_code_text(others: Iterable[Artefact]) -> str:
     """What the start of a run says of such results: how many there are of each kind, and the command."""
     kinds = Counter(artefact.kind for artefact in others)
     return (
-        f"{kinds.total()} results were made by other code than the present and will be made again: "
+        f"{kinds.total()} results were made by other code than the present and are made again where they are asked for: "
         f"{', '.join(f'{count} {kind}' for kind, count in kinds.items())}. If the present code computes the same, keep "
         "them: vsepp accept all --why '...'"
     )
@@ -93,9 +93,10 @@ def accept(
             accepted.append(artefact)
     known.save()
     said = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "why": why}
-    absent = [artefact for artefact in chosen if not artefact.folder.is_dir()]
+    absent = [artefact for artefact in chosen if not is_present(artefact.folder)]
+    left_alone = {mismatch.folder for mismatch in refused}
     for artefact in table.values():
-        if manifest := _manifest_of(artefact):
+        if artefact.folder not in left_alone and (manifest := _manifest_of(artefact)):
             _enter(artefact, manifest, {one.folder for one in (*accepted, *absent)}, table, said)
     return accepted, refused
 
@@ -115,10 +116,13 @@ def _enter(
         made = manifest["ancestors"].get(role)
         if other.folder not in accepted or made is None or is_accepted(made, other.code):
             continue
-        if made["spec_digest"] == value_digest(to_dict(other.spec)):
+        # What was accepted is what lies there, or would be made now, and not another result of the same name.
+        present = _manifest_of(other)
+        same_code = present is None or made["code_digest"] == present["code_digest"]
+        if same_code and made["spec_digest"] == value_digest(to_dict(other.spec)):
             made[ACCEPTED], entered = {"for": other.code, **said}, True
     if entered:
-        write_manifest(artefact.folder, {key: value for key, value in manifest.items() if key != "digest"})
+        write_manifest(artefact.folder, manifest)
 
 
 def _behind(

@@ -24,6 +24,9 @@ SEAL = "digest"
 """Key of a manifest that holds the digest of all others."""
 ACCEPTED = "accepted"
 """Key of a manifest, and of what it names of ancestors: for which code their result was accepted, when and why."""
+HELD_TO = "held_to"
+"""Key of a manifest, and of what it names of ancestors: the digest by which the workflow knows the code, where it is that of an
+accepted result which was made again."""
 FILES = "files"
 """Key of the facts: every file that a step wrote, where its outputs are folders whose files are asked for one by one."""
 CLOCKED = ("history.csv",)
@@ -43,6 +46,7 @@ def recorded(
     spec: Mapping[str, Any],
     inputs: Mapping[str, Path],
     code: str = "",
+    held_to: str | None = None,
     seed: int | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Write `folder/manifest.json` once the body has succeeded.
@@ -61,6 +65,8 @@ def recorded(
         Role → artefact that was read.
     code
         Digest of the computing modules.
+    held_to
+        The digest by which the workflow knows this code, if it does.
     seed
         The seed, where the step has one.
     """
@@ -73,6 +79,7 @@ def recorded(
         "spec": dict(spec),
         "spec_digest": value_digest(spec),
         "code_digest": code,
+        **({HELD_TO: held_to} if held_to not in (None, code) else {}),
         "inputs": {role: artefact_digest(path) for role, path in inputs.items()},
         "ancestors": ancestors(inputs),
         "outputs": {
@@ -175,7 +182,7 @@ def ancestors(inputs: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
             "spec_digest": manifest["spec_digest"],
             "code_digest": manifest["code_digest"],
             **manifest["git"],
-            **({ACCEPTED: manifest[ACCEPTED]} if ACCEPTED in manifest else {}),
+            **{key: manifest[key] for key in (ACCEPTED, HELD_TO) if key in manifest},
         }
         found |= {f"{role}.{other}": entry for other, entry in manifest["ancestors"].items()}
     return found
@@ -188,9 +195,9 @@ def dirty_parts(manifest: Mapping[str, Any]) -> list[str]:
 
 
 def is_accepted(made: Mapping[str, Any], code: str) -> bool:
-    """Whether a result counts as made by code with this digest, by its manifest or what another one names of it: it was, or
-    was accepted for it."""
-    return code in (made.get("code_digest"), made.get(ACCEPTED, {}).get("for"))
+    """Whether a result counts as made by code with this digest, by its manifest or what another one names of it: it was, was
+    accepted for it, or an accepted result of that code was made again."""
+    return code in (made.get("code_digest"), made.get(ACCEPTED, {}).get("for"), made.get(HELD_TO))
 
 
 def accepted_steps(manifest: Mapping[str, Any], below: str = "") -> list[str]:

@@ -76,7 +76,7 @@ def verify(
     """
     target = expected.targets[0]
     again = f"snakemake --cores all --forcerun {target} -- {target}"
-    if not _there(expected.folder):
+    if not is_present(expected.folder):
         if not expected.versioned:
             return None
         make = f"snakemake --cores all -- {target}  (or get it: vsepp sync)"
@@ -95,8 +95,8 @@ def verify(
     return Mismatch(expected.folder, tuple(differences), again) if differences else None
 
 
-def _there(path: Path) -> bool:
-    """Whether the artefact exists: a failed job may have left an empty folder."""
+def is_present(path: Path) -> bool:
+    """Whether an artefact exists: a failed job may have left an empty folder."""
     return path.is_file() or (path.is_dir() and any(path.iterdir()))
 
 
@@ -133,7 +133,7 @@ def _input_differences(expected: Artefact, manifest: Mapping[str, Any], known: K
             found.append(f"made from a {role}, which it should not read")
         elif role not in recorded:
             found.append(f"its manifest names no {role}, expected {path}")
-        elif path is not None and _there(path):
+        elif path is not None and is_present(path):
             try:
                 present = known.artefact(path)
             except VseppError as error:
@@ -151,7 +151,7 @@ def _absent_differences(
     for name, path in expected.inputs.items():
         role, other = below + name, table.get(path) or table.get(path.parent)
         made = manifest["ancestors"].get(role)
-        if other is None or _there(other.folder) or made is None:
+        if other is None or is_present(other.folder) or made is None:
             continue
         same_spec = made["spec_digest"] == value_digest(to_dict(other.spec))
         if not same_spec or not is_accepted(made, other.code):

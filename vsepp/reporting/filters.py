@@ -18,7 +18,7 @@ DIGITS = 1
 """Decimals of recalls and median ranks, as the paper prints them."""
 
 MARK, ACCEPTED = "†", "‡"
-"""Of numbers behind which are code or parameters that no commit holds."""
+"""Of numbers behind which are code or parameters that no commit holds, and of those that other code made and somebody accepted."""
 
 _METRIC_NAMES = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "Med r", "meanr": "Mean r"}
 _LOWER_IS_BETTER = ("medr", "meanr")

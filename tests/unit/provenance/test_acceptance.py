@@ -105,7 +105,30 @@ def test_deleted_ancestors_of_other_parameters_are_not(made, known):
 
 def test_what_differs_in_more_stays_as_it_is(made, known):
     before = (made[2].folder / "manifest.json").read_text()
-    now = [replace(one, spec={"margin": 1}, code="new") if one.kind == "run" else one for one in made]
+    now = with_code(made, store="new")
+    now[2] = replace(now[2], spec={"margin": 1}, code="new")
     found, (refused,) = accepted(now, now, known)
-    assert found == [] and "its margin is its default, expected 1" in str(refused)
+    assert found == [now[0]] and "its margin is its default, expected 1" in str(refused)
     assert (made[2].folder / "manifest.json").read_text() == before
+
+
+def test_another_result_of_the_same_name_is_not_accepted_with_the_present_one(made, known):
+    shutil.rmtree(made[1].folder)
+    make(replace(made[1], code="between"))
+    now = with_code(made, tape="new")
+    assert accepted(now, now, known) == ([now[1]], [])
+    assert "accepted" not in read_manifest(now[2].folder)["ancestors"]["tape"]
+
+
+def test_what_is_made_again_is_held_to_the_digest_of_the_accepted_result(made, known):
+    now = with_code(made, run="new")
+    accepted(now, now, known)
+    shutil.rmtree(now[2].folder)
+    now[2].folder.mkdir()
+    with recorded(
+        now[2].folder, "run", spec={}, inputs=now[2].inputs, code="new", held_to=standing_code(made[2])
+    ):
+        pass
+    assert read_manifest(now[2].folder)["code_digest"] == "new"
+    assert standing_code(now[2]) == "old" and made_by_other_code(now) == []
+    assert standing_code(replace(now[2], code="newer")) == "newer"
