@@ -26,10 +26,12 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from vsepp.errors import VseppError
-from vsepp.spec import Component
+
+if TYPE_CHECKING:
+    from vsepp.spec import Component
 
 KINDS: dict[str, str] = {
     "loss": "vsepp.losses",
