@@ -203,7 +203,8 @@ def test_verify_tells_every_mismatch_with_the_command_that_mends_it(capsys, tmp_
 
 
 def test_a_step_that_was_killed_finds_its_state_and_leaves_a_manifest_when_it_succeeds(tmp_path):
-    given = argparse.Namespace(step="tokens", output=tmp_path / "out", spec=VocabularySpec(("train",), 1))
+    spec = VocabularySpec(("train",), 1)
+    given = argparse.Namespace(step="tokens", output=tmp_path / "out", spec=spec, code="accepted")
     (tmp_path / "captions").write_text("captions")
     inputs = {"captions": tmp_path / "captions"}
     for attempt in (1, 2):
@@ -222,6 +223,7 @@ def test_a_step_that_was_killed_finds_its_state_and_leaves_a_manifest_when_it_su
         made.facts["words"] = 7
     manifest = read_manifest(given.output)
     assert (manifest["seed"], manifest["facts"], manifest["step"]) == (3, {"words": 7}, "tokens")
+    assert manifest["held_to"] == "accepted", "the digest that the workflow knows the code by"
     assert not made.state.exists()
 
 
