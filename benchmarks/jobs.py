@@ -43,7 +43,7 @@ ORDER = [
 ]
 """Runs and their seed, those that are worth most first."""
 _MADE_ELSEWHERE = ("corpus", "tokens", "encoder")
-_ON_DEVICE = ("features", "tape", "train", "evaluate")
+_ON_DEVICE = ("features", "tape", "run", "evaluation")
 _TINY: dict[str, Any] = {
     "encoders": {
         name: {"architecture": "mini/vgg_mini", "weights": "random", "input_size": 24, "store_side": 28}
@@ -70,7 +70,7 @@ def prepare(folder: Path, archives: Path | None, *, tiny: bool = False) -> None:
     listed = {"jobs": list(_study(archives, tiny)) if archives else [], **_paper()}
     folder.mkdir(parents=True)
     for job in listed["jobs"]:
-        here = archives and job["step"] in _MADE_ELSEWHERE
+        here = archives and job["kind"] in _MADE_ELSEWHERE
         if here and not _call(job, folder, archives, torch.device("cpu"), _PATIENCE):
             raise VseppError(f"{job['name']}: not made in {_PATIENCE:.0f} s")
     write_text(folder / LIST, json.dumps(listed, indent=1) + "\n")
@@ -80,7 +80,6 @@ def _study(archives: Path, tiny: bool) -> Iterator[dict[str, Any]]:
     """What the runs of `ORDER` need, each artefact once; in small of one seed and loss."""
     from vsepp.config import make_plan
     from vsepp.config.costs import needed_artefacts
-    from vsepp.config.plan import KINDS
 
     order = [(TUNED[0][:1], 0), (GATE[0], 0)] if tiny else ORDER
     overrides: dict[str, Any] = {"preset": "flickr8k", "papers": ["flickr8k_study"], "label": "first-light"}
@@ -99,7 +98,7 @@ def _study(archives: Path, tiny: bool) -> Iterator[dict[str, Any]]:
                 listed.add(artefact.folder)
                 yield {
                     "name": f"{artefact.kind} {artefact.name}",
-                    "step": KINDS[artefact.kind].step,
+                    "kind": artefact.kind,
                     "spec": to_dict(artefact.spec),
                     "inputs": {role: str(path) for role, path in artefact.inputs.items()},
                     "raw": {role: str(path.relative_to(archives)) for role, path in artefact.raw.items()},
@@ -123,7 +122,7 @@ def _paper() -> dict[str, Any]:
 
 def read(prepared: Path) -> list[dict[str, Any]]:
     """The commands that are left for the machine with the GPU."""
-    return [job for job in prepared_in(prepared)["jobs"] if job["step"] not in _MADE_ELSEWHERE]
+    return [job for job in prepared_in(prepared)["jobs"] if job["kind"] not in _MADE_ELSEWHERE]
 
 
 def prepared_in(prepared: Path) -> dict[str, Any]:
@@ -175,7 +174,8 @@ def _call(
         sys.executable,
         "-m",
         "vsepp.cli",
-        job["step"],
+        "make",
+        job["kind"],
         "--spec",
         json.dumps(job["spec"]),
         "--output",
@@ -184,10 +184,10 @@ def _call(
     command += [f"--{role.replace('_', '-')}={path}" for role, path in job["inputs"].items()]
     if job["raw"]:
         command += ["--raw", *(f"{role}={archives.absolute() / name}" for role, name in job["raw"].items())]
-    if job["step"] in _ON_DEVICE:
+    if job["kind"] in _ON_DEVICE:
         command += ["--device", device.type, "--threads", str(torch.get_num_threads())]
-    if job["step"] == "store":
-        command += ["--workers", str(os.cpu_count() or 1)]
+    if job["kind"] == "store":
+        command += ["--threads", str(os.cpu_count() or 1)]
     try:
         checks.call(command, seconds, cwd=prepared)
     except subprocess.TimeoutExpired:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -118,6 +118,11 @@ class CorpusSpec(CorpusKeys):
     """Split → how many of its images to keep, from the first, after all checks: to try a preset on a part of its data."""
     leave_out: tuple[str, ...] = ()
     """Ids of images to leave out, after all checks: photographs that cannot be decoded, say."""
+
+
+def with_files(spec: CorpusSpec, files: Mapping[str, Path]) -> CorpusSpec:
+    """A corpus whose raw files lie here."""
+    return replace(spec, files={role: str(path) for role, path in files.items()})
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -348,6 +353,11 @@ class ModelSpec:
     similarity: Component
     """A module of vsepp.similarity, with its options."""
 
+    @property
+    def components(self) -> list[tuple[str, str]]:
+        """Kind and name of its components."""
+        return [("similarity", self.similarity.name), ("text encoder", self.text.name)]
+
 
 @dataclass(frozen=True, config=STRICT)
 class RunSpec:
@@ -394,6 +404,11 @@ class RunSpec:
     ranked are always fp32."""
 
     @property
+    def seeded_id(self) -> str:
+        """Its name among the artefacts; see `seeded`."""
+        return seeded(self.id, self.init_seed)
+
+    @property
     def train_splits(self) -> tuple[str, ...]:
         """Splits that the run trains on."""
         return ("train", "restval") if self.restval else ("train",)
@@ -435,6 +450,11 @@ class EvaluationSpec:
     fold_size: Count
     """Images per fold, the 1K of `1K` and `5x1K`."""
     split: SplitName = "test"
+
+
+def seeded(run: str, seed: int) -> str:
+    """Name of a model's artefact of one seed, which is also its folder below that of its kind."""
+    return f"{run}/seed-{seed}"
 
 
 def to_dict(spec: Any) -> Any:

@@ -31,9 +31,9 @@ def steps_of(project):
         given = ["--spec", to_json(made.spec), "--output", "out"]
         if kind == "evaluation":
             read = [part for role, path in made.inputs.items() for part in (f"--{role}", path)]
-            found[name.partition("/")[0]] = ["evaluate", *given, *read]
+            found[name.partition("/")[0]] = ["make", "evaluation", *given, *read]
         elif kind == "report":
-            found["report"] = ["report", *given]
+            found["report"] = ["make", "report", *given]
     return found
 
 

@@ -136,11 +136,15 @@ def downloads(folder):
 def coco(folder, downloads):
     """COCO's captions, tokens and vocabulary, and the seconds that these took."""
     out, began = folder / "coco", time.monotonic()
-    PROJECT.said("vsepp", "corpus", *of_raw_files("coco", downloads.folder), "--output", out / "corpus")
+    PROJECT.said(
+        "vsepp", "make", "corpus", *of_raw_files("coco", downloads.folder), "--output", out / "corpus"
+    )
     read = time.monotonic()
     words = to_json(VocabularySpec(splits=("train",), threshold=4))
     captions = out / "corpus/captions.parquet"
-    PROJECT.said("vsepp", "tokens", "--spec", words, "--captions", captions, "--output", out / "tokens")
+    PROJECT.said(
+        "vsepp", "make", "tokens", "--spec", words, "--captions", captions, "--output", out / "tokens"
+    )
     seconds = time.monotonic() - began
     peak = max(manifest(out / step)["peak_memory_bytes"] for step in ("corpus", "tokens"))
     say(f"COCO: corpus {read - began:.0f} s, tokens {seconds - read + began:.0f} s, {peak / GB:.2f} GB")
@@ -187,7 +191,7 @@ def test_the_vectors_of_cocos_captions_take_at_most_ten_minutes_and_4_gb(coco):
     out, began = coco[0], time.monotonic()
     spec = to_json(VectorsSpec("tfidf", ("train", "restval")))
     captions, vectors = out / "corpus/captions.parquet", out / "vectors"
-    PROJECT.said("vsepp", "vectors", "--spec", spec, "--captions", captions, "--output", vectors)
+    PROJECT.said("vsepp", "make", "vectors", "--spec", spec, "--captions", captions, "--output", vectors)
     seconds, peak = time.monotonic() - began, manifest(vectors)["peak_memory_bytes"]
     say(
         f"COCO: vectors of {len(CaptionVectors.load(vectors)):,} captions {seconds:.0f} s, {peak / GB:.2f} GB"
@@ -197,7 +201,7 @@ def test_the_vectors_of_cocos_captions_take_at_most_ten_minutes_and_4_gb(coco):
 
 def test_flickr30ks_splits_have_the_papers_sizes(folder, downloads):
     out = folder / "flickr30k"
-    PROJECT.said("vsepp", "corpus", *of_raw_files("flickr30k", downloads.folder), "--output", out)
+    PROJECT.said("vsepp", "make", "corpus", *of_raw_files("flickr30k", downloads.folder), "--output", out)
     facts = manifest(out)["facts"]
     assert facts["images"] == {"train": 29_000, "val": 1_014, "test": 1_000}
     assert facts["captions"] == {"train": 145_000, "val": 5_070, "test": 5_000}
@@ -210,8 +214,8 @@ def test_the_whole_store_survives_a_kill_and_holds_the_photographs(folder, downl
     say(f"store of {side} pixels a side, {rows * side * side * 3 / GB:.1f} GB; {free / GB:.0f} GB free")
     out, (_, _, *raw) = folder / "store", of_raw_files("coco", downloads.folder)
     arguments = (
-        "vsepp", "store", "--spec", to_json(StoreSpec("squash", side)), "--images", coco[0] / "corpus/images.parquet",
-        "--output", out, "--workers", 2, *raw,
+        "vsepp", "make", "store", "--spec", to_json(StoreSpec("squash", side)), "--images", coco[0] / "corpus/images.parquet",
+        "--output", out, "--threads", 2, *raw,
     )  # fmt: skip
     chunks = -(-rows // CHUNK_IMAGES)
     begun = {}

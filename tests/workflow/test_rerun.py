@@ -117,7 +117,7 @@ def _run_and_kill(project, command, log, epoch, everything):
 
 
 def _kill(project, output):
-    """SIGKILL every `vsepp train` of a project that writes to this folder; whether there was one."""
+    """SIGKILL every `vsepp make run` of a project that writes to this folder; whether there was one."""
     killed = False
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -127,7 +127,7 @@ def _kill(project, output):
             continue
         if (
             works_in == project.resolve()
-            and "train" in command
+            and "make" in command
             and any(part.endswith(output) for part in command)
         ):
             os.kill(int(entry.parent.name), signal.SIGKILL)

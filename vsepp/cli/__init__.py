@@ -1,6 +1,6 @@
 """Reproduce VSE++ step by step.
 
-The rules of the workflow call these subcommands; each works by hand too.
+The rules of the workflow call `vsepp fetch`, `make` and `paper`; each works by hand too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vsepp import __version__
-from vsepp.cli import ask, compare, export, fetch, parameters, plan, prepare, train, versions
+from vsepp.cli import ask, compare, evaluate, export, fetch, make, parameters, plan, versions
 from vsepp.errors import VseppError, did_you_mean
 from vsepp.provenance.space import refused_by_system
 from vsepp.runtime.progress import configure_logging
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"vsepp {__version__}")
     steps = parser.add_subparsers(title="subcommands", metavar="COMMAND", required=True)
-    for group in (parameters, plan, fetch, prepare, train, compare, export, ask, versions):
+    for group in (parameters, plan, fetch, make, evaluate, compare, export, ask, versions):
         group.add_steps(steps)
     configure_logging()
     given_words = sys.argv[1:] if arguments is None else list(arguments)

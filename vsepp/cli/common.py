@@ -1,22 +1,18 @@
-"""What several subcommands share: their options, and the frame of a step that makes an artefact."""
+"""What several subcommands share: their options, and tables."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vsepp.errors import VseppError
-from vsepp.foreign import is_there
-from vsepp.provenance.code import step_code
-from vsepp.provenance.manifest import artefact_digest, recorded
-from vsepp.provenance.publish import published, state_folder
-from vsepp.runtime.files import output_folder
-from vsepp.spec import from_json, to_dict
+from vsepp.spec import from_json
+
+if TYPE_CHECKING:
+    from vsepp.provenance.artefacts import Role
 
 
 def add_step(
@@ -29,35 +25,16 @@ def add_step(
     return parser
 
 
-def add_spec(parser: argparse.ArgumentParser, kind: type, more: str = "", *, required: bool = False) -> None:
+def add_spec(parser: argparse.ArgumentParser, kind: type, *, required: bool = False) -> None:
     """Add the option that takes a spec of a class of `vsepp.spec`."""
-    text = f"parameters of the step ({kind.__name__}), as JSON or as a file that holds it{more}"
+    text = f"parameters of the step ({kind.__name__}), as JSON or as a file that holds it"
     parser.add_argument("--spec", type=partial(from_json, kind), required=required, metavar="JSON", help=text)
 
 
-def add_making(parser: argparse.ArgumentParser, kind: type, **roles: str) -> None:
-    """Add what every step takes that makes an artefact: its spec, its inputs by role, its folder.
-
-    Parameters
-    ----------
-    parser
-        Of the step.
-    kind
-        Class of the spec.
-    roles
-        Role → what is read in it; what is described as optional may be left out.
-    """
-    add_spec(parser, kind, required=True)
-    parser.epilog = "`snakemake -n -p` prints this command as each job of the workflow calls it."
-    parser.set_defaults(roles=tuple(roles))
-    for role, description in roles.items():
-        required = not description.startswith("optional")
-        option = f"--{role.replace('_', '-')}"
-        parser.add_argument(option, type=Path, required=required, metavar="FOLDER", help=description)
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="FOLDER", help="folder to write the results to"
-    )
-    add_code(parser)
+def add_role(parser: argparse.ArgumentParser, role: str, read: Role) -> None:
+    """Add the option that says what is read in a role."""
+    more = "optional: " if read.optional else ""
+    parser.add_argument(f"--{role.replace('_', '-')}", type=Path, metavar="FOLDER", help=more + read.what)
 
 
 def add_code(parser: argparse.ArgumentParser) -> None:
@@ -77,37 +54,46 @@ def add_raw(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_machine(parser: argparse.ArgumentParser, *, data_on: bool = False) -> None:
-    """Add the options that choose processor, threads and the place of the data, on which no result depends."""
-    parser.add_argument(
-        "--device",
-        default="auto",
-        metavar="NAME",
-        help="auto (default), cpu, cuda (any free GPU, waits for one) or cuda:N",
-    )
-    parser.add_argument(
-        "--device-share", type=int, default=1, metavar="N", help="how many jobs like this one share a GPU"
-    )
-    add_threads(parser)
-    if data_on:
-        parser.add_argument(
-            "--data-on",
-            choices=("auto", "device", "mapped"),
-            default="auto",
-            help="where images and features lie while they are read: in the GPU's memory (device) or in their files "
-            "(mapped); auto: device if they fit",
-        )
+_MACHINE: dict[str, dict[str, Any]] = {
+    "device": {
+        "metavar": "NAME",
+        "help": "auto (default), cpu, cuda (any free GPU, waits for one) or cuda:N",
+    },
+    "device_share": {"type": int, "metavar": "N", "help": "how many jobs like this one share a GPU"},
+    "threads": {
+        "type": int,
+        "metavar": "N",
+        "help": "CPU threads or processes; by default as many as torch takes, or one process",
+    },
+    "data_on": {
+        "choices": ("auto", "device", "mapped"),
+        "help": "where images and features lie while they are read: in the GPU's memory (device) or in their files "
+        "(mapped); auto (default): device if they fit",
+    },
+    "checkpoint_seconds": {
+        "type": float,
+        "metavar": "SECONDS",
+        "help": "least seconds between two checkpoints; 60 by default, 0 writes one after each step",
+    },
+    "test_images": {
+        "type": int,
+        "metavar": "N",
+        "help": "fewest test images that the folds of later evaluations need; by default any number will do",
+    },
+}
+"""Options on which no result depends: the fields of `vsepp.provenance.artefacts.Job` that steps take."""
 
 
-def add_threads(parser: argparse.ArgumentParser) -> None:
-    """Add the option of a step that takes no device but the CPU."""
-    parser.add_argument(
-        "--threads",
-        type=int,
-        default=None,
-        metavar="N",
-        help="CPU threads; by default as many as torch takes",
-    )
+def add_machine(parser: argparse.ArgumentParser, takes: Iterable[str]) -> None:
+    """Add the options that a step takes and on which no result depends."""
+    for name in takes:
+        parser.add_argument(f"--{name.replace('_', '-')}", **_MACHINE[name])
+    parser.set_defaults(takes=tuple(takes))
+
+
+def given_options(given: argparse.Namespace) -> dict[str, Any]:
+    """Those of the options of `add_machine` that were given."""
+    return {name: value for name in given.takes if (value := getattr(given, name)) is not None}
 
 
 def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[str]:
@@ -136,66 +122,3 @@ def raw_files(given: argparse.Namespace) -> dict[str, Path]:
             raise VseppError(f"--raw: got {item!r}; expected ROLE=PATH")
         found[role] = Path(path)
     return found
-
-
-@dataclass(frozen=True)
-class Making:
-    """An artefact that is being made."""
-
-    folder: Path
-    """Where the step writes its results; they are published together once it has succeeded."""
-    facts: dict[str, Any]
-    """For its manifest."""
-    identity: dict[str, Any] = field(default_factory=dict)
-    """All that decides what is computed, for JSON."""
-    kept: Path | None = None
-    """`state`, of a step that goes on after a kill."""
-
-    @property
-    def state(self) -> Path:
-        """A folder that outlives a kill, for a step that goes on."""
-        assert self.kept  # no other step asks
-        return self.kept
-
-
-@contextmanager
-def making(
-    given: argparse.Namespace,
-    inputs: Mapping[str, Path] | None = None,
-    *,
-    seed: int | None = None,
-    resumes: bool = False,
-    known_by: Mapping[str, Any] | None = None,
-) -> Iterator[Making]:
-    """Publish a step's results in the folder that was asked for, with their manifest, once the body has succeeded.
-
-    Parameters
-    ----------
-    given
-        The step's command line: its name, its spec and `--output`.
-    inputs
-        Role → what is read, where it is not simply what was given.
-    seed
-        The seed, where there is one.
-    resumes
-        Whether the step goes on after a kill, and so needs a folder for its state.
-    known_by
-        Role → what tells an input from another one, where its digest would take long.
-    """
-    code, spec = step_code(given.step, given.spec), to_dict(given.spec)
-    inputs = given_inputs(given) if inputs is None else inputs
-    # A new folder is made when it is filled: Snakemake takes an empty one, of a step whose rule was given up, as made.
-    output_folder(given.output if is_there(given.output) else given.output.absolute().parent)
-    with ExitStack() as held:
-        identity, state = {}, None
-        if resumes:
-            digests = {
-                role: artefact_digest(path) for role, path in inputs.items() if role not in (known_by or {})
-            }
-            identity = {"code": code, "inputs": {**digests, **(known_by or {})}}
-            state = held.enter_context(state_folder(given.output, spec=spec, **identity))
-        folder = held.enter_context(published(given.output))
-        facts = held.enter_context(
-            recorded(folder, given.step, spec=spec, inputs=inputs, code=code, held_to=given.code, seed=seed)
-        )
-        yield Making(folder, facts, identity, state)

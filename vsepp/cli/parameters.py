@@ -24,7 +24,9 @@ def add_steps(steps: Any) -> None:
 
     parser = add_step(steps, "show", show, "print every value of a run and the file that set it")
     parser.add_argument("run", metavar="RUN", help="id of the run, as `vsepp runs` lists them")
-    parser.add_argument("--json", action="store_true", help="print the spec that `vsepp train --spec` reads")
+    parser.add_argument(
+        "--json", action="store_true", help="print the spec that `vsepp make run --spec` reads"
+    )
     add_plan_options(parser)
 
     parser = add_step(

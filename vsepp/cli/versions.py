@@ -150,23 +150,24 @@ def accept(given: argparse.Namespace) -> None:
 def _chosen(plan: Plan, names: Iterable[str]) -> list[Artefact]:
     """The artefacts that words of the command line mean, in the order of the table."""
     from vsepp.config.costs import needed_artefacts
-    from vsepp.config.plan import KINDS, seeded
+    from vsepp.spec import seeded
+    from vsepp.steps import STEPS
 
     chosen: set[Artefact] = set()
     for name in names:
         if name == "all":
             chosen |= set(plan.table.values())
-        elif name in KINDS:
+        elif name in STEPS:
             chosen |= set(plan.of_kind(name).values())
         elif name in plan.models:
             ends = [plan.table.get(("evaluation", seeded(name, seed))) for seed in plan.models[name].specs]
             if present := [end for end in ends if end]:  # what has a record is not made here
                 chosen |= set(needed_artefacts(plan, present))
         else:
-            near = did_you_mean(name, ["all", *KINDS, *plan.models])
+            near = did_you_mean(name, ["all", *STEPS, *plan.models])
             raise VseppError(
                 f"{name}: neither all, nor a kind of artefact, nor a run of preset {plan.preset}{near or ''}; kinds are "
-                f"{', '.join(KINDS)}; `vsepp runs` lists the runs"
+                f"{', '.join(STEPS)}; `vsepp runs` lists the runs"
             )
     return [made for made in plan.table.values() if made in chosen]
 
@@ -187,10 +188,10 @@ def sync(given: argparse.Namespace) -> None:
 
 def record(given: argparse.Namespace) -> None:
     """Keep what is finished and has no record, and the tables and figures of reports of which a copy is kept."""
-    from vsepp.config.plan import seeded
     from vsepp.provenance.known import KnownDigests
     from vsepp.provenance.records import Study, is_of, read_results, tables_and_figures, write_study
     from vsepp.provenance.verify import verify as verify_one
+    from vsepp.spec import seeded
 
     plan, waiting = plan_of(given), 0
     study = plan.study

@@ -6,40 +6,20 @@ An unknown number is `None`, never a guess.
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from vsepp.components import describe
-from vsepp.config.plan import KINDS, Plan, SourceFile, seeded
+from vsepp.config.plan import Plan, SourceFile
 from vsepp.errors import VseppError
-from vsepp.provenance.artefacts import Artefact
-from vsepp.spec import CorpusSpec, EncoderSpec, ModelSpec, RunSpec
-
-# Words of a vocabulary where a word must be seen four times: COCO and Flickr30K have about 10,000.
-ASSUMED_WORDS = 12_000
-# Of the compressed tables and of the compressed word ids; Flickr8k's are 33 and 17.
-TABLE_BYTES_PER_CAPTION, TOKEN_BYTES_PER_CAPTION = 40, 20
-# Of ten words, a column and a weight each; of 384 numbers of 16 bits.
-VECTOR_BYTES_PER_CAPTION = {"tfidf": 90, "minilm": 768}
-# A generated picture of the mini preset in blocks of 4 kB.
-PICTURE_BYTES = 6_000
-# Of most photographs; images that keep their aspect ratio are counted with it.
-ASPECT = 4 / 3
+from vsepp.provenance.artefacts import Artefact, Work
+from vsepp.spec import seeded
+from vsepp.steps import STEPS
+from vsepp.steps.sizes import captions_of, product, steps_of
 
 Rates = Mapping[tuple[str, str, str], float]
 """Items per second by what, variant and precision, as `benchmarks/measure.py` names them."""
-
-
-class Work(NamedTuple):
-    """A number of items of one kind of work, named as in `benchmarks/measure.py`."""
-
-    what: str
-    variant: str
-    precision: str
-    amount: int | None
 
 
 class Cost(NamedTuple):
@@ -97,8 +77,12 @@ def costs_of(plan: Plan) -> list[Cost]:
     costs = []
     for artefact in needed_artefacts(plan):
         corpus = _corpus_of(plan, artefact)
-        size, work = _cost(artefact, corpus.spec if corpus else None)
-        costs.append(Cost(artefact, _label(artefact, corpus), size, work))
+        spec, step = artefact.spec, artefact.step
+        of = corpus.spec if corpus else None
+        label = (
+            f"{corpus.name.rpartition('-')[0]} {step.label(spec)}".strip() if corpus and step.label else ""
+        )
+        costs.append(Cost(artefact, label, step.size(spec, of), step.work(spec, of)))
     return costs
 
 
@@ -123,141 +107,6 @@ def _corpus_of(plan: Plan, artefact: Artefact) -> Artefact | None:
     return next((corpus for owner in owners if owner and (corpus := _corpus_of(plan, owner))), None)
 
 
-def _label(artefact: Artefact, corpus: Artefact | None) -> str:
-    role = corpus.name.rpartition("-")[0] if corpus else ""
-    match artefact.kind:
-        case "store":
-            kept = "" if artefact.spec.resize == "squash" else ", aspect kept"
-            return f"{role} {artefact.spec.side} pixels{kept}"
-        case "features" | "tape":
-            return f"{role} {artefact.spec.encoder.name} {artefact.spec.crop.kind}"
-        case "vectors":
-            return f"{role} captions {artefact.spec.encoder}"
-        case "published":
-            return role
-    return ""
-
-
-def _cost(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int | None, list[Work]]:
-    """Bytes of an artefact, and the work of making it as far as that is measured."""
-    spec = artefact.spec
-    images, captions = (images_of(corpus), captions_of(corpus)) if corpus else (None, None)
-    match artefact.kind:
-        case "scenes":
-            return PICTURE_BYTES * sum(sum(splits.values()) for splits in spec.images.values()), []
-        case "corpus":
-            return product(captions, TABLE_BYTES_PER_CAPTION), []
-        case "tokens" | "tokens_of":
-            return product(captions, TOKEN_BYTES_PER_CAPTION), []
-        case "vectors":
-            return product(captions, VECTOR_BYTES_PER_CAPTION[spec.encoder]), []
-        case "store":
-            area = spec.side**2 if spec.resize == "squash" else round(spec.side**2 * ASPECT)
-            return product(images, area, 3), [Work("store", str(spec.side), "fp32", images)]
-        case "encoder":
-            return product(encoder_size(spec)[1], 4), []
-        case "pretrained":
-            return product(encoder_size(spec.encoder)[1], 4), []
-        case "features":
-            crops = 10 if spec.crop.kind == "10C" else 1
-            passed = _pass(spec.encoder, product(images, crops), spec.encoder.precision)
-            return product(images, encoder_size(spec.encoder)[0], 4), [passed]
-        case "tape":
-            seen = product(captions_of(corpus, spec.splits) if corpus else None, spec.epochs)
-            passed = _pass(spec.encoder, seen, spec.encoder.precision)
-            return product(seen, encoder_size(spec.encoder)[0], 2), [passed]
-        case "run":
-            return product(model_numbers(spec), 4), _training(artefact, corpus) if corpus else []
-        case "released":
-            return product(model_numbers(spec), 4), []
-        case "evaluation" if corpus:
-            split = [spec.split]
-            items = images_of(corpus, split), captions_of(corpus, split)
-            return product(None if None in items else sum(items), spec.run.model.joint_dim, 4), []  # type: ignore[arg-type]
-    return None, []  # how many published features there are is unknown before they are read
-
-
-def _training(run: Artefact, corpus: CorpusSpec) -> list[Work]:
-    """All steps of a training; where it reads images, with its own passes of the encoder."""
-    spec: RunSpec = run.spec
-    amount = product(pairs_embedded(spec, captions_of(corpus, spec.train_splits)), spec.schedule.epochs)
-    if spec.finetuned:
-        # Measured as whole steps, text encoder, loss and optimiser included.
-        return [Work("step-finetuned", spec.encoder.variant, spec.precision, amount)]
-    # Of the steps on features those of 1C: they do all that those of 10C and RC do, in the same time.
-    similarity, dims = spec.model.similarity.name, text_dims(spec.model)
-    variant = f"{encoder_size(spec.encoder)[0] or '?'}/{dims[1] if dims else '?'}"
-    step = Work("step-1c" if similarity == "dot" else f"step-{similarity}", variant, spec.precision, amount)
-    if "train_store" not in run.inputs:
-        return [step]
-    precision = spec.precision if spec.live_encoder else spec.encoder.precision
-    return [_pass(spec.encoder, amount, precision), step]
-
-
-def _pass(encoder: EncoderSpec, images: int | None, precision: str) -> Work:
-    """Images through a frozen encoder."""
-    return Work("tape", encoder.variant, precision, images)
-
-
-def product(*factors: int | None) -> int | None:
-    """The product, which is unknown where a factor is."""
-    known = [factor for factor in factors if factor is not None]
-    return math.prod(known) if len(known) == len(factors) else None
-
-
-def images_of(corpus: CorpusSpec, splits: Iterable[str] | None = None) -> int | None:
-    """Images of some splits, all by default; `None` where the data set's entry does not say."""
-    if not corpus.expected_images:
-        return None
-    wanted = corpus.expected_images if splits is None else splits
-    counts = {split: corpus.expected_images.get(split, 0) for split in wanted}
-    return sum(min(count, corpus.first_images.get(split, count)) for split, count in counts.items())
-
-
-def captions_of(corpus: CorpusSpec, splits: Iterable[str] | None = None) -> int | None:
-    """Captions of some splits, all by default."""
-    return product(images_of(corpus, splits), corpus.captions_per_image)
-
-
-def steps_of(spec: RunSpec, pairs: int | None) -> int | None:
-    """Steps of an epoch; the last one may be smaller."""
-    return None if pairs is None else math.ceil(pairs / spec.schedule.batch_size)
-
-
-def pairs_embedded(spec: RunSpec, pairs: int | None) -> int | None:
-    """Pairs that go through the model in an epoch: more than there are where negatives are added to each batch."""
-    size = spec.schedule.negative_set or 0
-    if pairs is None or size <= spec.schedule.batch_size:
-        return pairs
-    return product(steps_of(spec, pairs), min(size, pairs))
-
-
-def encoder_size(encoder: EncoderSpec) -> tuple[int | None, int | None]:
-    """D_φ and the numbers in its weights, as its family says of the network; unknown where it does not."""
-    family, _, network = encoder.architecture.partition("/")
-    return describe("image encoder", family).constants.get("SIZES", {}).get(network, (None, None))
-
-
-def text_dims(model: ModelSpec) -> tuple[int, int] | None:
-    """Sizes of a word and of the state, D_ψ; `None` of a text encoder that has other options."""
-    options = describe("text encoder", model.text.name).options(**model.text.options)
-    dims = getattr(options, "word_dim", None), getattr(options, "dim", None)
-    return None if None in dims else dims  # type: ignore[return-value]
-
-
-def model_numbers(spec: RunSpec) -> int | None:
-    """Numbers in a run's model, a GRU assumed; the vocabulary's size is assumed too."""
-    (features, encoder), model, dims = encoder_size(spec.encoder), spec.model, text_dims(spec.model)
-    if features is None or encoder is None or dims is None:
-        return None
-    word_dim, dim = dims
-    gru = 3 * dim * (word_dim + dim + 2)
-    image_map = model.joint_dim * (features + model.image_bias)
-    caption_map = model.joint_dim * dim if model.caption_projection else 0
-    head = ASSUMED_WORDS * word_dim + gru + image_map + caption_map
-    return head + (encoder if spec.live_encoder else 0)
-
-
 def _file(file: SourceFile, recorded: Mapping[str, Any]) -> dict[str, Any]:
     """A raw file, where it is or comes from, and whether its checksum is known."""
     spec, state = file.spec, "by hand"
@@ -278,7 +127,7 @@ def _made(kind: str, label: str, alike: Sequence[Cost], rates: Rates) -> dict[st
     """What is made: each artefact that runs share, and the number of each other kind."""
     return {
         "kind": kind,
-        "title": KINDS[kind].title,
+        "title": STEPS[kind].title,
         "name": label,
         "items": len(alike),
         "images": alike[0].work[0].amount if label and alike[0].work else None,

@@ -15,93 +15,10 @@ from vsepp.declared import FOLDS
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.records import Study, study_of
 from vsepp.reporting.expected import study
-from vsepp.spec import RunSpec, SourceSpec
+from vsepp.spec import RunSpec, SourceSpec, seeded
 
 DOWNLOADS = Path("resources") / "downloads"
 """Where files are fetched to, relative to the working folder."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What all artefacts of a kind have in common."""
-
-    phase: str
-    """One of `vsepp.provenance.artefacts.PHASES`."""
-    step: str
-    """The subcommand that makes them."""
-    title: str
-    """What they are called where they are shown."""
-    folder: str
-    """With `{preset}`, `{variant}` and `{name}`."""
-    files: tuple[str, ...] = ()
-    """Names of the files that others read; none where the folder as a whole is the artefact."""
-    versioned: bool = True
-    """Whether DVC keeps them."""
-
-
-_TOKENS = ("tokens.npz", "vocabulary.json")
-# Not a model's history, which also holds seconds, by which two equal trainings differ.
-_MODEL = ("model.safetensors", "vocabulary.json")
-_EMBEDDINGS = ("embeddings.npz", "metrics.json", "ranks.npz")
-# Of `<paper>/<figure>`, among the evaluations, which DVC keeps.
-_FIGURES = "results/{preset}/{variant}/evaluations/figures/{name}"
-KINDS = {
-    "scenes": Kind("corpus", "scenes", "generated pictures", "resources/scenes-{name}", versioned=False),
-    "corpus": Kind(
-        "corpus",
-        "corpus",
-        "tables",
-        "results/{preset}/corpora/{name}",
-        ("images.parquet", "captions.parquet"),
-    ),
-    "tokens": Kind("corpus", "tokens", "word ids", "results/{preset}/tokens/{name}", _TOKENS),
-    "store": Kind(
-        "corpus",
-        "store",
-        "decoded images",
-        "results/{preset}/stores/{name}",
-        ("images.npy", "sizes.npy"),
-        versioned=False,
-    ),
-    "pictures": Kind(
-        "features",
-        "pictures",
-        "small pictures",
-        "results/{preset}/pictures/{name}",
-        ("pictures.npz", "captions.json"),
-    ),
-    "pretrained": Kind(
-        "features", "pretrain", "encoders", "results/{preset}/encoders/{name}", ("encoder.safetensors",)
-    ),
-    "encoder": Kind(
-        "features", "encoder", "encoders", "results/{preset}/encoders/{name}", ("encoder.safetensors",)
-    ),
-    "features": Kind(
-        "features", "features", "features", "results/{preset}/features/{name}", ("features.npy",)
-    ),
-    "published": Kind(
-        "features", "precomputed", "published features", "results/{preset}/features/{name}", ("features.npy",)
-    ),
-    "vectors": Kind(
-        "features", "vectors", "caption vectors", "results/{preset}/features/{name}", ("vectors.npz",)
-    ),
-    "tape": Kind("models", "tape", "random-crop features", "results/{preset}/tapes/{name}", versioned=False),
-    "run": Kind("models", "train", "models", "results/{preset}/{variant}/runs/{name}", _MODEL),
-    "released": Kind(
-        "models", "released", "released models", "results/{preset}/{variant}/runs/{name}", _MODEL
-    ),
-    "tokens_of": Kind(
-        "models", "tokens", "their word ids", "results/{preset}/{variant}/runs/{name}/tokens", _TOKENS
-    ),
-    "evaluation": Kind(
-        "results", "evaluate", "embeddings", "results/{preset}/{variant}/evaluations/{name}", _EMBEDDINGS
-    ),
-    "figure_data": Kind("results", "figure-data", "figure data", _FIGURES, ("data.json",)),
-    "report": Kind(
-        "results", "report", "reports", "reports/{preset}/{variant}/{name}", ("index.html", "manifest.json")
-    ),
-}
-"""Of artefacts, in the order of the data flow."""
 
 
 @dataclass(frozen=True)
@@ -222,8 +139,3 @@ def expected_of(parameters: Parameters) -> Path:
 def study_folder(parameters: Parameters) -> Path:
     """Folder of what is kept of a variant's models, with its expected values."""
     return expected_of(parameters).parent
-
-
-def seeded(name: str, seed: int) -> str:
-    """Name of a model's artefact of one seed, which is also its folder below that of its kind."""
-    return f"{name}/seed-{seed}"

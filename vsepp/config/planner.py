@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,12 @@ from vsepp.components import describe
 from vsepp.config.files import Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
-from vsepp.config.plan import DOWNLOADS, KINDS, Model, Plan, SourceFile, seeded, study_folder
+from vsepp.config.plan import DOWNLOADS, Model, Plan, SourceFile, study_folder
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
 from vsepp.errors import VseppError
 from vsepp.foreign import is_there
-from vsepp.provenance.artefacts import Artefact
-from vsepp.provenance.code import step_code
-from vsepp.provenance.digests import value_digest
+from vsepp.provenance.artefacts import PHASES, Artefact
 from vsepp.provenance.records import study_of
 from vsepp.spec import (
     CorpusKeys,
@@ -40,8 +39,10 @@ from vsepp.spec import (
     VectorsSpec,
     VocabularySpec,
     from_dict,
+    seeded,
     to_dict,
 )
+from vsepp.steps import STEPS
 
 
 def make_plan(folder: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
@@ -49,8 +50,17 @@ def make_plan(folder: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
     return _Planner(load(Path(folder), overrides)).plan()
 
 
-def _key(*parts: Any) -> str:
-    return value_digest(to_dict(parts))[:8]
+def _in_order(table: Mapping[tuple[str, str], Artefact]) -> dict[tuple[str, str], Artefact]:
+    """The artefacts by kind: kinds by phase, and each behind the kinds that it is made from."""
+    kind_of = {made.folder: made.kind for made in table.values()}
+    graph: TopologicalSorter[str] = TopologicalSorter()
+    for made in table.values():
+        read = (kind_of.get(path) or kind_of.get(path.parent) for path in made.inputs.values())
+        graph.add(made.kind, *(kind for kind in read if kind not in (None, made.kind)))
+    kinds = list(graph.static_order())
+    return dict(
+        sorted(table.items(), key=lambda item: (PHASES.index(item[1].phase), kinds.index(item[1].kind)))
+    )
 
 
 class _Planner:
@@ -63,6 +73,7 @@ class _Planner:
         self.files: dict[str, SourceFile] = {}
         self.models: dict[str, Model] = {}
         self.table: dict[tuple[str, str], Artefact] = {}
+        self.done: set[str] = set()
 
     def plan(self) -> Plan:
         # Shared artefacts follow from all runs of the papers, so that choosing some of them changes no artefact.
@@ -75,67 +86,76 @@ class _Planner:
                     self._released(name, keys.run, *files)  # type: ignore[arg-type]  # none is None
         for paper in self.parameters.papers.values():
             self._figures(paper)
-        order = list(KINDS)
-        self.table = dict(sorted(self.table.items(), key=lambda item: order.index(item[0][0])))
+        self.table = _in_order(self.table)
         plan = Plan(self.parameters, self.files, self.models, self.table)
         for paper in self.parameters.papers.values():
-            spec = report_spec(plan, paper)
-            self._add("report", paper.name, spec, inputs=spec.inputs)
+            self._add("report", report_spec(plan, paper), label=paper.name)
         return plan
 
-    def _add(self, kind: str, name: str, spec: Any, **more: Any) -> Artefact:
-        """The artefact of a kind and name, entered where it is not in the table yet."""
+    def _add(
+        self,
+        kind: str,
+        spec: Any,
+        inputs: Mapping[str, Artefact] | None = None,
+        *,
+        label: str = "",
+        raw: Mapping[str, Path] | None = None,
+    ) -> Artefact:
+        """The artefact with this spec and these inputs by role, entered where it is not in the table yet."""
+        step, inputs = STEPS[kind], inputs or {}
+        name = step.name(spec, inputs, label)
         if (kind, name) not in self.table:
-            of, folder = KINDS[kind], self._folder(kind, name)
+            read = {role: made.folder / step.reads[role].file for role, made in inputs.items()}
             self.table[kind, name] = Artefact(
-                kind,
+                step,
                 name,
-                folder,
-                of.phase,
+                self._folder(kind, name),
                 spec,
-                step_code(of.step, spec),
-                of.files,
-                versioned=of.versioned,
-                **more,
+                step.code(spec),
+                {**read, **step.named_inputs(spec)},
+                raw or {},
             )
         return self.table[kind, name]
 
     def _folder(self, kind: str, name: str) -> Path:
         settings = self.parameters.settings
         place = {"preset": settings.preset, "variant": self.parameters.variant, "name": name}
-        return Path(KINDS[kind].folder.format(**place))
+        return Path(STEPS[kind].folder.format(**place))
 
     # --- What a run reads stands here, once ------------------------------------------------------------------
 
-    def _inputs(self, spec: RunSpec, published: str | None) -> dict[str, Path]:
-        """Role → folder of what encoding a split reads besides the model."""
+    def _inputs(self, spec: RunSpec, published: str | None) -> dict[str, Artefact]:
+        """Role → what encoding a split reads besides the model."""
         corpus = self._corpus(spec.dataset, published)
-        inputs = {"corpus": corpus.folder, "tokens": self._tokens(corpus, spec.vocabulary).folder}
+        inputs = {"corpus": corpus, "tokens": self._add("tokens", spec.vocabulary, {"captions": corpus})}
         if published is not None:
-            inputs["features"] = self._published_features(corpus).folder
+            inputs["features"] = self._add("published", corpus.spec, {"images": corpus}, raw=corpus.raw)
         elif spec.live_encoder:
-            inputs["eval_store"] = self._store(corpus, spec.eval_store).folder
-            inputs["encoder"] = self._encoder(spec.encoder).folder
+            inputs["eval_store"] = self._store(corpus, spec.eval_store)
+            inputs["encoder"] = self._encoder(spec.encoder)
         else:
-            inputs["features"] = self._features(corpus, self._encoder(spec.encoder), spec).folder
+            store, encoder = self._store(corpus, spec.eval_store), self._encoder(spec.encoder)
+            features = FeaturesSpec(spec.encoder, spec.eval_crop)
+            inputs["features"] = self._add("features", features, {"store": store, "encoder": encoder})
         return inputs
 
-    def _training_inputs(self, spec: RunSpec, published: str | None) -> dict[str, Path]:
-        """Role → folder of what a training reads, except where it starts from."""
+    def _training_inputs(self, spec: RunSpec, published: str | None) -> dict[str, Artefact]:
+        """Role → what a training reads, except where it starts from."""
         inputs = self._inputs(spec, published)
         if published is None:
-            corpus, encoder = self._corpus(spec.dataset, None), self._encoder(spec.encoder)
-            inputs["encoder"] = encoder.folder  # read by few, but what every model of this encoder belongs to
-            if spec.reads == "tape":
-                inputs["tape"] = self._tape(corpus, encoder, spec).folder
-            elif spec.reads != "features":
-                inputs["train_store"] = self._store(corpus, spec.train_store).folder
+            # Read by few, but what every model of this encoder belongs to.
+            inputs["encoder"] = self._encoder(spec.encoder)
+            store = self._store(inputs["corpus"], spec.train_store) if spec.reads != "features" else None
+            if store and spec.reads == "tape":
+                inputs["tape"] = self._tape(inputs["corpus"], store, inputs["encoder"], spec)
+            elif store:
+                inputs["train_store"] = store
         return inputs
 
-    def _loss_inputs(self, spec: RunSpec, published: str | None, read: Mapping[str, Path]) -> dict[str, Path]:
-        """Role → folder of what a run's loss reads besides what its training reads."""
+    def _loss_inputs(self, spec: RunSpec, read: Mapping[str, Artefact]) -> dict[str, Artefact]:
+        """Role → what a run's loss reads besides what its training reads."""
         loss = describe("loss", spec.loss.name)
-        inputs: dict[str, Path] = {}
+        inputs: dict[str, Artefact] = {}
         for role in loss.constants.get("READS", ()):
             if role == "caption_vectors":
                 encoder = getattr(loss.options(**spec.loss.options), "vectors", None)
@@ -143,7 +163,7 @@ class _Planner:
                     raise VseppError(
                         f"run {spec.id}: loss {spec.loss.name} reads {role!r}; it needs an option `vectors`, which says whose"
                     )
-                inputs[role] = self._vectors(self._corpus(spec.dataset, published), encoder).folder
+                inputs[role] = self._vectors(read["corpus"], encoder)
             elif role not in read:
                 raise VseppError(
                     f"run {spec.id}: loss {spec.loss.name} reads {role!r}; this run has {', '.join(sorted(read))}"
@@ -152,6 +172,9 @@ class _Planner:
 
     def _run(self, run: str) -> None:
         """A run's trainings and evaluations, and all that they are made from."""
+        if run in self.done:
+            return
+        self.done.add(run)
         values = self.parameters.all_runs[run]
         published = self._published(values)
         seeds = self.parameters.seeds(run)
@@ -159,12 +182,11 @@ class _Planner:
         first = next(iter(specs.values()))
         inputs, training = self._inputs(first, published), self._training_inputs(first, published)
         if published is None:
-            corpus = self._corpus(first.dataset, None)
-            self._pictures(corpus, self._store(corpus, first.eval_store))
+            self._pictures(inputs["corpus"], self._store(inputs["corpus"], first.eval_store))
         if run not in self.parameters.runs:
             return
         # Not of runs that are not trained: a sentence encoder need not be installed for them.
-        training |= self._loss_inputs(first, published, training)
+        training |= self._loss_inputs(first, training)
         kept = {seed for seed, spec in specs.items() if self._is_kept(run, spec)}
         self.models[run] = Model(specs, self.parameters.protocols[run], frozenset(kept))
         for seed, spec in specs.items():
@@ -172,10 +194,11 @@ class _Planner:
                 continue
             read = dict(training)
             if spec.finetune_from:
-                read["init_from"] = self._folder("run", seeded(spec.finetune_from, seed))
-            self._add("run", seeded(run, seed), spec, inputs=read, seed=seed)
+                self._run(spec.finetune_from)
+                read["init_from"] = self.table["run", seeded(spec.finetune_from, seed)]
+            trained = self._add("run", spec, read)
             if seed not in kept:
-                self._evaluation(run, spec, self.parameters.protocols[run], inputs)
+                self._evaluation(spec, self.parameters.protocols[run], trained, inputs)
 
     def _is_kept(self, run: str, spec: RunSpec) -> bool:
         evaluated = self._evaluation_spec(spec, self.parameters.protocols[run])
@@ -202,19 +225,15 @@ class _Planner:
         inputs = self._inputs(spec, published)
         self.models[name] = Model({seed: spec}, self.parameters.protocols[run], released=run)
         raw = {"checkpoint": checkpoint, "vocabulary": vocabulary}
-        folder = self._add("released", seeded(name, seed), spec, raw=raw, seed=seed).folder
-        read = {"captions": inputs["corpus"] / "captions.parquet", "vocabulary": folder / "vocabulary.json"}
-        tokens = self._add("tokens_of", name, spec.vocabulary, inputs=read)
-        self._evaluation(name, spec, self.parameters.protocols[run], {**inputs, "tokens": tokens.folder})
+        model = self._add("released", spec, raw=raw)
+        read = {"captions": inputs["corpus"], "vocabulary": model}
+        tokens = self._add("tokens_of", spec.vocabulary, read, label=name)
+        self._evaluation(spec, self.parameters.protocols[run], model, {**inputs, "tokens": tokens})
 
     def _evaluation(
-        self, model: str, run: RunSpec, protocols: tuple[str, ...], inputs: Mapping[str, Path]
+        self, run: RunSpec, protocols: tuple[str, ...], model: Artefact, inputs: Mapping[str, Artefact]
     ) -> None:
-        name = seeded(model, run.init_seed)
-        spec = self._evaluation_spec(run, protocols)
-        self._add(
-            "evaluation", name, spec, inputs={"run": self._folder("run", name), **inputs}, seed=run.init_seed
-        )
+        self._add("evaluation", self._evaluation_spec(run, protocols), {"run": model, **inputs})
 
     def _evaluation_spec(self, run: RunSpec, protocols: tuple[str, ...]) -> EvaluationSpec:
         return EvaluationSpec(run, protocols, self.preset.evaluation.fold_size)
@@ -231,13 +250,13 @@ class _Planner:
                     include={"kind", "positive", "negatives", "of", "others"}, exclude_none=True
                 )
                 spec = from_dict(FigureDataSpec, {**given, "losses": to_dict(keys.losses)})
-                self._add("figure_data", f"{paper.name}/{figure}", spec)
+                self._add("figure_data", spec, label=f"{paper.name}/{figure}")
 
     # --- Data ------------------------------------------------------------------------------------------------
 
     def _scenes(self) -> Artefact:
         assert self.scenes  # checked when the parameters were resolved
-        return self._add("scenes", _key(self.scenes), self.scenes, seed=self.scenes.seed)
+        return self._add("scenes", self.scenes)
 
     def _corpus(self, role: str, published: str | None) -> Artefact:
         keys = self.parameters.corpora[role]
@@ -245,8 +264,8 @@ class _Planner:
         entry = self.parameters.datasets[name]
         inputs = {}
         if entry.generator:
-            inputs["scenes"] = self._scenes().folder
-            layout = inputs["scenes"] / entry.generator
+            inputs["scenes"] = self._scenes()
+            layout = inputs["scenes"].folder / entry.generator
             raw = {part: layout / file for part, file in entry.files.items()}
         else:
             raw = {part: self._file(file) for part, file in entry.files.items()}
@@ -260,18 +279,12 @@ class _Planner:
             first_images=keys.first_images or {},
             leave_out=tuple(keys.leave_out or ()),
         )
-        key = f"{role}-{_key(spec, _key(self.scenes) if entry.generator else None)}"
-        return self._add("corpus", key, spec, inputs=inputs, raw=raw)
-
-    def _tokens(self, corpus: Artefact, vocabulary: VocabularySpec) -> Artefact:
-        name = f"{corpus.name}-{'-'.join(vocabulary.splits)}-min{vocabulary.threshold}"
-        return self._add("tokens", name, vocabulary, inputs={"captions": corpus.folder / "captions.parquet"})
+        return self._add("corpus", spec, inputs, label=role, raw=raw)
 
     def _vectors(self, corpus: Artefact, encoder: str) -> Artefact:
         splits = self._trainable(corpus.spec.name) if encoder == "tfidf" else ()
         spec = from_dict(VectorsSpec, {"encoder": encoder, "splits": splits})
-        read = {"captions": corpus.folder / "captions.parquet"}
-        return self._add("vectors", f"{corpus.name}-captions-{encoder}", spec, inputs=read)
+        return self._add("vectors", spec, {"captions": corpus})
 
     def _trainable(self, dataset: str) -> tuple[str, ...]:
         """Splits that anybody may train on: which runs there are, of which papers, changes nothing that is made of them."""
@@ -279,15 +292,12 @@ class _Planner:
         return tuple(split for split in ("train", "restval") if split in there)
 
     def _store(self, corpus: Artefact, spec: StoreSpec) -> Artefact:
-        name = f"{corpus.name}-{spec.resize}{spec.side}{'-turned' * (spec.orientation == 'applied')}"
-        read = {"images": corpus.folder / "images.parquet", **corpus.inputs}
-        return self._add("store", name, spec, inputs=read, raw=corpus.raw)
+        scenes = {"scenes": self._scenes()} if "scenes" in corpus.inputs else {}
+        return self._add("store", spec, {"images": corpus, **scenes}, raw=corpus.raw)
 
     def _pictures(self, corpus: Artefact, store: Artefact) -> Artefact:
-        """One set a corpus, whichever of its stores is met first: for people, not for models."""
-        read = {"corpus": corpus.folder, "store": store.folder}
         shown = self.parameters.datasets[corpus.spec.name].photographs
-        return self._add("pictures", corpus.name, PicturesSpec(photographs=shown), inputs=read)
+        return self._add("pictures", PicturesSpec(photographs=shown), {"corpus": corpus, "store": store})
 
     def _in_archives(self, *names: str) -> Path | None:
         """The first of these files that is in the user's own folder."""
@@ -312,34 +322,16 @@ class _Planner:
     def _encoder(self, spec: EncoderSpec) -> Artefact:
         if spec.weights == "scenes":
             assert self.preset.pretraining  # checked when the parameters were resolved
-            pretraining = self.preset.pretraining
-            name = f"{spec.name}-{_key(spec, pretraining)}"
-            return self._add("pretrained", name, PretrainedSpec(spec, pretraining), seed=pretraining.seed)
-        name = f"{spec.name}-{_key(spec)}"
+            return self._add("pretrained", PretrainedSpec(spec, self.preset.pretraining))
         raw = {}
         if spec.weights.startswith("file/"):
             raw["weights"] = self._file(spec.weights.removeprefix("file/"))
-        return self._add("encoder", name, spec, raw=raw)
+        return self._add("encoder", spec, raw=raw)
 
-    def _features(self, corpus: Artefact, encoder: Artefact, spec: RunSpec) -> Artefact:
-        store = self._store(corpus, spec.eval_store)
-        name = f"{store.name}-{encoder.name}-{spec.eval_crop.kind}"
-        read = {"store": store.folder, "encoder": encoder.folder}
-        return self._add("features", name, FeaturesSpec(spec.encoder, spec.eval_crop), inputs=read)
-
-    def _published_features(self, corpus: Artefact) -> Artefact:
-        name = f"{corpus.name}-published"
-        read = {"images": corpus.folder / "images.parquet"}
-        return self._add("published", name, corpus.spec, inputs=read, raw=corpus.raw)
-
-    def _tape(self, corpus: Artefact, encoder: Artefact, run: RunSpec) -> Artefact:
-        store, epochs = self._store(corpus, run.train_store), run.schedule.epochs
+    def _tape(self, corpus: Artefact, store: Artefact, encoder: Artefact, run: RunSpec) -> Artefact:
         splits = self._trainable(self.parameters.corpora[run.dataset].dataset)
-        name = f"{store.name}-{encoder.name}-{_key(run.crop)}-draw{run.draw}-{epochs}epochs"
-        spec = TapeSpec(run.encoder, run.crop, run.draw, epochs, splits)
-        captions = corpus.folder / "captions.parquet"
-        read = {"store": store.folder, "encoder": encoder.folder, "captions": captions}
-        return self._add("tape", name, spec, inputs=read)
+        spec = TapeSpec(run.encoder, run.crop, run.draw, run.schedule.epochs, splits)
+        return self._add("tape", spec, {"store": store, "encoder": encoder, "captions": corpus})
 
     # --- Specs -----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from shlex import quote
 
 from vsepp import components
 from vsepp.config.papers import Paper
-from vsepp.config.plan import Plan, expected_of, seeded
+from vsepp.config.plan import Plan, expected_of
 from vsepp.config.resolve import HARMLESS
 from vsepp.config.schema import RowKeys
 from vsepp.provenance.acceptance import standing_code
@@ -28,7 +28,7 @@ from vsepp.reporting.specs import (
     TrainedSpec,
     TunedSpec,
 )
-from vsepp.spec import from_dict, to_dict
+from vsepp.spec import from_dict, seeded, to_dict
 
 
 def report_spec(plan: Plan, paper: Paper) -> ReportSpec:

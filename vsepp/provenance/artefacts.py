@@ -1,43 +1,157 @@
-"""An artefact in the plan: what it is made with and from, and its folder."""
+"""Artefacts, and the steps that make them: what is declared of a kind of artefact, and one row of a plan's table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vsepp.components import module_name
+from vsepp.provenance.digests import code_digest, value_digest
+from vsepp.spec import to_dict
+
+if TYPE_CHECKING:
+    from vsepp.spec import CorpusSpec
 
 PHASES = ("corpus", "features", "models", "results")
 """Phases of dvc.yaml; the workflow's target `all_<phase>` makes each."""
+
+
+class Role(NamedTuple):
+    """What a step reads in a role."""
+
+    what: str
+    """For the help of the command."""
+    file: str = ""
+    """Name of the file that is read of the artefact in that role; empty: its folder."""
+    optional: bool = False
+
+
+class Work(NamedTuple):
+    """A number of items of one kind of work, named as in `benchmarks/measure.py`."""
+
+    what: str
+    variant: str
+    precision: str
+    amount: int | None
+
+
+@dataclass
+class Job:
+    """One call of a step. What it takes besides spec and inputs decides nothing of its result."""
+
+    output: Path
+    """Folder that gets the results once the step has succeeded."""
+    state: Path
+    """Folder that outlives a kill, for these inputs only; of a step that `resumes`."""
+    raw: Mapping[str, Path] = field(default_factory=dict)
+    """Role → raw file or folder."""
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    """All that decides what is computed besides the spec, as JSON; of a step that `resumes`."""
+    device: str = "auto"
+    device_share: int = 1
+    threads: int | None = None
+    data_on: str = "auto"
+    checkpoint_seconds: float = 60.0
+    test_images: int = 0
+
+
+Run = Callable[[Any, Mapping[str, Path], Path, Job], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A kind of artefact and the step that makes it: what it is made from, how, where it lies and how large it is."""
+
+    kind: str
+    """`corpus`, `tokens`, `store`, `run`, ...: also the wildcard of its rule."""
+    spec: type
+    """Class of the parameters that decide what is computed, besides code and inputs."""
+    run: Run
+    """Spec, role → input, folder to write to, the job → facts for the manifest."""
+    title: str
+    """What artefacts of the kind are called where they are shown."""
+    phase: str
+    """One of `PHASES`."""
+    folder: str
+    """With `{preset}`, `{variant}` and `{name}`, relative to the working folder."""
+    modules: tuple[str, ...]
+    """Modules that the step computes with; those that they import are found by following imports."""
+    components: Callable[[Any], Sequence[tuple[str, str]]] = lambda _: ()
+    """Spec → kind and name of each component that it computes with: components are imported by name at run time."""
+    name: Callable[[Any, Mapping[str, Artefact], str], str] = lambda _spec, _inputs, label: label
+    """Spec, inputs and a label of the planner's → name, unique within the kind."""
+    reads: Mapping[str, Role] = field(default_factory=dict)
+    named_inputs: Callable[[Any], Mapping[str, Path]] = lambda _: {}
+    """Spec → inputs that the spec itself names."""
+    known_raw: Callable[[Any, Mapping[str, Path]], Mapping[str, Path]] | None = None
+    """Spec, raw files → those whose digests the manifest has; `None`: the step takes no raw files."""
+    slow_raw: bool = False
+    """Whether unfinished work is known by sizes and times of raw files, since their digests would take long."""
+    files: tuple[str, ...] = ()
+    """Names of the files that others read; none where the folder as a whole is the artefact."""
+    versioned: bool = True
+    """Whether DVC keeps it. Otherwise it may be absent, and is verified if present."""
+    seed: Callable[[Any], int | None] = lambda _: None
+    resumes: bool = False
+    """Whether the step goes on after a kill, and so needs a folder for its state."""
+    takes: tuple[str, ...] = ()
+    """Fields of `Job` that the step takes from the command line."""
+    published: Callable[[Path], None] = lambda _: None
+    """What is left to do once the results are in their folder."""
+    size: Callable[[Any, CorpusSpec | None], int | None] = lambda _spec, _corpus: None
+    """Spec, corpus that it belongs to → bytes; `None` where they are not known."""
+    work: Callable[[Any, CorpusSpec | None], Sequence[Work]] = lambda _spec, _corpus: ()
+    """Spec, corpus → the work of making it, as far as that is measured."""
+    label: Callable[[Any], str] | None = None
+    """Spec → short name beside the corpus's, for kinds that a plan lists one by one."""
+
+    def code(self, spec: Any) -> str:
+        """Digest of the code that the step computes with, including the components that a spec names."""
+        components = [module_name(kind, name) for kind, name in self.components(spec)]
+        return code_digest(*self.modules, *components)
 
 
 @dataclass(frozen=True, eq=False)
 class Artefact:
     """One row of the table that the rules, `verify`, `sync`, `plan` and the report look up."""
 
-    kind: str
-    """`corpus`, `tokens`, `store`, `run`, ...: also the wildcard of the rule that makes it."""
+    step: Step
     name: str
     """Name, unique within the kind."""
     folder: Path
     """Its folder, relative to the working folder."""
-    phase: str
-    """One of `PHASES`."""
     spec: Any
     """All that decides what is computed, besides code and inputs: a dataclass of `vsepp.spec` or `vsepp.reporting.specs`."""
     code: str
     """Digest of the computing modules."""
-    files: tuple[str, ...] = ()
-    """Names of the files in `folder` that others read; none if the folder as a whole is the artefact."""
     inputs: Mapping[str, Path] = field(default_factory=dict)
     """Role → what it is made from: the folder of another artefact, or one file of it."""
     raw: Mapping[str, Path] = field(default_factory=dict)
     """Role → raw file or folder. An archive here may have been an unpacked folder on another machine."""
-    seed: int | None = None
-    versioned: bool = True
-    """Whether DVC keeps it. Otherwise it may be absent, and is verified if present."""
+
+    @property
+    def kind(self) -> str:
+        """Kind, as `Step.kind`."""
+        return self.step.kind
+
+    @property
+    def phase(self) -> str:
+        """Phase, as `Step.phase`."""
+        return self.step.phase
+
+    @property
+    def versioned(self) -> bool:
+        """Whether DVC keeps it."""
+        return self.step.versioned
 
     @property
     def targets(self) -> list[Path]:
         """The files that Snakemake is asked for, and that others depend on."""
-        return [self.folder / name for name in self.files] or [self.folder]
+        return [self.folder / name for name in self.step.files] or [self.folder]
+
+
+def short_digest(*parts: Any) -> str:
+    """Beginning of the digest of specs or JSON values, for names of artefacts that variants share."""
+    return value_digest(to_dict(parts))[:8]

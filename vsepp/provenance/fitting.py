@@ -104,7 +104,7 @@ def _require_features(
             if (found := manifest["spec"][key]) != wanted:
                 raise VseppError(
                     f"{features}: made with another {key} than {folder} was trained for: {_difference(wanted, found)}. "
-                    f"Make them again (vsepp features) with the {key} in {folder / CONFIG}"
+                    f"Make them again (vsepp make features) with the {key} in {folder / CONFIG}"
                 )
         _require_encoder(made, folder, features, manifest["inputs"]["encoder"])
         store = manifest["ancestors"].get("store", {})
@@ -131,7 +131,7 @@ def _require_store(run: RunSpec, folder: Path, store: Path, corpus: Path) -> Non
     if manifest["spec"] != to_dict(run.eval_store):
         raise VseppError(
             f"{store}: its images were not resized like those of {folder}: "
-            f"{_difference(to_dict(run.eval_store), manifest['spec'])}. Make it again (vsepp store) with the eval_store in "
+            f"{_difference(to_dict(run.eval_store), manifest['spec'])}. Make it again (vsepp make store) with the eval_store in "
             f"{folder / CONFIG}"
         )
     _require_corpus(manifest, "images", store, corpus)

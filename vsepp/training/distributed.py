@@ -1,4 +1,4 @@
-"""One run on several processes, each with a device: `torchrun --nproc-per-node 2 -m vsepp.cli train …`.
+"""One run on several processes, each with a device: `torchrun --nproc-per-node 2 -m vsepp.cli make run …`.
 
 Every process embeds its share of each batch's pairs and gets the embeddings of the others, so the negatives are those of
 the whole batch. The gradients equal those of a single process on the same batch.

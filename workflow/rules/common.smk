@@ -16,7 +16,7 @@ from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake.settings.enums import Quietness
 
 from vsepp.config import make_plan
-from vsepp.config.plan import DOWNLOADS, KINDS
+from vsepp.config.plan import DOWNLOADS
 from vsepp.errors import VseppError
 from vsepp.provenance.acceptance import (
     made_by_other_code,
@@ -38,6 +38,7 @@ from vsepp.runtime.terminal import (
     seconds_taken,
 )
 from vsepp.spec import to_json
+from vsepp.steps import STEPS
 
 # A target of a paper that the default settings leave out. Jobs that a cluster runs are told of it, too.
 if "compare_objectives" in sys.argv and "papers" not in config:
@@ -113,7 +114,7 @@ def any_of(names):
 
 # The wildcard of a rule is the kind of what it makes.
 wildcard_constraints:
-    **{kind: any_of(PLAN.of_kind(kind)) for kind in KINDS},
+    **{kind: any_of(PLAN.of_kind(kind)) for kind in STEPS},
     download=any_of(PLAN.downloads),
 
 

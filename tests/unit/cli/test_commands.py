@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +10,12 @@ from plans import PARAMS, plan
 from processes import python
 
 from vsepp.cli import main
-from vsepp.cli.common import making
 from vsepp.cli.parameters import add_plan_options, plan_of
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import read_manifest, write_manifest
-from vsepp.spec import RunSpec, VocabularySpec, from_json, to_json
+from vsepp.spec import RunSpec, VocabularySpec, from_json
+from vsepp.steps import STEPS
+from vsepp.steps.making import make
 
 
 def printed(capsys, command, *arguments):
@@ -27,8 +29,7 @@ def test_help_is_given_without_importing_torch():
     assert python(probe).endswith("False\n")
 
 
-SPEC = to_json(plan().table["evaluation", "coco-vsepp-1c/seed-0"].spec)
-TRAIN = ["train", "--corpus", "c", "--tokens", "t", "--output", "o", "--spec"]
+TRAIN = ["make", "run", "--corpus", "c", "--tokens", "t", "--output", "o", "--spec"]
 OF_PARAMS = ["--params", str(PARAMS)]
 
 
@@ -36,12 +37,15 @@ OF_PARAMS = ["--params", str(PARAMS)]
     ("arguments", "said"),
     [
         ([*TRAIN, "no.json"], "no.json: no such file"),
-        (["corpus", "--raw", "images", "--spec", '{"name": "x", "reader": {"name": "coco"}}', "--output", "o"], "--raw: got 'images'; expected ROLE=PATH"),
+        (["make", "corpus", "--raw", "images", "--spec", '{"name": "x", "reader": {"name": "coco"}}', "--output", "o"], "--raw: got 'images'; expected ROLE=PATH"),
         (["evaluate", "nowhere.npz"], "nowhere.npz"),
         (["evaluate"], "expected either a file of embeddings, or --run"),
         (["evaluate", "--run", "r"], "a run was given, but no corpus"),
         (["evaluate", "x.npz", "--corpus", "c", "--split", "val"], "evaluate: --split, --corpus: what a run is embedded with"),
-        (["evaluate", "--run", "r", "--spec", SPEC, "--fold-size", "9"], "evaluate: --fold-size: in the spec already"),
+        (["make", "tokens"], "make tokens: expected NAME alone, or --spec with --output and the inputs"),
+        (["make", "tokens", "x", "--captions", "c"], "make tokens: expected NAME alone, or --spec with"),
+        (["make", "tokens", "--spec", '{"splits": ["train"], "threshold": 1}'], "with --spec it needs --captions, --output, too"),
+        (["make", "tokens", "x", *OF_PARAMS], "x: no tokens of preset mini; there are coco-"),
         (["evaluate", "--run", "r", "--corpus", "c"], "r: no config.json; expected the folder of a trained run"),
         (["show", "coco-vsep-1c", *OF_PARAMS], "coco-vsep-1c: no run of preset mini; did you mean coco-vsepp-1c?"),
         (["show", "nobody", *OF_PARAMS], "nobody: no run of preset mini; `vsepp runs` lists them"),
@@ -203,28 +207,31 @@ def test_verify_tells_every_mismatch_with_the_command_that_mends_it(capsys, tmp_
 
 
 def test_a_step_that_was_killed_finds_its_state_and_leaves_a_manifest_when_it_succeeds(tmp_path):
-    spec = VocabularySpec(("train",), 1)
-    given = argparse.Namespace(step="tokens", output=tmp_path / "out", spec=spec, code="accepted")
-    (tmp_path / "captions").write_text("captions")
-    inputs = {"captions": tmp_path / "captions"}
-    for attempt in (1, 2):
-        with pytest.raises(KeyboardInterrupt), making(given, inputs, resumes=True) as made:
-            assert (made.state / "half").exists() is (attempt == 2)
-            (made.state / "half").touch()
+    halves, ends = [], []
+
+    def run(spec, inputs, out, job):
+        halves.append((job.state / "half").exists())
+        (job.state / "half").touch()
+        ends.append(job.state)
+        if len(halves) < 4:
             raise KeyboardInterrupt
-        assert not (given.output / "manifest.json").exists()
-    other = {"captions": tmp_path / "others"}
-    other["captions"].write_text("others")
-    with pytest.raises(KeyboardInterrupt), making(given, other, resumes=True) as made:
-        assert not (made.state / "half").exists(), "work on other inputs"
-        raise KeyboardInterrupt
-    with making(given, inputs, resumes=True, seed=3) as made:
-        assert (made.state / "half").exists()
-        made.facts["words"] = 7
-    manifest = read_manifest(given.output)
+        return {"words": 7}
+
+    step = replace(STEPS["tokens"], run=run, resumes=True, seed=lambda spec: 3)
+    spec, output = VocabularySpec(("train",), 1), tmp_path / "out"
+    captions, others = tmp_path / "captions", tmp_path / "others"
+    captions.write_text("captions")
+    others.write_text("others")
+    for path in (captions, captions, others):
+        with pytest.raises(KeyboardInterrupt):
+            make(step, spec, {"captions": path}, output)
+        assert not (output / "manifest.json").exists()
+    make(step, spec, {"captions": captions}, output, held_to="accepted")
+    assert halves == [False, True, False, True], "of work on these inputs"
+    manifest = read_manifest(output)
     assert (manifest["seed"], manifest["facts"], manifest["step"]) == (3, {"words": 7}, "tokens")
     assert manifest["held_to"] == "accepted", "the digest that the workflow knows the code by"
-    assert not made.state.exists()
+    assert not ends[-1].exists()
 
 
 @pytest.fixture

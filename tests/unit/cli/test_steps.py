@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dag import TINY
-from plans import over, plan
+from plans import PARAMS, over, plan
 
 from vsepp.cli import main
 from vsepp.config.costs import needed_artefacts
@@ -21,19 +21,18 @@ from vsepp.spec import to_json
 
 RUN, OTHER = "coco-vsepp-1c", "flickr-vsepp-1c"
 OVERRIDES = over(TINY, {"only": [RUN, OTHER], "encoders": {"vgg": {"weights": "random"}}})
-STEPS = {"run": "train", "evaluation": "evaluate"}
 
 
 def make(artefact):
     """Call the step that makes an artefact, as the rule of the workflow does."""
     options = {"spec": to_json(artefact.spec), "output": artefact.folder, **artefact.inputs}
-    call(STEPS.get(artefact.kind, artefact.kind), raw=artefact.raw, **options)
+    call("make", artefact.kind, raw=artefact.raw, **options)
 
 
-def call(step, raw=(), **options):
+def call(*command, raw=(), **options):
     named = [str(part) for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
     files = ["--raw", *(f"{role}={path}" for role, path in raw.items())] if raw else []
-    assert main([step, *named, *files]) == 0, f"vsepp {step}"
+    assert main([*command, *named, *files]) == 0, f"vsepp {command}"
 
 
 def embeddings(folder):
@@ -65,6 +64,27 @@ def test_what_steps_leave_verifies(made, monkeypatch):
     needed = needed_artefacts(plan(**OVERRIDES))
     kinds = {a.kind for a in needed if verify(a, KnownDigests(Path("known.json"))) is None}
     assert kinds == {"scenes", "corpus", "tokens", "store", "encoder", "features", "run", "evaluation"}
+
+
+def test_a_step_by_its_name_alone_makes_what_the_workflow_makes(made, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(made, "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    changes = over(TINY, {"only": [RUN], "encoders": {"vgg": {"weights": "random"}}})
+    config = ["--config", *(f"{key}={json.dumps(value)}" for key, value in changes.items())]
+    row = plan(**changes).table["evaluation", f"{RUN}/seed-0"]
+    before = {name: (row.folder / name).read_bytes() for name in row.step.files}
+    shutil.rmtree(row.folder)
+    command = ["make", "evaluation", row.name, "--params", str(PARAMS), *config]
+    assert main(command) == 0
+    assert "protocol 1K" in capsys.readouterr().out
+    assert {name: (row.folder / name).read_bytes() for name in row.step.files} == before
+    assert verify(row, KnownDigests(Path("known.json"))) is None
+    shutil.rmtree(row.inputs["run"])
+    assert main(command) == 1
+    assert f"make it first: vsepp make run {RUN}/seed-0" in capsys.readouterr().err
+    assert main(["make", "run", "coco-vsep-1c/seed-0", *command[3:]]) == 1
+    assert f"did you mean {RUN}/seed-0" in capsys.readouterr().err
 
 
 def test_a_run_needs_no_spec_and_no_word_ids(made, monkeypatch, tmp_path):
@@ -111,6 +131,6 @@ def test_a_step_whose_rule_was_given_up_leaves_no_folder(made, monkeypatch, tmp_
     monkeypatch.setenv(RULE_SHELL, str(ended.pid))
     artefact = next(iter(plan(**OVERRIDES).of_kind("scenes").values()))
     output = tmp_path / "scenes"
-    assert main(["scenes", "--spec", to_json(artefact.spec), "--output", str(output)]) == 1
+    assert main(["make", "scenes", "--spec", to_json(artefact.spec), "--output", str(output)]) == 1
     assert "nothing was written" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

@@ -9,21 +9,19 @@ import torch
 from plans import plan
 
 from vsepp.cli.plan import render
-from vsepp.config.costs import (
+from vsepp.config.costs import costs_of, read_rates, report
+from vsepp.errors import VseppError
+from vsepp.models.encoder import build_encoder
+from vsepp.models.joint import JointEmbedding
+from vsepp.steps.sizes import (
     ASSUMED_WORDS,
     captions_of,
-    costs_of,
     encoder_size,
     images_of,
     model_numbers,
     pairs_embedded,
-    read_rates,
-    report,
     steps_of,
 )
-from vsepp.errors import VseppError
-from vsepp.models.encoder import build_encoder
-from vsepp.models.joint import JointEmbedding
 from vsepp.training import batches
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -4,9 +4,9 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from artefacts import artefact
 
 from vsepp.provenance.acceptance import accept, made_by_other_code, standing_code
-from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.known import KnownDigests
 from vsepp.provenance.manifest import accepted_steps, read_manifest, recorded
 from vsepp.provenance.verify import verify
@@ -14,13 +14,11 @@ from vsepp.provenance.verify import verify
 WHY = "a name was changed"
 
 
-def make(artefact):
-    artefact.folder.mkdir(parents=True)
-    with recorded(
-        artefact.folder, artefact.kind, spec=artefact.spec, inputs=artefact.inputs, code=artefact.code
-    ):
-        (artefact.folder / "file").write_text(artefact.name)
-    return artefact
+def make(row):
+    row.folder.mkdir(parents=True)
+    with recorded(row.folder, row.kind, spec=row.spec, inputs=row.inputs, code=row.code):
+        (row.folder / "file").write_text(row.name)
+    return row
 
 
 @pytest.fixture
@@ -31,12 +29,9 @@ def known(tmp_path):
 @pytest.fixture
 def made(tmp_path):
     """A store, a tape made from it, a run made from the tape."""
-    store = make(Artefact("store", "s", tmp_path / "store", "corpus", {"side": 64}, "old", versioned=False))
-    read = {"store": store.folder}
-    tape = make(
-        Artefact("tape", "t", tmp_path / "tape", "models", {"draw": 0}, "old", inputs=read, versioned=False)
-    )
-    run = make(Artefact("run", "r", tmp_path / "run", "models", {}, "old", inputs={"tape": tape.folder}))
+    store = make(artefact("store", tmp_path / "store", {"side": 64}, "old"))
+    tape = make(artefact("tape", tmp_path / "tape", {"draw": 0}, "old", {"store": store.folder}))
+    run = make(artefact("run", tmp_path / "run", {}, "old", {"tape": tape.folder}))
     return [store, tape, run]
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from artefacts import artefact
 
-from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.known import KnownDigests
 from vsepp.provenance.manifest import read_manifest, recorded, write_manifest
 from vsepp.provenance.verify import verify, verify_all
@@ -16,14 +16,14 @@ from vsepp.provenance.verify import verify, verify_all
 SPEC = {"margin": 0.2, "splits": ["train", "val"]}
 
 
-def make(artefact, text="weights", **inputs):
+def make(row, text="weights", **inputs):
     """An artefact as its step would write it; inputs that are not given are those that it should have."""
-    artefact.folder.mkdir(exist_ok=True, parents=True)
-    read = inputs or {**artefact.inputs, **artefact.raw}
-    with recorded(artefact.folder, "step", spec=artefact.spec, inputs=read, code=artefact.code):
-        (artefact.folder / "model").write_text(text)
-        (artefact.folder / "history").write_text("history of " + text)
-    return artefact
+    row.folder.mkdir(exist_ok=True, parents=True)
+    read = inputs or {**row.inputs, **row.raw}
+    with recorded(row.folder, "step", spec=row.spec, inputs=read, code=row.code):
+        (row.folder / "model").write_text(text)
+        (row.folder / "history").write_text("history of " + text)
+    return row
 
 
 @pytest.fixture
@@ -31,12 +31,8 @@ def made(tmp_path):
     """A corpus made from a raw file, and a run made from the corpus."""
     raw = tmp_path / "raw.json"
     raw.write_text("captions")
-    corpus = Artefact(
-        "corpus", "corpus", tmp_path / "corpus", "corpus", {"reader": "coco"}, "code", raw={"captions": raw}
-    )
-    run = Artefact(
-        "run", "run", tmp_path / "run", "models", SPEC, "code", ("model",), {"corpus": corpus.folder}
-    )
+    corpus = artefact("corpus", tmp_path / "corpus", {"reader": "coco"}, "code", raw={"captions": raw})
+    run = artefact("run", tmp_path / "run", SPEC, "code", {"corpus": corpus.folder}, files=("model",))
     known = KnownDigests(tmp_path / "known.json")
     return SimpleNamespace(raw=raw, corpus=make(corpus), run=make(run), known=known)
 
@@ -132,16 +128,18 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it_unless_it_is_no
     found = verify(made.run, made.known)
     assert found.differences == ("missing",)
     assert found.mend.startswith(f"snakemake --cores all -- {made.run.folder / 'model'}")
-    assert verify(replace(made.run, versioned=False), made.known) is None
+    assert verify(replace(made.run, step=replace(made.run.step, versioned=False)), made.known) is None
 
 
 def test_what_is_not_versioned_may_not_be_wrong_where_it_is_there(made):
     (made.run.folder / "model").write_text("Weights")
-    assert "model is not what" in str(verify(replace(made.run, versioned=False), made.known))
+    assert "model is not what" in str(
+        verify(replace(made.run, step=replace(made.run.step, versioned=False)), made.known)
+    )
 
 
 def test_all_of_a_plan_or_of_a_phase_are_counted_and_what_may_be_absent_is_not(made):
-    tape = Artefact("tape", "t", made.run.folder.parent / "tape", "models", {}, "code", versioned=False)
+    tape = artefact("tape", made.run.folder.parent / "tape", {}, "code")
     table = [made.corpus, tape, made.run]
     assert verify_all(table, made.known) == (2, [])
     make(made.corpus, "other tables")
@@ -162,13 +160,11 @@ def test_all_of_a_plan_or_of_a_phase_are_counted_and_what_may_be_absent_is_not(m
 )
 def test_deleted_inputs_that_would_be_made_differently_now_are_refused(made, kind, change, said):
     folder = made.run.folder.parent
-    store = Artefact("store", "s", folder / "store", "corpus", {"side": 64}, "store code", versioned=False)
-    tape = Artefact(
-        "tape", "t", folder / "tape", "models", {"draw": 0}, "tape code", inputs={"store": store.folder}
-    )
+    store = artefact("store", folder / "store", {"side": 64}, "store code")
+    tape = artefact("tape", folder / "tape", {"draw": 0}, "tape code", {"store": store.folder})
     run = replace(made.run, inputs={**made.run.inputs, "tape": tape.folder})
-    for artefact in (store, tape, run):
-        make(artefact)
+    for row in (store, tape, run):
+        make(row)
     shutil.rmtree(store.folder)
     shutil.rmtree(tape.folder)
     plan = {a.folder: replace(a, **change) if a.kind == kind else a for a in (store, tape, run)}

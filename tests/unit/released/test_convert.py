@@ -1,5 +1,4 @@
 import json
-from argparse import ArgumentParser
 
 import legacy_files
 import pytest
@@ -18,7 +17,7 @@ from legacy_files import (
 )
 from torch import nn
 
-from vsepp.cli import train as command
+from vsepp.cli import main
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.models.encoder import build_encoder
@@ -232,12 +231,9 @@ def test_wrappers_anywhere_are_seen_through_and_double_weights_become_single(tmp
 def test_files_facts_and_manifest_of_the_command(tmp_path, words):
     flags = FLAGS | {"learning_rate": 0.001, "margin": 0.05}
     checkpoint = write_checkpoint(tmp_path, opt=flags)
-    parser = ArgumentParser()
-    command.add_steps(parser.add_subparsers())
     out = tmp_path / "run"
     files = ["--raw", f"checkpoint={checkpoint}", f"vocabulary={words}", "--output", str(out)]
-    given = parser.parse_args(["released", "--spec", to_json(FROZEN), *files])
-    given.call(given)
+    assert main(["make", "released", "--spec", to_json(FROZEN), *files]) == 0
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["step"] == "released"
     assert manifest["spec"] == json.loads(to_json(FROZEN)), "encoding compares it with the run's"

@@ -1,0 +1,142 @@
+"""Score a trained run, or anyone's embeddings; typeset a report."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from vsepp.cli.common import add_machine, add_role, add_step, given_inputs, given_options
+from vsepp.components import module_name
+from vsepp.errors import VseppError
+from vsepp.provenance.digests import code_digest
+from vsepp.runtime.files import output_folder
+from vsepp.spec import EvaluationSpec
+from vsepp.steps import STEPS
+
+log = logging.getLogger("vsepp")
+
+
+def add_steps(steps: Any) -> None:
+    """Add `evaluate` and `paper`."""
+    parser = add_step(
+        steps,
+        "evaluate",
+        evaluate,
+        "compute recalls and ranks, of a trained run (--run) or of a file of embeddings",
+    )
+    parser.add_argument(
+        "embeddings",
+        type=Path,
+        nargs="?",
+        metavar="EMBEDDINGS",
+        help=".npz with image_embeddings, caption_embeddings, caption_to_image; or else --run and --corpus",
+    )
+    step = STEPS["evaluation"]
+    for role, read in step.reads.items():
+        add_role(parser, role, read)
+    parser.set_defaults(roles=tuple(step.reads))
+    parser.add_argument("--split", metavar="NAME", help="train, restval, val or test (default)")
+    parser.add_argument(
+        "--protocol",
+        nargs="+",
+        metavar="NAME",
+        default=["5K"],
+        help="one or more of 1K (first fold), 5x1K (mean over five folds), 5K (all images, default)",
+    )
+    parser.add_argument(
+        "--fold-size",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="images of a fold of 1K and 5x1K; 1000 by default",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="folder for embeddings.npz, metrics.json and ranks.npz; without it recalls are only printed",
+    )
+    add_machine(parser, step.takes)
+
+    parser = add_step(
+        steps, "paper", paper, "typeset a report's paper.tex with LaTeX, as paper.pdf beside it"
+    )
+    parser.add_argument("report", type=Path, help="folder of the report")
+
+
+def evaluate(given: argparse.Namespace) -> None:
+    """Embed a split and score it, or score anyone's embeddings; print, and publish where asked to."""
+    if (given.embeddings is None) == (given.run is None):
+        raise VseppError("evaluate: expected either a file of embeddings, or --run with what it reads")
+    if given.embeddings is None:
+        _embed_and_score(given)
+        return
+    _refuse(
+        given,
+        ("split", *given.roles),
+        "what a run is embedded with; embeddings are scored as they are",
+    )
+    _score(given)
+
+
+def _refuse(given: argparse.Namespace, options: Iterable[str], why: str) -> None:
+    """Refuse options that would be ignored."""
+    if said := [f"--{name.replace('_', '-')}" for name in options if getattr(given, name) is not None]:
+        raise VseppError(f"evaluate: {', '.join(said)}: {why}")
+
+
+def _score(given: argparse.Namespace) -> None:
+    """Score embeddings that are there already."""
+    from vsepp.evaluation import protocols
+    from vsepp.evaluation.embeddings import Embeddings
+    from vsepp.provenance.manifest import MANIFEST, recorded, require_intact
+    from vsepp.provenance.publish import published
+
+    if given.output is not None:
+        output_folder(given.output)
+    if (given.embeddings.parent / MANIFEST).is_file():
+        require_intact(given.embeddings.parent)
+    embeddings = Embeddings.load(given.embeddings)
+    found = [protocols.evaluate(embeddings, protocol, given.fold_size) for protocol in given.protocol]
+    for evaluation in found:
+        print(evaluation)
+    if given.output is None:
+        return
+    spec = {"protocols": given.protocol, "fold_size": given.fold_size}
+    similarity = module_name("similarity", embeddings.similarity.name)
+    code = code_digest("vsepp.evaluation.protocols", similarity)
+    with (
+        published(given.output) as folder,
+        recorded(folder, "evaluate", spec=spec, inputs={"embeddings": given.embeddings}, code=code) as facts,
+    ):
+        protocols.save(found, folder)
+        facts["protocols"] = given.protocol
+
+
+def _embed_and_score(given: argparse.Namespace) -> None:
+    """Embed a split with a trained run, rank and score it."""
+    from vsepp.provenance.fitting import spec_of
+    from vsepp.steps.making import make
+
+    if given.corpus is None:
+        raise VseppError(
+            "evaluate: a run was given, but no corpus; expected --corpus with the folder of its tables"
+        )
+    run = spec_of(given.run)
+    spec = EvaluationSpec(run, tuple(given.protocol), given.fold_size, given.split or "test")
+    with tempfile.TemporaryDirectory() as nowhere:
+        output = given.output or Path(nowhere)
+        make(STEPS["evaluation"], spec, given_inputs(given), output, **given_options(given))
+    if given.output is None:
+        log.info("nothing was written; --output FOLDER keeps embeddings, ranks and recalls")
+
+
+def paper(given: argparse.Namespace) -> None:
+    """Typeset a report."""
+    from vsepp.reporting.typeset import typeset
+
+    print(typeset(given.report))

@@ -1,0 +1,112 @@
+"""`vsepp make KIND NAME`: one artefact, as the rules of the workflow make it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vsepp.cli.common import (
+    add_code,
+    add_machine,
+    add_raw,
+    add_role,
+    add_spec,
+    add_step,
+    given_inputs,
+    given_options,
+    raw_files,
+)
+from vsepp.cli.parameters import add_plan_options, plan_of
+from vsepp.errors import VseppError, did_you_mean
+from vsepp.foreign import is_there
+from vsepp.provenance.acceptance import standing_code
+from vsepp.steps import STEPS
+from vsepp.steps.making import make as make_artefact
+
+if TYPE_CHECKING:
+    from vsepp.config import Plan
+    from vsepp.provenance.artefacts import Artefact, Step
+
+_HOW = """\
+NAME alone is enough in the project's folder: the parameters say what it is made from. Or else give --spec, --output and the
+inputs, as the workflow does: `snakemake -n -p` prints its commands."""
+
+
+def add_steps(steps: Any) -> None:
+    """Add `make`, with a subcommand for each kind of artefact."""
+    parser = add_step(steps, "make", make, "make one artefact: a corpus, features, a run, a report, ...")
+    kinds = parser.add_subparsers(title="kinds", metavar="KIND", required=True)
+    for kind, step in STEPS.items():
+        _add_kind(kinds, kind, step)
+
+
+def _add_kind(kinds: Any, kind: str, step: Step) -> None:
+    does = (step.run.__doc__ or "").splitlines()[0]
+    parser = kinds.add_parser(kind, help=does.rstrip("."), description=does, epilog=_HOW)
+    parser.set_defaults(kind=kind, roles=tuple(step.reads), takes=step.takes, raw=[])
+    parser.add_argument("name", nargs="?", metavar="NAME", help="its name, as in the folder of its kind")
+    add_spec(parser, step.spec)
+    for role, read in step.reads.items():
+        add_role(parser, role, read)
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="folder to write the results to")
+    add_code(parser)
+    if step.known_raw:
+        add_raw(parser)
+    add_machine(parser, step.takes)
+    add_plan_options(parser)
+
+
+def make(given: argparse.Namespace) -> None:
+    """Make an artefact with the spec that was given, or with what the parameters say of its name."""
+    step = STEPS[given.kind]
+    if given.spec is None:
+        _make_named(given, step)
+        return
+    inputs = given_inputs(given)
+    missing = [role for role, read in step.reads.items() if not read.optional and role not in inputs]
+    if missing or given.output is None:
+        wanted = [f"--{role.replace('_', '-')}" for role in missing] + ["--output"] * (given.output is None)
+        raise VseppError(f"make {given.kind}: with --spec it needs {', '.join(wanted)}, too")
+    options = given_options(given)
+    raw = raw_files(given)
+    make_artefact(step, given.spec, inputs, given.output, raw=raw, held_to=given.code, **options)
+
+
+def _make_named(given: argparse.Namespace, step: Step) -> None:
+    """Make a row of the plan's table."""
+    ignored = [role for role in (*given.roles, "output", "code") if getattr(given, role) is not None]
+    if given.name is None or ignored or given.raw:
+        raise VseppError(f"make {given.kind}: expected NAME alone, or --spec with --output and the inputs")
+    plan = plan_of(given)
+    named = plan.of_kind(given.kind)
+    if given.name not in named:
+        near = did_you_mean(given.name, named) or f"; there are {', '.join(named) or 'none'}"
+        raise VseppError(f"{given.name}: no {given.kind} of preset {plan.preset}{near}")
+    artefact = named[given.name]
+    _require_inputs(plan, artefact)
+    options = given_options(given)
+    if "test_images" in step.takes:
+        options.setdefault("test_images", plan.test_images(artefact))
+    make_artefact(
+        step,
+        artefact.spec,
+        {role: path for role, path in artefact.inputs.items() if role in step.reads},
+        artefact.folder,
+        raw=artefact.raw,
+        held_to=standing_code(artefact),
+        **options,
+    )
+
+
+def _require_inputs(plan: Plan, artefact: Artefact) -> None:
+    """Refuse an artefact of which an input is not there, with the command that makes the input."""
+    for role, path in (*artefact.inputs.items(), *artefact.raw.items()):
+        if not is_there(path):
+            owner = plan.owner(path)
+            make_it = (
+                f"vsepp make {owner.kind} {owner.name}" if owner else "snakemake --cores all all_downloads"
+            )
+            raise VseppError(
+                f"{path}: not there, which {artefact.name} reads as its {role}; make it first: {make_it}"
+            )

@@ -1,0 +1,22 @@
+"""The steps, one module each: what is made, from what, how, and how large it is.
+
+A module below declares `STEP`; there is no list of them. The rules of the workflow call `vsepp make KIND NAME`. Declarations
+are read at every start, so a step imports what it computes with inside of its `run`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from vsepp.provenance.artefacts import Step
+
+
+def _declared() -> dict[str, Step]:
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
+    return {module.STEP.kind: module.STEP for module in modules if hasattr(module, "STEP")}
+
+
+STEPS = _declared()
+"""Kind of artefact → its step."""

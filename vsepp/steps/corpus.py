@@ -1,0 +1,55 @@
+"""Raw files → two tables: images with their splits, and captions with their images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vsepp.provenance.artefacts import Artefact, Job, Role, Step, short_digest
+from vsepp.spec import CorpusSpec, with_files
+from vsepp.steps.sizes import captions_of, product
+
+SCENES = Role("folder of the generated scenes that the raw files lie in", optional=True)
+# Of the compressed tables; Flickr8k's are 33.
+_BYTES_PER_CAPTION = 40
+
+
+def run(spec: CorpusSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+    """Read splits and captions from the raw files."""
+    from vsepp.data.corpora import read_corpus, require_test_images
+    from vsepp.data.tables import write_tables
+
+    images, captions = read_corpus(with_files(spec, job.raw))
+    require_test_images(images, spec.name, job.test_images)
+    write_tables(out, images, captions)
+    return images.attrs["facts"]
+
+
+def files(spec: CorpusSpec, raw: Mapping[str, Path]) -> Mapping[str, Path]:
+    """The raw files that are no folders: folders of photographs are known by their store."""
+    return {role: path for role, path in raw.items() if path.is_file()}
+
+
+def name(spec: CorpusSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+    """The role that the data play, and a digest of its parameters."""
+    scenes = inputs.get("scenes")
+    return f"{label}-{short_digest(spec, short_digest(scenes.spec) if scenes else None)}"
+
+
+STEP = Step(
+    "corpus",
+    CorpusSpec,
+    run,
+    title="tables",
+    phase="corpus",
+    folder="results/{preset}/corpora/{name}",
+    modules=("vsepp.data.corpora",),
+    components=lambda spec: [("reader", spec.reader.name)],
+    name=name,
+    reads={"scenes": SCENES},
+    known_raw=files,
+    files=("images.parquet", "captions.parquet"),
+    takes=("test_images",),
+    size=lambda spec, corpus: product(captions_of(corpus), _BYTES_PER_CAPTION),
+)

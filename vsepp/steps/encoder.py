@@ -1,0 +1,42 @@
+"""An image encoder's weights, without its last layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vsepp.provenance.artefacts import Artefact, Job, Step, short_digest
+from vsepp.spec import EncoderSpec
+from vsepp.steps.sizes import encoder_size, product
+
+
+def run(spec: EncoderSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+    """Convert an image encoder's weights, without its last layer."""
+    from vsepp.models.encoder import save_encoder
+    from vsepp.models.pretrained import import_weights
+
+    encoder = import_weights(spec, job.raw.get("weights"))
+    save_encoder(encoder, out)
+    return {"dim": encoder.dim}
+
+
+def name(spec: EncoderSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+    """The role that the encoder plays, and a digest of its parameters."""
+    return f"{spec.name}-{short_digest(spec)}"
+
+
+STEP = Step(
+    "encoder",
+    EncoderSpec,
+    run,
+    title="encoders",
+    phase="features",
+    folder="results/{preset}/encoders/{name}",
+    modules=("vsepp.models.pretrained",),
+    components=lambda spec: [("image encoder", spec.family.name)],
+    name=name,
+    known_raw=lambda spec, raw: raw,
+    files=("encoder.safetensors",),
+    size=lambda spec, corpus: product(encoder_size(spec)[1], 4),
+)

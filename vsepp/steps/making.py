@@ -1,0 +1,100 @@
+"""The frame of every step: its results are published together, with a manifest, once it has succeeded."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from vsepp.foreign import is_there
+from vsepp.provenance.artefacts import Job, Step
+from vsepp.provenance.manifest import artefact_digest, recorded
+from vsepp.provenance.publish import published, state_folder
+from vsepp.runtime import devices
+from vsepp.runtime.files import output_folder
+from vsepp.spec import to_dict
+
+OPTIONS = tuple(one.name for one in fields(Job) if one.name not in ("output", "state", "raw", "identity"))
+"""Fields of a job that a command line may set, where its step takes them."""
+
+
+def make(
+    step: Step,
+    spec: Any,
+    inputs: Mapping[str, Path],
+    output: Path,
+    *,
+    raw: Mapping[str, Path] | None = None,
+    held_to: str | None = None,
+    **options: Any,
+) -> None:
+    """Make an artefact.
+
+    Of several processes that `torchrun` started, the first one locks, writes and records.
+
+    Parameters
+    ----------
+    step
+        Its step.
+    spec
+        All that decides what is computed, besides code and inputs.
+    inputs
+        Role → file or folder.
+    output
+        Folder of the results.
+    raw
+        Role → raw file or folder.
+    held_to
+        The digest by which the workflow knows the step's code, if it does.
+    options
+        Fields of `Job` that the step takes.
+    """
+    code, raw = step.code(spec), raw or {}
+    known_raw = step.known_raw(spec, raw) if step.known_raw else {}
+    read = {**inputs, **step.named_inputs(spec), **known_raw}
+    identity: dict[str, Any] = {}
+    if step.resumes:
+        digests = {role: _known_by(step, role, path, known_raw) for role, path in read.items()}
+        identity = {"code": code, "inputs": digests}
+    with ExitStack() as held:
+        if devices.process_rank() > 0:
+            nothing = Path(held.enter_context(tempfile.TemporaryDirectory()))
+            step.run(spec, inputs, nothing, Job(output, nothing, raw, identity, **options))
+            return
+        # A new folder is made when it is filled: Snakemake takes an empty one, of a step whose rule was given up, as made.
+        output_folder(output if is_there(output) else output.absolute().parent)
+        state = output
+        if step.resumes:
+            state = held.enter_context(state_folder(output, spec=to_dict(spec), **identity))
+        folder = held.enter_context(published(output))
+        manifest = recorded(
+            folder,
+            step.kind,
+            spec=to_dict(spec),
+            inputs=read,
+            code=code,
+            held_to=held_to,
+            seed=step.seed(spec),
+        )
+        facts = held.enter_context(manifest)
+        facts.update(step.run(spec, inputs, folder, Job(output, state, raw, identity, **options)))
+    step.published(output)
+
+
+def _known_by(step: Step, role: str, path: Path, raw: Mapping[str, Path]) -> Any:
+    """What tells an input from another one."""
+    if step.slow_raw and role in raw:
+        status = path.stat()
+        return [str(path), status.st_size, status.st_mtime_ns]
+    return artefact_digest(path)
+
+
+def take_machine(job: Job, kind: str) -> tuple[Any, dict[str, Any]]:
+    """The device that a job was given, a `torch.device`, and the facts for its manifest."""
+    from vsepp.runtime.machine import use_machine
+
+    name = f"{kind} {job.output}"
+    return use_machine(job.device, share=job.device_share, threads=job.threads, job=name)

@@ -1,0 +1,32 @@
+"""Image store → small pictures of a split with its captions, for people to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vsepp.provenance.artefacts import Job, Role, Step
+from vsepp.spec import PicturesSpec
+
+
+def run(spec: PicturesSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+    """Make small pictures of a split, with its captions, to look at."""
+    from vsepp.data.pictures import make_pictures
+
+    return {"images": make_pictures(spec, inputs["corpus"], inputs["store"], out)}
+
+
+STEP = Step(
+    "pictures",
+    PicturesSpec,
+    run,
+    title="small pictures",
+    phase="features",
+    folder="results/{preset}/pictures/{name}",
+    modules=("vsepp.data.pictures",),
+    # One set a corpus, whichever of its stores is met first: for people, not for models.
+    name=lambda spec, inputs, label: inputs["corpus"].name,
+    reads={"corpus": Role("folder of the corpus"), "store": Role("folder of the image store")},
+    files=("pictures.npz", "captions.json"),
+)

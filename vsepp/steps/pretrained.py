@@ -1,0 +1,42 @@
+"""A small image encoder, trained on labelled single-object scenes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vsepp.provenance.artefacts import Artefact, Job, Step, short_digest
+from vsepp.spec import PretrainedSpec
+from vsepp.steps.sizes import encoder_size, product
+
+
+def run(spec: PretrainedSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+    """Train a small image encoder on labelled single-object scenes, on the CPU."""
+    from vsepp.runtime.machine import use_cpu
+    from vsepp.scenes.pretrain import pretrain
+
+    facts = use_cpu(job.threads)
+    return {**facts, **pretrain(spec.encoder, spec.pretraining, out)}
+
+
+def name(spec: PretrainedSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+    """The role that the encoder plays, and a digest of its parameters."""
+    return f"{spec.encoder.name}-{short_digest(spec.encoder, spec.pretraining)}"
+
+
+STEP = Step(
+    "pretrained",
+    PretrainedSpec,
+    run,
+    title="encoders",
+    phase="features",
+    folder="results/{preset}/encoders/{name}",
+    modules=("vsepp.scenes.pretrain",),
+    components=lambda spec: [("image encoder", spec.encoder.family.name)],
+    name=name,
+    files=("encoder.safetensors",),
+    seed=lambda spec: spec.pretraining.seed,
+    takes=("threads",),
+    size=lambda spec, corpus: product(encoder_size(spec.encoder)[1], 4),
+)

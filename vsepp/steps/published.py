@@ -1,0 +1,46 @@
+"""The features that the authors published with their captions → those of a corpus's images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vsepp.provenance.artefacts import Job, Step
+from vsepp.spec import CorpusSpec, with_files
+from vsepp.steps.store import IMAGES
+
+
+def run(spec: CorpusSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+    """Convert the features that the authors published with their captions."""
+    from vsepp.data.tables import read_tables
+    from vsepp.features.precomputed import import_precomputed
+
+    images, _ = read_tables(inputs["images"].parent)
+    return import_precomputed(with_files(spec, job.raw), images, out, job.state)
+
+
+def feature_files(spec: CorpusSpec, raw: Mapping[str, Path]) -> Mapping[str, Path]:
+    """The raw files that hold features."""
+    from vsepp.features.precomputed import raw_features
+
+    return raw_features(with_files(spec, raw))
+
+
+STEP = Step(
+    "published",
+    CorpusSpec,
+    run,
+    title="published features",
+    phase="features",
+    folder="results/{preset}/features/{name}",
+    modules=("vsepp.features.precomputed",),
+    name=lambda spec, inputs, label: f"{inputs['images'].name}-published",
+    reads={"images": IMAGES},
+    known_raw=feature_files,
+    slow_raw=True,
+    files=("features.npy",),
+    resumes=True,
+    # How many there are is unknown before they are read.
+    label=lambda spec: "",
+)

@@ -1,0 +1,45 @@
+"""A checkpoint that the authors released, with its vocabulary → the run that it is a training of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vsepp.errors import VseppError
+from vsepp.provenance.artefacts import Job, Step
+from vsepp.spec import RunSpec
+from vsepp.steps.run import FILES, name
+from vsepp.steps.sizes import model_numbers, product
+
+
+def run(spec: RunSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+    """Convert a checkpoint that the authors released (--raw checkpoint=FILE vocabulary=FILE)."""
+    from vsepp.released.convert import import_released
+
+    for role in ("checkpoint", "vocabulary"):
+        if role not in job.raw:
+            raise VseppError(f"released: no {role} was given; expected --raw checkpoint=FILE vocabulary=FILE")
+    return import_released(job.raw["checkpoint"], job.raw["vocabulary"], spec, out)
+
+
+def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
+    """The model's, and the encoder where it is part of it."""
+    family = [("image encoder", spec.encoder.family.name)] if spec.live_encoder else []
+    return [*spec.model.components, *family]
+
+
+STEP = Step(
+    "released",
+    RunSpec,
+    run,
+    title="released models",
+    phase="models",
+    folder="results/{preset}/{variant}/runs/{name}",
+    modules=("vsepp.released.convert",),
+    components=components,
+    name=name,
+    known_raw=lambda spec, raw: raw,
+    files=FILES,
+    size=lambda spec, corpus: product(model_numbers(spec), 4),
+)

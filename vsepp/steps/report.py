@@ -1,0 +1,43 @@
+"""Metrics and training curves → tables, figures, verdicts and the page that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vsepp.provenance.artefacts import Job, Step
+from vsepp.provenance.manifest import FILES
+from vsepp.reporting.specs import ReportSpec
+from vsepp.reporting.typeset import PDF
+
+
+def run(spec: ReportSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+    """Write all tables and figures and the page that holds them; print the headline."""
+    from vsepp.reporting.pages import write_report
+
+    print(write_report(spec, out, job.output))
+    (job.output / PDF).unlink(missing_ok=True)  # of an earlier report
+    files = (path for path in out.rglob("*") if path.is_file())
+    return {FILES: sorted(path.relative_to(out).as_posix() for path in files)}
+
+
+def write_entry_page(folder: Path) -> None:
+    """Write the preset's entry page, which lists its reports."""
+    from vsepp.reporting.pages import write_entry
+
+    write_entry(folder.absolute().parent.parent)
+
+
+STEP = Step(
+    "report",
+    ReportSpec,
+    run,
+    title="reports",
+    phase="results",
+    folder="reports/{preset}/{variant}/{name}",
+    modules=("vsepp.reporting.pages",),
+    named_inputs=lambda spec: spec.inputs,
+    files=("index.html", "manifest.json"),
+    published=write_entry_page,
+)

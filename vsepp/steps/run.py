@@ -1,0 +1,118 @@
+"""Features or images, and word ids → a trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vsepp.provenance.artefacts import Artefact, Job, Role, Step, Work
+from vsepp.spec import CorpusSpec, RunSpec
+from vsepp.steps.making import take_machine
+from vsepp.steps.sizes import (
+    captions_of,
+    encoder_pass,
+    encoder_size,
+    model_numbers,
+    pairs_embedded,
+    product,
+    text_dims,
+)
+
+# What encoding a split reads besides the model.
+ENCODING = {
+    "corpus": Role("folder of the corpus"),
+    "tokens": Role("folder of the word ids"),
+    "features": Role("folder of the features under the test crop, for a frozen encoder", optional=True),
+    "eval_store": Role(
+        "folder of the image store, for an encoder that is fine-tuned with the model", optional=True
+    ),
+    "encoder": Role("folder of the encoder's weights before training", optional=True),
+}
+# Not the history, which also holds seconds, by which two equal trainings differ.
+FILES = ("model.safetensors", "vocabulary.json")
+
+
+def run(spec: RunSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+    """Train one run for one seed; go on with a training that was killed."""
+    from vsepp.data.vocabulary import Vocabulary
+    from vsepp.training.data import load_training_data
+    from vsepp.training.distributed import join
+    from vsepp.training.loop import LOSS_FILE, train
+
+    device, facts = take_machine(job, "run")
+    with join(device) as group:
+        data = load_training_data(spec, inputs, device, data_on=job.data_on, share=job.device_share)
+        trained = train(
+            spec,
+            data,
+            out,
+            job.state,
+            device,
+            inputs,
+            identity=job.identity,
+            checkpoint_seconds=job.checkpoint_seconds,
+            group=group,
+        )
+    # With it the folder can be used by itself, on captions of one's own.
+    Vocabulary.read(inputs["tokens"]).write(out)
+    (job.output / LOSS_FILE).unlink(missing_ok=True)  # of another loss that was trained there before
+    return {**facts, **trained, "data_on": data.data_on}
+
+
+def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
+    """The model's, the loss, and the encoder where it runs inside the training."""
+    runs_encoder = spec.reads in ("inline", "live")
+    family = [("image encoder", spec.encoder.family.name)] if runs_encoder else []
+    return [*spec.model.components, ("loss", spec.loss.name), *family]
+
+
+def name(spec: RunSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+    """The run's id and its seed, which is also its folder."""
+    return spec.seeded_id
+
+
+def work(spec: RunSpec, corpus: CorpusSpec | None) -> Sequence[Work]:
+    """All steps of the training; where it reads images, with its own passes of the encoder."""
+    if corpus is None:
+        return []
+    amount = product(pairs_embedded(spec, captions_of(corpus, spec.train_splits)), spec.schedule.epochs)
+    if spec.finetuned:
+        # Measured as whole steps, text encoder, loss and optimiser included.
+        return [Work("step-finetuned", spec.encoder.variant, spec.precision, amount)]
+    # Of the steps on features those of 1C: they do all that those of 10C and RC do, in the same time.
+    similarity, dims = spec.model.similarity.name, text_dims(spec.model)
+    variant = f"{encoder_size(spec.encoder)[0] or '?'}/{dims[1] if dims else '?'}"
+    step = Work("step-1c" if similarity == "dot" else f"step-{similarity}", variant, spec.precision, amount)
+    if spec.reads not in ("inline", "live"):
+        return [step]
+    precision = spec.precision if spec.live_encoder else spec.encoder.precision
+    return [encoder_pass(spec.encoder, amount, precision), step]
+
+
+STEP = Step(
+    "run",
+    RunSpec,
+    run,
+    title="models",
+    phase="models",
+    folder="results/{preset}/{variant}/runs/{name}",
+    modules=("vsepp.training.loop",),
+    components=components,
+    name=name,
+    reads={
+        **ENCODING,
+        "tape": Role("folder of the random-crop features of a frozen encoder", optional=True),
+        "train_store": Role("folder of the image store that random crops are taken from", optional=True),
+        "caption_vectors": Role(
+            "folder of the captions' vectors, for a loss that compares captions", optional=True
+        ),
+        "init_from": Role("folder of the frozen run that a fine-tuned run starts from", optional=True),
+    },
+    files=FILES,
+    seed=lambda spec: spec.init_seed,
+    resumes=True,
+    takes=("device", "device_share", "threads", "data_on", "checkpoint_seconds"),
+    size=lambda spec, corpus: product(model_numbers(spec), 4),
+    work=work,
+)

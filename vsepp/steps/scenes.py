@@ -1,0 +1,46 @@
+"""The embedded corpus: rendered scenes with captions, in the raw layouts of COCO and Flickr30K."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vsepp.provenance.artefacts import Artefact, Job, Step, short_digest
+from vsepp.spec import CorpusSpec, ScenesSpec
+
+# A generated picture of the mini preset in blocks of 4 kB.
+_PICTURE_BYTES = 6_000
+
+
+def run(spec: ScenesSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+    """Draw scenes and write them in the layouts of COCO and Flickr30K."""
+    from vsepp.scenes.layouts import generate
+
+    return generate(spec, out, job.threads or 1)
+
+
+def name(spec: ScenesSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+    """The digest of its parameters."""
+    return short_digest(spec)
+
+
+def size(spec: ScenesSpec, corpus: CorpusSpec | None) -> int:
+    """Bytes of the pictures."""
+    return _PICTURE_BYTES * sum(sum(splits.values()) for splits in spec.images.values())
+
+
+STEP = Step(
+    "scenes",
+    ScenesSpec,
+    run,
+    title="generated pictures",
+    phase="corpus",
+    folder="resources/scenes-{name}",
+    modules=("vsepp.scenes.layouts",),
+    name=name,
+    versioned=False,
+    seed=lambda spec: spec.seed,
+    takes=("threads",),
+    size=size,
+)

@@ -1,0 +1,70 @@
+"""Images → the image store: every image decoded and resized once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vsepp.provenance.artefacts import Artefact, Job, Role, Step, Work
+from vsepp.spec import CorpusSpec, StoreSpec, from_dict, with_files
+from vsepp.steps.corpus import SCENES
+from vsepp.steps.sizes import images_of, product
+
+IMAGES = Role("the table images.parquet of the corpus", "images.parquet")
+# Of most photographs; images that keep their aspect ratio are counted with it.
+_ASPECT = 4 / 3
+
+
+def run(spec: StoreSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+    """Decode and resize every image once (the image store)."""
+    from vsepp.data.store import build_store
+    from vsepp.data.tables import read_tables
+    from vsepp.provenance.manifest import read_manifest
+
+    images, _ = read_tables(inputs["images"].parent)
+    corpus = from_dict(CorpusSpec, read_manifest(inputs["images"])["spec"])
+    return build_store(images, with_files(corpus, job.raw), spec, out, job.state, job.threads or 1)
+
+
+def name(spec: StoreSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+    """The corpus, and how its images are resized."""
+    turned = "-turned" * (spec.orientation == "applied")
+    return f"{inputs['images'].name}-{spec.resize}{spec.side}{turned}"
+
+
+def size(spec: StoreSpec, corpus: CorpusSpec | None) -> int | None:
+    """Bytes of all pixels."""
+    area = spec.side**2 if spec.resize == "squash" else round(spec.side**2 * _ASPECT)
+    return product(images_of(corpus), area, 3)
+
+
+def work(spec: StoreSpec, corpus: CorpusSpec | None) -> Sequence[Work]:
+    """Images to decode."""
+    return [Work("store", str(spec.side), "fp32", images_of(corpus))]
+
+
+def label(spec: StoreSpec) -> str:
+    """Its size."""
+    return f"{spec.side} pixels{'' if spec.resize == 'squash' else ', aspect kept'}"
+
+
+STEP = Step(
+    "store",
+    StoreSpec,
+    run,
+    title="decoded images",
+    phase="corpus",
+    folder="results/{preset}/stores/{name}",
+    modules=("vsepp.data.store",),
+    name=name,
+    reads={"images": IMAGES, "scenes": SCENES},
+    known_raw=lambda spec, raw: {},
+    files=("images.npy", "sizes.npy"),
+    versioned=False,
+    resumes=True,
+    takes=("threads",),
+    size=size,
+    work=work,
+    label=label,
+)

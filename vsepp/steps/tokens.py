@@ -1,0 +1,68 @@
+"""Captions → a vocabulary and word ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vsepp.provenance.artefacts import Artefact, Job, Role, Step
+from vsepp.spec import VocabularySpec
+from vsepp.steps.sizes import captions_of, product
+
+CAPTIONS = Role("the table captions.parquet of the corpus", "captions.parquet")
+# Of the compressed word ids; Flickr8k's are 17.
+_BYTES_PER_CAPTION = 20
+
+
+def run(spec: VocabularySpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+    """Build a vocabulary, or take one over, and encode all captions with it."""
+    from vsepp.data.captions import (
+        build_vocabulary,
+        encode_captions,
+        multi_sentence_share,
+        tokenize_captions,
+    )
+    from vsepp.data.tables import read_tables
+    from vsepp.data.vocabulary import Vocabulary
+
+    _, captions = read_tables(inputs["captions"].parent)
+    tokenized = tokenize_captions(captions)
+    if "vocabulary" in inputs:
+        vocabulary = Vocabulary.read(inputs["vocabulary"].parent)
+    else:
+        vocabulary = build_vocabulary(captions, spec, tokenized)
+    tokens = encode_captions(captions, vocabulary, tokenized)
+    vocabulary.write(out)
+    tokens.save(out)
+    return {
+        "words": len(vocabulary),
+        "tokens": int(tokens.offsets[-1]),
+        # Captions whose words a sentence splitter before the word tokenizer would change, as the released code has it.
+        "several_sentences": multi_sentence_share(captions["text"]),
+    }
+
+
+def name(spec: VocabularySpec, inputs: Mapping[str, Artefact], label: str) -> str:
+    """The corpus, the splits whose words are counted, and how often a word must occur."""
+    return f"{inputs['captions'].name}-{'-'.join(spec.splits)}-min{spec.threshold}"
+
+
+STEP = Step(
+    "tokens",
+    VocabularySpec,
+    run,
+    title="word ids",
+    phase="corpus",
+    folder="results/{preset}/tokens/{name}",
+    modules=("vsepp.data.captions",),
+    name=name,
+    reads={
+        "captions": CAPTIONS,
+        "vocabulary": Role(
+            "a vocabulary.json to use instead of counting the words", "vocabulary.json", optional=True
+        ),
+    },
+    files=("tokens.npz", "vocabulary.json"),
+    size=lambda spec, corpus: product(captions_of(corpus), _BYTES_PER_CAPTION),
+)
