@@ -35,7 +35,7 @@ inputs, as the workflow does: `snakemake -n -p` prints its commands."""
 
 def add_steps(steps: Any) -> None:
     """Add `make`, with a subcommand for each kind of artefact."""
-    parser = add_step(steps, "make", make, "make one artefact: a corpus, features, a run, a report, ...")
+    parser = add_step(steps, "make", make, "make one artefact, such as a corpus, features, a run or a report")
     kinds = parser.add_subparsers(title="kinds", metavar="KIND", required=True)
     for kind, step in STEPS.items():
         _add_kind(kinds, kind, step)
