@@ -40,7 +40,7 @@ def test_an_edit_of_a_loss_trains_again_what_uses_it_unless_it_is_accepted(proje
     (project.folder / REPORT / "index.html").unlink()
     project.run("reproduce_tables")
     assert {run: project.weights(run) for run in RUNS} == before
-    note = "made in part by other code than the present; that it makes the same was accepted (train, 20"
+    note = "made in part by other code than the present; that it makes the same was accepted (run, 20"
     assert f"<li><sup>‡</sup> {note}" in (project.folder / REPORT / "index.html").read_text()
     assert note in (project.folder / REPORT / f"runs/{VSEPP}.html").read_text()
     assert "‡" not in (project.folder / REPORT / f"runs/{VSE0}.html").read_text()
