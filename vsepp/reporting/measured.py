@@ -28,12 +28,13 @@ _OF_A_SEED = {"id", "init_seed", "order_seed"}
 """Keys of a run's parameters in which seeds of one run, and runs of one configuration, differ."""
 _SHARED = {
     "features": "features",
-    "precomputed": "features",
+    "published": "features",
+    "precomputed": "features",  # as earlier manifests call it
     "tape": "random-crop features",
     "tokens": "word ids",
     "vectors": "caption vectors",
 }
-"""Step → what runs of the same parameters share of it."""
+"""Kind of artefact → what runs of the same parameters share of it."""
 _ROUNDED = 12**-0.5
 """Standard deviation that counting whole epochs alone gives an epoch."""
 
