@@ -32,7 +32,7 @@ _SEEDS = (0, 1, 2)
 _SYSTEMS = ("vse0", "vsepp")
 _PATIENCE = 3600.0
 """Seconds for what is made elsewhere."""
-GATE = [(f"f8k-{system}-1c", f"f8k-{system}-1c-bf16") for system in _SYSTEMS]
+GATE = [(f"f8k-{system}-1c-whole-fp32", f"f8k-{system}-1c-whole") for system in _SYSTEMS]
 """Runs in fp32 and the same in bf16."""
 TUNED = [tuple(f"f8k-{system}-{run}" for system in _SYSTEMS) for run in ("rc-ft", "rc-lite2-ft")]
 """Runs that wait for a GPU; what they start from comes with them."""

@@ -324,17 +324,17 @@ def test_bf16_is_held_against_the_spread_of_three_seeds(tmp_path):
         every = [{"record": record, "folder": folder} for record, folder in listed.items()]
         (tmp_path / jobs.LIST).write_text(json.dumps({"jobs": every}))
 
-    write("f8k-vse0-1c", (10, 5, 200), (12, 6, 210), (11, 7, 205))
-    write("f8k-vse0-1c-bf16", (11, 6, 204), (12, 6, 206))
-    write("f8k-vsepp-1c", (10, 5, 200))
+    write("f8k-vse0-1c-whole-fp32", (10, 5, 200), (12, 6, 210), (11, 7, 205))
+    write("f8k-vse0-1c-whole", (11, 6, 204), (12, 6, 206))
+    write("f8k-vsepp-1c-whole-fp32", (10, 5, 200))
     assert jobs.gate(tmp_path) == []
-    write("f8k-vse0-1c-bf16", (11, 6, 204), (12, 6, 206), (10, 9, 208))
+    write("f8k-vse0-1c-whole", (11, 6, 204), (12, 6, 206), (10, 9, 208))
     assert jobs.gate(tmp_path) == [
-        "f8k-vse0-1c, caption R@1: 11.0 ± 1.0 in fp32, 11.0 ± 1.0 in bf16, within the spread of 3 seeds",
-        "f8k-vse0-1c, image R@1: 6.0 ± 1.0 in fp32, 7.0 ± 1.7 in bf16, within the spread of 3 seeds",
-        "f8k-vse0-1c, rsum: 205.0 ± 5.0 in fp32, 206.0 ± 2.0 in bf16, within the spread of 3 seeds",
+        "f8k-vse0-1c-whole-fp32, caption R@1: 11.0 ± 1.0 in fp32, 11.0 ± 1.0 in bf16, within the spread of 3 seeds",
+        "f8k-vse0-1c-whole-fp32, image R@1: 6.0 ± 1.0 in fp32, 7.0 ± 1.7 in bf16, within the spread of 3 seeds",
+        "f8k-vse0-1c-whole-fp32, rsum: 205.0 ± 5.0 in fp32, 206.0 ± 2.0 in bf16, within the spread of 3 seeds",
     ]
-    write("f8k-vse0-1c-bf16", (11, 6, 204), (12, 6, 206), (10, 12, 208))
+    write("f8k-vse0-1c-whole", (11, 6, 204), (12, 6, 206), (10, 12, 208))
     assert "8.0 ± 3.5 in bf16, NOT within the spread" in jobs.gate(tmp_path)[1]
 
 
@@ -373,8 +373,8 @@ def test_all_of_it_in_small_with_the_runs_that_wait_for_a_gpu(tmp_path, capsys):
     assert "killed 1 time" in found["correct/resume"]["said"]
     assert "rsum" in found["used/evaluation f8k-vse0-rc-ft/seed-0"]["said"]
     assert {run for run, _ in Study(out / "records").read_all()} == {
-        "f8k-vse0-1c",
-        "f8k-vse0-1c-bf16",
+        "f8k-vse0-1c-whole-fp32",
+        "f8k-vse0-1c-whole",
         "f8k-vse0-rc",
         "f8k-vse0-rc-ft",
     }
