@@ -1,0 +1,43 @@
+"""What steps declare, beside the rules that call them and the command that takes their options."""
+
+import re
+from pathlib import Path
+
+import pytest
+from plans import plan
+
+from vsepp.cli.common import _MACHINE
+from vsepp.provenance.artefacts import PHASES
+from vsepp.steps import STEPS
+from vsepp.steps.making import OPTIONS
+
+RULES = Path(__file__).resolve().parents[3] / "workflow/rules"
+
+
+def test_every_kind_has_a_rule_and_every_rule_a_kind():
+    text = "".join(file.read_text() for file in RULES.glob("*.smk"))
+    called = re.findall(r"vsepp make (\w+) ", text)
+    # The rule of tokens is used again for those of released models.
+    assert sorted([*called, "tokens_of"]) == sorted(STEPS)
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_a_step_is_declared_whole(kind):
+    step = STEPS[kind]
+    assert step.kind == kind and step.phase in PHASES and step.run.__doc__
+    assert set(step.takes) <= set(OPTIONS) == set(_MACHINE)
+    assert "{name}" in step.folder
+
+
+@pytest.mark.parametrize("preset", ["mini", "flickr8k", "paper"])
+def test_what_an_artefact_reads_is_what_its_step_declares(preset):
+    for artefact in plan(preset=preset).table.values():
+        step = artefact.step
+        named = set(step.named_inputs(artefact.spec))
+        roles = set(artefact.inputs) - named
+        needed = {role for role, read in step.reads.items() if not read.optional}
+        assert needed <= roles <= set(step.reads), artefact.name
+        for role in roles:
+            file = step.reads[role].file
+            assert not file or artefact.inputs[role].name == file
+        assert not artefact.raw or step.known_raw, artefact.name
