@@ -3,11 +3,8 @@
 import csv
 import re
 from pathlib import Path
-from statistics import mean, stdev
 
 import pytest
-
-from vsepp.provenance.records import Study
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -52,23 +49,6 @@ def test_a_gain_is_that_of_the_claim(claim):
     of_captions = found[f"{claim}/i2t_r1"]
     of_images = found.get(f"{claim}/t2i_r1") or found[f"{claim}-images/t2i_r1"]
     assert cells(claim) == [of_captions["n_seeds"], gain(of_captions), "", gain(of_images), ""]
-
-
-@pytest.mark.parametrize("what", ["", ", 30 epochs", ", rate .001", ", centres"])
-@pytest.mark.parametrize("system", ["VSE0", "VSE++"])
-def test_the_rows_of_photographs_compressed_once_are_those_of_their_records(system, what):
-    study = Study(ROOT / "docs/results/flickr8k-photographs")
-    run = {"VSE0": "f8k-vse0-1c", "VSE++": "f8k-vsepp-1c"}[system]
-    run += {"": "-whole", ", 30 epochs": "-whole-long", ", rate .001": "-whole-fast", ", centres": "-bf16"}[
-        what
-    ]
-    found = [study.read(*name).metrics["1K"] for name in study.models if name[0] == run]
-    start = f"| {system}{what}, photographs compressed once |"
-    (line,) = (text for text in README.splitlines() if text.startswith(start))
-    of = [[one[key[:3]][key[4:]] for one in found] for key in METRICS]
-    shown = [f"{mean(values):.1f} ± {stdev(values):.1f}" for values in of]
-    assert re.split(r" *\| *", line)[2:-1] == [str(len(found)), *shown]
-    assert line in (ROOT / "docs/flickr8k.md").read_text(encoding="utf-8").splitlines()
 
 
 def gain(row):
