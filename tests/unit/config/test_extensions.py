@@ -162,6 +162,36 @@ def test_an_encoder_family_is_one_module_and_an_entry_of_a_preset(project, befor
     assert table(project) == as_text
 
 
+LENGTHS = '''
+    """Captions → how many words each has."""
+    from vsepp.provenance.artefacts import Step
+    from vsepp.spec import VocabularySpec
+    from vsepp.steps.tokens import CAPTIONS
+
+    def run(spec, inputs, out, job):
+        """Count the words of each caption."""
+        raise NotImplementedError
+
+    STEP = Step(
+        "lengths", VocabularySpec, run, title="lengths", phase="corpus", folder="results/{preset}/lengths/{name}",
+        modules=("vsepp.data.captions",), name=lambda spec, inputs, label: inputs["captions"].name,
+        reads={"captions": CAPTIONS}, files=("lengths.txt",),
+    )
+'''
+
+
+def test_a_kind_of_artefact_is_one_step_and_what_asks_for_it(project, before):
+    write(project, "vsepp/steps/lengths.py", LENGTHS)
+    assert new(before, table(project)) == set()
+    project.edit(
+        "vsepp/config/planner.py",
+        "        if published is not None:\n            inputs[",
+        "        self._add('lengths', spec.vocabulary, {'captions': corpus})\n        if published is not None:\n            inputs[",
+    )
+    after = table(project)
+    assert {name.split()[0] for name in new(before, after)} == {"lengths"}
+
+
 def test_a_third_role_is_an_entry_of_a_preset(project, before):
     edit(project.folder / PRESET, {"corpora": {"third": {"dataset": "scenes_flickr"}}})
     add_run(project, dataset="third")
