@@ -47,7 +47,7 @@ _ON_DEVICE = ("features", "tape", "run", "evaluation")
 _TINY: dict[str, Any] = {
     "encoders": {
         name: {"architecture": "mini/vgg_mini", "weights": "random", "input_size": 24, "store_side": 28}
-        for name in ("lite0", "lite0_bf16", "lite2_bf16")
+        for name in ("lite0_whole_fp32", "lite0_whole", "lite0_bf16", "lite2_bf16")
     },
     "runs": {"default": {"text": {"dim": 8, "word_dim": 6}, "joint_dim": 8, "epochs": 1, "batch_size": 8}},
     "corpora": {"flickr": {"first_images": {"train": 40, "val": 10, "test": 10}}},
