@@ -222,7 +222,7 @@ def resumed(run: RunSpec, dim: int, device: torch.device, folder: Path, images: 
     """A training that is killed with SIGKILL and called again, beside two that were left alone."""
     places = made_up.write_artefacts(run, images, dim, folder / "made")
     given = [f"--{role.replace('_', '-')}={path}" for role, path in places.items()]
-    command = [sys.executable, "-m", "vsepp.cli", "train", "--spec", to_json(run), *given]
+    command = [sys.executable, "-m", "vsepp.cli", "make", "run", "--spec", to_json(run), *given]
     command += ["--device", device.type, "--threads", str(torch.get_num_threads())]
     kills, weights = 0, []
     for name in ("one", "two", "killed"):
