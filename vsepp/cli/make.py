@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vsepp.provenance.artefacts import Artefact, Step
 
 _HOW = """\
-NAME alone is enough in the project's folder: the parameters say what it is made from. Or else give --spec, --output and the
+NAME alone is enough in the project's folder: the parameters say what it is made from. Otherwise give --spec, --output and the
 inputs, as the workflow does: `snakemake -n -p` prints its commands."""
 
 

@@ -111,7 +111,7 @@ def _require_features(
         if store.get("spec_digest") != value_digest(to_dict(run.eval_store)):
             raise VseppError(
                 f"{features}: made from images resized in another way than those of {folder}. Make them again (vsepp "
-                f"features) from a store with the eval_store in {folder / CONFIG}"
+                f"make features) from a store with the eval_store in {folder / CONFIG}"
             )
     _require_corpus(manifest, "store.images" if computed else "images", features, corpus)
 

@@ -56,7 +56,8 @@ def run(spec: RunSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mappi
         )
     # With it the folder can be used by itself, on captions of one's own.
     Vocabulary.read(inputs["tokens"]).write(out)
-    (job.output / LOSS_FILE).unlink(missing_ok=True)  # of another loss that was trained there before
+    if group.first:
+        (job.output / LOSS_FILE).unlink(missing_ok=True)  # of another loss that was trained there before
     return {**facts, **trained, "data_on": data.data_on}
 
 
