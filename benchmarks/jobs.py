@@ -24,7 +24,7 @@ from vsepp.foreign import json_of, text_of
 from vsepp.provenance.manifest import MANIFEST
 from vsepp.provenance.records import Study, read_results, write_study
 from vsepp.runtime.files import write_text
-from vsepp.spec import to_dict
+from vsepp.spec import seeded, to_dict
 
 ARCHIVES = ("Flickr8k_Dataset.zip", "Flickr8k_text.zip")
 LIST = "jobs.json"
@@ -92,7 +92,7 @@ def _study(archives: Path, tiny: bool) -> Iterator[dict[str, Any]]:
     listed: set[Path] = set()
     for group, seed in order:
         names = dict.fromkeys([*(name.removesuffix("-ft") for name in group), *group])
-        ends = [plan.table["evaluation", f"{name}/seed-{seed}"] for name in names]
+        ends = [plan.table["evaluation", seeded(name, seed)] for name in names]
         for artefact in needed_artefacts(plan, ends):
             if artefact.folder not in listed:
                 listed.add(artefact.folder)

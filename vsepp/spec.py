@@ -194,6 +194,11 @@ class EncoderSpec(EncoderKeys):
         return Component(self.architecture.partition("/")[0], self.options)
 
     @property
+    def component(self) -> tuple[str, str]:
+        """Kind and name of its family."""
+        return "image encoder", self.family.name
+
+    @property
     def variant(self) -> str:
         """Its name among the benchmarks: `torchvision/vgg19@224`, and how it is run if not by default."""
         ways: list[str] = [] if self.memory_format == "channels_last" else [self.memory_format]

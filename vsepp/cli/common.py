@@ -21,7 +21,7 @@ def add_step(
     """Add a subcommand that runs `call`."""
     text = f"{description[0].upper()}{description[1:]}."
     parser: argparse.ArgumentParser = steps.add_parser(name, help=description, description=text)
-    parser.set_defaults(call=call, step=name)
+    parser.set_defaults(call=call)
     return parser
 
 
@@ -31,10 +31,15 @@ def add_spec(parser: argparse.ArgumentParser, kind: type, *, required: bool = Fa
     parser.add_argument("--spec", type=partial(from_json, kind), required=required, metavar="JSON", help=text)
 
 
+def option(name: str) -> str:
+    """The option of the command line that sets a role or a field."""
+    return f"--{name.replace('_', '-')}"
+
+
 def add_role(parser: argparse.ArgumentParser, role: str, read: Role) -> None:
     """Add the option that says what is read in a role."""
     more = "optional: " if read.optional else ""
-    parser.add_argument(f"--{role.replace('_', '-')}", type=Path, metavar="FOLDER", help=more + read.what)
+    parser.add_argument(option(role), type=Path, metavar="FOLDER", help=more + read.what)
 
 
 def add_code(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +92,7 @@ _MACHINE: dict[str, dict[str, Any]] = {
 def add_machine(parser: argparse.ArgumentParser, takes: Iterable[str]) -> None:
     """Add the options that a step takes and on which no result depends."""
     for name in takes:
-        parser.add_argument(f"--{name.replace('_', '-')}", **_MACHINE[name])
+        parser.add_argument(option(name), **_MACHINE[name])
     parser.set_defaults(takes=tuple(takes))
 
 

@@ -11,6 +11,7 @@ from vsepp.cli.common import add_step, table
 from vsepp.cli.parameters import add_plan_options, plan_of
 from vsepp.errors import VseppError, did_you_mean
 from vsepp.provenance.records import Kept
+from vsepp.spec import seeded
 
 
 def add_steps(steps: Any) -> None:
@@ -110,7 +111,7 @@ def expected(given: argparse.Namespace) -> None:
     print(*failed, sep="\n", end="\n" * bool(failed))
     known = {(row.run, row.seed) for row in rows}
     if new := [
-        f"{run}/seed-{seed}" for run, seed in ((m.model, m.seed) for m in there) if (run, seed) not in known
+        seeded(run, seed) for run, seed in ((m.model, m.seed) for m in there) if (run, seed) not in known
     ]:
         print(f"\nno expected value, which --update sets: {', '.join(new)}")
     if failed:

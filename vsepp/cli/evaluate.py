@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import logging
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from vsepp.cli.common import add_machine, add_role, add_step, given_inputs, given_options
+from vsepp.cli.common import add_machine, add_role, add_step, given_inputs, given_options, option
 from vsepp.components import module_name
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import code_digest
@@ -75,18 +74,13 @@ def evaluate(given: argparse.Namespace) -> None:
     if given.embeddings is None:
         _embed_and_score(given)
         return
-    _refuse(
-        given,
-        ("split", *given.roles),
-        "what a run is embedded with; embeddings are scored as they are",
-    )
+    ignored = [name for name in ("split", *given.roles) if getattr(given, name) is not None]
+    if ignored:
+        options = ", ".join(option(name) for name in ignored)
+        raise VseppError(
+            f"evaluate: {options}: what a run is embedded with; embeddings are scored as they are"
+        )
     _score(given)
-
-
-def _refuse(given: argparse.Namespace, options: Iterable[str], why: str) -> None:
-    """Refuse options that would be ignored."""
-    if said := [f"--{name.replace('_', '-')}" for name in options if getattr(given, name) is not None]:
-        raise VseppError(f"evaluate: {', '.join(said)}: {why}")
 
 
 def _score(given: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ from vsepp.cli.common import (
     add_step,
     given_inputs,
     given_options,
+    option,
     raw_files,
 )
 from vsepp.cli.parameters import add_plan_options, plan_of
@@ -66,7 +67,7 @@ def make(given: argparse.Namespace) -> None:
     inputs = given_inputs(given)
     missing = [role for role, read in step.reads.items() if not read.optional and role not in inputs]
     if missing or given.output is None:
-        wanted = [f"--{role.replace('_', '-')}" for role in missing] + ["--output"] * (given.output is None)
+        wanted = [option(role) for role in missing] + ["--output"] * (given.output is None)
         raise VseppError(f"make {given.kind}: with --spec it needs {', '.join(wanted)}, too")
     options = given_options(given)
     raw = raw_files(given)

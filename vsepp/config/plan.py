@@ -12,7 +12,7 @@ from pathlib import Path
 
 from vsepp.config.parameters import Parameters
 from vsepp.declared import FOLDS
-from vsepp.provenance.artefacts import Artefact
+from vsepp.provenance.artefacts import Artefact, owner_of
 from vsepp.provenance.records import Study, study_of
 from vsepp.reporting.expected import study
 from vsepp.spec import RunSpec, SourceSpec, seeded
@@ -66,9 +66,8 @@ class Plan:
         return {name: artefact for (of, name), artefact in self.table.items() if of == kind}
 
     def owner(self, path: Path) -> Artefact | None:
-        """The artefact that a folder is, or that a file belongs to; `None` for what is made by nobody here."""
-        by_folder = {artefact.folder: artefact for artefact in self.table.values()}
-        return by_folder.get(path) or by_folder.get(path.parent)
+        """As `owner_of`, among the artefacts of the plan."""
+        return owner_of(path, {artefact.folder: artefact for artefact in self.table.values()})
 
     def test_images(self, corpus: Artefact) -> int:
         """Fewest test images of a corpus with which all folds of its evaluations are full."""

@@ -17,7 +17,7 @@ from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
 from vsepp.errors import VseppError
 from vsepp.foreign import is_there
-from vsepp.provenance.artefacts import PHASES, Artefact
+from vsepp.provenance.artefacts import PHASES, Artefact, owner_of
 from vsepp.provenance.records import study_of
 from vsepp.spec import (
     CorpusKeys,
@@ -52,11 +52,11 @@ def make_plan(folder: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
 
 def _in_order(table: Mapping[tuple[str, str], Artefact]) -> dict[tuple[str, str], Artefact]:
     """The artefacts by kind: kinds by phase, and each behind the kinds that it is made from."""
-    kind_of = {made.folder: made.kind for made in table.values()}
+    by_folder = {artefact.folder: artefact for artefact in table.values()}
     graph: TopologicalSorter[str] = TopologicalSorter()
-    for made in table.values():
-        read = (kind_of.get(path) or kind_of.get(path.parent) for path in made.inputs.values())
-        graph.add(made.kind, *(kind for kind in read if kind not in (None, made.kind)))
+    for artefact in table.values():
+        owners = (owner_of(path, by_folder) for path in artefact.inputs.values())
+        graph.add(artefact.kind, *(owner.kind for owner in owners if owner and owner.kind != artefact.kind))
     kinds = list(graph.static_order())
     return dict(
         sorted(table.items(), key=lambda item: (PHASES.index(item[1].phase), kinds.index(item[1].kind)))

@@ -242,9 +242,8 @@ def _sources(plan: Plan, models: list[str]) -> Iterator[tuple[str, str]]:
         used |= dict.fromkeys(
             [
                 ("loss", spec.loss.name),
-                ("similarity", spec.model.similarity.name),
-                ("text encoder", spec.model.text.name),
-                ("image encoder", spec.encoder.family.name),
+                *spec.model.components,
+                spec.encoder.component,
                 ("reader", corpus.spec.reader.name if corpus else reader.name),
             ]
         )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.errors import VseppError
-from vsepp.provenance.artefacts import Artefact
+from vsepp.provenance.artefacts import Artefact, owner_of
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.known import KnownDigests
 from vsepp.provenance.manifest import ACCEPTED, HELD_TO, MANIFEST, is_accepted, read_manifest, write_manifest
@@ -135,6 +135,6 @@ def _behind(
 ) -> Iterator[tuple[str, Artefact]]:
     """Dotted role and artefact of all that an artefact is made from, as a manifest names its ancestors."""
     for role, path in artefact.inputs.items():
-        if other := table.get(path) or table.get(path.parent):
+        if other := owner_of(path, table):
             yield below + role, other
             yield from _behind(other, table, f"{below}{role}.")

@@ -152,6 +152,11 @@ class Artefact:
         return [self.folder / name for name in self.step.files] or [self.folder]
 
 
+def owner_of(path: Path, by_folder: Mapping[Path, Artefact]) -> Artefact | None:
+    """The artefact that a folder is, or that a file belongs to; `None` for what is made by nobody here."""
+    return by_folder.get(path) or by_folder.get(path.parent)
+
+
 def short_digest(*parts: Any) -> str:
     """Beginning of the digest of specs or JSON values, for names of artefacts that variants share."""
     return value_digest(to_dict(parts))[:8]

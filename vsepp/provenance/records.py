@@ -36,7 +36,7 @@ from vsepp.provenance.manifest import (
     require_intact,
 )
 from vsepp.runtime.files import whole_file, write_text
-from vsepp.spec import EvaluationSpec, to_dict
+from vsepp.spec import EvaluationSpec, seeded, to_dict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -154,7 +154,7 @@ class Study:
         VseppError
             If there is none, or it is not as it was kept.
         """
-        where = f"{self.folder}, {run}/seed-{seed}"
+        where = f"{self.folder}, {seeded(run, seed)}"
         if (run, seed) not in self._lines:
             raise VseppError(f"{where}: no such record; the study has {len(self._lines)} models")
         line = self._lines[run, seed]
@@ -204,7 +204,7 @@ class Study:
             }
         except (KeyError, TypeError) as error:
             raise VseppError(
-                f"{self.folder / MANIFESTS}: has no {error} for {line['run']}/seed-{line['seed']}; get it from version control"
+                f"{self.folder / MANIFESTS}: has no {error} for {seeded(line['run'], line['seed'])}; get it from version control"
             ) from error
         return {**short, "ancestors": behind}
 
@@ -223,7 +223,7 @@ class Study:
 
         try:
             archive = self._archive
-            prefix = f"{line['run']}/seed-{line['seed']}/"
+            prefix = f"{seeded(line['run'], line['seed'])}/"
             names = [name for name in archive.files if name.startswith(prefix)]
             shared = {name: archive[f"captions/{digest}"] for name, digest in line["captions"].items()}
             return {
@@ -309,7 +309,7 @@ def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
                 shared[name] = digest = _array_digest(values)[:12]
                 arrays[f"captions/{digest}"] = _smallest(values)
             else:
-                arrays[f"{run}/seed-{seed}/{name}"] = _smallest(values * 2)
+                arrays[f"{seeded(run, seed)}/{name}"] = _smallest(values * 2)
         line["ranks"] = _ranks_digest(kept.arrays)
         for key, manifest in (("trained", kept.trained), ("evaluated", kept.evaluated)):
             line[key] = manifest["digest"]

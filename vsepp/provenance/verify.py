@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.errors import VseppError
-from vsepp.provenance.artefacts import Artefact
+from vsepp.provenance.artefacts import Artefact, owner_of
 from vsepp.provenance.digests import differing, value_digest
 from vsepp.provenance.known import KnownDigests
 from vsepp.provenance.manifest import is_accepted, read_manifest
@@ -149,7 +149,7 @@ def _absent_differences(
 ) -> Iterator[str]:
     """Absent inputs that would be made differently now: Snakemake no longer asks for them."""
     for name, path in expected.inputs.items():
-        role, other = below + name, table.get(path) or table.get(path.parent)
+        role, other = below + name, owner_of(path, table)
         made = manifest["ancestors"].get(role)
         if other is None or is_present(other.folder) or made is None:
             continue

@@ -30,6 +30,7 @@ from vsepp.reporting import filters
 from vsepp.reporting.records import Record, Records
 from vsepp.reporting.specs import ContextSpec
 from vsepp.runtime.files import write_text
+from vsepp.spec import seeded
 
 METRICS = {"i2t_r1": "caption R@1", "t2i_r1": "image R@1", "rsum": "rsum"}
 """That are held to a value → what they are called."""
@@ -303,7 +304,7 @@ def _command(row: Expected, context: ContextSpec) -> str:
     chosen = [f"preset={context.preset}", f"fidelity={context.fidelity}", f"'seeds=[{row.seed}]'"]
     if context.variant != context.fidelity:
         chosen.append(f"label={context.variant}")
-    folder = f"results/{context.preset}/{context.variant}/evaluations/{row.run}/seed-{row.seed}"
+    folder = f"results/{context.preset}/{context.variant}/evaluations/{seeded(row.run, row.seed)}"
     return f"snakemake --cores all --config {' '.join(chosen)} -- {folder}/metrics.json"
 
 

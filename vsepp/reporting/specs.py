@@ -11,6 +11,7 @@ from pydantic.dataclasses import dataclass
 
 from vsepp.declared import STRICT
 from vsepp.provenance.records import FILES
+from vsepp.spec import seeded
 
 DIRECTIONS: dict[str, str] = {"i2t": "Caption retrieval", "t2i": "Image retrieval"}
 """Direction of a query → the field's name for it: image→text is caption retrieval."""
@@ -294,7 +295,7 @@ class ReportSpec:
             if model.study:
                 inputs |= {f"records/{file}": Path(model.study) / file for file in FILES}
                 continue
-            name = f"{model.model}/seed-{model.seed}"
+            name = seeded(model.model, model.seed)
             inputs[f"evaluation/{name}"] = Path(model.evaluation)
             if model.trained:
                 inputs[f"history/{name}"] = Path(model.run) / "history.csv"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,6 @@ from vsepp.provenance.publish import published, state_folder
 from vsepp.runtime import devices
 from vsepp.runtime.files import output_folder
 from vsepp.spec import to_dict
-
-OPTIONS = tuple(one.name for one in fields(Job) if one.name not in ("output", "state", "raw", "identity"))
-"""Fields of a job that a command line may set, where its step takes them."""
 
 
 def make(

@@ -25,7 +25,7 @@ def run(spec: RunSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mappi
 
 def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
     """The model's, and the encoder where it is part of it."""
-    family = [("image encoder", spec.encoder.family.name)] if spec.live_encoder else []
+    family = [spec.encoder.component] if spec.live_encoder else []
     return [*spec.model.components, *family]
 
 

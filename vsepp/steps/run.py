@@ -64,7 +64,7 @@ def run(spec: RunSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mappi
 def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
     """The model's, the loss, and the encoder where it runs inside the training."""
     runs_encoder = spec.reads in ("inline", "live")
-    family = [("image encoder", spec.encoder.family.name)] if runs_encoder else []
+    family = [spec.encoder.component] if runs_encoder else []
     return [*spec.model.components, ("loss", spec.loss.name), *family]
 
 
