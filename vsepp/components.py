@@ -1,4 +1,4 @@
-"""Components: losses, similarities, text encoders, families of image encoders and readers, found by name.
+"""Components: losses, similarities, text encoders, families of image encoders, readers and kinds of figures, found by name.
 
 A component is a module. Ours lie in the package of their kind, under their name; an installed package can add others by
 entry points, whose group is the name of that package: `[project.entry-points."vsepp.losses"]`. There is no
@@ -39,6 +39,7 @@ KINDS: dict[str, str] = {
     "text encoder": "vsepp.models.text",
     "image encoder": "vsepp.models.image",
     "reader": "vsepp.data.readers",
+    "figure": "vsepp.reporting.figures",
 }
 """Kind of component → our package of them, and the group of entry points for others."""
 REQUIRED: dict[str, str] = {
@@ -47,6 +48,7 @@ REQUIRED: dict[str, str] = {
     "text encoder": "TextEncoder",
     "image encoder": "build",
     "reader": "read",
+    "figure": "draw",
 }
 """What a module must define to be a component of a kind; modules without it are helpers."""
 

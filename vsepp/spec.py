@@ -243,18 +243,12 @@ class VectorsSpec:
 
 @dataclass(frozen=True, config=STRICT)
 class FigureDataSpec:
-    """What a figure draws of losses: over sets of negatives in a plane (Figure 1), or weights of GOAL (its Figures 2 and 3)."""
+    """What is computed for a figure of losses."""
 
-    kind: Literal["constellations", "weights"]
+    kind: Component
+    """A module of vsepp.reporting.figures."""
     losses: tuple[Component, ...]
-    positive: tuple[float, ...] = ()
-    """Of constellations: where the positive lies; the query lies at the origin."""
-    negatives: tuple[tuple[tuple[float, ...], ...], ...] = ()
-    """Of constellations: sets of points."""
-    of: str = ""
-    """Of weights: `triplet` or `pair`."""
-    others: float = 0.0
-    """Of weights of pairs: m₊ and m₋, the mean over the other pairs."""
+    """What it draws: modules of vsepp.losses."""
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -52,3 +52,29 @@ def install(monkeypatch, folder, kind, name, source):
     importlib.invalidate_caches()
     # What is installed is looked up once a process: here before the package came, and again after it has gone.
     monkeypatch.setattr(components, "_entry_points", cache(components._entry_points.__wrapped__))
+
+
+DOTS = '''
+"""A dot, computed and then drawn."""
+from dataclasses import dataclass
+
+from vsepp.reporting.plots import Said, read_data
+
+NEEDS = ("losses",)
+
+@dataclass(frozen=True)
+class Options:
+    """Where."""
+
+    at: float = 0.5
+    """Height."""
+
+def compute(options, losses):
+    return {"at": options.at, "losses": len(losses)}
+
+def draw(figure, spec, options, material):
+    found = read_data(spec)
+    figure.subplots().plot([0], [found["at"]], marker="o")
+    return Said(caption=[f"Losses: {found['losses']}, at {options.at}."])
+'''
+"""A kind of figure."""

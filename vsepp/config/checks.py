@@ -12,6 +12,7 @@ from vsepp.config.parameters import Parameters
 from vsepp.config.schema import RowKeys
 from vsepp.declared import FOLDS
 from vsepp.errors import did_you_mean
+from vsepp.reporting.figures import kind_of
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
 _SHARED_WITH_START = (
@@ -130,7 +131,7 @@ def _check_shown_roles(parameters: Parameters, mistakes: Mistakes) -> None:
         data |= {
             f"figures.{name}.dataset": figure.dataset
             for name, figure in paper.tables.figures.items()
-            if figure.dataset is not None
+            if figure.dataset
         }
         shown = [("default_encoder", "encoders", paper.tables.default_encoder)]
         shown += [(place, "corpora", role) for place, role in data.items()]
@@ -275,15 +276,18 @@ def _check_tables(
         place = f"{paper.tables_file}: figures.{name}"
         for run in figure.named:
             _check_named(run, place, runs, papers, mistakes)
-        if figure.kind == "standings":
-            _check_tuned(figure.labels or [], f"{place}.labels", paper, mistakes)
-        for loss in figure.losses or []:
+        kind = kind_of(figure.kind.name)
+        if kind.runs == "tuned":
+            _check_tuned([*figure.labels], f"{place}.labels", paper, mistakes)
+        check_entry("figure", figure.kind.name, figure.kind.options, place, "kind", mistakes)
+        for loss in figure.losses:
             found = check_entry("loss", loss.name, loss.options, place, "losses", mistakes)
-            if figure.kind == "constellations" and found and "margin" not in found:
-                mistakes.add(
-                    f"{place}.losses",
-                    f"loss {loss.name} has no option `margin`, which a figure of kind constellations draws",
-                )
+            for option in kind.losses_need if found else ():
+                if option not in (found or {}):
+                    mistakes.add(
+                        f"{place}.losses",
+                        f"loss {loss.name} has no option `{option}`, which a figure of kind {figure.kind.name} draws",
+                    )
     for name in parameters.preset.tables.get(paper.name, []):
         if name not in paper.tables.tables and name not in paper.tables.figures:
             known = ", ".join([*paper.tables.tables, *paper.tables.figures])

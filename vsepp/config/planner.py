@@ -19,6 +19,7 @@ from vsepp.errors import VseppError
 from vsepp.foreign import is_there
 from vsepp.provenance.artefacts import PHASES, Artefact, owner_of
 from vsepp.provenance.records import study_of
+from vsepp.reporting.figures import kind_of
 from vsepp.spec import (
     CorpusKeys,
     CorpusSpec,
@@ -40,7 +41,6 @@ from vsepp.spec import (
     VocabularySpec,
     from_dict,
     seeded,
-    to_dict,
 )
 from vsepp.steps import STEPS
 
@@ -245,11 +245,8 @@ class _Planner:
         assert paper.tables
         for figure in paper.selected(self.preset.tables):
             keys = paper.tables.figures.get(figure)
-            if keys and keys.kind in ("constellations", "weights"):
-                given = keys.model_dump(
-                    include={"kind", "positive", "negatives", "of", "others"}, exclude_none=True
-                )
-                spec = from_dict(FigureDataSpec, {**given, "losses": to_dict(keys.losses)})
+            if keys and kind_of(keys.kind.name).is_computed:
+                spec = FigureDataSpec(keys.kind, tuple(keys.losses))
                 self._add("figure_data", spec, label=f"{paper.name}/{figure}")
 
     # --- Data ------------------------------------------------------------------------------------------------

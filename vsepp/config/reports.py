@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from shlex import quote
+from typing import Any
 
 from vsepp import components
 from vsepp.config.papers import Paper
@@ -13,22 +15,25 @@ from vsepp.config.resolve import HARMLESS
 from vsepp.config.schema import RowKeys
 from vsepp.provenance.acceptance import standing_code
 from vsepp.provenance.digests import value_digest
+from vsepp.reporting.figures import kind_of
 from vsepp.reporting.filters import listing
 from vsepp.reporting.published import read_published
 from vsepp.reporting.specs import (
+    ClaimEntry,
     ClaimSpec,
     ContextSpec,
+    FigureEntry,
     FigureSpec,
     GroupSpec,
     MakerSpec,
-    PaperSpec,
     ReportSpec,
     RowSpec,
+    TableEntry,
     TableSpec,
     TrainedSpec,
     TunedSpec,
 )
-from vsepp.spec import from_dict, seeded, to_dict
+from vsepp.spec import seeded, to_dict
 
 
 def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
@@ -80,7 +85,7 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
         if keys.leave_out
     ]
     return ContextSpec(
-        paper=PaperSpec(said.title, said.citation),
+        paper=said,
         preset=plan.preset,
         variant=plan.variant,
         fidelity=parameters.settings.fidelity,
@@ -119,9 +124,13 @@ def _table(plan: Plan, paper: Paper, name: str) -> TableSpec:
     groups = [
         GroupSpec(group.heading, tuple(_row(plan, paper, row) for row in group.rows)) for group in keys.groups
     ]
-    columns = tuple(keys.columns or paper.tables.columns)
-    said = keys.model_dump(exclude={"groups", "columns"})
-    return TableSpec(name, groups=tuple(groups), columns=columns, **said)
+    columns = keys.columns or tuple(paper.tables.columns)
+    return TableSpec(**{**_said(keys, TableEntry), "columns": columns}, id=name, groups=tuple(groups))
+
+
+def _said(keys: object, entry: type) -> dict[str, Any]:
+    """What an entry of a YAML file says that its spec has too."""
+    return {field.name: getattr(keys, field.name) for field in fields(entry)}
 
 
 def _row(plan: Plan, paper: Paper, row: str | RowKeys) -> RowSpec:
@@ -158,31 +167,27 @@ def _tuned(plan: Plan, label: str, runs: list[str]) -> TunedSpec:
 def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpec:
     assert paper.tables
     keys = paper.tables.figures[name]
-    runs = keys.named
-    if keys.kind == "histories":
+    shown = kind_of(keys.kind.name).runs
+    runs = keys.drawn
+    if shown == "all":
         runs = [model for model in models if plan.models[model].released is None]
-    elif keys.kind == "standings":
-        runs = [paper.tables.tuned[label][0] for label in keys.labels or []]
-    sizes = sorted(keys.runs) if isinstance(keys.runs, Mapping) else []
-    feeds = plan.parameters.feeders(paper)
+    elif shown == "tuned":
+        runs = [paper.tables.tuned[label][0] for label in keys.labels]
+    compared = [*runs, *([keys.baseline] if keys.baseline else [])]
+    feeds = plan.parameters.feeders(paper).items()
     made = plan.table.get(("figure_data", f"{paper.name}/{name}"))
-    # What the step that computes its data is told.
-    computed = {"runs", "positive", "negatives", "losses", "of", "others"}
-    data = plan.parameters.corpora.get(keys.dataset or "")
-    return from_dict(
-        FigureSpec,
-        {
-            "id": name,
-            "runs": runs if keys.kind in ("histories", "standings") else keys.drawn,
-            "sizes": sizes,
-            "references": [
-                (run, row) for row, (run, under) in feeds.items() if run in runs and under == keys.protocol
-            ],
-            "encoders": list(dict.fromkeys(plan.parameters.get(run, "encoder") for run in runs)),
-            "data": str(made.folder) if made else "",
-            "photographs": bool(data and plan.parameters.datasets[data.dataset].photographs),
-            **keys.model_dump(exclude=computed, exclude_none=True),
-        },
+    data = plan.parameters.corpora.get(keys.dataset)
+    return FigureSpec(
+        **_said(keys, FigureEntry),
+        id=name,
+        runs=tuple(runs),
+        sizes=tuple(sorted(keys.runs)) if isinstance(keys.runs, Mapping) else (),
+        references=tuple(
+            (run, row) for row, (run, under) in feeds if run in compared and under == keys.protocol
+        ),
+        encoders=tuple(dict.fromkeys(plan.parameters.get(run, "encoder") for run in compared)),
+        data=str(made.folder) if made else "",
+        photographs=bool(data and plan.parameters.datasets[data.dataset].photographs),
     )
 
 
@@ -199,12 +204,8 @@ def _claims(plan: Plan, paper: Paper) -> Iterator[ClaimSpec]:
                 roles=tuple(dict.fromkeys(roles)),
                 published=published,
                 sizes=tuple(sorted(keys.runs)) if isinstance(keys.runs, Mapping) else (),
-                best=keys.best or (0, 0),
                 against=float(row[metric]) if row else None,
-                epochs=keys.epochs or 0,
-                **keys.model_dump(
-                    include={"claim", "place", "kind", "protocol", "sign", "margin", "at_most", "note"}
-                ),
+                **_said(keys, ClaimEntry),
             )
 
 

@@ -14,8 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.dataclasses import dataclass
 
 from vsepp import spec
-from vsepp.declared import STRICT, Count, Fraction, PositiveFloat, Protocol, Seed, Sha256, SplitName
-from vsepp.reporting.specs import ClaimKind, FigureKind
+from vsepp.declared import STRICT, Count, Protocol, Seed, Sha256, SplitName
+from vsepp.errors import VseppError
+from vsepp.reporting.figures import SHARED, kind_of
+from vsepp.reporting.specs import ClaimEntry, Column, FigureEntry, PaperSpec, TableEntry
 from vsepp.spec import Component, Mode
 
 Trainset = Literal["1C", "10C", "RC", "1C+rV", "10C+rV", "RC+rV"]
@@ -289,16 +291,6 @@ class Settings(_Model):
     """Set figures in a serif type, as the paper's are."""
 
 
-class PaperKeys(_Model):
-    """What the pages say about a paper."""
-
-    title: str
-    short: str
-    """What the paper is called, such as VSE++."""
-    citation: str
-    """authors, title and year, as a sentence names them."""
-
-
 class RowKeys(_Model):
     """A row that this table alone has, or a published one that a shared run fills."""
 
@@ -329,21 +321,10 @@ class TableGroup(_Model):
     """Published rows by their number, or rows of one's own."""
 
 
-Column = Literal["r1", "r5", "r10", "medr"]
-
-
-class TableKeys(_Model):
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class TableKeys(TableEntry):
     """One table of a `tables.yaml`."""
 
-    title: str
-    caption: str
-    dataset: Role
-    trainset: bool
-    """A column that names each row's training set."""
-    columns: list[Column] | None = None
-    """Of this table, if not those of all."""
-    tint: Literal["green", "blue", "red"] | None = None
-    """On a page, the darker a cell, the better it is among its column and group."""
     groups: Annotated[list[TableGroup], Field(min_length=1)]
 
     @property
@@ -352,87 +333,38 @@ class TableKeys(_Model):
         return [row for group in self.groups for row in group.rows]
 
 
-# Kind of figure → the keys that it takes beside those of every figure.
-_FIGURE_KEYS = {
-    "curves": {"dataset", "metrics", "runs", "labels"},
-    "negative_set": {"dataset", "metrics", "runs", "labels", "baseline", "protocol"},
-    "histories": {"metrics"},
-    "standings": {"dataset", "metrics", "labels", "protocol"},
-    "constellations": {"positive", "negatives", "losses", "labels"},
-    "examples": {"dataset", "runs", "labels", "protocol", "images"},
-    "missed_negatives": {"percentiles", "levels", "printed"},
-    "weights": {"of", "losses", "labels", "others"},
-    "combinations": set(),
-}
-_NOT_NEEDED = {"baseline", "printed", "others"}
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class FigureKeys(FigureEntry):
+    """One figure of a `tables.yaml`."""
 
-
-class FigureKeys(_Model):
-    """One figure of a `tables.yaml`; each kind takes keys of its own."""
-
-    kind: FigureKind
-    """curves: runs over the epochs; negative_set: runs over the size of the negative set; histories: all runs over the epochs,
-    a panel each; standings: tuned methods beside each other; constellations: losses over sets of negatives in a plane;
-    examples: test images with the captions that two runs rank first; missed_negatives: how likely a batch has no hard negative;
-    weights: weights of GOAL over similarities; combinations: which of GOAL's combinations are known losses."""
-    title: str
-    caption: str
-    width: Literal["column", "page"] = "column"
-    """3.3 or 7 inches."""
-    dataset: Role | None = None
-    metrics: list[str] | None = Field(default=None, min_length=1)
-    """A panel each, such as i2t_r1; of histories and standings one."""
-    runs: list[str] | dict[Count, str] | None = None
+    runs: list[str] | dict[Count, str] = dataclasses.field(default_factory=list)
     """Run ids; of negative_set size of the negative set → run id; of examples two."""
-    labels: list[str] | None = None
-    """Of the runs; of negative_set of the line and of the baseline; of standings entries of `tuned`; of constellations and
-    weights of the losses."""
-    baseline: str | None = None
-    """Run drawn as a horizontal line."""
-    protocol: Protocol | None = None
-    """Of test scores."""
-    images: Count | None = None
-    """Of examples: how many test images, evenly spaced."""
-    positive: tuple[float, float] | None = None
-    """Of constellations: where the positive lies; the query is at 0, 0."""
-    negatives: list[list[tuple[float, float]]] | None = None
-    """Of constellations: a set of points a panel."""
-    losses: list[Component] | None = None
+    losses: list[Component] = dataclasses.field(default_factory=list)
     """Of constellations and weights: modules of vsepp.losses, with their options."""
-    of: Literal["triplet", "pair"] | None = None
-    """Of weights: those of triplets, or those of positive and negative pairs."""
-    others: float | None = None
-    """Of weights of pairs: m₊ and m₋, the mean over the other pairs; 0 if left out."""
-    percentiles: list[Fraction] | None = None
-    """Of missed_negatives: share of the training set that a hard negative exceeds."""
-    levels: list[Fraction] | None = None
-    """Of missed_negatives: probabilities that are marked."""
-    printed: list[Count] | None = None
-    """Of missed_negatives: for each percentile the batch size that the paper prints for the first level."""
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> FigureKeys:
-        wanted = _FIGURE_KEYS[self.kind]
-        everywhere = {"kind", "title", "caption", "width"}
-        given = {key for key in type(self).model_fields if getattr(self, key) is not None} - everywhere
-        if extra := sorted(given - wanted):
-            raise ValueError(f"a figure of kind {self.kind} takes no {', '.join(extra)}")
-        if missing := sorted(wanted - given - _NOT_NEEDED):
-            raise ValueError(f"a figure of kind {self.kind} needs {', '.join(missing)}")
-        if isinstance(self.runs, dict) is not (self.kind == "negative_set") and self.runs is not None:
-            raise ValueError(
-                "runs: expected size → run id for negative_set, a list of run ids for other kinds"
-            )
-        if self.kind == "examples" and len(self.drawn) != 2:
-            raise ValueError("runs: a figure of kind examples names two runs")
+        name = self.kind.name
+        try:
+            kind = kind_of(name)
+        except VseppError as error:
+            raise ValueError(f"kind: {error}") from None
+        given = {field.name for field in dataclasses.fields(self) if getattr(self, field.name)}
+        if extra := sorted(given - {*SHARED} - kind.needs - kind.takes):
+            raise ValueError(f"a figure of kind {name} takes no {', '.join(extra)}")
+        if missing := sorted(kind.needs - given - self.kind.options.keys()):
+            raise ValueError(f"a figure of kind {name} needs {', '.join(missing)}")
+        if isinstance(self.runs, dict) is not (kind.runs == "by_size") and self.runs:
+            expected = "size → run id" if kind.runs == "by_size" else "a list of run ids"
+            raise ValueError(f"runs: expected {expected}, as a figure of kind {name} has")
+        if kind.runs == "pair" and len(self.drawn) != 2:
+            raise ValueError(f"runs: a figure of kind {name} names two runs")
         return self
 
     @property
     def drawn(self) -> list[str]:
         """Run ids in the order of the labels, or of the sizes."""
-        if isinstance(self.runs, dict):
-            return [self.runs[size] for size in sorted(self.runs)]
-        return self.runs or []
+        return [self.runs[size] for size in sorted(self.runs)] if isinstance(self.runs, dict) else self.runs
 
     @property
     def named(self) -> list[str]:
@@ -443,7 +375,7 @@ class FigureKeys(_Model):
 class TablesFile(_Model):
     """A paper's `tables.yaml`."""
 
-    paper: PaperKeys
+    paper: PaperSpec
     titles: dict[Role, str]
     """Role → what the paper calls it."""
     default_encoder: Role
@@ -458,35 +390,17 @@ class TablesFile(_Model):
 Metric = Literal["i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10", "rsum"]
 
 
-class ClaimKeys(_Model):
-    """One claim of a `claims.yaml`; `vsepp.reporting.claims` says how each kind is judged."""
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class ClaimKeys(ClaimEntry):
+    """One claim of a `claims.yaml`."""
 
-    claim: str
-    """What the paper says, as a sentence."""
-    place: str = ""
-    """Where it says so: section, rows, figure; a comparison of one's own has none and is counted apart."""
-    kind: ClaimKind
     runs: list[str] | dict[Count, str]
     """Run ids, the one that the claim is about first: a, b or, for differences of differences, a, b, c, d; for best_value, size
     → run id."""
-    protocol: Protocol | None = None
-    """Of test scores; none for validation curves."""
     published: Annotated[dict[Metric, float | None], Field(min_length=1)]
     """Metric → the paper's effect in points, or its epoch; null where it prints no number."""
-    sign: Literal[1, -1] = 1
-    """Of the effect that the paper claims."""
-    margin: PositiveFloat = 1.0
-    """Points within which there is no difference."""
-    at_most: PositiveFloat | None = None
-    """Of difference: points above which an effect is not the one that the paper calls slight."""
     row: str | None = None
     """Of above_published: the row of published.csv that the run is held against."""
-    epochs: Count | None = None
-    """Of validation curves: fewest epochs that its runs must have."""
-    best: tuple[Count, Count] | None = None
-    """Of best_value: first and last of the sizes among which the best is claimed to be."""
-    note: str = ""
-    """Said beside the claim."""
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> ClaimKeys:

@@ -15,6 +15,7 @@ from vsepp.reporting import filters
 from vsepp.reporting.claims import COLLAPSED, FAILED, NOT_RUN, Verdict
 from vsepp.reporting.plots import INK, MUTED, PAGE, Said, looks
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec, FigureSpec
+from vsepp.spec import Component
 
 KINDS = ("difference", "no_difference", "no_gain")
 """Of claims that are about one gap between two runs."""
@@ -31,7 +32,7 @@ def gaps_figure(verdicts: Iterable[Verdict]) -> FigureSpec | None:
     metrics = sorted({verdict.spec.metric for verdict in about}, key=order.index)
     return FigureSpec(
         id="gaps",
-        kind="gaps",
+        kind=Component("gaps"),
         title="Every gap between two runs that a claim is about",
         caption="How many points the first run of each pair is above the second one on the test images.",
         metrics=tuple(metrics),

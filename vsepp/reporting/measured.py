@@ -256,7 +256,7 @@ def _is_sibling(one: Record, other: Record) -> bool:
 
 def _best(claim: ClaimSpec, records: Records, tests: int) -> Measured:
     """The best of the claimed sizes beside the best of the others, chosen on validation; all others must be there."""
-    assert claim.protocol
+    assert claim.protocol and claim.best
     sizes = dict(zip(claim.runs, claim.sizes, strict=True))
     found = {run: size for run, size in sizes.items() if run in records}
     low, high = claim.best

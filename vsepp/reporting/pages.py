@@ -35,15 +35,15 @@ from vsepp.reporting.claims import (
     judge,
     of_the_paper,
 )
+from vsepp.reporting.drawing import inline_svg, write_figure, write_gaps
 from vsepp.reporting.expected import State, expected_state, read_expected, worst
-from vsepp.reporting.figures import inline_svg, write_figure, write_gaps
 from vsepp.reporting.paper import paper_values, tex_layout
 from vsepp.reporting.published import read_published
 from vsepp.reporting.records import Record, Records, read_records
 from vsepp.reporting.runs import command, run_page
 from vsepp.reporting.specs import DIRECTIONS, ReportSpec
-from vsepp.reporting.standings import choose
 from vsepp.reporting.tables import Table, build_table, flat_rows
+from vsepp.reporting.tuned import choose
 from vsepp.runtime.files import write_text
 
 DEFAULT_VARIANT = "paper"

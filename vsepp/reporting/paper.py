@@ -9,7 +9,7 @@ from typing import Any
 
 from vsepp.reporting import claims, filters
 from vsepp.reporting.claims import Verdict
-from vsepp.reporting.figures import Drawn
+from vsepp.reporting.drawing import Drawn
 from vsepp.reporting.filters import Tex
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec
 from vsepp.reporting.tables import Table

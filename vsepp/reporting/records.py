@@ -119,6 +119,15 @@ def shared_seeds(models: Iterable[Iterable[Record]]) -> list[int]:
     return sorted(set.intersection(*seeds)) if seeds else []
 
 
+def of_shared_seeds(models: Records) -> dict[str, Sequence[Record]]:
+    """The records of each model of the seeds that all have; all records where there is no such seed."""
+    seeds = shared_seeds(models.values())
+    return {
+        name: [record for record in records if not seeds or record.spec.seed in seeds]
+        for name, records in models.items()
+    }
+
+
 def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:
     """Read all models; those of one run become the seeds of one entry.
 

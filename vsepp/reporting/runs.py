@@ -22,7 +22,7 @@ from vsepp.evaluation.intervals import METRICS, image_interval
 from vsepp.provenance.manifest import require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict, by_claim, of_the_paper
-from vsepp.reporting.figures import STYLE, themed
+from vsepp.reporting.drawing import STYLE, themed
 from vsepp.reporting.records import Record, image_values, marks, read_history, read_ranks, trouble_of
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec, TrainedSpec
 

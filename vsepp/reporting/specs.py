@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from vsepp.declared import STRICT
+from vsepp.declared import STRICT, Count, PositiveFloat, Protocol
 from vsepp.provenance.records import FILES
-from vsepp.spec import seeded
+from vsepp.spec import Component, seeded
 
 DIRECTIONS: dict[str, str] = {"i2t": "Caption retrieval", "t2i": "Image retrieval"}
 """Direction of a query → the field's name for it: image→text is caption retrieval."""
@@ -30,17 +31,7 @@ ClaimKind = Literal[
 ]
 
 
-FigureKind = Literal[
-    "curves",
-    "negative_set",
-    "histories",
-    "standings",
-    "constellations",
-    "examples",
-    "missed_negatives",
-    "weights",
-    "combinations",
-]
+Column = Literal["r1", "r5", "r10", "medr"]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -48,8 +39,10 @@ class PaperSpec:
     """The paper whose numbers stand beside ours."""
 
     title: str
+    short: str
+    """What the paper is called, such as VSE++."""
     citation: str
-    """Authors, title, year, as a sentence names them."""
+    """Authors, title and year, as a sentence names them."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -120,23 +113,29 @@ class GroupSpec:
     rows: tuple[RowSpec, ...]
 
 
-@dataclass(frozen=True, config=STRICT)
-class TableSpec:
-    """One table."""
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class TableEntry:
+    """What a `tables.yaml` says of a table."""
 
-    id: str
-    """The name of its files. `table2` is the paper's Table 2, `2` in published.csv; another id is one's own and no number."""
     title: str
     caption: str
     dataset: str
     """Role."""
-    columns: tuple[str, ...]
-    """Metrics of each direction: `r1`, `r5`, `r10`, `medr`."""
-    groups: tuple[GroupSpec, ...]
     trainset: bool = True
     """Whether a column names each row's training set."""
-    tint: str | None = None
-    """The colour in which a page tints each cell by where it stands between the worst and the best of its column and group."""
+    columns: tuple[Column, ...] = ()
+    """Metrics of each direction; those of all the paper's tables if left out."""
+    tint: Literal["green", "blue", "red"] | None = None
+    """On a page, the darker a cell, the better it is among its column and group."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class TableSpec(TableEntry):
+    """One table."""
+
+    id: str
+    """The name of its files. `table2` is the paper's Table 2, `2` in published.csv; another id is one's own and no number."""
+    groups: tuple[GroupSpec, ...]
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -144,86 +143,90 @@ class TableSpec:
         return tuple(f"{direction}_{metric}" for direction in DIRECTIONS for metric in self.columns)
 
 
-@dataclass(frozen=True, config=STRICT)
-class FigureSpec:
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class FigureEntry:
+    """What a `tables.yaml` says of a figure; which of it each kind needs and takes, its module says."""
+
+    kind: Component
+    """A module of vsepp.reporting.figures; what is drawn, and how."""
+    title: str
+    caption: str
+    width: Literal["column", "page"] = "column"
+    """Of a two-column page: 3.3 or 7 inches."""
+    dataset: str = ""
+    """Role; empty where no data are behind it."""
+    metrics: tuple[str, ...] = ()
+    """What is drawn, a panel each, such as i2t_r1; of histories and standings one."""
+    labels: tuple[str, ...] = ()
+    """Of the runs; of negative_set of the line and of the baseline; of standings entries of `tuned`; of constellations and
+    weights of the losses."""
+    baseline: str | None = None
+    """Run drawn as a horizontal line."""
+    protocol: Protocol | Literal[""] = ""
+    """Of test scores."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class FigureSpec(FigureEntry):
     """One figure."""
 
     id: str
     """The name of its files. `figure2a` is the paper's Figure 2a; another id is one's own and no number."""
-    kind: Literal["gaps", FigureKind]
-    """What is drawn; `vsepp.reporting.plots` and `vsepp.reporting.figures` say how."""
-    title: str
-    caption: str
-    dataset: str = ""
-    """Role; empty where no data are behind it."""
-    metrics: tuple[str, ...] = ()
-    """What is drawn, a panel each: `i2t_r1`, ...; of `histories` one."""
     runs: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    """Of the runs; for `negative_set` of the line and of the baseline; for `standings` of the tuned methods; for
-    `constellations` and `weights` of the losses."""
-    width: Literal["column", "page"] = "column"
-    """Of a two-column page: 3.3 or 7 inches."""
     sizes: tuple[int, ...] = ()
-    """Negative-set sizes of the runs, in pairs, ascending; figures of kind `negative_set`."""
-    baseline: str | None = None
-    """A run drawn as a horizontal line; figures of kind `negative_set`."""
-    protocol: str = "1K"
-    """Of the metrics; figures of kind `negative_set` and `examples`."""
+    """Negative-set sizes of the runs, in pairs, ascending; where runs are shown by size."""
     references: tuple[tuple[str, str], ...] = ()
-    """(run, its row in published.csv): figures of kind `negative_set`."""
+    """(run, its row in published.csv)."""
     encoders: tuple[str, ...] = ()
     """Roles of the encoders of its runs."""
     data: str = ""
     """Folder of what a step computed for it; empty where there is none, or where it was not run."""
-    images: int = 0
-    """Of `examples`: how many test images."""
     photographs: bool = False
-    """Of `examples`: whether its pictures may be shown; else their ids are."""
-    percentiles: tuple[float, ...] = ()
-    """Of `missed_negatives`: how much of the training set the sought negatives are harder than, from 0 to 1."""
-    levels: tuple[float, ...] = ()
-    """Of `missed_negatives`: probabilities that are marked."""
-    printed: tuple[int, ...] = ()
-    """Of `missed_negatives`: for each percentile the batch size that the paper prints for the first level."""
+    """Whether pictures of its data may be shown; else their ids are."""
 
 
-@dataclass(frozen=True, config=STRICT)
-class ClaimSpec:
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class ClaimEntry:
+    """What a `claims.yaml` says of a claim; `vsepp.reporting.claims` says how each kind is judged."""
+
+    claim: str
+    """What the paper says, as a sentence."""
+    place: str = ""
+    """Where it says so: section, rows, figure; a comparison of one's own has none and is counted apart."""
+    kind: ClaimKind
+    protocol: Protocol | None = None
+    """Of test scores; none for validation curves."""
+    sign: Literal[1, -1] = 1
+    """Of the effect that the paper claims."""
+    margin: PositiveFloat = 1.0
+    """Points within which there is no difference."""
+    at_most: PositiveFloat | None = None
+    """Of difference: points above which an effect is not the one that the paper calls slight."""
+    epochs: Annotated[int, Field(ge=0)] = 0
+    """Of validation curves: fewest epochs that its runs must have, else it is not run."""
+    best: tuple[Count, Count] | None = None
+    """Of best_value: first and last of the sizes among which the best is claimed to be."""
+    note: str = ""
+    """Said beside the claim."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class ClaimSpec(ClaimEntry):
     """One claim of the paper about one metric, and how it is held against our runs."""
 
     id: str
     """Unique in the paper: `<entry of claims.yaml>/<metric>`."""
-    claim: str
-    """What the paper says, as a sentence."""
-    place: str
-    """Where it says so; empty of a comparison of one's own, which is counted apart."""
-    kind: ClaimKind
-    """See `vsepp.reporting.claims`, which has a rule for each."""
     runs: tuple[str, ...]
     metric: str
     """`i2t_r1`, ..., `rsum`."""
     roles: tuple[str, ...]
     """Of the data and the encoders of these runs."""
-    protocol: str | None = None
-    """Of test scores; claims about validation curves have none."""
     published: float | None = None
     """The paper's effect; `None` where it prints none."""
-    sign: int = 1
-    """Of the effect that the paper claims: 1 or -1."""
-    margin: float = 1.0
-    """Points within which two scores count as no difference."""
-    at_most: float | None = None
-    """Of `difference`: points above which the effect is larger than claimed."""
     against: float | None = None
     """Of `above_published`: the number that others published."""
-    epochs: int = 0
-    """Of validation curves: fewest epochs that its runs have, else it is not run."""
     sizes: tuple[int, ...] = ()
     """Of `best_value`: what the runs stand for, ascending."""
-    best: tuple[int, int] = (0, 0)
-    """Of `best_value`: between which of these, both included, the best is claimed to lie."""
-    note: str = ""
 
 
 @dataclass(frozen=True, config=STRICT)

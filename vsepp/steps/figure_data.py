@@ -1,4 +1,4 @@
-"""What figures draw of losses: over sets of negatives in a plane, or weights."""
+"""What figures draw of losses."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vsepp import components
 from vsepp.provenance.artefacts import Job, Step
 from vsepp.runtime.files import write_text
 from vsepp.spec import FigureDataSpec
@@ -14,9 +15,8 @@ from vsepp.spec import FigureDataSpec
 
 def run(spec: FigureDataSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
     """Compute what a figure draws of losses."""
-    from vsepp.evaluation.figure_data import compute
-
-    write_text(out / "data.json", json.dumps(compute(spec), indent=1) + "\n")
+    kind, options = components.load("figure", spec.kind.name), components.options("figure", spec.kind)
+    write_text(out / "data.json", json.dumps(kind.compute(options, spec.losses), indent=1) + "\n")
     return {}
 
 
@@ -28,7 +28,7 @@ STEP = Step(
     phase="results",
     # Of `<paper>/<figure>`, among the evaluations, which DVC keeps.
     folder="results/{preset}/{variant}/evaluations/figures/{name}",
-    modules=("vsepp.evaluation.figure_data",),
-    components=lambda spec: [("loss", loss.name) for loss in spec.losses],
+    modules=(),
+    components=lambda spec: [("figure", spec.kind.name), *(("loss", loss.name) for loss in spec.losses)],
     files=("data.json",),
 )

@@ -37,6 +37,7 @@ STEP = Step(
     phase="results",
     folder="reports/{preset}/{variant}/{name}",
     modules=("vsepp.reporting.pages",),
+    components=lambda spec: [("figure", figure.kind.name) for figure in spec.figures],
     named_inputs=lambda spec: spec.inputs,
     files=("index.html", "manifest.json"),
     published=write_entry_page,

@@ -160,8 +160,12 @@ def test_wrong_tables_figures_and_released_checkpoints_are_all_named_at_once(par
 
 
 WORDS = {"title": "T", "caption": "C."}
-CURVES = {"kind": "curves", **WORDS, "dataset": "flickr", "metrics": ["rsum"], "runs": [], "labels": []}
-PLANE = {"kind": "constellations", **WORDS, "positive": [0, 1], "negatives": [[[0, 2]]], "labels": ["L"]}
+CURVES = {
+    "kind": "curves", **WORDS, "dataset": "flickr", "metrics": ["rsum"], "runs": ["flickr-vsepp-rc"], "labels": ["L"]
+}  # fmt: skip
+PLANE = {
+    "kind": {"name": "constellations", "positive": [0, 1], "negatives": [[[0, 2]]]}, **WORDS, "labels": ["L"]
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -169,13 +173,32 @@ PLANE = {"kind": "constellations", **WORDS, "positive": [0, 1], "negatives": [[[
     [
         ({**CURVES, "losses": ["max_of_hinges"]}, "a figure of kind curves takes no losses"),
         ({"kind": "histories", **WORDS}, "a figure of kind histories needs metrics"),
-        ({**CURVES, "runs": {2: "flickr-vsepp-rc"}}, "runs: expected size → run id for negative_set"),
+        (
+            {**CURVES, "kind": "bars"},
+            "kind: no figure is named 'bars'; there are combinations, constellations, curves, ",
+        ),
+        ({**CURVES, "colour": "red"}, "figures.new.colour: unknown key; known here are baseline, caption, "),
+        (
+            {**PLANE, "kind": "constellations"},
+            "a figure of kind constellations needs losses, negatives, positive",
+        ),
+        (
+            {"kind": {"name": "missed_negatives", "percentiles": [1.0], "levels": [0.1]}, **WORDS},
+            "figures.new: kind: option percentiles of figure missed_negatives: got [1.0]; expected numbers between 0 and 1",
+        ),
+        (
+            {"kind": {"name": "missed_negatives", "percentiles": [0.9], "levels": [0.1], "of": 2}, **WORDS},
+            "unknown option 'of' of figure missed_negatives; it takes percentiles, levels, printed",
+        ),
+        (
+            {**CURVES, "runs": {2: "flickr-vsepp-rc"}},
+            "runs: expected a list of run ids, as a figure of kind curves has",
+        ),
         (
             {
                 **CURVES,
-                "kind": "examples",
-                "metrics": None,
-                "images": 2,
+                "kind": {"name": "examples", "images": 2},
+                "metrics": [],
                 "protocol": "1K",
                 "runs": ["flickr-vse0-rc"],
             },

@@ -9,7 +9,7 @@ import textwrap
 import pytest
 import yaml
 from dag import ROOT, Project, copy_of_the_project
-from installed import MANHATTAN, MEAN_OF_WORDS, install
+from installed import DOTS, MANHATTAN, MEAN_OF_WORDS, install
 from pages import squared_hinges
 from plans import edit
 
@@ -271,7 +271,8 @@ def test_a_component_that_two_packages_offer_is_refused(project, tmp_path, monke
 
 @pytest.mark.parametrize("kind", components.KINDS)
 def test_each_component_of_ours_names_its_source(kind):
-    players = {"mini", "vit", "captions_csv"}  # of generated scenes, and a layout of our own
+    # Of generated scenes; a layout and a figure of our own.
+    players = {"mini", "vit", "captions_csv", "histories"}
     for name in components.known(kind):
         assert bool(components.describe(kind, name).citation) != (name in players), name
 
@@ -300,3 +301,21 @@ def test_a_figure_of_ones_own_is_an_entry_and_makes_nothing_but_the_report_again
     edit(project.folder / "params/papers/vsepp/tables.yaml", {"figures": {"mine": mine}})
     after = table(project)
     assert new(before, after) == set() and after["report vsepp"] != before["report vsepp"]
+
+
+def test_a_kind_of_figure_is_one_module_and_an_entry_and_may_have_data_of_its_own(project, before):
+    write(project, "vsepp/reporting/figures/dots.py", DOTS)
+    mine = {
+        "kind": {"name": "dots", "at": 0.2},
+        "title": "Dots",
+        "caption": "C.",
+        "losses": ["sum_of_hinges"],
+    }
+    edit(project.folder / "params/papers/vsepp/tables.yaml", {"figures": {"mine": mine}})
+    edit(project.folder / PRESET, {"tables": {"vsepp": ["table2", "figure1", "mine"]}})
+    after = table(project)
+    assert new(before, after) == {"figure_data vsepp/mine"}
+    write(project, "vsepp/reporting/figures/dots.py", DOTS.replace("0.5", "0.6"))
+    edited = table(project)
+    assert changed(after, edited) == {"figure_data vsepp/mine"}
+    assert edited["report vsepp"] != after["report vsepp"]

@@ -339,9 +339,9 @@ def test_figures_of_losses_are_computed_for_the_papers_whose_reports_show_them()
 def test_weights_are_computed_for_figures_of_goal():
     shown = plan(papers=["goal"]).of_kind("figure_data")
     assert list(shown) == ["goal/figure2", "goal/figure3"]
-    assert [made.spec.of for made in shown.values()] == ["triplet", "pair"]
+    assert [made.spec.kind.options["of"] for made in shown.values()] == ["triplet", "pair"]
     assert shown["goal/figure2"].spec.losses[-1].options == {"triplet": "circle", "offset": 0.5}
-    assert shown["goal/figure3"].spec.others == 0.1
+    assert shown["goal/figure3"].spec.kind.options == {"of": "pair", "others": 0.1}
     assert "vsepp.losses.goal" not in str(plan().of_kind("figure_data"))
 
 
@@ -374,7 +374,7 @@ def test_goal_differs_between_text_and_code_in_its_own_constants():
 def test_pictures_of_a_figure_are_shown_where_the_data_allow_it():
     def photographs(preset):
         figures = plan(preset=preset).table["report", "vsepp"].spec.figures
-        return {figure.photographs for figure in figures if figure.kind == "examples"}
+        return {figure.photographs for figure in figures if figure.kind.name == "examples"}
 
     assert photographs("mini") == {True} and photographs("paper") == {False}
 

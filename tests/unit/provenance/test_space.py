@@ -36,7 +36,8 @@ def test_another_failure_is_not_mistaken_for_one_of_the_system(tmp_path):
 
 
 def test_a_step_that_cannot_write_ends_with_a_sentence(tmp_path, capsys):
-    spec = '{"kind": "constellations", "positive": [0, 1], "negatives": [[[1, 1]]], "losses": [{"name": "max_of_hinges"}]}'
+    kind = '{"name": "constellations", "positive": [0, 1], "negatives": [[[1, 1]]]}'
+    spec = f'{{"kind": {kind}, "losses": [{{"name": "max_of_hinges"}}]}}'
     with no_room():
         assert main(["make", "figure_data", "--spec", spec, "--output", str(tmp_path / "out")]) == 1
     (said,) = capsys.readouterr().err.splitlines()

@@ -9,7 +9,7 @@ from plans import PARAMS, plan
 from reported import I2T, Models
 
 from vsepp.evaluation import intervals
-from vsepp.reporting import figures
+from vsepp.reporting import drawing
 from vsepp.reporting.pages import write_report
 from vsepp.reporting.published import read_published
 from vsepp.reporting.specs import ContextSpec, PaperSpec, RowSpec
@@ -28,7 +28,7 @@ def few_resamples(monkeypatch):
 def formats(request, monkeypatch):
     """Of figures: SVG alone, where a test asks for no others; all three take three times as long."""
     wanted = getattr(request, "param", ["svg"])
-    monkeypatch.setattr(figures, "_METADATA", {name: figures._METADATA[name] for name in wanted})
+    monkeypatch.setattr(drawing, "_METADATA", {name: drawing._METADATA[name] for name in wanted})
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def models(tmp_path):
 @pytest.fixture(scope="session")
 def context():
     return ContextSpec(
-        paper=PaperSpec("VSE++: Improving", "Faghri et al., VSE++"),
+        paper=PaperSpec("VSE++: Improving", "VSE++", "Faghri et al., VSE++"),
         preset="mini",
         variant="paper",
         fidelity="paper",

@@ -15,7 +15,11 @@ OWN = {"system": "VSE++", "encoder": "vit", "finetuned": "yes", "dataset": "coco
 
 
 def spec(*rows, table="table2", heading="1K Test Images"):
-    return TableSpec(table, "Title", "Caption.", "coco", COLUMNS, (GroupSpec(heading, rows),))
+    return table_of(table, (GroupSpec(heading, rows),))
+
+
+def table_of(table, groups):
+    return TableSpec(id=table, title="T", caption="C.", dataset="coco", columns=COLUMNS, groups=groups)
 
 
 @pytest.fixture
@@ -104,7 +108,7 @@ def test_a_deviation_that_the_paper_prints_stands_beside_its_number(models, cont
 
 def test_the_best_is_sought_within_a_group(build):
     groups = (GroupSpec("1K", (RowSpec("1.11"),)), GroupSpec("5K", (RowSpec("1.13"), RowSpec("1.14"))))
-    best = cells(build(TableSpec("table1", "T", "C.", "coco", COLUMNS, groups)), "paper_best")
+    best = cells(build(table_of("table1", groups)), "paper_best")
     assert best == {"1.11": [True] * 6, "1.13": [False] * 6, "1.14": [True] * 6}
 
 

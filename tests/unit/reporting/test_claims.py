@@ -25,8 +25,9 @@ def claim(
     if kind in ("crossing", "overfitting", "start"):
         protocol = None
     return ClaimSpec(
-        f"{kind}/{metric}", "A claim.", place, kind, runs, metric, ROLES, protocol=protocol, **values
-    )
+        id=f"{kind}/{metric}", claim="A claim.", place=place, kind=kind, runs=runs, metric=metric, roles=ROLES,
+        protocol=protocol, **values,
+    )  # fmt: skip
 
 
 def ranks(i2t_r1, t2i_r1=30, n_images=500, lot=0):

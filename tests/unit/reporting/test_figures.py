@@ -10,40 +10,42 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from installed import DOTS, install
 from PIL import Image
 from reported import CLEAN, DIRTY, I2T, seal
 
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.figure_data import compute
 from vsepp.evaluation.intervals import Interval
 from vsepp.provenance.manifest import artefact_digest
 from vsepp.reporting.claims import CHANCE, NOT_RUN, SAME, Verdict
-from vsepp.reporting.figures import inline_svg, write_figure, write_gaps
+from vsepp.reporting.drawing import inline_svg, write_figure, write_gaps
 from vsepp.reporting.specs import ClaimSpec, FigureSpec
 from vsepp.spec import Component, FigureDataSpec
+from vsepp.steps.figure_data import STEP as FIGURE_DATA
 
 pytestmark = pytest.mark.usefixtures("formats")
 FORMATS = ("png", "svg", "pdf")
 SVG = "{http://www.w3.org/2000/svg}"
 CURVES = FigureSpec(
-    "figure2a",
-    "curves",
-    "Curves",
-    "A caption.",
-    "flickr",
-    ("i2t_r1", "t2i_r1"),
-    ("vse0", "vsepp"),
-    ("VSE0", "VSE++"),
+    id="figure2a",
+    kind=Component("curves"),
+    title="Curves",
+    caption="A caption.",
+    dataset="flickr",
+    metrics=("i2t_r1", "t2i_r1"),
+    runs=("vse0", "vsepp"),
+    labels=("VSE0", "VSE++"),
 )
 NEGATIVE_SET = FigureSpec(
-    "figure2b",
-    "negative_set",
-    "Negative set",
-    "A caption.",
-    "flickr",
-    ("i2t_r1",),
+    id="figure2b",
+    kind=Component("negative_set"),
+    title="Negative set",
+    caption="A caption.",
+    dataset="flickr",
+    metrics=("i2t_r1",),
+    protocol="1K",
     runs=("neg2", "neg8", "neg512"),
     labels=("VSE++", "VSE0"),
     sizes=(2, 8, 512),
@@ -215,10 +217,10 @@ def test_the_papers_values_are_marked_on_its_own_data_alone(models, context, own
 def test_every_run_has_a_panel_and_collapsed_ones_say_so(models, context, tmp_path):
     add_curves(models, seeds=2, collapsed=True)
     spec = FigureSpec(
-        "curves",
-        "histories",
-        "All",
-        "A caption.",
+        id="curves",
+        kind=Component("histories"),
+        title="All",
+        caption="A caption.",
         metrics=("rsum",),
         runs=("vse0", "vsepp", "later"),
         width="page",
@@ -251,23 +253,37 @@ def test_figures_have_the_width_of_a_column_or_of_a_page(models, context, tmp_pa
 # Figures that a step computes something for, and those of formulas.
 
 CONSTELLATIONS = FigureSpec(
-    "figure1", "constellations", "Losses", "A caption.", labels=("SH loss", "MH loss"), data="made"
+    id="figure1",
+    kind=Component("constellations"),
+    title="Losses",
+    caption="A caption.",
+    labels=("SH loss", "MH loss"),
+    data="made",
 )
 PLANE = FigureDataSpec(
-    "constellations",
+    Component(
+        "constellations",
+        {
+            "positive": [0.0, 1.0],
+            "negatives": [[[0.5, 0.0], [0.0, -2.0]], [[1.1, 0.0], [-1.1, 0.0], [0.0, -1.1]]],
+        },
+    ),
     (Component("sum_of_hinges"), Component("max_of_hinges")),
-    positive=(0.0, 1.0),
-    negatives=(((0.5, 0.0), (0.0, -2.0)), ((1.1, 0.0), (-1.1, 0.0), (0.0, -1.1))),
 )
+
+
+def computed(spec, folder):
+    """What the step of a figure's data keeps, in its folder."""
+    folder.mkdir()
+    FIGURE_DATA.run(spec, {}, folder, None)
+    seal(folder, "figure-data", DIRTY, {})
+    return json.loads((folder / "data.json").read_text())
 
 
 def test_losses_in_a_plane_are_those_of_the_negatives_inside_the_margin(context, tmp_path):
-    found = compute(PLANE)
+    found = computed(PLANE, tmp_path / "made")
     assert found["panels"][0]["losses"] == pytest.approx([0.7, 0.7])
     assert found["panels"][1]["losses"] == pytest.approx([0.3, 0.1])
-    (tmp_path / "made").mkdir()
-    (tmp_path / "made/data.json").write_text(json.dumps(found))
-    seal(tmp_path / "made", "figure-data", DIRTY, {})
     spec = replace(CONSTELLATIONS, data=str(tmp_path / "made"))
     drawn = write_figure(spec, context, {}, tmp_path)
     assert "Panel a: 2 negatives, 1 of them inside the margin; SH loss 0.70; MH loss 0.70." in drawn.alt
@@ -280,13 +296,13 @@ def test_losses_in_a_plane_are_those_of_the_negatives_inside_the_margin(context,
 
 def weights(of, losses, folder, **more):
     """A figure of weights, and what its step computes."""
-    spec = FigureDataSpec("weights", tuple(Component("goal", options) for options in losses), of=of, **more)
-    found = compute(spec)
-    folder.mkdir()
-    (folder / "data.json").write_text(json.dumps(found))
-    seal(folder, "figure-data", DIRTY, {})
+    kind = Component("weights", {"of": of, **more})
+    found = computed(FigureDataSpec(kind, tuple(Component("goal", options) for options in losses)), folder)
     labels = tuple(str(options) for options in losses)
-    return FigureSpec("figure2", "weights", "Weights", "A caption.", labels=labels, data=str(folder)), found
+    spec = FigureSpec(
+        id="figure2", kind=kind, title="Weights", caption="A caption.", labels=labels, data=str(folder)
+    )
+    return spec, found
 
 
 def test_triplet_weights_are_those_of_the_equations_at_each_place(context, tmp_path):
@@ -310,13 +326,17 @@ def test_pair_weights_are_those_of_the_equations_at_both_ends(context, tmp_path)
     assert "positive from 0.90 to 0.00; negative from 0.00 to 1.10." in drawn.alt
 
 
-def test_weights_of_a_loss_without_any_are_refused():
+def test_weights_of_a_loss_without_any_are_refused(tmp_path):
     with pytest.raises(VseppError, match="loss 'max_of_hinges' has no pair weights; expected goal"):
-        compute(FigureDataSpec("weights", (Component("max_of_hinges"),), of="pair"))
+        computed(
+            FigureDataSpec(Component("weights", {"of": "pair"}), (Component("max_of_hinges"),)),
+            tmp_path / "made",
+        )
 
 
 def test_table_1_names_what_the_tests_prove(context, tmp_path):
-    drawn = write_figure(FigureSpec("table1", "combinations", "Known", "A caption."), context, {}, tmp_path)
+    spec = FigureSpec(id="table1", kind=Component("combinations"), title="Known", caption="A caption.")
+    drawn = write_figure(spec, context, {}, tmp_path)
     assert "nca, constant: NT-Xent, gradient × 1/τ. circle, linear: Circle, gradient × 1/2τ." in drawn.alt
     assert "constant, sigmoid_ms: not multi-similarity. All others are new." in drawn.alt
     assert "binomial deviance with margin none" in drawn.caption
@@ -324,13 +344,12 @@ def test_table_1_names_what_the_tests_prove(context, tmp_path):
 
 def test_batch_sizes_are_the_first_below_each_level(context, tmp_path):
     spec = FigureSpec(
-        "a",
-        "missed_negatives",
-        "Missed",
-        "A caption.",
-        percentiles=(0.9, 0.999),
-        levels=(0.01, 0.001),
-        printed=(44, 6905),
+        id="a",
+        kind=Component(
+            "missed_negatives", {"percentiles": [0.9, 0.999], "levels": [0.01, 0.001], "printed": [44, 6905]}
+        ),
+        title="Missed",
+        caption="A caption.",
     )
     drawn = write_figure(spec, context, {}, tmp_path)
     assert "0.9^(M−1) is below 1 % from M = 45 and below 0.1 % from M = 67." in drawn.alt
@@ -384,8 +403,8 @@ def test_answers_show_pictures_or_ids_and_captions_are_text(models, context, tmp
     answering(models, "vse0", 1, pictures)
     answering(models, "vsepp", 0, pictures)
     spec = FigureSpec(
-        "figure3", "examples", "Answers", "A caption.", "coco", runs=("vse0", "vsepp"), labels=("VSE0", "VSE++"),
-        protocol="5K", width="page", images=2, photographs=photographs,
+        id="figure3", kind=Component("examples", {"images": 2}), title="Answers", caption="A caption.", dataset="coco",
+        runs=("vse0", "vsepp"), labels=("VSE0", "VSE++"), protocol="5K", width="page", photographs=photographs,
     )  # fmt: skip
     drawn = write_figure(spec, context, models.records, tmp_path)
     assert (
@@ -408,7 +427,10 @@ def test_answers_of_other_embeddings_than_were_measured_are_refused(models, cont
         answering(models, run, 0, pictures)
     with (Path(models.specs["vse0"][0].evaluation) / "embeddings.npz").open("ab") as stream:
         stream.write(b"more")
-    spec = FigureSpec("figure3", "examples", "", "", "coco", runs=("vse0", "vsepp"), protocol="5K", images=2)
+    spec = FigureSpec(
+        id="figure3", kind=Component("examples", {"images": 2}), title="", caption="", dataset="coco",
+        runs=("vse0", "vsepp"), labels=("", ""), protocol="5K",
+    )  # fmt: skip
     with pytest.raises(VseppError, match=r"embeddings\.npz: is not what its step wrote"):
         write_figure(spec, context, models.records, tmp_path)
 
@@ -418,8 +440,9 @@ def test_answers_of_other_embeddings_than_were_measured_are_refused(models, cont
 
 def verdict(kind="difference", metric="i2t_r1", runs=("a", "b"), word=SAME, value=3.0, **more):
     spec = ClaimSpec(
-        f"{runs}/{metric}", "A claim.", "Table 1", kind, runs, metric, ("coco",), "1K", published=5.9
-    )
+        id=f"{runs}/{metric}", claim="A claim.", place="Table 1", kind=kind, runs=runs, metric=metric, roles=("coco",),
+        protocol="1K", published=5.9,
+    )  # fmt: skip
     images = Interval(value - 1, value + 1) if value is not None else None
     return Verdict(spec, word, more.pop("why", ""), False, 1, value, images, **more)
 
@@ -451,3 +474,12 @@ def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path
 
 def test_claims_about_no_gap_give_no_plot(context, tmp_path):
     assert write_gaps([verdict(kind="crossing")], context, tmp_path) is None
+
+
+def test_a_kind_of_an_installed_package_is_computed_and_drawn(context, tmp_path, monkeypatch):
+    install(monkeypatch, tmp_path, "vsepp.reporting.figures", "dots", DOTS)
+    kind = Component("dots", {"at": 0.2})
+    computed(FigureDataSpec(kind, (Component("sum_of_hinges"),)), tmp_path / "made")
+    spec = FigureSpec(id="mine", kind=kind, title="Dots", caption="C.", data=str(tmp_path / "made"))
+    drawn = write_figure(spec, context, {}, tmp_path)
+    assert drawn.caption == "C. Losses: 1, at 0.2." and (tmp_path / "mine.svg").is_file()

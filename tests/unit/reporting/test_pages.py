@@ -148,8 +148,9 @@ def test_each_claimed_gain_has_a_line_of_its_own_as_wide_as_the_table(full, tmp_
     def claim(over, metric="i2t_r1", kind="difference", **values):
         key = f"{kind}-{over}/{metric}"
         return ClaimSpec(
-            key, "A.", "B", kind, ("mine", over), metric, ("coco", "vgg"), protocol="5x1K", **values
-        )
+            id=key, claim="A.", place="B", kind=kind, runs=("mine", over), metric=metric, roles=("coco", "vgg"),
+            protocol="5x1K", **values,
+        )  # fmt: skip
 
     claims = (
         claim("vse0"),
@@ -187,7 +188,7 @@ def test_the_page_loads_nothing_and_its_links_lead_to_all_files(folder, page):
 
 def test_pages_say_whose_numbers_these_are_and_where_parts_come_from(full, folder, context):
     text = (folder / "index.html").read_text(encoding="utf-8")
-    without_data = sum(figure.kind in ("constellations", "missed_negatives") for figure in full.figures)
+    without_data = sum(figure.kind.name in ("constellations", "missed_negatives") for figure in full.figures)
     # The figure of all gaps is made from the claims.
     figures = len(full.figures) + 1 - without_data
     assert text.count(context.data_note) == 1 + figures, "once at the top, and in the caption of a figure"

@@ -5,19 +5,22 @@ import pytest
 from PIL import Image
 
 from vsepp.evaluation.ranks import Ranks
-from vsepp.reporting.figures import write_figure
+from vsepp.reporting.drawing import write_figure
+from vsepp.reporting.figures.standings import compare, read_values, untold
 from vsepp.reporting.specs import FigureSpec, GroupSpec, ReportSpec, RowSpec, TableSpec, TunedSpec
-from vsepp.reporting.standings import choose, compare, read_values, untold
+from vsepp.reporting.tuned import choose
+from vsepp.spec import Component
 
 pytestmark = pytest.mark.usefixtures("formats")
 IMAGES = 400
 STANDINGS = FigureSpec(
-    "standings",
-    "standings",
-    "Losses",
-    "A caption.",
-    "flickr",
-    ("i2t_r1",),
+    id="standings",
+    kind=Component("standings"),
+    title="Losses",
+    caption="A caption.",
+    dataset="flickr",
+    metrics=("i2t_r1",),
+    protocol="1K",
     runs=("sh-1", "mh-1"),
     labels=("SH", "MH"),
 )
@@ -45,7 +48,10 @@ def add(models, name, first, **more):
 
 def report(context):
     rows = tuple(RowSpec(tuned.label, None, "1K", tuned=tuned.label, own=dict(OWN)) for tuned in TUNED)
-    table = TableSpec("losses", "Losses", "A caption.", "flickr", ("r1",), (GroupSpec("1K", rows),))
+    table = TableSpec(
+        id="losses", title="Losses", caption="A caption.", dataset="flickr", columns=("r1",),
+        groups=(GroupSpec("1K", rows),),
+    )  # fmt: skip
     return ReportSpec(context, "published.csv", (table,), (STANDINGS,), tuned=TUNED)
 
 

@@ -12,8 +12,9 @@ FOLDER = Path("reports/mini/paper/vsepp")
 
 def verdicts(*words, own=False, seeds=3, place="Table 1"):
     claim = ClaimSpec(
-        "a/i2t_r1", "A gains over B.", place, "difference", ("a", "b"), "i2t_r1", ("coco", "vgg")
-    )
+        id="a/i2t_r1", claim="A gains over B.", place=place, kind="difference", runs=("a", "b"), metric="i2t_r1",
+        roles=("coco", "vgg"),
+    )  # fmt: skip
     return [Verdict(replace(claim, id=f"{k}/i2t_r1"), word, "", own, seeds) for k, word in enumerate(words)]
 
 

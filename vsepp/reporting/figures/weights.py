@@ -1,25 +1,74 @@
-"""What figures draw of GOAL: its weights over similarities, and which of its combinations are known losses."""
+"""Weights of triplets or pairs over their similarities, as GOAL has them."""
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from vsepp import components
-from vsepp.reporting import filters
-from vsepp.reporting.plots import INK, MUTED, Material, Said, looks, not_run
-from vsepp.reporting.sketches import read_data
+from vsepp.errors import VseppError
+from vsepp.reporting.plots import Material, Said, looks, not_run, read_data
 from vsepp.reporting.specs import FigureSpec
+from vsepp.spec import Component
 
+CITATION = "Xuan and Chen (2023), GOAL, Figures 2 and 3"
+NEEDS = ("losses", "labels", "of")
+HEIGHT = 2.0
+_POINTS = {"triplet": 101, "pair": 201}
 _TICKS = (0, 0.5, 1)
 _TOLD = ((0.6, 0.3), (0.5, 0.5), (0.9, 0.9), (0.3, 0.6))
 """Similarities of positive and negative whose weights the text alternative tells."""
-_COMBINATIONS_HEIGHT = 1.9
 
 
-def draw_weights(figure: Figure, spec: FigureSpec, material: Material) -> Said:
+@dataclass(frozen=True)
+class Options:
+    """Which weights."""
+
+    of: Literal["triplet", "pair"] = "triplet"
+    """Weights of triplets, or those of positive and negative pairs."""
+    others: float = 0.0
+    """Of pairs: m₊ and m₋, the mean over the other pairs."""
+
+
+def compute(options: Options, losses: Sequence[Component]) -> dict[str, Any]:
+    """Weights of each loss at similarities from 0 to 1, computed by the code that trains.
+
+    Returns
+    -------
+    dict
+        `similarities`; of triplets `weights`, for each loss a list per similarity of the negative, over that of the
+        positive; of pairs `positive` and `negative`, for each loss a list.
+
+    Raises
+    ------
+    VseppError
+        If a loss has no such weights.
+    """
+    import torch  # not at the top: reports are drawn without it
+
+    similarities = torch.linspace(0, 1, _POINTS[options.of], dtype=torch.float64)
+    found: dict[str, Any] = {"similarities": similarities.tolist()}
+    for loss in losses:
+        module, of_loss = components.load("loss", loss.name), components.options("loss", loss)
+        if not hasattr(module, f"{options.of}_weight{'s' if options.of == 'pair' else ''}"):
+            raise VseppError(
+                f"figure of kind weights: loss {loss.name!r} has no {options.of} weights; expected goal"
+            )
+        if options.of == "triplet":
+            n, p = torch.meshgrid(similarities, similarities, indexing="ij")
+            found.setdefault("weights", []).append(module.triplet_weight(p, n, of_loss).tolist())
+        else:
+            both = module.pair_weights(similarities, similarities, of_loss, options.others, options.others)
+            for name, weights in zip(("positive", "negative"), both, strict=True):
+                found.setdefault(name, []).append(weights.tolist())
+    return found
+
+
+def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
     """A panel a loss: weights of triplets over both similarities, or those of positive and of negative pairs over one."""
     if not spec.data:
         not_run(figure.subplots())
@@ -75,44 +124,3 @@ def _pairs(figure: Figure, spec: FigureSpec, found: dict[str, list]) -> Said:
 
 def _at(similarities: np.ndarray, value: float) -> int:
     return int(np.argmin(np.abs(similarities - value)))
-
-
-def draw_combinations(figure: Figure, spec: FigureSpec, material: Material) -> Said:
-    """GOAL's Table 1 as the tests hold it: columns are triplet weights, rows pair weights."""
-    goal = components.describe("loss", "goal")
-    columns, rows = (get_args(goal.options.__annotations__[name]) for name in ("triplet", "pair"))
-    figure.set_size_inches(figure.get_size_inches()[0], _COMBINATIONS_HEIGHT)
-    axis, said = figure.subplots(), Said()
-    axis.grid(False)
-    axis.spines[:].set_visible(False)
-    axis.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))
-    axis.set_xticks(range(len(columns)), [f"T {name}" for name in columns])
-    axis.set_yticks(range(len(rows)), [f"P {name}" for name in rows])
-    axis.tick_params(length=0, labeltop=True, labelbottom=False)
-    for x, triplet in enumerate(columns):
-        for y, pair in enumerate(rows):
-            known = goal.constants["KNOWN"].get(f"{triplet}, {pair}")
-            axis.text(x, y, _loss(known), ha="center", va="center", color=INK if known else MUTED)
-    for combination, known in goal.constants["KNOWN"].items():
-        said.alt.append(f"{combination}: {_loss(known)}.")
-    said.alt.append("All others are new.")
-    set_so = [
-        f"{known[0]} with {', '.join(f'{option} {_shown(value)}' for option, value in known[2].items())}"
-        for known in goal.constants["KNOWN"].values()
-        if known[2]
-    ]
-    said.caption.append(f"Options of GOAL that differ from the defaults: {filters.listing(set_so)}.")
-    return said
-
-
-def _loss(known: tuple[str, str, dict, str] | None) -> str:
-    if known is None:
-        return "new"
-    name, _, _, factor = known
-    if not factor:
-        return f"not {name}"
-    return name if factor == "1" else f"{name}, gradient × 1/{factor}"
-
-
-def _shown(value: object) -> str:
-    return "none" if value is None else str(value)

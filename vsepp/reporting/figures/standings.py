@@ -1,10 +1,10 @@
-"""Methods under one protocol: each with the setting that validation prefers, and which of them the test set tells apart."""
+"""Tuned methods beside each other, and which of them the test set tells apart."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,73 +14,17 @@ from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import Effect
 from vsepp.reporting import filters
 from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, mark, not_run
-from vsepp.reporting.records import Record, Records, image_values, read_history, shared_seeds, trouble_of
-from vsepp.reporting.specs import DIRECTIONS, FigureSpec, ReportSpec, RowSpec, TunedSpec
+from vsepp.reporting.records import Record, image_values, of_shared_seeds, trouble_of
+from vsepp.reporting.specs import DIRECTIONS, FigureSpec
 
+CITATION = "Demšar (2006), Statistical Comparisons of Classifiers over Multiple Data Sets"
+RUNS = "tuned"
+NEEDS = ("dataset", "metrics", "labels", "protocol")
 _BESIDE = 4.4
 """Inches beside the axis: names at the left, numbers and bars at the right."""
 
 
-def choose(spec: ReportSpec, records: Records) -> ReportSpec:
-    """Let one setting of each tuned method stand for it: the one with the highest rsum on validation, averaged over the seeds.
-
-    That of a training is its best epoch's, whose weights are the ones that are evaluated.
-    """
-    best = {tuned.label: _best(tuned, records) for tuned in spec.tuned}
-
-    def row(given: RowSpec) -> RowSpec:
-        if given.tuned is None:
-            return given
-        run, setting = best[given.tuned]
-        return replace(
-            given, run=run, own={**given.own, "label": ", ".join(filter(None, (given.tuned, setting)))}
-        )
-
-    tables = [
-        replace(
-            table, groups=tuple(replace(group, rows=tuple(map(row, group.rows))) for group in table.groups)
-        )
-        for table in spec.tables
-    ]
-    figures = list(spec.figures)
-    for place, figure in enumerate(figures):
-        if figure.kind == "standings":
-            among = [tuned for tuned in spec.tuned if tuned.label in figure.labels]
-            trainings = sum(len(records.get(run, ())) for tuned in among for run in tuned.runs)
-            tried = filters.listing(sorted({len(tuned.runs) for tuned in among}))
-            caption = (
-                f"{figure.caption} Each method with the setting, of {tried}, that has the highest rsum on validation, its mean "
-                f"over the seeds; {trainings} trainings in all."
-            )
-            runs = tuple(best[label][0] for label in figure.labels)
-            figures[place] = replace(figure, runs=runs, caption=caption)
-    return replace(spec, tables=tuple(tables), figures=tuple(figures))
-
-
-def _best(tuned: TunedSpec, records: Records) -> tuple[str, str]:
-    """The run that stands for a method, and its setting in words; the first one where none was run."""
-    settings = dict(zip(tuned.runs, tuned.settings, strict=True))
-    there = _common({run: records[run] for run in tuned.runs if run in records})
-    level = {
-        run: np.mean([max(read_history(record, "rsum").values()) for record in seeds])
-        for run, seeds in there.items()
-    }
-    if not level:
-        return tuned.runs[0], ""
-    run = max(level, key=level.__getitem__)
-    return run, settings[run]
-
-
-def _common(of: Records) -> dict[str, Sequence[Record]]:
-    """The records of each method of the seeds that all have; all records where there is no such seed."""
-    seeds = shared_seeds(of.values())
-    return {
-        name: [record for record in records if not seeds or record.spec.seed in seeds]
-        for name, records in of.items()
-    }
-
-
-def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said:
+def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
     """A dot per method, the best on top, with its intervals and its difference to the best; bars join what no test tells apart."""
     (metric,) = spec.metrics
     shown = {
@@ -92,7 +36,7 @@ def draw_standings(figure: Figure, spec: FigureSpec, material: Material) -> Said
     if not shown:
         not_run(axis)
         return said
-    every, shown = shown, _common(shown)
+    every, shown = shown, of_shared_seeds(shown)
     values = {label: read_values(records, spec.protocol, metric) for label, records in shown.items()}
     level = {label: float(np.mean(list(seeds.values()))) for label, seeds in values.items()}
     order = sorted(shown, key=level.__getitem__, reverse=True)

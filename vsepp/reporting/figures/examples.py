@@ -1,9 +1,8 @@
-"""What figures draw besides curves: losses in a plane, answers to test images, and how likely hard negatives are missed."""
+"""Test images with the captions that two runs rank first."""
 
 from __future__ import annotations
 
 import io
-import json
 import math
 import textwrap
 from dataclasses import dataclass
@@ -11,89 +10,41 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle
 from PIL import Image
 
 from vsepp.data.pictures import Pictures
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.protocols import protocol_folds
 from vsepp.provenance.manifest import require_intact
-from vsepp.reporting import filters
-from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, not_run
+from vsepp.reporting.plots import Material, Said, not_run
 from vsepp.reporting.records import TEST_IMAGES, Record, read_ranks, scores, trouble_of
 from vsepp.reporting.specs import FigureSpec
 from vsepp.similarity import scorer
 
-
-def read_data(spec: FigureSpec) -> Any:
-    """What a step computed for a figure."""
-    require_intact(Path(spec.data), "data.json")
-    return json.loads((Path(spec.data) / "data.json").read_text(encoding="utf-8"))
+CITATION = "Faghri et al. (2018), VSE++, Figure 3"
+RUNS = "pair"
+NEEDS = ("dataset", "labels", "protocol", "images")
 
 
-# --- Losses over sets of negatives in a plane ------------------------------------------------------------------
+@dataclass(frozen=True)
+class Options:
+    """How many."""
 
+    images: int = 6
+    """How many test images, evenly spaced."""
 
-def draw_constellations(figure: Figure, spec: FigureSpec, material: Material) -> Said:
-    """A panel per set of negatives: the query, its positive, the negatives, and each loss below."""
-    if not spec.data:
-        not_run(figure.subplots())
-        return Said()
-    found, said = read_data(spec), Said()
-    panels = found["panels"]
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    reach = 1.12 * max(
-        math.hypot(*point) for panel in panels for point in [*panel["negatives"], found["positive"]]
-    )
-    radius, (margin, *_) = math.hypot(*found["positive"]), found["margins"]
-    for letter, axis, panel in zip("abcdefgh", axes, panels, strict=False):
-        _constellation(axis, found["positive"], panel["negatives"], (radius, radius + margin))
-        axis.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
-        axis.grid(False)
-        axis.spines[:].set_visible(False)
-        losses = [f"{label} {loss:.2f}" for label, loss in zip(spec.labels, panel["losses"], strict=True)]
-        axis.set_title(f"({letter})")
-        axis.set_xlabel("\n".join(losses))
-        near = sum(math.hypot(*point) < radius + margin for point in panel["negatives"])
-        said.alt.append(
-            f"Panel {letter}: {len(panel['negatives'])} negatives, {near} of them inside the margin; "
-            f"{'; '.join(losses)}."
-        )
-    said.caption.append(
-        f"Filled: the query i and its positive c; hollow: negatives, the hardest one with a double edge. Dashed "
-        f"circles: the positive's distance, and {filters.listing([f'{margin:g}'])} beyond it, the margin."
-    )
-    return said
+    def __post_init__(self) -> None:
+        if self.images < 1:
+            raise ValueError(f"images: got {self.images}; expected at least 1")
 
-
-def _constellation(axis: Axes, positive: Any, negatives: Any, radii: tuple[float, float]) -> None:
-    blue = looks()[1]["color"]
-    for radius in radii:
-        axis.add_patch(Circle((0, 0), radius, fill=False, color=MUTED, linestyle=(0, (4, 3)), linewidth=0.8))
-    points = np.asarray(negatives)
-    hardest = points[np.argmin(np.hypot(*points.T))]
-    axis.plot(*points.T, linestyle="none", marker="o", markersize=4.5, color=INK, markerfacecolor=PAGE)
-    axis.plot(*hardest, marker="o", markersize=8, color=INK, markerfacecolor="none", markeredgewidth=0.8)
-    axis.plot([0, positive[0]], [0, positive[1]], color=blue, linewidth=0.8)
-    axis.plot(*positive, marker="o", markersize=5, color=blue)
-    axis.plot(0, 0, marker="s", markersize=5, color=INK)
-    for point, name, shift in (((0, 0), "i", -5), (positive, "c", 4)):
-        axis.annotate(
-            name, point, (0, shift), textcoords="offset points", ha="center", va="top" if shift < 0 else "bottom",
-            style="italic",
-        )  # fmt: skip
-
-
-# --- Answers to test images ------------------------------------------------------------------------------------
 
 _WRAP, _LINES = 46, 2
 # Inches: height of a cell, side of its picture, space around it; points: from line to line.
 _CELL, _SIDE, _SPACE, _LINE = 1.18, 1.0, 0.06, 8.2
 
 
-def draw_examples(figure: Figure, spec: FigureSpec, material: Material) -> Said:
+def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
     """A cell per test image: picture, the caption that each model ranks first with the rank of the best true one, a true one."""
     said, width = Said(), figure.get_size_inches()[0]
     shown = [material.records[run][0] for run in spec.runs if run in material.records]
@@ -101,7 +52,7 @@ def draw_examples(figure: Figure, spec: FigureSpec, material: Material) -> Said:
         figure.set_size_inches(width, 1.2)
         not_run(figure.subplots(), "no captions" if len(shown) == len(spec.runs) else "not run")
         return said
-    examples = _examples(spec, material)
+    examples = _examples(spec, options.images, material)
     columns = 2 if width > 5 else 1
     rows = math.ceil(len(examples) / columns)
     figure.set_size_inches(width, _CELL * rows)
@@ -155,7 +106,7 @@ class _Example:
     answers: tuple[_Answer, ...]
 
 
-def _examples(spec: FigureSpec, material: Material) -> list[_Example]:
+def _examples(spec: FigureSpec, images: int, material: Material) -> list[_Example]:
     """Test images evenly spaced over those that the protocol ranks, with the answers of the first seed of each run."""
     records = [material.records[run][0] for run in spec.runs]
     for record in records:
@@ -163,7 +114,7 @@ def _examples(spec: FigureSpec, material: Material) -> list[_Example]:
     found = scores(records, spec.protocol, same=TEST_IMAGES)[0]
     pictures = Pictures(Path(records[0].spec.pictures))
     folds = protocol_folds(spec.protocol, len(pictures), found["fold_size"])
-    chosen = np.unique(np.linspace(0, folds[-1].stop - 1, spec.images).round().astype(int))
+    chosen = np.unique(np.linspace(0, folds[-1].stop - 1, images).round().astype(int))
     answers = [_answers(record, spec.protocol, chosen, folds, pictures.texts) for record in records]
     return [
         _Example(
@@ -221,48 +172,3 @@ def _picture(figure: Figure, example: _Example, left: float, top: float) -> None
     else:
         name = "\n".join(textwrap.wrap(f"image {example.image}", 16))
         axis.text(0.5, 0.5, name, transform=axis.transAxes, ha="center", va="center", fontsize=6)
-
-
-# --- How likely a batch has no hard negative (Appendix A) ------------------------------------------------------
-
-
-def draw_missed_negatives(figure: Figure, spec: FigureSpec, material: Material) -> Said:
-    """Probability, over the batch size M, that none of M − 1 negatives is harder than a share p of all: p^(M − 1)."""
-    axis, said = figure.subplots(), Said()
-    firsts = {(p, level): _first_below(p, level) for p in spec.percentiles for level in spec.levels}
-    sizes = np.geomspace(1, 4 * max(firsts.values()), 400)
-    floor = min(spec.levels) / 10
-    for level in spec.levels:
-        axis.axhline(level, color=MUTED, linewidth=0.7, linestyle=(0, (4, 3)))
-    for place, p in enumerate(spec.percentiles):
-        look = looks()[place % len(looks())]
-        line = {"color": look["color"], "linestyle": look["linestyle"], "marker": "none"}
-        axis.plot(sizes, p ** (sizes - 1), **line, label=f"{p:g}^(M−1)")
-        for level in spec.levels:
-            size = firsts[p, level]
-            axis.plot([size], [p ** (size - 1)], color=look["color"], marker=look["marker"])
-            axis.annotate(f"{size:,}", (size, level), (4, 3), textcoords="offset points", fontsize=7)
-        told = [f"below {100 * level:g} % from M = {firsts[p, level]:,}" for level in spec.levels]
-        said.alt.append(f"{p:g}^(M−1) is {filters.listing(told)}.")
-        said.caption.append(said.alt[-1])
-    axis.set(xscale="log", yscale="log", ylim=(floor, 1.6), xlim=(1, sizes[-1]))
-    axis.set(xlabel="Size M of the mini-batch", ylabel="P(no negative above the percentile)")
-    # Not powers of ten, which would be set as formulas.
-    axis.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
-    axis.yaxis.set_major_formatter(lambda p, _: f"{100 * p:g} %")
-    axis.minorticks_off()
-    figure.legend(loc="outside upper center", ncols=len(spec.percentiles))
-    if spec.printed:
-        printed = [
-            f"M ≥ {size} for the {100 * p:g}th percentile"
-            for size, p in zip(spec.printed, spec.percentiles, strict=True)
-        ]
-        said.caption.append(
-            f"The paper prints {filters.listing(printed)}, of {100 * spec.levels[0]:g} % [sic]."
-        )
-    return said
-
-
-def _first_below(p: float, level: float) -> int:
-    """The first M with p^(M − 1) below a level."""
-    return math.floor(math.log(level) / math.log(p)) + 2

@@ -15,50 +15,20 @@ import matplotlib
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from vsepp import components
 from vsepp.reporting import TEMPLATES, filters
 from vsepp.reporting.claims import Verdict
+from vsepp.reporting.figures import kind_of
 from vsepp.reporting.gaps import draw_gaps, gaps_figure
-from vsepp.reporting.plots import (
-    INK,
-    MUTED,
-    PAGE,
-    Material,
-    Said,
-    draw_curves,
-    draw_histories,
-    draw_negative_set,
-)
+from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import Records, marks
-from vsepp.reporting.sketches import draw_constellations, draw_examples, draw_missed_negatives
 from vsepp.reporting.specs import ContextSpec, FigureSpec
-from vsepp.reporting.standings import draw_standings
-from vsepp.reporting.weights import draw_combinations, draw_weights
 
 STYLE = TEMPLATES / "figure.mplstyle"
 WIDTHS = {"column": 3.3, "page": 7.0}
 """Inches, of a two-column page."""
 _SERIF: Any = {"font.family": ["STIXGeneral", "DejaVu Serif", "DejaVu Sans"], "font.size": 9}
-_HEIGHTS = {
-    "curves": 2.5,
-    "negative_set": 2.4,
-    "constellations": 2.1,
-    "missed_negatives": 2.4,
-    "weights": 2.0,
-}
-_DRAW = {
-    "curves": draw_curves,
-    "negative_set": draw_negative_set,
-    "histories": draw_histories,
-    "standings": draw_standings,
-    "constellations": draw_constellations,
-    "examples": draw_examples,
-    "missed_negatives": draw_missed_negatives,
-    "weights": draw_weights,
-    "combinations": draw_combinations,
-}
-# Of which no data are behind.
-_WITHOUT_DATA = ("constellations", "missed_negatives", "weights", "combinations")
 # More runs than that are counted.
 _NAMED = 8
 # Of each format, without dates and versions, so that the same numbers give the same bytes.
@@ -102,12 +72,14 @@ def write_figure(
     VseppError
         When a history lacks a metric, and as in `scores`.
     """
-    material = Material(context, records, published or {})
+    kind, material = kind_of(spec.kind.name), Material(context, records, published or {})
+    options = components.options("figure", spec.kind)
     with _style(context):
-        figure = Figure(figsize=(WIDTHS[spec.width], _HEIGHTS.get(spec.kind, 2.5)), layout="constrained")
-        said = _DRAW[spec.kind](figure, spec, material)
+        figure = Figure(figsize=(WIDTHS[spec.width], kind.height), layout="constrained")
+        said = components.load("figure", spec.kind.name).draw(figure, spec, options, material)
         _save(figure, folder, spec.id)
-    return _drawn(spec, said, context, _about_runs(spec, records))
+    data_note = context.data_note if kind.runs else ""
+    return _drawn(spec, said, context, _about_runs(spec, records, kind.shows_training), data_note)
 
 
 def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) -> Drawn | None:
@@ -129,7 +101,7 @@ def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) 
         figure = Figure(figsize=(WIDTHS[spec.width], 3), layout="constrained")
         said = draw_gaps(figure, spec, verdicts, context)
         _save(figure, folder, spec.id)
-    return _drawn(spec, said, context, [])
+    return _drawn(spec, said, context, [], context.data_note)
 
 
 @contextmanager
@@ -152,20 +124,21 @@ def _save(figure: Figure, folder: Path, name: str) -> None:
             )  # once is enough: all formats have the places that the first one got
 
 
-def _drawn(spec: FigureSpec, said: Said, context: ContextSpec, more: Iterable[str]) -> Drawn:
-    parts = [spec.caption, *said.caption, *more]
+def _drawn(
+    spec: FigureSpec, said: Said, context: ContextSpec, about_runs: Iterable[str], data_note: str
+) -> Drawn:
+    parts = [spec.caption, *said.caption, *about_runs]
     parts += [f"Data: {swap}." for swap in context.swaps([spec.dataset] if spec.dataset else [])]
-    if spec.kind not in _WITHOUT_DATA:
-        parts.append(context.data_note)
+    parts.append(data_note)
     alt = [spec.title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])]
     return Drawn(spec, " ".join(filter(None, parts)), " ".join(alt))
 
 
-def _about_runs(spec: FigureSpec, records: Records) -> list[str]:
+def _about_runs(spec: FigureSpec, records: Records, training: bool) -> list[str]:
     """Runs that are missing, and those behind which is code that no commit holds."""
     runs = [*spec.runs, *([spec.baseline] if spec.baseline else [])]
     shown = {run: records[run] for run in runs if run in records}
-    training, parts = spec.kind in ("curves", "histories"), []
+    parts = []
     if missing := [run for run in runs if run not in shown]:
         many = len(missing) > _NAMED
         said = f"{len(missing)} of {len(runs)} runs" if many else filters.listing(missing)

@@ -1,0 +1,69 @@
+"""Kinds of figures, one module each, found by name as all components are; see `vsepp.components`.
+
+A kind defines `draw(figure, spec, options, material) -> Said`: a matplotlib figure to draw on, a `FigureSpec`, the kind's
+`Options` and the `Material` of `vsepp.reporting.plots`; it returns what captions and text alternatives say. Constants, see
+`Kind`, say which keys its entries in a `tables.yaml` have. A kind that needs losses defines
+`compute(options, losses) -> dict`, too: a step of its own keeps what that returns as JSON, since reports are made without torch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cache
+
+from vsepp import components
+
+SHARED = ("kind", "title", "caption", "width")
+"""Keys that a figure of any kind has."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the constants of a kind say."""
+
+    runs: str
+    """`RUNS`: whose results it shows. `listed`: of the runs that its entry lists; `pair`: of two; `by_size`: of runs by the size of
+    the negative set; `all`: of every run of the report; `tuned`: of the setting that stands for each method among its labels.
+    Empty: of none, and its caption says nothing about data."""
+    needs: frozenset[str]
+    """`NEEDS`: keys and options that an entry must have, and `runs` where it lists them."""
+    takes: frozenset[str]
+    """`TAKES`: keys that an entry may have; and all options."""
+    losses_need: tuple[str, ...]
+    """`LOSSES_NEED`: options that each of its losses must have."""
+    height: float
+    """`HEIGHT`, inches; `draw` may set another."""
+
+    @property
+    def shows_training(self) -> bool:
+        """Whether it shows histories of training, not test scores, which are those of a protocol."""
+        return bool(self.runs) and "protocol" not in self.needs
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether a step computes something for it."""
+        return "losses" in self.needs
+
+
+@cache
+def kind_of(name: str) -> Kind:
+    """A kind of figures, read from its source.
+
+    Raises
+    ------
+    VseppError
+        If there is none of that name.
+    """
+    described = components.describe("figure", name)
+    said = described.constants
+    runs = said.get("RUNS", "")
+    needs = {*said.get("NEEDS", ()), *(["runs"] if runs in ("listed", "pair", "by_size") else [])}
+    options = {option.name for option in dataclasses.fields(described.options)}
+    return Kind(
+        runs,
+        frozenset(needs),
+        frozenset({*said.get("TAKES", ()), *options}),
+        said.get("LOSSES_NEED", ()),
+        said.get("HEIGHT", 2.5),
+    )
