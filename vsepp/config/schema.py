@@ -17,7 +17,7 @@ from vsepp import spec
 from vsepp.declared import STRICT, Count, Protocol, Seed, Sha256, SplitName
 from vsepp.errors import VseppError
 from vsepp.reporting.figures import SHARED, kind_of
-from vsepp.reporting.specs import ClaimEntry, Column, FigureEntry, PaperSpec, TableEntry
+from vsepp.reporting.specs import AveragedMetric, ClaimEntry, Column, FigureEntry, PaperSpec, TableEntry
 from vsepp.spec import Component, Mode
 
 Trainset = Literal["1C", "10C", "RC", "1C+rV", "10C+rV", "RC+rV"]
@@ -387,9 +387,6 @@ class TablesFile(_Model):
     figures: dict[str, FigureKeys]
 
 
-Metric = Literal["i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10", "rsum"]
-
-
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class ClaimKeys(ClaimEntry):
     """One claim of a `claims.yaml`."""
@@ -397,7 +394,7 @@ class ClaimKeys(ClaimEntry):
     runs: list[str] | dict[Count, str]
     """Run ids, the one that the claim is about first: a, b or, for differences of differences, a, b, c, d; for best_value, size
     → run id."""
-    published: Annotated[dict[Metric, float | None], Field(min_length=1)]
+    published: Annotated[dict[AveragedMetric, float | None], Field(min_length=1)]
     """Metric → the paper's effect in points, or its epoch; null where it prints no number."""
     row: str | None = None
     """Of above_published: the row of published.csv that the run is held against."""

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from vsepp.errors import VseppError
-from vsepp.evaluation.products import on_grid, ranges, usable_threads
+from vsepp.evaluation.products import between, on_grid, usable_threads
+from vsepp.evaluation.scores import Pairs, along, down, ranges
 from vsepp.similarity import namespace
 
 # Elements of the largest temporaries. On a CPU they fit a core's cache; with fewer, time is lost passing the interpreter's
@@ -27,14 +28,12 @@ Score = Callable[[Any, Any], Any]
 
 
 class BlockCounter:
-    """Counts the wrong items above each query's correct one, and those tied with it.
+    """Scores of embeddings, see `vsepp.evaluation.scores.Scores`.
 
     Parameters
     ----------
     images, captions
         float32 `(n_images, d)` and `(n_captions, d)`.
-    owner
-        `(n_captions,)` int64: the row of each caption's image.
     score
         The similarity; `None` for the inner product.
     device
@@ -42,10 +41,9 @@ class BlockCounter:
         128 MB, or for one caption's scores if these take more.
     """
 
-    def __init__(
-        self, images: np.ndarray, captions: np.ndarray, owner: np.ndarray, score: Score | None, device: Any
-    ) -> None:
-        self.captions, self.owner, self.score, self.device = captions, owner, score, device
+    def __init__(self, images: np.ndarray, captions: np.ndarray, score: Score | None, device: Any) -> None:
+        self.shape = len(images), len(captions)
+        self.captions, self.score, self.device = captions, score, device
         self.xp = np if device is None else namespace(device)
         self.images = self._put(on_grid(images) if score is None else images)
         n_images, dims = images.shape
@@ -54,49 +52,47 @@ class BlockCounter:
         room = _ON_DEVICE // max(n_images, self.spread * dims) if device else _ON_CPU // dims
         self.width = max(1, min(room, len(captions)))
 
-    def own(self) -> np.ndarray:
-        """Score of each caption with its image, `(n_captions,)`."""
+    def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
+        """Scores of pairs, see `Scores.of`."""
         score = self.score or self.xp.linalg.vecdot
         found = []
-        for start in range(0, len(self.captions), self.width):
-            images = self.images[self._put(self._rows(self.owner, start))]
-            found.append(self._host(score(images, self._captions(start))[:: self.spread]))
-        return np.concatenate(found)[: len(self.captions)]
+        for start in range(0, len(images), self.width):
+            rows = self.images[self._put(self._rows(images, start))]
+            found.append(self._host(score(rows, self._captions(captions, start))[:: self.spread]))
+        return np.concatenate(found)[: len(images)]
 
-    def count(self, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Twice the rank of each caption for its image, and of each caption's image, int64 `(n_captions,)` both.
-
-        Parameters
-        ----------
-        own
-            Score of each caption with its image.
-        """
-        order = np.argsort(self.owner, kind="stable")
-        sorted_owner, n_images = self.owner[order], int(self.owner.max()) + 1
-        of_images, of_captions = np.zeros(len(own), np.int64), np.zeros(len(own), np.int64)
-        rows, owners, images, right, own = map(
-            self._put, (np.arange(n_images), self.owner, sorted_owner, own[order], own)
-        )
+    def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
+        """Counts, see `Scores.above`; pairs of `i2t` ordered by image, of `t2i` by caption."""
+        n_images, n_captions = self.shape
+        of_images, of_captions = (np.zeros(len(pairs.scores), np.int64) for pairs in (i2t, t2i))
+        images, right, columns, own = map(self._put, (i2t.images, i2t.scores, t2i.captions, t2i.scores))
         threads = usable_threads() if self.device is None else 1
         stripes = list(ranges(n_images, -(-n_images // (4 * threads if self.device is None else 1))))
-        parts = [slice(*np.searchsorted(sorted_owner, (one.start, one.stop))) for one in stripes]
+        parts = [between(i2t.images, stripe) for stripe in stripes]
+        every = np.arange(n_captions)
         with ThreadPoolExecutor(threads) as pool:
-            for cols in ranges(len(own), self.width):
-                captions = self._captions(cols.start)
+            for cols in ranges(n_captions, self.width):
+                captions = self._captions(every, cols.start)
+                asked = between(t2i.captions, cols)
+                # A copy less where each caption asks for one image.
+                one_each = np.array_equal(t2i.captions[asked], every[cols])
 
                 def count(
-                    stripe: slice, part: slice, cols: slice = cols, captions: Any = captions
+                    stripe: slice,
+                    part: slice,
+                    cols: slice = cols,
+                    captions: Any = captions,
+                    asked: slice = asked,
+                    one_each: bool = one_each,
                 ) -> tuple[Any, Any]:
                     scores = self._scores(self.images[stripe], captions)[:, : cols.stop - cols.start]
-                    scores = without_own(scores, rows[stripe], owners[cols])
-                    return along(scores, images[part] - stripe.start, right[part]), down(scores, own[cols])
+                    sought = scores if one_each else scores[:, columns[asked] - cols.start]
+                    return along(scores, images[part] - stripe.start, right[part]), down(sought, own[asked])
 
                 for part, counted in zip(parts, pool.map(count, stripes, parts), strict=True):
                     of_images[part] += self._host(counted[0])
-                    of_captions[cols] += self._host(counted[1])
-        back = np.empty_like(of_images)
-        back[order] = of_images
-        return back, of_captions
+                    of_captions[asked] += self._host(counted[1])
+        return of_images, of_captions
 
     def _scores(self, images: Any, captions: Any) -> Any:
         """`scores[image, caption]` of some images and the captions of a call."""
@@ -112,56 +108,18 @@ class BlockCounter:
             )
         return scores
 
-    def _captions(self, start: int) -> Any:
-        rows = self._rows(self.captions, start)
+    def _captions(self, rows: np.ndarray, start: int) -> Any:
+        """The captions of one call, of `rows` from `start` on."""
+        rows = self.captions[self._rows(rows, start)]
         return self._put(on_grid(rows) if self.score is None else rows)
 
-    def _rows(self, of_captions: np.ndarray, start: int) -> np.ndarray:
-        """The rows of one call: `width` rows, the last one repeated if there are fewer, each `spread` times."""
-        rows = np.minimum(np.arange(start, start + self.width), len(of_captions) - 1)
-        return of_captions[rows.repeat(self.spread)]
+    def _rows(self, rows: np.ndarray, start: int) -> np.ndarray:
+        """The rows of one call: `width` of them, the last one repeated if there are fewer, each `spread` times."""
+        places = np.minimum(np.arange(start, start + self.width), len(rows) - 1)
+        return rows[places.repeat(self.spread)]
 
     def _put(self, array: np.ndarray) -> Any:
         return self.xp.asarray(array, device=self.device)
 
     def _host(self, array: Any) -> np.ndarray:
         return array if self.device is None else array.cpu().numpy()
-
-
-def without_own(scores: Any, images: Any, owners: Any) -> Any:
-    """Blank out images' own captions, which are not wrong items: comparisons with NaN are false.
-
-    Parameters
-    ----------
-    scores
-        `(n, m)`, `scores[image, caption]`.
-    images, owners
-        `(n,)`, the rows of the images, and `(m,)`, the row of each caption's image.
-    """
-    return namespace(scores).where(images[:, None] == owners, np.nan, scores)
-
-
-def along(scores: Any, rows: Any, right: Any) -> Any:
-    """Twice the rank of queries' correct items in their rows: an item above counts two, a tied one counts one.
-
-    Parameters
-    ----------
-    scores
-        `(n, m)`.
-    rows, right
-        `(q,)`, the row and the score of each correct item; as many at a time as there are rows.
-    """
-    found = [
-        _twice(scores[rows[part]], right[part, None], 1) for part in ranges(len(rows), max(1, len(scores)))
-    ]
-    return namespace(scores).concat(found) if found else rows
-
-
-def down(scores: Any, right: Any) -> Any:
-    """Twice the rank of the correct item of each column, whose score is `right`, `(m,)`."""
-    return _twice(scores, right, 0)
-
-
-def _twice(scores: Any, right: Any, axis: int) -> Any:
-    """By > an item above counts, by ≥ a tied one too."""
-    return (scores > right).sum(axis) + (scores >= right).sum(axis)

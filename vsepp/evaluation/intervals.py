@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from vsepp.errors import VseppError
+from vsepp.evaluation.metrics import AVERAGED, METRICS, RECALLS
 from vsepp.evaluation.ranks import Ranks
 
-METRICS = ("i2t_r1", "i2t_r5", "i2t_r10", "t2i_r1", "t2i_r5", "t2i_r10", "rsum")
-"""What has a value per image. Med r and Mean r have none that averages to it."""
 LEVEL = 0.95
 ALPHA = 0.05
 """A p value below it, corrected for the number of tests, tells a difference."""
@@ -88,7 +87,7 @@ def per_image(
     caption_images
         `(n_captions,)`, the row of each caption's image.
     metric
-        One of `METRICS`.
+        One of `AVERAGED`.
     fold_size
         Images of a fold, whose captions count the same; all images by default. A metric is the mean over the folds, so
         it matters where these have unequal numbers of captions.
@@ -102,27 +101,26 @@ def per_image(
     Raises
     ------
     VseppError
-        On a metric that has no value per image.
+        On a metric that has no value per image, and one whose ranks were not kept.
     """
     if metric == "rsum":
-        parts = [per_image(ranks, caption_images, one, fold_size) for one in METRICS if one != "rsum"]
-        return np.sum(parts, axis=0)
-    if metric not in METRICS:
-        raise VseppError(f"metric: expected one of {', '.join(METRICS)}, got {metric!r}")
-    direction, _, k = metric.partition("_r")
-    n = len(ranks.i2t)
+        return np.sum([per_image(ranks, caption_images, one, fold_size) for one in RECALLS], axis=0)
+    if metric not in AVERAGED:
+        raise VseppError(f"metric: expected one of {', '.join(AVERAGED)}, got {metric!r}")
+    direction, _, key = metric.partition("_")
+    values, n = METRICS[key].values(ranks.of(direction)), len(ranks.i2t)
     if direction == "i2t":
-        return 100.0 * (ranks.i2t < int(k))
+        return METRICS[key].factor * values
     size = fold_size or n
     captions = np.bincount(caption_images // size, minlength=n // size)
-    found = np.bincount(caption_images, weights=ranks.t2i < int(k), minlength=n).reshape(-1, size)
+    found = np.bincount(caption_images, weights=values, minlength=n).reshape(-1, size)
     weights = np.bincount(caption_images, minlength=n).reshape(-1, size) * (size / captions)[:, None]
-    shares = 100.0 * found * (size / captions)[:, None]
+    shares = METRICS[key].factor * found * (size / captions)[:, None]
     return (shares + shares.mean(axis=1, keepdims=True) * (1 - weights)).ravel()
 
 
 def chance(n_images: int, n_captions: float) -> dict[str, float]:
-    """Each of `METRICS` in per cent, for a ranking by chance of a fold whose images have equally many captions."""
+    """Each recall and rsum in per cent, for a ranking by chance of a fold whose images have equally many captions."""
     own, levels = n_captions / n_images, {}
     for k in (1, 5, 10):
         # None of an image's own captions among the first k.

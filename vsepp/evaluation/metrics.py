@@ -1,19 +1,123 @@
-"""R@K, Med r, Mean r and rsum, from ranks."""
+"""Metrics, from ranks: a list that a new metric joins by an entry. NumPy is imported where it is needed: configuration reads names alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple, dataclass
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from vsepp.errors import VseppError
-from vsepp.evaluation.ranks import Ranks
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from vsepp.evaluation.ranks import PositiveRanks, Ranks
+
+
+def _mean(values: Any) -> float:
+    return float(values.mean())
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number of how well one direction retrieves."""
+
+    name: str
+    """As a column's head has it."""
+    of: Callable[[PositiveRanks], Any]
+    """Value of each query, `(n_queries,)`, from the ranks of its positives."""
+    mean: Callable[[Any], float] = _mean
+    """Values of all queries → the metric. Where it is not their mean, images have no value that averages to it."""
+    factor: float = 100.0
+    """100 where it is in per cent."""
+    lower_is_better: bool = False
+    needs_all: bool = False
+    """Whether it needs the ranks of every positive, not of each query's best alone."""
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is the mean of its queries' values."""
+        return self.mean is _mean
+
+    def values(self, ranks: PositiveRanks) -> Any:
+        """Value of each query, `(n_queries,)`, without the factor.
+
+        Raises
+        ------
+        VseppError
+            If it needs ranks that were not kept.
+        """
+        if self.needs_all and not ranks.is_whole:
+            raise VseppError(
+                f"{self.name}: needs the ranks of all correct items, which were not kept; evaluate again"
+            )
+        return self.of(ranks)
+
+    def __call__(self, ranks: PositiveRanks) -> float:
+        """The metric of all queries; errors as in `values`."""
+        return self.factor * self.mean(self.values(ranks))
+
+
+def _recall(k: int) -> Metric:
+    """A correct item tied for first place with one other (rank 0.5) counts for R@1, with two others (rank 1) it does not."""
+    return Metric(f"R@{k}", lambda ranks: ranks.best < k)
+
+
+def _floor_of_median(values: Any) -> float:
+    import numpy as np
+
+    return float(np.floor(np.median(values))) + 1
+
+
+def _r_precision(ranks: PositiveRanks) -> Any:
+    counts = ranks.counts
+    return ranks.sums(ranks.places < counts.repeat(counts)) / counts
+
+
+def _average_precision(ranks: PositiveRanks) -> Any:
+    """A positive at place p from 0, the j-th of its query, adds j / (p + 1) / R where p is below R."""
+    counts = ranks.counts
+    gains = (ranks.order + 1) / (ranks.places + 1) * (ranks.places < counts.repeat(counts))
+    return ranks.sums(gains) / counts
+
+
+def _ndcg(ranks: PositiveRanks, k: int = 10) -> Any:
+    import numpy as np
+
+    gains = 1 / np.log2(ranks.places + 2) * (ranks.places < k)
+    best = np.cumsum(1 / np.log2(np.arange(k) + 2))
+    return ranks.sums(gains) / best[np.minimum(ranks.counts, k) - 1]
+
+
+METRICS: dict[str, Metric] = {
+    "r1": _recall(1),
+    "r5": _recall(5),
+    "r10": _recall(10),
+    "medr": Metric("Med r", lambda ranks: ranks.best, _floor_of_median, 1.0, lower_is_better=True),
+    "meanr": Metric("Mean r", lambda ranks: ranks.best, lambda v: _mean(v) + 1, 1.0, lower_is_better=True),
+    "rprecision": Metric("R-Precision", _r_precision, needs_all=True),
+    "mapr": Metric("mAP@R", _average_precision, needs_all=True),
+    "ndcg10": Metric("nDCG@10", _ndcg, needs_all=True),
+}
+"""Key → metric. Med r is the floor of the median of the ranks from 0, plus 1, as in the released code; Mean r is their mean plus 1."""
+
+RECALLS = tuple(f"{direction}_r{k}" for direction in ("i2t", "t2i") for k in (1, 5, 10))
+"""What rsum adds up."""
+AVERAGED = (
+    *(
+        f"{direction}_{key}"
+        for direction in ("i2t", "t2i")
+        for key, metric in METRICS.items()
+        if metric.is_mean
+    ),
+    "rsum",
+)
+"""What has a value for each image, whose mean it is: it can have intervals, and be claimed."""
 
 
 @dataclass(frozen=True)
 class DirectionMetrics:
-    """How well one direction retrieves. Nothing is rounded."""
+    """The paper's metrics of one direction. Nothing is rounded."""
 
     r1: float
     """R@1: percentage of queries with a rank below 1."""
@@ -47,36 +151,34 @@ class RetrievalMetrics:
 
 
 def direction_metrics(ranks: np.ndarray) -> DirectionMetrics:
-    """Metrics of one direction.
-
-    Med r is the floor of the median of the 0-based ranks, plus 1, as in the released code; Mean r is their mean plus 1. A rank
-    may be fractional, since a tie counts half. R@K counts ranks below K: a correct item tied for first place with one other
-    (rank 0.5) counts for R@1, with two others (rank 1) it does not.
+    """The paper's metrics of one direction, see `METRICS`.
 
     Parameters
     ----------
     ranks
-        `(n_queries,)`, 0 is best.
+        `(n_queries,)`, of each query's best correct item; 0 is best, and a rank may be fractional, since a tie counts half.
 
     Raises
     ------
     VseppError
         If there are no queries.
     """
+    from vsepp.evaluation.ranks import PositiveRanks
+
     if len(ranks) == 0:
         raise VseppError("no ranks: expected at least one query")
-    r1, r5, r10 = (100.0 * float(np.mean(ranks < k)) for k in (1, 5, 10))
-    median = float(np.floor(np.median(ranks)))
-    return DirectionMetrics(r1, r5, r10, medr=median + 1, meanr=float(np.mean(ranks)) + 1)
+    best = PositiveRanks.of_best(ranks)
+    return DirectionMetrics(**{key: METRICS[key](best) for key in DirectionMetrics.__dataclass_fields__})
 
 
 def retrieval_metrics(ranks: Ranks) -> RetrievalMetrics:
-    """Metrics of both directions."""
+    """The paper's metrics of both directions."""
     return RetrievalMetrics(direction_metrics(ranks.i2t), direction_metrics(ranks.t2i))
 
 
 def mean_metrics(folds: Sequence[RetrievalMetrics]) -> RetrievalMetrics:
     """Mean over folds of each metric, Med r included."""
+    import numpy as np
 
     def mean(sides: list[DirectionMetrics]) -> DirectionMetrics:
         return DirectionMetrics(

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
+
+from vsepp.evaluation.scores import Pairs, ranges
 
 TILE = (1024, 1024)
 """Images × captions of a tile: 4 MB of float32, large enough for the matrix product to run at full speed."""
@@ -51,7 +52,7 @@ class Range(NamedTuple):
 
 
 class ProductCounter:
-    """Counts the wrong items above each correct one of a query, and those tied with it.
+    """Scores of embeddings, see `vsepp.evaluation.scores.Scores`.
 
     With u = 2^-24, a float32 sum of d products in any order is off by at most d·u / (1 − d·u) of Σ|aᵢbᵢ| ≤ ‖a‖‖b‖
     (Higham, Accuracy and Stability of Numerical Algorithms, Section 3.1). The grid moves an element by at most 2^-26 of
@@ -62,12 +63,10 @@ class ProductCounter:
     ----------
     images, captions
         float32 `(n_images, d)` and `(n_captions, d)`, all finite.
-    owner
-        `(n_captions,)` int64: the row of each caption's image.
     """
 
-    def __init__(self, images: np.ndarray, captions: np.ndarray, owner: np.ndarray) -> None:
-        self.images, self.captions, self.owner = images, captions, owner
+    def __init__(self, images: np.ndarray, captions: np.ndarray) -> None:
+        self.images, self.captions, self.shape = images, captions, (len(images), len(captions))
         self._grid = on_grid(images)
         self._captions_grid, self._start = np.empty(0), -1
         self._exact, self._rough = np.empty(TILE), np.empty(TILE, np.float32)
@@ -82,68 +81,81 @@ class ProductCounter:
             norms = of_images.max() + self.of_captions.max()
             self.least = 2.0**-126 * (2 * dims + 8 + math.sqrt(dims) * norms)
 
-    def own(self) -> np.ndarray:
-        """Score of each caption with its image, `(n_captions,)`."""
-        places = np.arange(TILE[1])
-        columns = ranges(len(self.captions), TILE[1])
-        return np.concatenate([self._pairs(self.owner[cols], cols, places) for cols in columns])
+    def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
+        """Exact scores of pairs, see `Scores.of`."""
+        order = np.argsort(captions, kind="stable")
+        scores = np.empty(len(captions))
+        for cols in ranges(self.shape[1], TILE[1]):
+            part = order[between(captions[order], cols)]
+            scores[part] = self._pairs(images[part], cols, captions[part] - cols.start)
+        return scores
 
-    def count(self, own: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Twice the rank of each caption for its image, and of each caption's image, int64 `(n_captions,)` both.
-
-        Parameters
-        ----------
-        own
-            Score of each caption with its image.
-        """
-        # Image by image, so that the captions that seek a place in a tile's rows stand together.
-        order = np.argsort(self.owner, kind="stable")
-        images, right = self.owner[order], own[order]
-        of_images, of_captions = np.zeros(len(own), np.int64), np.zeros(len(own), np.int64)
+    def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
+        """Counts, see `Scores.above`; pairs of `i2t` ordered by image, of `t2i` by caption."""
+        of_images, of_captions = (np.zeros(len(pairs.scores), np.int64) for pairs in (i2t, t2i))
+        n_images, n_captions = self.shape
         with ThreadPoolExecutor(usable_threads()) as pool:
-            for cols in ranges(len(own), TILE[1]):
-                for rows in ranges(len(self.images), TILE[0]):
-                    part = slice(*np.searchsorted(images, (rows.start, rows.stop)))
-                    here = rows, cols, images[part] - rows.start, right[part], own[cols], pool
+            for cols in ranges(n_captions, TILE[1]):
+                asked = between(t2i.captions, cols)
+                columns, own = t2i.captions[asked] - cols.start, t2i.scores[asked]
+                for rows in ranges(n_images, TILE[0]):
+                    part = between(i2t.images, rows)
+                    places, right = i2t.images[part] - rows.start, i2t.scores[part]
+                    if not len(places) and not len(columns):
+                        continue
+                    here = rows, cols, places, right, columns, own, pool
                     for_images, for_captions = self._from_rough(*here) or self._from_exact(*here)
                     of_images[part] += for_images
-                    of_captions[cols] += for_captions
-        back = np.empty_like(of_images)
-        back[order] = of_images
-        return back, of_captions
+                    of_captions[asked] += for_captions
+        return of_images, of_captions
 
     def _from_exact(
-        self, rows: slice, cols: slice, places: np.ndarray, right: np.ndarray, own: np.ndarray, pool: Executor
+        self,
+        rows: slice,
+        cols: slice,
+        places: np.ndarray,
+        right: np.ndarray,
+        columns: np.ndarray,
+        own: np.ndarray,
+        pool: Executor,
     ) -> tuple[np.ndarray, np.ndarray]:
-        tile = self._without_own(self.exact(rows, cols), rows, cols)
-        along, down = _along(tile, places, Range(right, right), pool), _down(tile, Range(own, own), pool)
-        return along.sum(axis=0), down.sum(axis=0)
+        tile = self.exact(rows, cols)
+        for_images = _along(tile, places, Range(right, right), pool)
+        return for_images.sum(axis=0), _down(tile, columns, Range(own, own), pool).sum(axis=0)
 
     def _from_rough(
-        self, rows: slice, cols: slice, places: np.ndarray, right: np.ndarray, own: np.ndarray, pool: Executor
+        self,
+        rows: slice,
+        cols: slice,
+        places: np.ndarray,
+        right: np.ndarray,
+        columns: np.ndarray,
+        own: np.ndarray,
+        pool: Executor,
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Counts of a tile from rough scores, if these decide enough for it.
 
-        `places` are rows of the tile, one of each caption that the image there seeks, `right` its score.
+        `places` are rows of the tile, one of each caption that the image there seeks, `right` its score; `columns` and `own`
+        those of each image that a caption seeks.
         """
         if not self.is_bounded:
             return None
-        tile = self._without_own(self.rough(rows, cols), rows, cols)
+        tile = self.rough(rows, cols)
         of_images, of_captions = self.of_images[rows], self.of_captions[cols]
         near_right = _range(right, of_images[places] * of_captions.max() + self.least)
-        near_own = _range(own, of_captions * of_images.max() + self.least)
+        near_own = _range(own, of_captions[columns] * of_images.max() + self.least)
         above_right, from_right = _along(tile, places, near_right, pool)
-        above_own, from_own = _down(tile, near_own, pool)
+        above_own, from_own = _down(tile, columns, near_own, pool)
         undecided = (from_right - above_right).sum() + (from_own - above_own).sum()
-        if undecided * _UNDECIDED > len(places) * tile.shape[1] + tile.size:
+        if undecided * _UNDECIDED > len(places) * tile.shape[1] + len(tile) * len(columns):
             return None
         for_images, for_captions = 2 * above_right, 2 * above_own
         query, place = _undecided(tile, places, from_right > above_right, near_right)
         scores = self._pairs(rows.start + places[query], cols, place)
         np.add.at(for_images, query, _twice(scores, right[query]))
-        place, image = _undecided(tile.T, np.arange(len(own)), from_own > above_own, near_own)
-        scores = self._pairs(rows.start + image, cols, place)
-        np.add.at(for_captions, place, _twice(scores, own[place]))
+        query, image = _undecided(tile.T, columns, from_own > above_own, near_own)
+        scores = self._pairs(rows.start + image, cols, columns[query])
+        np.add.at(for_captions, query, _twice(scores, own[query]))
         return for_images, for_captions
 
     def exact(self, rows: slice, cols: slice) -> np.ndarray:
@@ -167,13 +179,6 @@ class ProductCounter:
         if self._start != cols.start:
             self._captions_grid, self._start = on_grid(self.captions[cols]), cols.start
         return self._captions_grid
-
-    def _without_own(self, tile: np.ndarray, rows: slice, cols: slice) -> np.ndarray:
-        """Blank out images' own captions, which are not wrong items: comparisons with NaN are false."""
-        images = self.owner[cols]
-        place = np.flatnonzero((images >= rows.start) & (images < rows.stop))
-        tile[images[place] - rows.start, place] = np.nan
-        return tile
 
 
 def _range(score: np.ndarray, error: np.ndarray) -> Range:
@@ -219,11 +224,12 @@ def _along(tile: np.ndarray, rows: np.ndarray, near: Range, pool: Executor) -> n
     return np.concatenate(parts, axis=1) if parts else np.zeros((2, 0), np.int64)
 
 
-def _down(tile: np.ndarray, near: Range, pool: Executor) -> np.ndarray:
-    """How many scores of each column lie above its range, and from its low end on: `(2, columns)`."""
+def _down(tile: np.ndarray, columns: np.ndarray, near: Range, pool: Executor) -> np.ndarray:
+    """How many scores of a query's column lie above its range, and from its low end on: `(2, queries)`."""
+    every = np.array_equal(columns, np.arange(tile.shape[1]))
 
     def count(stripe: slice) -> np.ndarray:
-        scores = tile[stripe]
+        scores = tile[stripe] if every else tile[stripe][:, columns]
         mask = np.empty(scores.shape, dtype=bool)
         counts = np.empty((2, scores.shape[1]), dtype=np.uint8)
         for kind, (compare, end) in enumerate(((np.greater, near.high), (np.greater_equal, near.low))):
@@ -255,9 +261,9 @@ def _norms(embeddings: np.ndarray) -> np.ndarray:
     return norms * (1 + 2.0**-30)
 
 
-def ranges(total: int, size: int) -> Iterator[slice]:
-    """Ranges of at most `size` that cover `total`."""
-    return (slice(start, min(start + size, total)) for start in range(0, total, size))
+def between(ordered: np.ndarray, rows: slice) -> slice:
+    """Where ascending numbers lie within a range."""
+    return slice(*np.searchsorted(ordered, (rows.start, rows.stop)))
 
 
 def usable_threads() -> int:

@@ -1,4 +1,4 @@
-"""Ranks by counting: the number of wrong items that score above the correct one, plus half of those tied with it.
+"""Ranks by counting: the number of wrong items that score above a correct one, plus half of those tied with it.
 
 Scores are `scores[image, caption]`, always that way round. They are computed and counted part by part, so that no
 `(n_images, n_captions)` array is ever in memory. Nothing is sorted: a rank is a count.
@@ -6,8 +6,9 @@ Scores are `scores[image, caption]`, always that way round. They are computed an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,30 +17,124 @@ from vsepp import components
 from vsepp.evaluation.blocks import BlockCounter
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.products import ProductCounter
+from vsepp.evaluation.scores import Pairs, Scores
+from vsepp.evaluation.truth import Positives, Truth, own_captions
+
+
+@dataclass(frozen=True, eq=False)
+class PositiveRanks:
+    """Rank of every correct item of each query of one direction, 0 is best; halves come from ties."""
+
+    starts: np.ndarray
+    """`(n_queries + 1,)` int64: where each query's positives begin."""
+    ranks: np.ndarray
+    """`(n_positives,)` float64: wrong items above, plus half of the wrong ones tied. Other correct items are not wrong ones."""
+    is_whole: bool = True
+    """Whether they are of all positives; of old records the best of each query alone was kept."""
+
+    @classmethod
+    def of_best(cls, ranks: np.ndarray, is_whole: bool = False) -> PositiveRanks:
+        """Of one positive each query, `(n_queries,)`: the best one, or the only one."""
+        return cls(np.arange(len(ranks) + 1), ranks, is_whole)
+
+    @cached_property
+    def best(self) -> np.ndarray:
+        """`(n_queries,)`: of each query's best positive."""
+        return np.minimum.reduceat(self.ranks, self.starts[:-1])
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """`(n_queries,)`: positives of each query."""
+        return np.diff(self.starts)
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """`(n_positives,)`: the place of each positive among its query's, the best first, from 0."""
+        query = np.repeat(np.arange(len(self.counts)), self.counts)
+        order = np.empty(len(self.ranks), np.int64)
+        order[np.lexsort((self.ranks, query))] = np.arange(len(self.ranks)) - self.starts[query]
+        return order
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """`(n_positives,)`: the place of each positive among all items, from 0: its rank, and the positives before it."""
+        return self.ranks + self.order
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Sum over the positives of each query, `(n_positives,)` to `(n_queries,)`."""
+        return np.add.reduceat(values, self.starts[:-1])
 
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """Rank of the correct item for each query, 0 is best; halves come from ties."""
+    """Ranks in both directions."""
 
     i2t: np.ndarray
-    """Caption retrieval: `(n_images,)` float64, rank of the image's best caption among others' captions."""
+    """Caption retrieval: `(n_queries,)` float64, rank of an image's best caption among the wrong ones."""
     t2i: np.ndarray
-    """Image retrieval: `(n_captions,)` float64, rank of the caption's image among the other images."""
-    i2t_captions: np.ndarray | None = None
-    """Caption retrieval: `(n_captions,)` float64, rank of each caption for its image among others' captions; of records that
-    were kept before this was written, `None`."""
+    """Image retrieval: `(n_queries,)` float64, rank of a caption's best image among the wrong ones."""
+    i2t_all: PositiveRanks | None = None
+    """Of every positive; `None` where the best alone was kept."""
+    t2i_all: PositiveRanks | None = None
+
+    def of(self, direction: str) -> PositiveRanks:
+        """Ranks of one direction, `i2t` or `t2i`: of every positive, where they were kept."""
+        return getattr(self, f"{direction}_all") or PositiveRanks.of_best(getattr(self, direction))
 
 
-def retrieval_ranks(embeddings: Embeddings, device: Any = None) -> Ranks:
-    """Rank every image against every caption, both ways, in one pass over the scores.
+def rank(scores: Scores, truth: Truth) -> Ranks:
+    """Rank every positive of every query of a truth.
 
-    An item's rank is the number of wrong items scored above it plus half of the wrong ones tied with it, so a
-    collapsed model ranks at chance, not at the top. Of an image's own captions the best-scoring one
-    counts; the others are not wrong items.
+    A rank is the number of wrong items scored above the positive plus half of the wrong ones tied with it, so a collapsed model
+    ranks at chance, not at the top. Other positives of the query are not wrong items.
+
+    Raises
+    ------
+    VseppError
+        If the truth names what is not ranked.
+    """
+    truth.require_within(*scores.shape)
+    i2t, t2i = truth.i2t, truth.t2i
+    sought = [
+        Pairs(images, captions, scores.of(images, captions, direction))
+        for direction, images, captions in (("i2t", i2t.rows, i2t.items), ("t2i", t2i.items, t2i.rows))
+    ]
+    found = [
+        PositiveRanks(positives.starts, (twice - _among_own(positives, pairs.scores)) / 2)
+        for positives, pairs, twice in zip((i2t, t2i), sought, scores.above(*sought), strict=True)
+    ]
+    return Ranks(found[0].best, found[1].best, *found)
+
+
+def _among_own(positives: Positives, scores: np.ndarray) -> np.ndarray:
+    """Twice the number of a query's own positives above each of them, those tied with it counted half, itself too."""
+    counts, twice = np.diff(positives.starts), np.empty(len(scores), np.int64)
+    for count in np.unique(counts):
+        places = positives.starts[:-1][counts == count, None] + np.arange(count)
+        own = scores[places]
+        higher, equal = own[:, None] > own[:, :, None], own[:, None] == own[:, :, None]
+        twice[places] = 2 * higher.sum(axis=2) + equal.sum(axis=2)
+    return twice
+
+
+def scores_of(embeddings: Embeddings, device: Any = None) -> Scores:
+    """What ranks embeddings by their similarity: on a torch device with float64, or `None`: by NumPy, on all threads.
 
     Inner products are exact, so their ranks are the same everywhere. Under another similarity a device may differ from NumPy
     in the last digit, and wrong items closer than that to the correct one may change sides.
+    """
+    images, captions = embeddings.image_embeddings, embeddings.caption_embeddings
+    module = components.load("similarity", embeddings.similarity.name)
+    score = None
+    if not getattr(module, "INNER_PRODUCT", False):
+        score = partial(module.score, options=components.options("similarity", embeddings.similarity))
+    elif device is None:
+        return ProductCounter(images, captions)
+    return BlockCounter(images, captions, score, device)
+
+
+def retrieval_ranks(embeddings: Embeddings, device: Any = None) -> Ranks:
+    """Rank every image against every caption, both ways, in one pass over the scores; own captions are the correct items.
 
     Differs from the released code, where an unstable sort decides ties.
 
@@ -48,21 +143,36 @@ def retrieval_ranks(embeddings: Embeddings, device: Any = None) -> Ranks:
     embeddings
         Of all images and captions.
     device
-        A torch device with float64; `None`: NumPy, on all threads.
+        As for `scores_of`.
     """
-    images, captions = embeddings.image_embeddings, embeddings.caption_embeddings
-    module = components.load("similarity", embeddings.similarity.name)
-    score = None
-    if not getattr(module, "INNER_PRODUCT", False):
-        score = partial(module.score, options=components.options("similarity", embeddings.similarity))
-    elif device is None:
-        return ranks_by(ProductCounter(images, captions, embeddings.caption_to_image))
-    return ranks_by(BlockCounter(images, captions, embeddings.caption_to_image, score, device))
+    return rank(scores_of(embeddings, device), own_captions(embeddings.caption_to_image))
 
 
-def ranks_by(counter: ProductCounter | BlockCounter) -> Ranks:
-    """Ranks of all queries of a counter."""
-    i2t_captions, t2i = (twice / 2 for twice in counter.count(counter.own()))
-    best = np.full(counter.owner.max() + 1, np.inf)
-    np.minimum.at(best, counter.owner, i2t_captions)
-    return Ranks(best, t2i, i2t_captions)
+def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str) -> Ranks:
+    """Ranks of own captions under a protocol, from the arrays of a `ranks.npz`.
+
+    Raises
+    ------
+    KeyError
+        If one is missing. Those of each caption for its image are not in evaluations that are older than they.
+    """
+    i2t, t2i, images = (arrays[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
+    of_captions = arrays.get(f"{protocol}_i2t_captions")
+    return Ranks(i2t, t2i) if of_captions is None else own_ranks(t2i, of_captions, images)
+
+
+def own_ranks(t2i: np.ndarray, of_captions: np.ndarray, caption_images: np.ndarray) -> Ranks:
+    """Ranks of own captions, from what is kept of them, `(n_captions,)` each.
+
+    Parameters
+    ----------
+    t2i
+        Rank of each caption's image.
+    of_captions
+        Rank of each caption for its image.
+    caption_images
+        Row of each caption's image.
+    """
+    positives = own_captions(caption_images).i2t
+    i2t = PositiveRanks(positives.starts, of_captions[positives.items])
+    return Ranks(i2t.best, t2i, i2t, PositiveRanks.of_best(t2i, is_whole=True))

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from vsepp.evaluation import intervals
-from vsepp.evaluation.intervals import METRICS, Effect
+from vsepp.evaluation.intervals import Effect
+from vsepp.evaluation.metrics import RECALLS
 from vsepp.reporting import filters
 from vsepp.reporting.ranked import Ranked, Source, read_two
 from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES
@@ -132,7 +133,7 @@ def compare(
 
 def _differences(a: Sequence[Ranked], b: Sequence[Ranked]) -> tuple[Difference, ...]:
     found = []
-    for metric in METRICS:
+    for metric in (*RECALLS, "rsum"):
         of, over = ([_values(one, metric) for one in side] for side in (a, b))
         exact = (
             [intervals.mcnemar(*pair) for pair in zip(of, over, strict=True)] if metric == "i2t_r1" else []

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from vsepp.errors import VseppError
+from vsepp.evaluation.metrics import METRICS
 from vsepp.reporting.specs import DIRECTIONS
 from vsepp.runtime.progress import bytes_text  # noqa: F401  # a filter of the templates
 
@@ -19,9 +20,6 @@ DIGITS = 1
 
 MARK, ACCEPTED = "†", "‡"
 """Of numbers behind which are code or parameters that no commit holds, and of those that other code made and somebody accepted."""
-
-_METRIC_NAMES = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "Med r", "meanr": "Mean r"}
-_LOWER_IS_BETTER = ("medr", "meanr")
 
 _TEX = str.maketrans(
     {character: rf"\{character}" for character in "{}$&#_%"}
@@ -140,9 +138,9 @@ def count(value: int) -> str:
 def metric_name(metric: str) -> str:
     """`r10` or `i2t_r10` → `R@10`, as the paper's column heads have it."""
     name = metric.rpartition("_")[2]
-    if name not in _METRIC_NAMES:
-        raise VseppError(f"unknown metric {metric!r}; known are {', '.join(_METRIC_NAMES)}")
-    return _METRIC_NAMES[name]
+    if name not in METRICS:
+        raise VseppError(f"unknown metric {metric!r}; known are {', '.join(METRICS)}")
+    return METRICS[name].name
 
 
 def metric_title(metric: str) -> str:
@@ -153,7 +151,8 @@ def metric_title(metric: str) -> str:
 
 def lower_is_better(metric: str) -> bool:
     """Whether a small value is a good one (ranks), not a large one (recalls)."""
-    return metric.rpartition("_")[2] in _LOWER_IS_BETTER
+    name = metric.rpartition("_")[2]
+    return name in METRICS and METRICS[name].lower_is_better
 
 
 def numbered(name: str) -> str:

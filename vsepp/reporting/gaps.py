@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from vsepp.evaluation.metrics import AVERAGED
 from vsepp.reporting import filters
 from vsepp.reporting.claims import COLLAPSED, FAILED, NOT_RUN, Verdict
 from vsepp.reporting.plots import INK, MUTED, PAGE, Said, looks
@@ -28,8 +29,7 @@ def gaps_figure(verdicts: Iterable[Verdict]) -> FigureSpec | None:
     about = [verdict for verdict in verdicts if verdict.spec.kind in KINDS]
     if not about:
         return None
-    order = [f"{direction}_{k}" for direction in DIRECTIONS for k in ("r1", "r5", "r10")] + ["rsum"]
-    metrics = sorted({verdict.spec.metric for verdict in about}, key=order.index)
+    metrics = sorted({verdict.spec.metric for verdict in about}, key=AVERAGED.index)
     return FigureSpec(
         id="gaps",
         kind=Component("gaps"),

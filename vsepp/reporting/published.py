@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from vsepp.errors import VseppError, refuse
+from vsepp.evaluation.metrics import METRICS
 from vsepp.foreign import shortly, text_of
 
 Published = Mapping[tuple[str, str], Mapping[str, str]]
@@ -19,9 +20,10 @@ KINDS = ("trained", "quoted")
 _REQUIRED = ("table", "row", "kind")
 _LARGEST = 4 << 20
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
+_PER_CENT = {key for key, metric in METRICS.items() if not metric.lower_is_better}
 _COLUMNS = {
-    re.compile(r"(i2t|t2i)_r\d+"): (0, 100, "a percentage"),
-    re.compile(r"(i2t|t2i)_(med|mean)r"): (1, 10**9, "a rank from 1"),
+    re.compile(rf"(i2t|t2i)_(r\d+|{'|'.join(_PER_CENT)})"): (0, 100, "a percentage"),
+    re.compile(rf"(i2t|t2i)_({'|'.join(METRICS.keys() - _PER_CENT)})"): (1, 10**9, "a rank from 1"),
     re.compile(r"rsum"): (0, 600, "a sum of six percentages"),
     re.compile(r".*_sd"): (0, 100, "a standard deviation in points"),
 }

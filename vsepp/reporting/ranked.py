@@ -13,15 +13,15 @@ from vsepp.data.arrays import read_arrays
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.ranks import Ranks
+from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.foreign import json_of, text_of
 from vsepp.provenance.manifest import MANIFEST, read_manifest, require_intact
 from vsepp.provenance.records import Kept
 from vsepp.reporting import filters
 from vsepp.reporting.records import TEST_IMAGES, Corpus, corpus_of
 
-_RANKS = ("i2t", "t2i", "caption_rows", "caption_images")
-_OF_CAPTIONS = "i2t_captions"  # which evaluations lack that were made before it was written
+_OF_TEST = ("caption_rows", "caption_images")
+_RANKS = ("i2t", "t2i", "i2t_captions", *_OF_TEST)
 _NEEDED = ("protocol", "folds", *TEST_IMAGES, "similarity", "rsum")
 _TEST_NAMES = ("images of a fold", "test images", "test captions")
 
@@ -128,26 +128,21 @@ def _read(source: Source, protocol: str) -> Ranked:
         where = source.where if isinstance(source, Kept) else f"{source}/metrics.json"
         raise VseppError(f"{where}: no protocol {protocol}; it has {', '.join(content)}")
     if isinstance(source, Kept):
-        i2t, t2i, rows, images = (source.arrays[f"{protocol}_{part}"] for part in _RANKS)
-        corpus = corpus_of(source.evaluated)
-        return Ranked(
-            source.where, _seed(Path(source.where)), content[protocol], Ranks(i2t, t2i), rows, images, corpus
-        )
+        rows, images = (source.arrays[f"{protocol}_{part}"] for part in _OF_TEST)
+        ranks, corpus = kept_ranks(source.arrays, protocol), corpus_of(source.evaluated)
+        return Ranked(source.where, _seed(Path(source.where)), content[protocol], ranks, rows, images, corpus)
     folder, file = source, source / "ranks.npz"
     if (folder / MANIFEST).is_file():
         require_intact(folder, "metrics.json", "ranks.npz")
     try:
-        arrays = read_arrays(
-            file, [f"{one}_{part}" for one in content for part in (*_RANKS, _OF_CAPTIONS)], "ranks"
-        )
-        i2t, t2i, rows, images = (arrays[f"{protocol}_{part}"] for part in _RANKS)
+        arrays = read_arrays(file, [f"{one}_{part}" for one in content for part in _RANKS], "ranks")
+        ranks = kept_ranks(arrays, protocol)
+        rows, images = (arrays[f"{protocol}_{part}"] for part in _OF_TEST)
     except KeyError as error:
         raise VseppError(f"{file}: has no {error.args[0]}; evaluate the model again") from error
     except VseppError as error:
         raise VseppError(f"{error}. Evaluate the model again") from error
-    return Ranked(
-        str(folder), _seed(folder), content[protocol], Ranks(i2t, t2i), rows, images, _corpus(folder)
-    )
+    return Ranked(str(folder), _seed(folder), content[protocol], ranks, rows, images, _corpus(folder))
 
 
 def _evaluation(path: Path) -> Path:

@@ -258,19 +258,34 @@ def scores(records: Sequence[Record], protocol: str, same: Sequence[str] = TEST_
     return found
 
 
+def score(record: Record, protocol: str, metric: str) -> float:
+    """A metric of a model under a protocol: as its evaluation has it, or from the ranks that were kept.
+
+    Raises
+    ------
+    VseppError
+        As `image_values`.
+    """
+    found = record.metrics[protocol]
+    return found[metric] if metric in found else float(image_values(record, protocol, metric).mean())
+
+
 def image_values(record: Record, protocol: str, metric: str) -> np.ndarray:
     """A metric's value for each test image, `(n_images,)`; see `vsepp.evaluation.intervals.per_image`.
 
     Raises
     ------
     VseppError
-        When the run was not evaluated under the protocol.
+        When the run was not evaluated under the protocol, and when a metric needs ranks that were not kept.
     """
     from vsepp.evaluation.intervals import per_image
 
     (found,) = scores([record], protocol)
     ranks, owner = read_ranks(record, protocol)
-    return per_image(ranks, owner, metric, found["fold_size"])
+    try:
+        return per_image(ranks, owner, metric, found["fold_size"])
+    except VseppError as error:
+        raise VseppError(f"{record.kept.where}: {error}") from None
 
 
 def read_ranks(record: Record, protocol: str) -> tuple[Ranks, np.ndarray]:
@@ -279,10 +294,9 @@ def read_ranks(record: Record, protocol: str) -> tuple[Ranks, np.ndarray]:
 
 
 def _ranks(kept: Kept, protocol: str) -> tuple[Ranks, np.ndarray]:
-    from vsepp.evaluation.ranks import Ranks
+    from vsepp.evaluation.ranks import kept_ranks
 
-    i2t, t2i, owner = (kept.arrays[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
-    return Ranks(i2t, t2i), owner
+    return kept_ranks(kept.arrays, protocol), kept.arrays[f"{protocol}_caption_images"]
 
 
 def read_history(record: Record, metric: str) -> dict[int, float]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from vsepp.declared import STRICT, Count, PositiveFloat, Protocol
+from vsepp.evaluation.metrics import AVERAGED, METRICS
 from vsepp.provenance.records import FILES
 from vsepp.spec import Component, seeded
 
@@ -31,7 +32,13 @@ ClaimKind = Literal[
 ]
 
 
-Column = Literal["r1", "r5", "r10", "medr"]
+if TYPE_CHECKING:
+    # Text wherever it is not checked.
+    Column = str
+    AveragedMetric = str
+else:
+    Column = Literal[tuple(METRICS)]
+    AveragedMetric = Literal[AVERAGED]
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -13,7 +13,7 @@ from vsepp.errors import VseppError
 from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict
 from vsepp.reporting.published import Published
-from vsepp.reporting.records import Record, Records, dirty_steps, marks, scores, trouble_of
+from vsepp.reporting.records import Record, Records, dirty_steps, marks, score, scores, trouble_of
 from vsepp.reporting.specs import ContextSpec, GroupSpec, RowSpec, TableSpec
 
 
@@ -194,10 +194,11 @@ def _row(
     spec: TableSpec, row: RowSpec, facts: dict[str, str], mark: str, records: Records, context: ContextSpec
 ) -> Row:
     ours, released = records.get(row.run or "", []), records.get(row.released or "", [])
-    found = scores([*ours, *released], facts["protocol"])
+    protocol, records_of_row = facts["protocol"], [*ours, *released]
+    scores(records_of_row, protocol)  # refuses what cannot stand in one row
     cells = {}
     for name in spec.cells:
-        values = [values[name] for values in found]
+        values = [score(record, protocol, name) for record in records_of_row]
         mine, theirs = values[: len(ours)], values[len(ours) :]
         cells[name] = Cell(
             paper=_printed(facts, name, row),

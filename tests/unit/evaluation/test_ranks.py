@@ -1,5 +1,6 @@
 import itertools
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from vsepp.errors import VseppError
 from vsepp.evaluation import blocks, products
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import direction_metrics
-from vsepp.evaluation.ranks import Ranks, retrieval_ranks
+from vsepp.evaluation.ranks import own_ranks, retrieval_ranks
 from vsepp.spec import Component
 
 DOT, ORDER, ROOT = Component("dot"), Component("order"), Component("order", {"form": "root"})
@@ -58,13 +59,22 @@ def naive_ranks(scores, owner):
         right = scores[owner[c], c]
         wrong = [scores[i, c] for i in range(scores.shape[0]) if i != owner[c]]
         t2i.append(sum(s > right for s in wrong) + sum(s == right for s in wrong) / 2)
-    return Ranks(np.array(i2t), np.array(t2i), of_captions)
+    return ranks_of(i2t, t2i, of_captions, owner)
+
+
+def ranks_of(i2t, t2i, of_captions, owner):
+    """Ranks of own captions; what an image's captions have, caption by caption."""
+    return replace(own_ranks(np.array(t2i), np.array(of_captions), np.array(owner)), i2t=np.array(i2t))
 
 
 def assert_same(found, expected):
     np.testing.assert_array_equal(found.i2t, expected.i2t)
     np.testing.assert_array_equal(found.t2i, expected.t2i)
-    np.testing.assert_array_equal(found.i2t_captions, expected.i2t_captions)
+    for direction in ("i2t", "t2i"):
+        one, other = found.of(direction), expected.of(direction)
+        np.testing.assert_array_equal(one.starts, other.starts)
+        np.testing.assert_array_equal(one.ranks, other.ranks)
+        assert one.is_whole
     assert found.i2t.dtype == found.t2i.dtype == np.float64
 
 
@@ -87,7 +97,7 @@ def test_by_hand():
     scores = np.array([[0.9, 0.1, 0.5], [0.8, 0.2, 0.3], [0.1, 0.7, 0.6]])
     ranks = ranked_scores(scores, [0, 1, 2])
     # Row 1: captions 0 (.8) and 2 (.3) lie above its own .2. Column 1: images 2 (.7) above .2, image 0 below.
-    assert_same(ranks, Ranks(np.array([0.0, 2, 1]), np.array([0.0, 1, 0]), np.array([0.0, 2, 1])))
+    assert_same(ranks, ranks_of([0.0, 2, 1], [0.0, 1, 0], [0.0, 2, 1], [0, 1, 2]))
 
 
 def test_best_of_several_shuffled_captions_counts_and_siblings_are_not_wrong():
@@ -96,15 +106,15 @@ def test_best_of_several_shuffled_captions_counts_and_siblings_are_not_wrong():
     # Image 0: best own caption 1 (.9); of image 1's captions only .95 is above it.
     # Image 1: best own caption 0 (.6); captions .7, .8 and .65 of image 0 are above it.
     # Captions in the given order: .6 > .5; .9 > .7; .4 < .8; .1 < .95; .3 < .65.
-    assert_same(ranks, Ranks(np.array([1.0, 3]), np.array([0.0, 0, 1, 1, 1]), np.array([3.0, 1, 2, 3, 2])))
+    expected = ranks_of([1.0, 3], [0.0, 0, 1, 1, 1], [3.0, 1, 2, 3, 2], [1, 0, 0, 1, 0])
+    assert_same(ranks, expected)
 
 
 def test_a_tie_counts_half_and_a_tie_between_own_captions_counts_nothing():
     scores = np.array([[0.5, 0.5, 0.5, 0.7], [0.5, 0.1, 0.4, 0.4], [0.2, 0.5, 0.4, 0.9]])
     ranks = ranked_scores(scores, [0, 0, 1, 2])
-    assert_same(
-        ranks, Ranks(np.array([1.5, 1.5, 0]), np.array([0.5, 0.5, 1.5, 0]), np.array([1.5, 1.5, 1.5, 0]))
-    )
+    expected = ranks_of([1.5, 1.5, 0], [0.5, 0.5, 1.5, 0], [1.5, 1.5, 1.5, 0], [0, 0, 1, 2])
+    assert_same(ranks, expected)
 
 
 @st.composite

@@ -26,7 +26,7 @@ from vsepp.reporting.plots import (
     say_trouble,
     unit,
 )
-from vsepp.reporting.records import Record, Records, image_values, scores, trouble_of
+from vsepp.reporting.records import Record, Records, image_values, score, scores, trouble_of
 from vsepp.reporting.specs import DIRECTIONS, FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 2b"
@@ -132,7 +132,8 @@ def _references(axis: Axes, metric: str, spec: FigureSpec, material: Material) -
 
 def _level(records: Sequence[Record], protocol: str, metric: str) -> tuple[float, Interval | None]:
     """Mean over the seeds, and its interval: over the seeds or, with one, over the test images."""
-    values = [found[metric] for found in scores(records, protocol)]
+    scores(records, protocol)  # refuses what cannot stand beside each other
+    values = [score(record, protocol, metric) for record in records]
     if len(values) > 1:
         return float(np.mean(values)), seed_interval(values)
     if filters.lower_is_better(metric):  # ranks have no value per image that averages to them

@@ -1,0 +1,167 @@
+"""What can be ranked: anything that scores images and captions, and counts what lies above a score.
+
+Embeddings are ranked by `vsepp.evaluation.products` or `.blocks`; here are a matrix of scores, and the best items of each query,
+as a reranker gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from vsepp.errors import VseppError
+from vsepp.similarity import namespace
+
+# Scores of a matrix that are counted at once: they stay in the cache.
+_AT_ONCE = 1 << 20
+
+
+class Pairs(NamedTuple):
+    """Queries and their positives, with the scores above which is counted, `(n,)` each."""
+
+    images: np.ndarray
+    captions: np.ndarray
+    scores: np.ndarray
+
+
+class Scores(Protocol):
+    """`scores[image, caption]`, larger is better, of all that are ranked."""
+
+    shape: tuple[int, int]
+    """Images, captions."""
+
+    def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
+        """Score of each image with a caption, rows `(n,)` both; `direction` (`i2t`, `t2i`) says which of them asks."""
+
+    def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
+        """Twice the number of items above each pair's score, those tied with it counted half, the pair's own item too.
+
+        Of the captions for the pairs of `i2t`, of the images for those of `t2i`: int64 `(n,)`.
+        """
+
+
+class ScoreMatrix:
+    """A matrix of scores.
+
+    Parameters
+    ----------
+    scores
+        `(n_images, n_captions)` floating-point, an array or a mapped file; no NaN.
+
+    Raises
+    ------
+    VseppError
+        On another shape or dtype; on NaN where it is counted.
+    """
+
+    def __init__(self, scores: np.ndarray) -> None:
+        if scores.ndim != 2 or 0 in scores.shape or scores.dtype.kind != "f":
+            raise VseppError(
+                f"scores: expected floating-point numbers (images, captions), got shape {scores.shape} of {scores.dtype}"
+            )
+        self.scores, self.shape = scores, scores.shape
+
+    def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
+        """Scores of pairs, see `Scores.of`."""
+        return np.asarray(self.scores[images, captions])
+
+    def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
+        """Counts, see `Scores.above`."""
+        of_images, of_captions = (np.zeros(len(pairs.scores), np.int64) for pairs in (i2t, t2i))
+        height = max(1, _AT_ONCE // self.shape[1])
+        for top in range(0, self.shape[0], height):
+            block = np.asarray(self.scores[top : top + height])
+            if np.isnan(block).any():
+                row = top + int(np.argmax(np.isnan(block).any(axis=1)))
+                raise VseppError(f"scores: image row {row} holds NaN, which has no rank")
+            here = np.flatnonzero((i2t.images >= top) & (i2t.images < top + height))
+            of_images[here] = along(block, i2t.images[here] - top, i2t.scores[here])
+            for part in ranges(len(t2i.scores), self.shape[1]):
+                of_captions[part] += down(block[:, t2i.captions[part]], t2i.scores[part])
+        return of_images, of_captions
+
+
+class BestLists:
+    """The best items of each query with their scores. Items that are not listed are tied with each other below them.
+
+    Parameters
+    ----------
+    i2t, t2i
+        Of each image captions, and of each caption images: rows `(n_queries, k)`, and their scores; k may differ.
+
+    Raises
+    ------
+    VseppError
+        On shapes that do not fit, an item outside the gallery or twice in a list, and scores that are not finite.
+    """
+
+    def __init__(self, i2t: tuple[np.ndarray, np.ndarray], t2i: tuple[np.ndarray, np.ndarray]) -> None:
+        self.shape = len(i2t[0]), len(t2i[0])
+        self.lists = {"i2t": i2t, "t2i": t2i}
+        for (direction, (items, scores)), gallery in zip(self.lists.items(), self.shape[::-1], strict=True):
+            if items.ndim != 2 or items.shape != scores.shape or not 0 < items.shape[1] <= gallery:
+                raise VseppError(
+                    f"{direction}: expected items and scores (queries, k) with k from 1 to {gallery}, got {items.shape} "
+                    f"and {scores.shape}"
+                )
+            ordered = np.sort(items, axis=1)
+            wrong = (ordered[:, 0] < 0) | (ordered[:, -1] >= gallery) | (np.diff(ordered) == 0).any(axis=1)
+            wrong |= ~np.isfinite(scores).all(axis=1)
+            if wrong.any():
+                raise VseppError(
+                    f"{direction}: the list of query {np.argmax(wrong)} has an item outside the {gallery} of the gallery, one "
+                    f"twice, or a score that is not finite ({wrong.sum()} lists have)"
+                )
+
+    def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
+        """Scores of pairs, see `Scores.of`; minus infinity where the item is not listed."""
+        queries, wanted = (images, captions) if direction == "i2t" else (captions, images)
+        items, scores = (of_all[queries] for of_all in self.lists[direction])
+        listed = items == wanted[:, None]
+        return np.where(listed.any(axis=1), scores[np.arange(len(wanted)), listed.argmax(axis=1)], -np.inf)
+
+    def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
+        """Counts, see `Scores.above`."""
+        found = []
+        for direction, queries, pairs, gallery in (
+            ("i2t", i2t.images, i2t, self.shape[1]),
+            ("t2i", t2i.captions, t2i, self.shape[0]),
+        ):
+            scores = self.lists[direction][1][queries]
+            unlisted = gallery - scores.shape[1]
+            tied = np.where(np.isneginf(pairs.scores), unlisted, 0)
+            found.append(down(scores.T, pairs.scores) + tied)
+        return found[0], found[1]
+
+
+def along(scores: Any, rows: Any, right: Any) -> Any:
+    """Twice the number of items above scores of `(n, m)` in their rows: an item above counts two, a tied one counts one.
+
+    Parameters
+    ----------
+    scores
+        `(n, m)`.
+    rows, right
+        `(q,)`, the row and the score of each sought item; as many at a time as there are rows.
+    """
+    found = [
+        _twice(scores[rows[part]], right[part, None], 1) for part in ranges(len(rows), max(1, len(scores)))
+    ]
+    return namespace(scores).concat(found) if found else rows
+
+
+def down(scores: Any, right: Any) -> Any:
+    """The same in each column, whose sought item's score is `right`, `(m,)`."""
+    return _twice(scores, right, 0)
+
+
+def _twice(scores: Any, right: Any, axis: int) -> Any:
+    """By > an item above counts, by ≥ a tied one too."""
+    return (scores > right).sum(axis) + (scores >= right).sum(axis)
+
+
+def ranges(total: int, size: int) -> Iterator[slice]:
+    """Ranges of at most `size` that cover `total`."""
+    return (slice(start, min(start + size, total)) for start in range(0, total, size))

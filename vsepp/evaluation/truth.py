@@ -1,0 +1,110 @@
+"""Truths: which items are correct for which queries.
+
+An image's own captions are one truth. Others know more: of Crisscrossed Captions and ECCV Caption a query has many positives, and the
+queries are fewer than the items that are ranked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from vsepp.errors import VseppError
+from vsepp.provenance.digests import value_digest
+
+
+@dataclass(frozen=True, eq=False)
+class Positives:
+    """Correct items of each query of one direction, sparse: query by query, and by item within a query."""
+
+    queries: np.ndarray
+    """`(n_queries,)` int64, ascending: rows of the queries, among all images or captions."""
+    starts: np.ndarray
+    """`(n_queries + 1,)` int64: where each query's positives begin among `items`; each has at least one."""
+    items: np.ndarray
+    """`(n_positives,)` int64: rows of the correct items."""
+
+    @classmethod
+    def of_pairs(cls, queries: np.ndarray, items: np.ndarray) -> Positives:
+        """From pairs of a query and a correct item, rows `(n_positives,)` both, in any order.
+
+        Raises
+        ------
+        VseppError
+            If there are none, or one is there twice.
+        """
+        queries, items = (np.asarray(rows, np.int64) for rows in (queries, items))
+        order = np.lexsort((items, queries))
+        queries, items = queries[order], items[order]
+        twice = np.flatnonzero((np.diff(queries) == 0) & (np.diff(items) == 0))
+        if not len(queries) or len(twice):
+            found = f"query {queries[twice[0]]} and item {items[twice[0]]} twice" if len(twice) else "none"
+            raise VseppError(f"positives: expected pairs of a query and an item, each once, got {found}")
+        rows, starts = np.unique(queries, return_index=True)
+        return cls(rows, np.append(starts, len(items)), items)
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """`(n_positives,)` int64: the row of each positive's query."""
+        return np.repeat(self.queries, np.diff(self.starts))
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """What is correct, in both directions."""
+
+    name: str
+    i2t: Positives
+    """Caption retrieval: queries are images, items are captions."""
+    t2i: Positives
+    """Image retrieval: queries are captions, items are images."""
+    image_ids: Sequence[str | int] | None = None
+    """Of all images that are ranked, by row; `None`: their rows."""
+    caption_ids: Sequence[str | int] | None = None
+
+    @property
+    def digest(self) -> str:
+        """Of both directions by ids, whatever the order of the rows: equal digests are the same queries and positives."""
+        names = {"i2t": (self.image_ids, self.caption_ids), "t2i": (self.caption_ids, self.image_ids)}
+        said = {
+            direction: sorted(
+                [str(of_query[query] if of_query else query), str(of_item[item] if of_item else item)]
+                for query, item in zip(positives.rows.tolist(), positives.items.tolist(), strict=True)
+            )
+            for direction, (of_query, of_item) in names.items()
+            for positives in (getattr(self, direction),)
+        }
+        return value_digest(said)
+
+    def require_within(self, n_images: int, n_captions: int) -> None:
+        """Refuse queries or items outside of so many images and captions.
+
+        Raises
+        ------
+        VseppError
+            Saying how many there are, and naming the first.
+        """
+        for kind, rows, count in (
+            ("image", (self.i2t.queries, self.t2i.items), n_images),
+            ("caption", (self.i2t.items, self.t2i.queries), n_captions),
+        ):
+            every = np.concatenate(rows)
+            outside = every[(every < 0) | (every >= count)]
+            if len(outside):
+                raise VseppError(
+                    f"truth {self.name}: {kind} row {outside[0]} is not among the {count} that are ranked "
+                    f"({len(outside)} of its rows are not); take a truth of this test set"
+                )
+
+
+def own_captions(caption_to_image: np.ndarray) -> Truth:
+    """An image's own captions: rows `(n_captions,)` of each caption's image."""
+    captions = np.arange(len(caption_to_image))
+    return Truth(
+        "own captions",
+        Positives.of_pairs(caption_to_image, captions),
+        Positives.of_pairs(captions, caption_to_image),
+    )
