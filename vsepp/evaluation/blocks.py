@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from vsepp.errors import VseppError
-from vsepp.evaluation.products import between, on_grid, usable_threads
-from vsepp.evaluation.scores import Pairs, along, down, ranges
+from vsepp.evaluation.products import on_grid, usable_threads
+from vsepp.evaluation.scores import Pairs, along, between, blanked, down, ranges
 from vsepp.similarity import namespace
 
 # Elements of the largest temporaries. On a CPU they fit a core's cache; with fewer, time is lost passing the interpreter's
@@ -62,10 +62,11 @@ class BlockCounter:
         return np.concatenate(found)[: len(images)]
 
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
-        """Counts, see `Scores.above`; pairs of `i2t` ordered by image, of `t2i` by caption."""
+        """Counts, see `Scores.above`."""
         n_images, n_captions = self.shape
         of_images, of_captions = (np.zeros(len(pairs.scores), np.int64) for pairs in (i2t, t2i))
-        images, right, columns, own = map(self._put, (i2t.images, i2t.scores, t2i.captions, t2i.scores))
+        images, wanted, right = map(self._put, i2t)
+        shown, columns, own = map(self._put, t2i)
         threads = usable_threads() if self.device is None else 1
         stripes = list(ranges(n_images, -(-n_images // (4 * threads if self.device is None else 1))))
         parts = [between(i2t.images, stripe) for stripe in stripes]
@@ -86,8 +87,11 @@ class BlockCounter:
                     one_each: bool = one_each,
                 ) -> tuple[Any, Any]:
                     scores = self._scores(self.images[stripe], captions)[:, : cols.stop - cols.start]
-                    sought = scores if one_each else scores[:, columns[asked] - cols.start]
-                    return along(scores, images[part] - stripe.start, right[part]), down(sought, own[asked])
+                    places, within = images[part] - stripe.start, columns[asked] - cols.start
+                    with blanked(scores, places, wanted[part] - cols.start):
+                        of_rows = along(scores, places, right[part])
+                    with blanked(scores, shown[asked] - stripe.start, within):
+                        return of_rows, down(scores if one_each else scores[:, within], own[asked])
 
                 for part, counted in zip(parts, pool.map(count, stripes, parts), strict=True):
                     of_images[part] += self._host(counted[0])

@@ -19,11 +19,12 @@ from __future__ import annotations
 import math
 import os
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from vsepp.evaluation.scores import Pairs, ranges
+from vsepp.evaluation.scores import Pairs, between, blanked, ranges
 
 TILE = (1024, 1024)
 """Images × captions of a tile: 4 MB of float32, large enough for the matrix product to run at full speed."""
@@ -87,76 +88,22 @@ class ProductCounter:
         scores = np.empty(len(captions))
         for cols in ranges(self.shape[1], TILE[1]):
             part = order[between(captions[order], cols)]
-            scores[part] = self._pairs(images[part], cols, captions[part] - cols.start)
+            scores[part] = self.pairs(images[part], cols, captions[part] - cols.start)
         return scores
 
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
-        """Counts, see `Scores.above`; pairs of `i2t` ordered by image, of `t2i` by caption."""
+        """Counts, see `Scores.above`."""
         of_images, of_captions = (np.zeros(len(pairs.scores), np.int64) for pairs in (i2t, t2i))
         n_images, n_captions = self.shape
         with ThreadPoolExecutor(usable_threads()) as pool:
             for cols in ranges(n_captions, TILE[1]):
                 asked = between(t2i.captions, cols)
-                columns, own = t2i.captions[asked] - cols.start, t2i.scores[asked]
                 for rows in ranges(n_images, TILE[0]):
+                    tile = _Tile(self, rows, cols)
                     part = between(i2t.images, rows)
-                    places, right = i2t.images[part] - rows.start, i2t.scores[part]
-                    if not len(places) and not len(columns):
-                        continue
-                    here = rows, cols, places, right, columns, own, pool
-                    for_images, for_captions = self._from_rough(*here) or self._from_exact(*here)
-                    of_images[part] += for_images
-                    of_captions[asked] += for_captions
+                    of_images[part] += tile.above(i2t, part, pool, is_down=False)
+                    of_captions[asked] += tile.above(t2i, asked, pool, is_down=True)
         return of_images, of_captions
-
-    def _from_exact(
-        self,
-        rows: slice,
-        cols: slice,
-        places: np.ndarray,
-        right: np.ndarray,
-        columns: np.ndarray,
-        own: np.ndarray,
-        pool: Executor,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        tile = self.exact(rows, cols)
-        for_images = _along(tile, places, Range(right, right), pool)
-        return for_images.sum(axis=0), _down(tile, columns, Range(own, own), pool).sum(axis=0)
-
-    def _from_rough(
-        self,
-        rows: slice,
-        cols: slice,
-        places: np.ndarray,
-        right: np.ndarray,
-        columns: np.ndarray,
-        own: np.ndarray,
-        pool: Executor,
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Counts of a tile from rough scores, if these decide enough for it.
-
-        `places` are rows of the tile, one of each caption that the image there seeks, `right` its score; `columns` and `own`
-        those of each image that a caption seeks.
-        """
-        if not self.is_bounded:
-            return None
-        tile = self.rough(rows, cols)
-        of_images, of_captions = self.of_images[rows], self.of_captions[cols]
-        near_right = _range(right, of_images[places] * of_captions.max() + self.least)
-        near_own = _range(own, of_captions[columns] * of_images.max() + self.least)
-        above_right, from_right = _along(tile, places, near_right, pool)
-        above_own, from_own = _down(tile, columns, near_own, pool)
-        undecided = (from_right - above_right).sum() + (from_own - above_own).sum()
-        if undecided * _UNDECIDED > len(places) * tile.shape[1] + len(tile) * len(columns):
-            return None
-        for_images, for_captions = 2 * above_right, 2 * above_own
-        query, place = _undecided(tile, places, from_right > above_right, near_right)
-        scores = self._pairs(rows.start + places[query], cols, place)
-        np.add.at(for_images, query, _twice(scores, right[query]))
-        query, image = _undecided(tile.T, columns, from_own > above_own, near_own)
-        scores = self._pairs(rows.start + image, cols, columns[query])
-        np.add.at(for_captions, query, _twice(scores, own[query]))
-        return for_images, for_captions
 
     def exact(self, rows: slice, cols: slice) -> np.ndarray:
         """A tile in float64."""
@@ -168,7 +115,7 @@ class ProductCounter:
         tile = self._rough[: rows.stop - rows.start, : cols.stop - cols.start]
         return np.matmul(self.images[rows], self.captions[cols].T, out=tile)
 
-    def _pairs(self, images: np.ndarray, cols: slice, places: np.ndarray) -> np.ndarray:
+    def pairs(self, images: np.ndarray, cols: slice, places: np.ndarray) -> np.ndarray:
         """Exact score of each of some images with a caption, given by its place among `cols`; `(n,)`."""
         captions, scores = self._columns(cols), np.empty(len(images))
         for part in ranges(len(images), _PAIRS):
@@ -179,6 +126,63 @@ class ProductCounter:
         if self._start != cols.start:
             self._captions_grid, self._start = on_grid(self.captions[cols]), cols.start
         return self._captions_grid
+
+
+class _Tile:
+    """Scores of some images and captions, made when they are needed."""
+
+    def __init__(self, scores: ProductCounter, rows: slice, cols: slice) -> None:
+        self.scores, self.rows, self.cols = scores, rows, cols
+
+    @cached_property
+    def rough(self) -> np.ndarray:
+        return self.scores.rough(self.rows, self.cols)
+
+    @cached_property
+    def exact(self) -> np.ndarray:
+        return self.scores.exact(self.rows, self.cols)
+
+    def above(self, pairs: Pairs, part: slice, pool: Executor, *, is_down: bool) -> np.ndarray:
+        """Twice the number of the tile's wrong items above a part of the pairs: of its captions or, where `is_down`, of its images."""
+        rows, columns = pairs.images[part] - self.rows.start, pairs.captions[part] - self.cols.start
+        right = pairs.scores[part]
+        if not len(right):
+            return np.zeros(0, np.int64)
+        if self.scores.is_bounded:
+            with blanked(self.rough, rows, columns):
+                if (found := self._from_rough(rows, columns, right, pool, is_down)) is not None:
+                    return found
+        with blanked(self.exact, rows, columns):
+            return _count(self.exact, rows, columns, Range(right, right), pool, is_down).sum(axis=0)
+
+    def _from_rough(
+        self, rows: np.ndarray, columns: np.ndarray, right: np.ndarray, pool: Executor, is_down: bool
+    ) -> np.ndarray | None:
+        """Counts from rough scores, if these decide enough for it."""
+        of_images, of_captions = self.scores.of_images[self.rows], self.scores.of_captions[self.cols]
+        norms = of_captions[columns] * of_images.max() if is_down else of_images[rows] * of_captions.max()
+        near = _range(right, norms + self.scores.least)
+        above, from_low = _count(self.rough, rows, columns, near, pool, is_down)
+        items = self.rough.shape[0 if is_down else 1]
+        if (from_low - above).sum() * _UNDECIDED > len(right) * items:
+            return None
+        twice, some = 2 * above, from_low > above
+        if is_down:
+            query, image = _undecided(self.rough.T, columns, some, near)
+            caption = columns[query]
+        else:
+            query, caption = _undecided(self.rough, rows, some, near)
+            image = rows[query]
+        scores = self.scores.pairs(self.rows.start + image, self.cols, caption)
+        np.add.at(twice, query, _twice(scores, right[query]))
+        return twice
+
+
+def _count(
+    tile: np.ndarray, rows: np.ndarray, columns: np.ndarray, near: Range, pool: Executor, is_down: bool
+) -> np.ndarray:
+    """How many scores lie above each query's range, and from its low end on, `(2, queries)`: of its column or of its row."""
+    return _down(tile, columns, near, pool) if is_down else _along(tile, rows, near, pool)
 
 
 def _range(score: np.ndarray, error: np.ndarray) -> Range:
@@ -204,7 +208,7 @@ def _undecided(
 
 
 def _along(tile: np.ndarray, rows: np.ndarray, near: Range, pool: Executor) -> np.ndarray:
-    """How many scores of a query's row lie above its range, and from its low end on: `(2, queries)`."""
+    """See `_count`."""
 
     def count(part: slice) -> np.ndarray:
         scores = tile[rows[part]]
@@ -225,7 +229,7 @@ def _along(tile: np.ndarray, rows: np.ndarray, near: Range, pool: Executor) -> n
 
 
 def _down(tile: np.ndarray, columns: np.ndarray, near: Range, pool: Executor) -> np.ndarray:
-    """How many scores of a query's column lie above its range, and from its low end on: `(2, queries)`."""
+    """See `_count`."""
     every = np.array_equal(columns, np.arange(tile.shape[1]))
 
     def count(stripe: slice) -> np.ndarray:
@@ -259,11 +263,6 @@ def _norms(embeddings: np.ndarray) -> np.ndarray:
         wide = embeddings[rows].astype(np.float64)
         norms[rows] = np.sqrt(np.vecdot(wide, wide))
     return norms * (1 + 2.0**-30)
-
-
-def between(ordered: np.ndarray, rows: slice) -> slice:
-    """Where ascending numbers lie within a range."""
-    return slice(*np.searchsorted(ordered, (rows.start, rows.stop)))
 
 
 def usable_threads() -> int:

@@ -18,7 +18,7 @@ from vsepp.evaluation.blocks import BlockCounter
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.products import ProductCounter
 from vsepp.evaluation.scores import Pairs, Scores
-from vsepp.evaluation.truth import Positives, Truth, own_captions
+from vsepp.evaluation.truth import Truth, own_captions
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,21 +100,10 @@ def rank(scores: Scores, truth: Truth) -> Ranks:
         for direction, images, captions in (("i2t", i2t.rows, i2t.items), ("t2i", t2i.items, t2i.rows))
     ]
     found = [
-        PositiveRanks(positives.starts, (twice - _among_own(positives, pairs.scores)) / 2)
-        for positives, pairs, twice in zip((i2t, t2i), sought, scores.above(*sought), strict=True)
+        PositiveRanks(positives.starts, twice / 2)
+        for positives, twice in zip((i2t, t2i), scores.above(*sought), strict=True)
     ]
     return Ranks(found[0].best, found[1].best, *found)
-
-
-def _among_own(positives: Positives, scores: np.ndarray) -> np.ndarray:
-    """Twice the number of a query's own positives above each of them, those tied with it counted half, itself too."""
-    counts, twice = np.diff(positives.starts), np.empty(len(scores), np.int64)
-    for count in np.unique(counts):
-        places = positives.starts[:-1][counts == count, None] + np.arange(count)
-        own = scores[places]
-        higher, equal = own[:, None] > own[:, :, None], own[:, None] == own[:, :, None]
-        twice[places] = 2 * higher.sum(axis=2) + equal.sum(axis=2)
-    return twice
 
 
 def scores_of(embeddings: Embeddings, device: Any = None) -> Scores:

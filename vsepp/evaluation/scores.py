@@ -7,6 +7,7 @@ as a reranker gives them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -36,9 +37,10 @@ class Scores(Protocol):
         """Score of each image with a caption, rows `(n,)` both; `direction` (`i2t`, `t2i`) says which of them asks."""
 
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
-        """Twice the number of items above each pair's score, those tied with it counted half, the pair's own item too.
+        """Twice the number of wrong items above each pair's score, those tied with it counted half: int64 `(n,)` of both directions.
 
-        Of the captions for the pairs of `i2t`, of the images for those of `t2i`: int64 `(n,)`.
+        Items are captions for the pairs of `i2t`, which are ordered by image, and images for those of `t2i`, ordered by caption. What
+        is paired with a query is no wrong item of it.
         """
 
 
@@ -72,14 +74,17 @@ class ScoreMatrix:
         of_images, of_captions = (np.zeros(len(pairs.scores), np.int64) for pairs in (i2t, t2i))
         height = max(1, _AT_ONCE // self.shape[1])
         for top in range(0, self.shape[0], height):
-            block = np.asarray(self.scores[top : top + height])
+            block = np.array(self.scores[top : top + height])
             if np.isnan(block).any():
                 row = top + int(np.argmax(np.isnan(block).any(axis=1)))
                 raise VseppError(f"scores: image row {row} holds NaN, which has no rank")
-            here = np.flatnonzero((i2t.images >= top) & (i2t.images < top + height))
-            of_images[here] = along(block, i2t.images[here] - top, i2t.scores[here])
-            for part in ranges(len(t2i.scores), self.shape[1]):
-                of_captions[part] += down(block[:, t2i.captions[part]], t2i.scores[part])
+            here = between(i2t.images, slice(top, top + len(block)))
+            places = i2t.images[here] - top
+            with blanked(block, places, i2t.captions[here]):
+                of_images[here] = along(block, places, i2t.scores[here])
+            with blanked(block, t2i.images - top, t2i.captions):
+                for part in ranges(len(t2i.scores), self.shape[1]):
+                    of_captions[part] += down(block[:, t2i.captions[part]], t2i.scores[part])
         return of_images, of_captions
 
 
@@ -132,8 +137,34 @@ class BestLists:
             scores = self.lists[direction][1][queries]
             unlisted = gallery - scores.shape[1]
             tied = np.where(np.isneginf(pairs.scores), unlisted, 0)
-            found.append(down(scores.T, pairs.scores) + tied)
+            found.append(down(scores.T, pairs.scores) + tied - _among_own(queries, pairs.scores))
         return found[0], found[1]
+
+
+def _among_own(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Twice the number of a query's own items above each of them, those tied with it counted half, itself too."""
+    _, starts, counts = np.unique(queries, return_index=True, return_counts=True)
+    twice = np.empty(len(scores), np.int64)
+    for count in np.unique(counts):
+        places = starts[counts == count, None] + np.arange(count)
+        twice[places] = down(scores[places].T[:, None], scores[places].T).T
+    return twice
+
+
+@contextmanager
+def blanked(scores: Any, rows: Any, cols: Any) -> Iterator[None]:
+    """Within, scores are without those of some rows and columns, `(n,)` both, which may lie outside: comparisons with NaN are false."""
+    there = (rows >= 0) & (rows < scores.shape[0]) & (cols >= 0) & (cols < scores.shape[1])
+    place = rows[there], cols[there]
+    right = scores[place]
+    scores[place] = np.nan
+    yield
+    scores[place] = right
+
+
+def between(ordered: np.ndarray, rows: slice) -> slice:
+    """Where ascending numbers lie within a range."""
+    return slice(*np.searchsorted(ordered, (rows.start, rows.stop)))
 
 
 def along(scores: Any, rows: Any, right: Any) -> Any:
