@@ -201,7 +201,7 @@ def _exactly(
 ) -> tuple[float, torch.Tensor]:
     """Loss and clipped gradient of a step in float64, by Eqs. 1 to 3 in torch's own operations."""
     model.zero_grad()
-    images = model.image_map(normalize(inputs.images.cpu().double()))
+    images = model.image_map(normalize(inputs.images.values.cpu().double()))
     images = normalize(images) if model.spec.normalise_images else images
     packed = pack_padded_sequence(model.text.words(inputs.ids.cpu().T), inputs.lengths, enforce_sorted=False)
     captions = normalize(model.text.gru(packed)[1][0])

@@ -1,4 +1,4 @@
-"""Components: losses, similarities, text encoders, families of image encoders, readers and kinds of figures, found by name.
+"""Components: losses, similarities, text encoders, image heads, optimisers, ..., found by name. `KINDS` has all of them.
 
 A component is a module. Ours lie in the package of their kind, under their name; an installed package can add others by
 entry points, whose group is the name of that package: `[project.entry-points."vsepp.losses"]`. There is no
@@ -37,6 +37,8 @@ KINDS: dict[str, str] = {
     "loss": "vsepp.losses",
     "similarity": "vsepp.similarity",
     "text encoder": "vsepp.models.text",
+    "image head": "vsepp.models.heads",
+    "optimiser": "vsepp.training.optimisers",
     "image encoder": "vsepp.models.image",
     "reader": "vsepp.data.readers",
     "figure": "vsepp.reporting.figures",
@@ -46,6 +48,8 @@ REQUIRED: dict[str, str] = {
     "loss": "loss",
     "similarity": "score",
     "text encoder": "TextEncoder",
+    "image head": "ImageHead",
+    "optimiser": "Optimiser",
     "image encoder": "build",
     "reader": "read",
     "figure": "draw",

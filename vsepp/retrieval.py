@@ -34,6 +34,7 @@ from vsepp.evaluation.encode import BATCH, CentreCrops, embed_captions, embed_im
 from vsepp.features.extract import features_of
 from vsepp.foreign import bytes_of, json_of, text_of
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
+from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.fitting import spec_of
@@ -171,11 +172,11 @@ class Model:
             raise VseppError(
                 f"run {self.run.id}: its encoder was fine-tuned, so it embeds images, not features"
             )
-        wanted = self.joint.image_map.in_features
+        wanted = self.joint.feature_dim
         if features.ndim != 2 or features.shape[1] != wanted or not len(features):
             raise VseppError(f"features: expected shape (n, {wanted}), got {features.shape}")
         features = np.ascontiguousarray(features, np.float32)
-        return self._through_joint(len(features), lambda rows: torch.from_numpy(features[rows]))
+        return self._through_joint(len(features), lambda rows: ImageBatch(torch.from_numpy(features[rows])))
 
     def _through_joint(self, count: int, inputs: Any) -> np.ndarray:
         with evaluation_mode(self.joint, self.device):

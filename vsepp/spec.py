@@ -66,6 +66,10 @@ class Component:
         return {"title": "Component", "anyOf": [{"type": "string"}, named]}
 
 
+LINEAR, ADAM = Component("linear"), Component("adam")
+"""Image head and optimiser where a spec names none."""
+
+
 @dataclass(frozen=True, config=STRICT)
 class SourceSpec:
     """A raw file, fetched before anything else, and what is known about it."""
@@ -315,7 +319,7 @@ class ScheduleSpec:
     epochs: Count
     """Passes over all training pairs. Text: 30; fine-tuning 15. Code: 30, its flag's default."""
     learning_rate: PositiveFloat
-    """Initial learning rate of Adam. Text: .0002; Order0 .001; fine-tuning .00002. Code: .0002, its flag's default; fine-tuning
+    """Initial learning rate. Text: .0002; Order0 .001; fine-tuning .00002. Code: .0002, its flag's default; fine-tuning
     .00002."""
     drop_at: Fraction
     """Fraction of the epochs after which the learning rate drops; 1: never. Text: after 15 of 30 epochs; fine-tuning never.
@@ -351,11 +355,15 @@ class ModelSpec:
     """Absolute values of both embeddings. Text: Order0 alone. Code: Order0 alone."""
     similarity: Component
     """A module of vsepp.similarity, with its options."""
+    image_head: Component = LINEAR
+    """A module of vsepp.models.heads, with its options: what maps an image's feature into the joint space. Text: a linear map W_f
+    (Eq. 1). Code: the same."""
 
     @property
     def components(self) -> list[tuple[str, str]]:
         """Kind and name of its components."""
-        return [("similarity", self.similarity.name), ("text encoder", self.text.name)]
+        named = {"similarity": self.similarity, "text encoder": self.text, "image head": self.image_head}
+        return [(kind, component.name) for kind, component in named.items()]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -401,6 +409,8 @@ class RunSpec:
     """Matrix products of a training step. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
     autocast in the two encoders and their maps; on a GPU the GRU is in tf32. Weights, validation and the embeddings that are
     ranked are always fp32."""
+    optimiser: Component = ADAM
+    """A module of vsepp.training.optimisers, with its options. Text: Adam. Code: Adam."""
 
     @property
     def seeded_id(self) -> str:

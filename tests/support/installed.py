@@ -78,3 +78,68 @@ def draw(figure, spec, options, material):
     return Said(caption=[f"Losses: {found['losses']}, at {options.at}."])
 '''
 """A kind of figure."""
+
+
+MEAN_OF_SETS = '''
+"""The mean of an image's vectors, mapped."""
+import torch
+
+TAKES_SETS = True
+
+class ImageHead(torch.nn.Module):
+    def __init__(self, feature_dim, spec, options):
+        super().__init__()
+        self.map = torch.nn.Linear(feature_dim, spec.joint_dim, bias=spec.image_bias)
+
+    def initialise(self):
+        torch.nn.init.xavier_uniform_(self.map.weight)
+        torch.nn.init.zeros_(self.map.bias)
+
+    @staticmethod
+    def feature_dim(weights):
+        return weights["map.weight"].shape[1]
+
+    def forward(self, features, lengths):
+        return self.map(features.sum(dim=1) / lengths[:, None])
+'''
+"""An image head that pools sets of vectors."""
+
+MOMENTUM = '''
+"""Gradient descent with momentum, the loss's parameters at a rate of their own."""
+from dataclasses import dataclass
+
+import torch
+
+@dataclass(frozen=True)
+class Options:
+    momentum: float = 0.9
+    """Share of the last step."""
+    of_loss: float = 1.0
+    """Factor of the loss's learning rate."""
+
+class Optimiser:
+    def __init__(self, parameters, learning_rate, options):
+        names, self.parameters = zip(*parameters)
+        self.factors = [options.of_loss if name.startswith("loss.") else 1.0 for name in names]
+        self.learning_rate, self.options = learning_rate, options
+        self.steps = [torch.zeros_like(parameter) for parameter in self.parameters]
+
+    def zero_grad(self):
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self):
+        for parameter, last, factor in zip(self.parameters, self.steps, self.factors):
+            if parameter.grad is not None:
+                last.mul_(self.options.momentum).add_(parameter.grad)
+                parameter.sub_(factor * self.learning_rate * last)
+
+    def state_dict(self):
+        return {"steps": self.steps}
+
+    def load_state_dict(self, state):
+        for own, saved in zip(self.steps, state["steps"]):
+            own.copy_(saved)
+'''
+"""An optimiser with an option and a state."""

@@ -52,10 +52,16 @@ class ComponentKeys(BaseModel):
         return dict(self.model_extra or {})
 
 
-COMPONENTS: dict[str, str] = {"loss": "loss", "similarity": "similarity", "text": "text encoder"}
+COMPONENTS: dict[str, str] = {
+    "loss": "loss",
+    "similarity": "similarity",
+    "text": "text encoder",
+    "image_head": "image head",
+    "optimiser": "optimiser",
+}
 """Key of a run → the kind of component that it names."""
 Defaults = Annotated[
-    dict[Literal["loss", "similarity", "text"], dict[str, dict[str, Any]]],
+    dict[Literal["loss", "similarity", "text", "image_head", "optimiser"], dict[str, dict[str, Any]]],
     Field(description="key of a run → component → its options, in the runs that name it"),
 ]
 
@@ -129,7 +135,7 @@ _WithSpec: Any = create_model(
     "_WithSpec",
     __base__=_EntryKeys,
     **_keys_of(spec.ModelSpec),
-    **_keys_of(spec.RunSpec, "loss", "legacy_steps", "rc_features", "precision", "draw"),
+    **_keys_of(spec.RunSpec, "loss", "optimiser", "legacy_steps", "rc_features", "precision", "draw"),
     **_keys_of(spec.ScheduleSpec),
 )
 

@@ -19,11 +19,12 @@ SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")
 PAD, START, END, UNKNOWN = range(len(SPECIAL))
 
 FILE = "tokens.npz"
+WORDS = "words"
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens:
-    """Word indices of all captions of a corpus; row i is row i of its captions table.
+    """Token indices of all captions of a corpus; row i is row i of its captions table.
 
     Parameters
     ----------
@@ -31,6 +32,8 @@ class Tokens:
         `(n_words,)` int32, the captions one after another, each from `<start>` to `<end>`.
     offsets
         `(n_captions + 1,)` int64; caption i is `ids[offsets[i]:offsets[i + 1]]`.
+    kind
+        `words` of our vocabulary, or the `pieces` of a pretrained tokenizer: what a text encoder takes.
 
     Raises
     ------
@@ -40,6 +43,7 @@ class Tokens:
 
     ids: np.ndarray
     offsets: np.ndarray
+    kind: str = WORDS
 
     def __post_init__(self) -> None:
         o, ids = self.offsets, self.ids
@@ -107,7 +111,8 @@ class Tokens:
     def save(self, folder: Path) -> None:
         """Write `tokens.npz` into a folder."""
         with whole_file(folder / FILE) as partial, partial.open("wb") as stream:
-            np.savez_compressed(stream, ids=self.ids, offsets=self.offsets)
+            kind = {} if self.kind == WORDS else {"kind": np.array(self.kind)}
+            np.savez_compressed(stream, ids=self.ids, offsets=self.offsets, **kind)
 
     @classmethod
     def load(cls, folder: Path) -> Tokens:
@@ -123,8 +128,8 @@ class Tokens:
             raise VseppError(f"{path}: missing; run the step that makes the tokens")
         require_as_written(path)
         try:
-            arrays = read_arrays(path, ("ids", "offsets"), "a token file")
-            return cls(arrays["ids"], arrays["offsets"])
+            arrays = read_arrays(path, ("ids", "offsets", "kind"), "a token file")
+            return cls(arrays["ids"], arrays["offsets"], str(arrays.get("kind", WORDS)))
         except KeyError as error:
             raise VseppError(
                 f"{path}: not a token file: has no {error.args[0]}; run the step that makes it again"

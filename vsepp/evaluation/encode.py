@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from vsepp import components
 from vsepp.data.store import open_store
-from vsepp.data.tokens import Tokens
+from vsepp.data.tokens import WORDS, Tokens
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.features.crops import Images, fixed_boxes, gather_crops, sizes_of
 from vsepp.features.extract import CachedFeatures
+from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import products_in
 from vsepp.spec import CropSpec, RunSpec
@@ -24,8 +26,8 @@ from vsepp.spec import CropSpec, RunSpec
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
 
-ImageInputs = Callable[[np.ndarray], torch.Tensor]
-"""Rows of the images table `(n,)` to what the model embeds: features `(n, dim)`, or crops for its encoder."""
+ImageInputs = Callable[[np.ndarray], ImageBatch]
+"""Rows of the images table `(n,)` to what the model embeds."""
 
 BATCH = 128
 """Images or captions that are embedded at a time."""
@@ -117,7 +119,8 @@ def embed_images(
     out = np.empty((len(rows), model.spec.joint_dim), np.float32)
     for start in range(0, len(rows), BATCH):
         part = slice(start, start + BATCH)
-        out[part] = model.embed_images(images(rows[part]).to(device)).float().cpu().numpy()
+        batch = images(rows[part]).map(lambda values: values.to(device))
+        out[part] = model.embed_images(*batch).float().cpu().numpy()
     return out
 
 
@@ -143,10 +146,10 @@ class CentreCrops:
     store: Images
     crop: CropSpec
 
-    def rows(self, image_rows: np.ndarray) -> torch.Tensor:
+    def rows(self, image_rows: np.ndarray) -> ImageBatch:
         """Crops uint8 `(n, size, size, 3)` of rows `(n,)` of the images table."""
         boxes, flips = fixed_boxes(self.crop, sizes_of(self.store, image_rows))
-        return gather_crops(self.store, image_rows, boxes[:, 0], flips[:, 0], self.crop.size)
+        return ImageBatch(gather_crops(self.store, image_rows, boxes[:, 0], flips[:, 0], self.crop.size))
 
 
 def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> CachedFeatures | CentreCrops:
@@ -169,7 +172,9 @@ def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> Cac
     if not run.live_encoder:
         cached = CachedFeatures.open(required(folders, "features", run))
         check_rows(len(cached), n_images, cached.folder, "features")
+        _check_head(run, cached.vectors, cached.folder)
         return cached
+    _check_head(run, 1, "the encoder inside the model")
     if run.eval_crop.kind != "1C":
         raise VseppError(
             f"run {run.id}: an encoder inside the model takes one crop per image, not {run.eval_crop.kind}"
@@ -178,6 +183,27 @@ def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> Cac
     store = open_store(folder)
     check_rows(len(store), n_images, folder, "images")
     return CentreCrops(store, run.eval_crop)
+
+
+def check_tokens(run: RunSpec, tokens: Tokens, where: Path) -> None:
+    """Refuse tokens of a kind that a run's text encoder does not take."""
+    name = run.model.text.name
+    takes = components.describe("text encoder", name).constants.get("TOKENS", WORDS)
+    if tokens.kind != takes:
+        raise VseppError(
+            f"run {run.id}: text encoder {name} takes {takes}, but {where} holds {tokens.kind}; make the tokens of the other kind"
+        )
+
+
+def _check_head(run: RunSpec, vectors: int, where: Path | str) -> None:
+    """Refuse an image head for features that it does not take."""
+    name = run.model.image_head.name
+    takes_sets = components.describe("image head", name).constants.get("TAKES_SETS", False)
+    if takes_sets is not (vectors > 1):
+        raise VseppError(
+            f"run {run.id}: image head {name} takes {'sets of vectors' if takes_sets else 'one vector an image'}, but {where} "
+            f"gives {f'sets of up to {vectors}' if vectors > 1 else 'one vector an image'}; choose another head"
+        )
 
 
 def check_rows(found: int, expected: int, folder: Path, what: str) -> None:

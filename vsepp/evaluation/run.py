@@ -14,7 +14,7 @@ from vsepp.data.vocabulary import FILE, Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.encode import encode_split, eval_images, required, split_rows
+from vsepp.evaluation.encode import check_tokens, encode_split, eval_images, required, split_rows
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.joint import holds_encoder, load_joint
 from vsepp.runtime.memory import out_of_memory_explained
@@ -77,6 +77,7 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
         images, captions = read_tables(folders["corpus"])
         vocabulary = Vocabulary.read(folders["run"])
         tokens = _tokens(folders, captions, vocabulary)
+        check_tokens(run, tokens, folders.get("tokens", folders["run"]))
         weights = folders["run"] / "model.safetensors"
         network = _network(run, weights, folders) if run.live_encoder else None
         model = load_joint(run.model, weights, len(vocabulary), network).to(device)

@@ -12,13 +12,14 @@ from vsepp.features.crops import Images, fixed_boxes, sizes_of
 from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops, finite
 from vsepp.features.growing import GrowingRows
 from vsepp.models.encoder import ImageEncoder
+from vsepp.models.inputs import ImageBatch
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space
 from vsepp.runtime.placing import Placed, rows_of
 from vsepp.runtime.progress import track
 from vsepp.spec import CropSpec
 
-FILE = "features.npy"
+FILE, LENGTHS = "features.npy", "lengths.npy"
 # Images between two points from which a killed step can continue; a multiple of the encoder's batch.
 CHUNK_IMAGES = 4 * ENCODE_BATCH
 
@@ -100,10 +101,12 @@ def features_of(
 class CachedFeatures:
     """Features that `extract_features` wrote, by row of the images table."""
 
-    def __init__(self, folder: Path, features: Placed) -> None:
+    def __init__(self, folder: Path, features: Placed, lengths: np.ndarray | None = None) -> None:
         self.folder = folder
         self.features = features
-        """float32 `(n_images, 1, dim)`."""
+        """float32 `(n_images, vectors, dim)`."""
+        self.lengths = lengths
+        """Of sets: int64 `(n_images,)`, vectors of each image; the rest are zeros."""
 
     @classmethod
     def open(cls, folder: Path) -> CachedFeatures:
@@ -120,11 +123,19 @@ class CachedFeatures:
         features = np.load(path, mmap_mode="r")
         if features.ndim != 3 or features.dtype != np.float32:
             raise VseppError(
-                f"{path}: expected float32 (n_images, regions, dim), got {features.dtype} {features.shape}"
+                f"{path}: expected float32 (n_images, vectors, dim), got {features.dtype} {features.shape}"
             )
-        if features.shape[1] != 1:
-            raise VseppError(f"{path}: expected one region per image, got {features.shape[1]}")
-        return cls(folder, features)
+        if features.shape[1] == 1:
+            return cls(folder, features)
+        path = folder / LENGTHS
+        lengths = np.load(path) if path.is_file() else np.full(len(features), features.shape[1])
+        fits = lengths.shape == (len(features),) and lengths.dtype == np.int64
+        if not fits or not ((lengths > 0) & (lengths <= features.shape[1])).all():
+            raise VseppError(
+                f"{path}: expected int64 ({len(features)},), from 1 to {features.shape[1]} vectors an image, got "
+                f"{lengths.dtype} {lengths.shape}{f' from {lengths.min()} to {lengths.max()}' if fits else ''}"
+            )
+        return cls(folder, features, lengths)
 
     def __len__(self) -> int:
         """Number of images."""
@@ -135,8 +146,13 @@ class CachedFeatures:
         """D_φ."""
         return self.features.shape[2]
 
-    def rows(self, image_rows: np.ndarray) -> torch.Tensor:
-        """Features float32 `(n, dim)` of rows `(n,)` of the images table, on the GPU if they are there.
+    @property
+    def vectors(self) -> int:
+        """Most vectors of an image."""
+        return self.features.shape[1]
+
+    def rows(self, image_rows: np.ndarray) -> ImageBatch:
+        """Features float32 of rows `(n,)` of the images table, on the GPU if they are there: `(n, dim)`, or sets.
 
         Raises
         ------
@@ -148,4 +164,7 @@ class CachedFeatures:
                 f"{self.folder}: has features of {len(self)} images, asked for rows {image_rows.min()} to "
                 f"{image_rows.max()}; it belongs to another corpus"
             )
-        return rows_of(self.features, image_rows)[:, 0]
+        values = rows_of(self.features, image_rows)
+        if self.lengths is None:
+            return ImageBatch(values[:, 0])
+        return ImageBatch(values, torch.from_numpy(self.lengths[image_rows]))

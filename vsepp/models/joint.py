@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from vsepp.spec import ModelSpec
 
 # A shorter vector has no meaningful direction.
 SHORTEST = 1e-8
-ENCODER_PREFIX = "encoder."
+ENCODER_PREFIX, HEAD_PREFIX = "encoder.", "image_map."
 
 
 class JointEmbedding(nn.Module):
@@ -55,25 +56,24 @@ class JointEmbedding(nn.Module):
             )
         self.spec = spec
         self._scores = scorer(spec.similarity)
-        self.image_map = nn.Linear(feature_dim, spec.joint_dim, bias=spec.image_bias)  # W_f
+        head = components.options("image head", spec.image_head)
+        self.feature_dim = feature_dim
+        self.image_map = _head(spec).ImageHead(feature_dim, spec, head)
         self.text = components.load("text encoder", spec.text.name).TextEncoder(vocabulary_size, options)
         self.caption_map = None  # W_g
         if spec.caption_projection:
             self.caption_map = nn.Linear(options.dim, spec.joint_dim, bias=False)
             nn.init.xavier_uniform_(self.caption_map.weight)
-        nn.init.xavier_uniform_(self.image_map.weight)
-        if spec.image_bias:
-            nn.init.zeros_(self.image_map.bias)
+        self.image_map.initialise()
         self.encoder = encoder
 
-    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
+    def embed_images(self, images: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
         """f(i), Eq. 1.
 
         Parameters
         ----------
-        images
-            Features `(n, feature_dim)` of any precision; with an encoder inside the model, uint8 crops
-            `(n, size, size, 3)`.
+        images, lengths
+            As in an `ImageBatch`; features of any precision.
 
         Returns
         -------
@@ -83,7 +83,7 @@ class JointEmbedding(nn.Module):
         features = images.float() if self.encoder is None else self.encoder(self.encoder.normalise(images))
         if self.spec.normalise_features:
             features = l2_normalise(features)
-        embeddings = self.image_map(features)
+        embeddings = self.image_map(features) if lengths is None else self.image_map(features, lengths)
         if self.spec.normalise_images:
             embeddings = l2_normalise(embeddings)
         return embeddings.abs() if self.spec.absolute else embeddings
@@ -136,6 +136,10 @@ class JointEmbedding(nn.Module):
         put_weights(self, state, f"{source}: not the weights of this model ({advice})")
 
 
+def _head(spec: ModelSpec) -> ModuleType:
+    return components.load("image head", spec.image_head.name)
+
+
 def load_joint(
     spec: ModelSpec, weights: Path, vocabulary_size: int, encoder: ImageEncoder | None = None
 ) -> JointEmbedding:
@@ -158,13 +162,17 @@ def load_joint(
         If the file is missing or holds another model.
     """
     state = read_weights(weights)
-    if "image_map.weight" not in state:
-        raise VseppError(f"{weights}: holds no image_map.weight, so it is not a joint embedding of vsepp")
+    of_head = {key.removeprefix(HEAD_PREFIX): state[key] for key in state if key.startswith(HEAD_PREFIX)}
+    try:
+        feature_dim = _head(spec).ImageHead.feature_dim(of_head)
+    except KeyError as error:
+        name = f"{HEAD_PREFIX}{error.args[0]}"
+        raise VseppError(f"{weights}: holds no {name}, so it is not a joint embedding of vsepp") from None
     if encoder is None and any(key.startswith(ENCODER_PREFIX) for key in state):
         raise VseppError(
             f"{weights}: holds the weights of an image encoder; load it with an encoder to hold them"
         )
-    model = JointEmbedding(spec, state["image_map.weight"].shape[1], vocabulary_size, encoder)
+    model = JointEmbedding(spec, feature_dim, vocabulary_size, encoder)
     model.load_weights(state, weights)
     return model.eval()
 

@@ -202,7 +202,7 @@ def _expected_flags(content: Checkpoint, run: RunSpec) -> Iterator[tuple[str, An
     if not content.full:
         # Published features have their own dimension, whatever encoder the run names.
         if run.image_features == "computed":
-            yield "img_dim", _outline(run).image_map.in_features
+            yield "img_dim", _outline(run).feature_dim
         return
     yield "cnn_type", run.encoder.architecture.rpartition("/")[2]
     yield "crop_size", run.crop.size

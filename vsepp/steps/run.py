@@ -65,7 +65,7 @@ def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
     """The model's, the loss, and the encoder where it runs inside the training."""
     runs_encoder = spec.reads in ("inline", "live")
     family = [spec.encoder.component] if runs_encoder else []
-    return [*spec.model.components, ("loss", spec.loss.name), *family]
+    return [*spec.model.components, ("loss", spec.loss.name), ("optimiser", spec.optimiser.name), *family]
 
 
 def name(spec: RunSpec, inputs: Mapping[str, Artefact], label: str) -> str:

@@ -19,6 +19,7 @@ from vsepp.evaluation.encode import (
     ImageInputs,
     SplitRows,
     check_rows,
+    check_tokens,
     eval_images,
     required,
     split_rows,
@@ -27,11 +28,12 @@ from vsepp.features.crops import CaptionCrops, Images, gather_crops, place_image
 from vsepp.features.extract import CachedFeatures
 from vsepp.features.tape import InlineFeatures, Tape
 from vsepp.models.encoder import encoder_dim, load_encoder
+from vsepp.models.inputs import ImageBatch
 from vsepp.runtime.memory import out_of_memory_explained
 from vsepp.runtime.placing import Placing, place, place_of
 from vsepp.spec import RunSpec
 
-TrainInputs = Callable[[np.ndarray, int], torch.Tensor]
+TrainInputs = Callable[[np.ndarray, int], ImageBatch]
 """Indices of training pairs `(n,)` and the epoch (from 0) → the model's input for their images; see `ImageInputs`."""
 
 STEPS_AHEAD = {"cuda": 2}
@@ -110,6 +112,7 @@ def load_training_data(
     with out_of_memory_explained(f"run {run.id}", device, placing.what_to_lower()):
         images, captions = read_tables(folders["corpus"])
         tokens, vocabulary = _tokens(folders, len(captions))
+        check_tokens(run, tokens, folders["tokens"])
         pairs = np.flatnonzero(np.isin(captions["split"], run.train_splits))
         if not len(pairs):
             raise VseppError(
@@ -174,7 +177,10 @@ def _images(
         assert isinstance(evaluated, CachedFeatures)  # the encoder is frozen
         assert isinstance(evaluated.features, np.ndarray)  # in their file
         placed = place(evaluated.features, "image features", placing)
-        cached, image_rows = CachedFeatures(evaluated.folder, placed), crops.image_rows[pairs]
+        cached, image_rows = (
+            CachedFeatures(evaluated.folder, placed, evaluated.lengths),
+            crops.image_rows[pairs],
+        )
         data_on = {"image features": place_of(placed)}
         return _Images(lambda chosen, _: cached.rows(image_rows[chosen]), cached.dim, cached, data_on)
     source: Tape | InlineFeatures
@@ -188,9 +194,9 @@ def _images(
             if folders["eval_store"] == folders["train_store"]:
                 evaluated = CentreCrops(store, run.eval_crop)
 
-            def crops_of_pairs(chosen: np.ndarray, epoch: int) -> torch.Tensor:
+            def crops_of_pairs(chosen: np.ndarray, epoch: int) -> ImageBatch:
                 images, boxes, flips = crops.of(epoch, pairs[chosen], store)
-                return gather_crops(store, images, boxes, flips, run.crop.size)
+                return ImageBatch(gather_crops(store, images, boxes, flips, run.crop.size))
 
             return _Images(crops_of_pairs, encoder_dim(run.encoder, encoder), evaluated, data_on)
         source = InlineFeatures(store, load_encoder(run.encoder, encoder), crops, placing.device)
@@ -201,7 +207,11 @@ def _images(
             f"run {run.id}: training features have {source.dim} dimensions ({folders[made_by]}), validation "
             f"features {evaluated.dim} ({folders['features']}); they come from different encoders"
         )
-    return _Images(lambda chosen, epoch: source.rows(epoch, pairs[chosen]), source.dim, evaluated, data_on)
+
+    def features_of_pairs(chosen: np.ndarray, epoch: int) -> ImageBatch:
+        return ImageBatch(source.rows(epoch, pairs[chosen]))
+
+    return _Images(features_of_pairs, source.dim, evaluated, data_on)
 
 
 def _train_store(run: RunSpec, folders: Mapping[str, Path], n_images: int, placing: Placing) -> Images:

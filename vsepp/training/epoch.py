@@ -154,7 +154,7 @@ def step_inputs(
         **{name: upload(rows[name][drawn.pairs], device) for name in loss.needs},
     )
     return StepInputs(
-        images=upload(data.train_inputs(loaded, epoch), device),
+        images=data.train_inputs(loaded, epoch).map(lambda values: upload(values, device)),
         ids=upload(ids, device),
         lengths=torch.from_numpy(lengths),
         pairs=len(drawn.pairs),
@@ -210,7 +210,7 @@ def _if_collapsed(training: Training, inputs: StepInputs) -> float:
     known, batch = training.so_far.collapsed_losses, inputs.batch
     size = (inputs.pairs, batch.queries, None if batch.negatives is None else len(batch.negatives))
     if size not in known:
-        equal = torch.full((inputs.pairs, inputs.pairs), training.mean_score, device=inputs.images.device)
+        equal = torch.full((inputs.pairs, inputs.pairs), training.mean_score, device=inputs.ids.device)
         with torch.no_grad():
             known[size] = float(training.loss.function(equal, training.loss.options, batch))
     return known[size]

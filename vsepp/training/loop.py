@@ -97,7 +97,7 @@ def train(
         start = folders.get("init_from")
         if start and loss.state.state_dict() and (start / LOSS_FILE).is_file():
             loss.state.load_state_dict(read_weights(start / LOSS_FILE))
-        optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
+        optimiser = make_optimiser(model, run.schedule.learning_rate, loss, run.optimiser)
         training = Training(run, data, device, model, loss, optimiser, checkpoints, group)
         go_on(training)
         for epoch in range(len(training.history), run.schedule.epochs):

@@ -10,12 +10,11 @@ import torch
 
 from vsepp.models.joint import JointEmbedding
 from vsepp.spec import RunSpec
-from vsepp.training.adam import Adam
 from vsepp.training.checkpoint import Checkpoints, random_states, restore_random_states
 from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.history import EpochRecord
-from vsepp.training.step import RunLoss
+from vsepp.training.step import Optimiser, RunLoss
 
 log = logging.getLogger("vsepp")
 
@@ -48,7 +47,7 @@ class Training:
     device: torch.device
     model: JointEmbedding
     loss: RunLoss
-    optimiser: Adam
+    optimiser: Optimiser
     checkpoints: Checkpoints
     group: ProcessGroup = ALONE
     """The processes that train together; of the fields below, all but the first know only the history and the epoch so far."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.losses import Batch
+from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import RunSpec
-from vsepp.training.adam import Adam
+from vsepp.spec import ADAM, Component, RunSpec
 from vsepp.training.distributed import ALONE, ProcessGroup
 
 
@@ -69,8 +69,7 @@ class StepInputs:
     all n pairs; see `vsepp.training.distributed`.
     """
 
-    images: torch.Tensor
-    """Features `(n, feature_dim)`, or uint8 crops `(n, size, size, 3)` for an encoder inside the model."""
+    images: ImageBatch
     ids: torch.Tensor
     """int64 `(n, longest)`, tokens of the captions."""
     lengths: torch.Tensor
@@ -82,20 +81,46 @@ class StepInputs:
 
     def tensors(self) -> Iterator[torch.Tensor]:
         """All tensors of the step."""
-        for value in (*vars(self).values(), *vars(self.batch).values()):
+        for value in (*self.images, *vars(self).values(), *vars(self.batch).values()):
             if isinstance(value, torch.Tensor):
                 yield value
 
 
-def make_optimiser(model: JointEmbedding, learning_rate: float, loss: RunLoss) -> Adam:
-    """Adam over all trained parameters (Section 3.2), the loss's own last."""
-    parameters = (*model.parameters(), *loss.state.parameters())
-    return Adam((parameter for parameter in parameters if parameter.requires_grad), learning_rate)
+class Optimiser(Protocol):
+    """See `vsepp.training.optimisers`."""
+
+    parameters: list[torch.nn.Parameter]
+    learning_rate: float
+
+    def zero_grad(self) -> None:
+        """Drop the gradients."""
+
+    def step(self) -> None:
+        """Take a step along the gradients."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a step depends on, but for the parameters."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Inverse of `state_dict`."""
+
+
+def make_optimiser(
+    model: JointEmbedding, learning_rate: float, loss: RunLoss, optimiser: Component = ADAM
+) -> Optimiser:
+    """A run's optimiser over all trained parameters (Section 3.2), the loss's own last."""
+    named = [
+        *model.named_parameters(),
+        *((f"loss.{name}", own) for name, own in loss.state.named_parameters()),
+    ]
+    trained = [(name, parameter) for name, parameter in named if parameter.requires_grad]
+    module, options = components.load("optimiser", optimiser.name), components.options("optimiser", optimiser)
+    return module.Optimiser(trained, learning_rate, options)
 
 
 def train_step(
     model: JointEmbedding,
-    optimiser: Adam,
+    optimiser: Optimiser,
     loss: RunLoss,
     inputs: StepInputs,
     clip_norm: float,
@@ -119,8 +144,8 @@ def train_step(
         Embed in bf16, except for the GRU on a GPU; weights, embeddings and scores stay fp32.
     """
     optimiser.zero_grad()
-    with torch.autocast(inputs.images.device.type, torch.bfloat16, enabled=bf16):
-        images = model.embed_images(inputs.images)
+    with torch.autocast(inputs.ids.device.type, torch.bfloat16, enabled=bf16):
+        images = model.embed_images(*inputs.images)
         captions = model.embed_captions(inputs.ids, inputs.lengths)
     if bf16:
         images, captions = images.float(), captions.float()

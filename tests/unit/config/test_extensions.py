@@ -271,8 +271,8 @@ def test_a_component_that_two_packages_offer_is_refused(project, tmp_path, monke
 
 @pytest.mark.parametrize("kind", components.KINDS)
 def test_each_component_of_ours_names_its_source(kind):
-    # Of generated scenes; a layout and a figure of our own.
-    players = {"mini", "vit", "captions_csv", "histories"}
+    # Of generated scenes; of our own; of the paper itself.
+    players = {"mini", "vit", "captions_csv", "histories", "linear"}
     for name in components.known(kind):
         assert bool(components.describe(kind, name).citation) != (name in players), name
 

@@ -75,7 +75,7 @@ def test_cached_features_by_image_row(tmp_path, store, encoder):
     cached = CachedFeatures.open(tmp_path)
     assert (len(cached), cached.dim) == (9, 128)
     whole = np.load(tmp_path / "features.npy")
-    np.testing.assert_array_equal(cached.rows(np.array([8, 0, 8])), whole[[8, 0, 8], 0])
+    np.testing.assert_array_equal(cached.rows(np.array([8, 0, 8])).values, whole[[8, 0, 8], 0])
     with pytest.raises(VseppError, match="has features of 9 images, asked for rows 3 to 9"):
         cached.rows(np.array([3, 9]))
     with pytest.raises(VseppError, match=r"features\.npy: missing"):

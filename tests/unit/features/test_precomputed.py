@@ -37,7 +37,7 @@ EXPECTED = np.concatenate([precomp_features(prefix) for prefix in PRECOMP_SIZES]
 def test_features_are_the_published_rows_in_the_order_of_the_images_table(spec, tmp_path):
     facts = imported(spec, tmp_path)
     features = CachedFeatures.open(tmp_path / "out")
-    np.testing.assert_array_equal(features.rows(np.arange(COUNT)), EXPECTED)
+    np.testing.assert_array_equal(features.rows(np.arange(COUNT)).values, EXPECTED)
     assert np.load(tmp_path / "out/features.npy").shape == (COUNT, 1, 6)
     rows = {"train": 5, "val": 1, "test": 1}
     assert facts == {"images": COUNT, "dim": 6, "rows_per_image": rows, "unit_length": 0.0}

@@ -84,8 +84,8 @@ def test_cuda_graphs_on_a_cpu_are_refused():
 
 def test_the_compiler_is_not_imported_by_a_step_where_it_is_off():
     code = (
-        "import sys, specs, torch; from vsepp.models.encoder import build_encoder; from vsepp.training.adam import Adam;"
-        "encoder = build_encoder(specs.ENCODER); weights = list(encoder.parameters()); adam = Adam(weights, 0.1);"
+        "import sys, specs, torch; from vsepp.models.encoder import build_encoder; from vsepp.training.optimisers.adam import Optimiser;"
+        "encoder = build_encoder(specs.ENCODER); weights = list(encoder.parameters()); adam = Optimiser(enumerate(weights), 0.1);"
         "encoder(torch.zeros(1, 3, 24, 24)).sum().backward(); torch.nn.utils.clip_grad_norm_(weights, 1.0);"
         "adam.step(); adam.zero_grad();"
         "assert not [name for name in sys.modules if name.startswith(('torch._dynamo', 'torch._inductor'))]"

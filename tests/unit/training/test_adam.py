@@ -1,6 +1,6 @@
 import torch
 
-from vsepp.training.adam import Adam
+from vsepp.training.optimisers.adam import Optimiser
 
 
 def parameters(seed=0):
@@ -20,7 +20,7 @@ def give_gradients(params, step):
 
 def test_steps_are_those_of_torchs_own_class_to_the_bit_while_the_rate_changes():
     mine, theirs = parameters(), parameters()
-    own, reference = Adam(mine, 0.1), torch.optim.Adam(theirs, lr=0.1, fused=True)
+    own, reference = Optimiser(enumerate(mine), 0.1), torch.optim.Adam(theirs, lr=0.1, fused=True)
     for step in range(6):
         own.learning_rate = reference.param_groups[0]["lr"] = 0.1 / (step + 1)
         for params, optimiser in ((mine, own), (theirs, reference)):

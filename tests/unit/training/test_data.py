@@ -29,7 +29,7 @@ def test_1c_trains_on_the_cached_feature_of_each_pairs_image(corpus):
     features = np.load(corpus / "features-vgg" / "features.npy")[:, 0]
     pairs = np.array([5, 0, 30])
     for epoch in (0, 2):
-        found = data.train_inputs(pairs, epoch).numpy()
+        found = data.train_inputs(pairs, epoch).values.numpy()
         assert np.array_equal(found, features[data.image_rows[pairs]])
     assert data.feature_dim == features.shape[1]
 
@@ -38,22 +38,22 @@ def test_tape_and_inline_give_equal_inputs_that_change_with_the_epoch(corpus):
     tape, inline = tiny.data_of(tiny.RC, corpus), tiny.data_of(RC_INLINE, corpus)
     pairs = np.array([7, 50, 1, 2])
     for epoch in range(2):
-        assert torch.equal(tape.train_inputs(pairs, epoch), inline.train_inputs(pairs, epoch))
-    assert not torch.equal(tape.train_inputs(pairs, 0), tape.train_inputs(pairs, 1))
+        assert torch.equal(tape.train_inputs(pairs, epoch).values, inline.train_inputs(pairs, epoch).values)
+    assert not torch.equal(tape.train_inputs(pairs, 0).values, tape.train_inputs(pairs, 1).values)
 
 
 def test_an_encoder_in_the_model_gets_the_crops_that_the_tape_was_made_of(corpus):
     live, tape = tiny.data_of(tiny.FINETUNED, corpus), tiny.data_of(tiny.RC, corpus)
     pairs = np.arange(9)
-    crops = live.train_inputs(pairs, 1)
+    crops = live.train_inputs(pairs, 1).values
     assert crops.dtype == torch.uint8 and crops.shape == (9, tiny.CROP, tiny.CROP, 3)
     torch.manual_seed(0)
     encoder = tiny.build_encoder(tiny.ENCODERS["vgg"]).eval()
     with torch.no_grad():
         features = encoder(encoder.normalise(crops))
-        evaluated = encoder(encoder.normalise(live.eval_inputs(live.validation.images)))
-    assert_near(tape.train_inputs(pairs, 1), features, 1e-3)  # of 16 bits
-    assert_near(evaluated, tape.eval_inputs(live.validation.images), 1e-5)
+        evaluated = encoder(encoder.normalise(live.eval_inputs(live.validation.images).values))
+    assert_near(tape.train_inputs(pairs, 1).values, features, 1e-3)  # of 16 bits
+    assert_near(evaluated, tape.eval_inputs(live.validation.images).values, 1e-5)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.evaluation.run import encode_run
 from vsepp.losses import max_of_hinges
 from vsepp.models.encoder import load_encoder
+from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
 from vsepp.runtime.progress import PROGRESS
 from vsepp.spec import Component
@@ -178,7 +179,7 @@ def test_nan_in_the_loss_names_the_step_and_keeps_the_state(corpus, tmp_path):
     def spoilt(pairs, epoch):
         inputs = data.train_inputs(pairs, epoch)
         if epoch == 1 and 17 in pairs:
-            inputs[0, 0] = float("nan")
+            inputs.values[0, 0] = float("nan")
         return inputs
 
     order = np.random.default_rng((1, 0, 1)).permutation(len(data.pairs)).tolist()
@@ -224,8 +225,8 @@ def all_alike(data):
     return dataclasses.replace(
         data,
         tokens=Tokens.from_lists([[1, 4, 2]] * len(data.tokens)),
-        train_inputs=lambda pairs, epoch: same.expand(len(pairs), -1),
-        eval_inputs=lambda rows: same.expand(len(rows), -1),
+        train_inputs=lambda pairs, epoch: ImageBatch(same.expand(len(pairs), -1)),
+        eval_inputs=lambda rows: ImageBatch(same.expand(len(rows), -1)),
     )
 
 

@@ -14,23 +14,28 @@ from typing import Any
 import torch
 from torch.optim.adam import adam
 
+CITATION = "Kingma and Ba, 2014: Adam: a method for stochastic optimization"
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
 
 
-class Adam:
+class Optimiser:
     """Adam with torch's default constants and no weight decay (Section 3.2).
 
     Parameters
     ----------
     parameters
-        All trained parameters; changed in place.
+        Names and trained parameters; changed in place.
     learning_rate
         May be set between steps.
+    options
+        It has none.
     """
 
-    def __init__(self, parameters: Iterable[torch.nn.Parameter], learning_rate: float) -> None:
-        self.parameters = list(parameters)
+    def __init__(
+        self, parameters: Iterable[tuple[str, torch.nn.Parameter]], learning_rate: float, options: Any = None
+    ) -> None:
+        self.parameters = [parameter for _, parameter in parameters]
         self.learning_rate = learning_rate
         self._means = [torch.zeros_like(parameter) for parameter in self.parameters]
         self._squares = [torch.zeros_like(parameter) for parameter in self.parameters]

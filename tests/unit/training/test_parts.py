@@ -1,0 +1,158 @@
+"""Image heads and optimisers of another package; images as sets of vectors; token kinds."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+import tiny_corpus as tiny
+import torch
+from installed import MEAN_OF_SETS, MEAN_OF_WORDS, MOMENTUM, install
+from specs import change
+from tiny_corpus import Killed, artefacts, assert_same_results, killed_at, run_in
+
+from vsepp.data.tokens import Tokens
+from vsepp.data.vocabulary import Vocabulary
+from vsepp.errors import VseppError
+from vsepp.evaluation.run import encode_run
+from vsepp.features.extract import CachedFeatures
+from vsepp.models.joint import load_joint
+from vsepp.spec import Component, from_dict, to_dict
+from vsepp.training.data import load_training_data
+
+POOLED = dataclasses.replace(tiny.FROZEN, model=change(tiny.MODEL, image_head=Component("mean_of_sets")))
+STEEP = dataclasses.replace(tiny.FROZEN, optimiser=Component("momentum", {"momentum": 0.5}))
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path, monkeypatch):
+    """What an installed package offers."""
+    folder = tmp_path / "package"
+    folder.mkdir()
+    for group, name, source in (
+        ("vsepp.models.heads", "mean_of_sets", MEAN_OF_SETS),
+        ("vsepp.training.optimisers", "momentum", MOMENTUM),
+        ("vsepp.models.text", "mean_of_pieces", f'TOKENS = "pieces"\n{MEAN_OF_WORDS}'),
+    ):
+        install(monkeypatch, folder, group, name, source)
+
+
+@pytest.fixture
+def sets(corpus, tmp_path):
+    """Features of one to four vectors an image, none of them alike; the rest is zeros."""
+    folder = tmp_path / "sets"
+    folder.mkdir()
+    alone = np.load(artefacts(corpus)["features"] / "features.npy")
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 5, len(alone))
+    values = alone + rng.standard_normal((len(alone), 4, alone.shape[2])).astype(np.float32) * alone.std()
+    values[np.arange(4) >= lengths[:, None]] = 0
+    np.save(folder / "features.npy", values)
+    np.save(folder / "lengths.npy", lengths)
+    return folder
+
+
+def data_of(run, corpus, features=None):
+    folders = artefacts(corpus) | ({"features": features} if features else {})
+    return load_training_data(run, folders, tiny.CPU)
+
+
+def test_sets_pooled_by_their_mean_train_like_their_means(corpus, sets, tmp_path):
+    out, _ = run_in(tmp_path / "sets", POOLED, data_of(POOLED, corpus, sets))
+    values, lengths = np.load(sets / "features.npy"), np.load(sets / "lengths.npy")
+    unit = values / np.maximum(np.linalg.norm(values, axis=2, keepdims=True), 1e-9)
+    means = tmp_path / "means"
+    means.mkdir()
+    np.save(
+        means / "features.npy", unit.sum(axis=1, keepdims=True) / lengths[:, None, None].astype(np.float32)
+    )
+    plain = dataclasses.replace(tiny.FROZEN, model=change(tiny.MODEL, normalise_features=False))
+    of_means, _ = run_in(tmp_path / "mean", plain, data_of(plain, corpus, means))
+    one, other = tiny.weights(out), tiny.weights(of_means)
+    torch.testing.assert_close(one["image_map.map.weight"], other["image_map.weight"], rtol=1e-3, atol=1e-4)
+    assert [row["rsum"] for row in tiny.history(out)] == [row["rsum"] for row in tiny.history(of_means)]
+    # From the trained folder to embeddings, as evaluation reads both.
+    shutil.copy(artefacts(corpus)["tokens"] / "vocabulary.json", out)
+    folders = artefacts(corpus) | {"run": out, "features": sets}
+    found = encode_run(POOLED, "test", folders, tiny.CPU)
+    assert found.image_embeddings.shape == (tiny.SPLITS["test"], POOLED.model.joint_dim)
+    model = load_joint(POOLED.model, out / "model.safetensors", len(Vocabulary.read(out)))
+    alone = CachedFeatures.open(sets).rows(np.array([0]))
+    padded = torch.cat([alone.values, torch.zeros(1, 9, alone.values.shape[2])], dim=1)
+    torch.testing.assert_close(
+        model.embed_images(*alone), model.embed_images(padded, alone.lengths), rtol=0, atol=1e-6
+    )
+
+
+@pytest.mark.resume
+def test_a_run_with_sets_and_another_optimiser_goes_on_to_the_same_bits(corpus, sets, tmp_path):
+    run = dataclasses.replace(STEEP, model=POOLED.model)
+    data = data_of(run, corpus, sets)
+    whole, _ = run_in(tmp_path / "whole", run, data, checkpoint_seconds=0)
+    with pytest.raises(Killed):
+        run_in(tmp_path / "cut", run, killed_at(data, 6), checkpoint_seconds=0)
+    out, _ = run_in(tmp_path / "cut", run, data, checkpoint_seconds=0)
+    assert_same_results(whole, out)
+
+
+def test_another_optimiser_takes_other_steps_and_a_run_without_one_is_as_it_was(corpus, tmp_path):
+    outs = [
+        run_in(tmp_path / run.optimiser.name, run, data_of(run, corpus))[0] for run in (tiny.FROZEN, STEEP)
+    ]
+    one, other = map(tiny.weights, outs)
+    assert not torch.equal(one["image_map.weight"], other["image_map.weight"])
+    assert "optimiser" not in to_dict(tiny.FROZEN) and "image_head" not in to_dict(tiny.FROZEN.model)
+    assert from_dict(type(STEEP), to_dict(STEEP)) == STEEP
+
+
+def test_heads_and_features_that_do_not_fit_are_refused(corpus, sets):
+    with pytest.raises(
+        VseppError, match=r"image head linear takes one vector an image, but .*sets gives sets of up to 4"
+    ):
+        data_of(tiny.FROZEN, corpus, sets)
+    with pytest.raises(
+        VseppError, match=r"image head mean_of_sets takes sets of vectors, but .* gives one vector an image"
+    ):
+        data_of(POOLED, corpus)
+    live = dataclasses.replace(tiny.LEGACY, model=POOLED.model)
+    with pytest.raises(
+        VseppError, match="the encoder inside the model gives one vector an image; choose another head"
+    ):
+        data_of(live, corpus)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "said"),
+    [
+        (lambda n: np.full(n, 5), r"from 1 to 4 vectors an image, got int64 \(39,\) from 5 to 5"),
+        (lambda n: np.zeros(n, np.int64), "from 0 to 0"),
+        (lambda n: np.ones(n - 1, np.int64), r"expected int64 \(39,\), .* got int64 \(38,\)"),
+        (lambda n: np.ones(n), "got float64"),
+    ],
+)
+def test_lengths_that_do_not_fit_their_sets_are_refused(sets, lengths, said):
+    np.save(sets / "lengths.npy", lengths(len(np.load(sets / "lengths.npy"))))
+    with pytest.raises(VseppError, match=f"lengths.npy: .*{said}"):
+        CachedFeatures.open(sets)
+
+
+def test_without_lengths_all_vectors_count(sets):
+    (sets / "lengths.npy").unlink()
+    assert CachedFeatures.open(sets).rows(np.array([2, 0])).lengths.tolist() == [4, 4]
+
+
+def test_tokens_of_another_kind_are_kept_as_such_and_refused(corpus, tmp_path):
+    words = Tokens.load(artefacts(corpus)["tokens"])
+    pieces = shutil.copytree(artefacts(corpus)["tokens"], tmp_path / "pieces")
+    (pieces / "manifest.json").unlink(missing_ok=True)
+    dataclasses.replace(words, kind="pieces").save(pieces)
+    assert Tokens.load(pieces).kind == "pieces"
+    folders = artefacts(corpus) | {"tokens": pieces}
+    with pytest.raises(VseppError, match=r"text encoder gru takes words, but .*pieces holds pieces"):
+        load_training_data(tiny.FROZEN, folders, tiny.CPU)
+    taken = dataclasses.replace(
+        tiny.FROZEN, model=change(tiny.MODEL, text=Component("mean_of_pieces", {"dim": 10}))
+    )
+    load_training_data(taken, folders, tiny.CPU)
+    with pytest.raises(VseppError, match=r"text encoder mean_of_pieces takes pieces, but .* holds words"):
+        data_of(taken, corpus)

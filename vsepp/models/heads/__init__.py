@@ -1,0 +1,13 @@
+"""Image heads: one module each, found by name (`vsepp.components`). A head maps an image's features into the joint space.
+
+A module has
+
+- `Options`, a frozen dataclass, if it has options;
+- `class ImageHead(torch.nn.Module)`, made as `ImageHead(feature_dim, spec, options)` with D_φ and the `ModelSpec`: maps features
+  float32 `(n, D_φ)` to `(n, D)`, before they are scaled to unit length. Its weights may have any names;
+- `ImageHead.initialise()`: draws its first weights, after all other parts of the model were made;
+- `ImageHead.feature_dim(weights)`, static: D_φ of trained weights, by their names within the head;
+- `TAKES_SETS = True`, if it pools sets of vectors, such as regions: it is then called with features `(n, k, D_φ)`, padded by zeros, and
+  int64 `(n,)` lengths;
+- `CITATION`: its source.
+"""

@@ -1,0 +1,39 @@
+"""The linear map W_f of one vector an image (Eq. 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from vsepp.spec import ModelSpec
+
+
+class ImageHead(nn.Linear):
+    """W_f, with a bias where the spec says so.
+
+    Parameters
+    ----------
+    feature_dim
+        D_φ, size of the CNN's feature.
+    spec
+        The model's.
+    options
+        It has none.
+    """
+
+    def __init__(self, feature_dim: int, spec: ModelSpec, options: Any = None) -> None:
+        super().__init__(feature_dim, spec.joint_dim, bias=spec.image_bias)
+
+    def initialise(self) -> None:
+        """Xavier's uniform distribution; a bias of zero."""
+        nn.init.xavier_uniform_(self.weight)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    @staticmethod
+    def feature_dim(weights: Mapping[str, torch.Tensor]) -> int:
+        """D_φ of trained weights."""
+        return weights["weight"].shape[1]
