@@ -382,6 +382,7 @@ class _Planner:
             validation_images=corpus.published_validation_images if published else corpus.validation_images,
             model=ModelSpec(**{name: values[name] for name in ModelSpec.__dataclass_fields__}),
             loss=values["loss"],
+            optimiser=values["optimiser"],
             schedule=ScheduleSpec(**{name: values[name] for name in ScheduleSpec.__dataclass_fields__}),
             encoder_mode=values["finetuned_mode" if finetuned else "frozen_mode"],
             legacy_steps=values["legacy_steps"],

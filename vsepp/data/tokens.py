@@ -111,8 +111,10 @@ class Tokens:
     def save(self, folder: Path) -> None:
         """Write `tokens.npz` into a folder."""
         with whole_file(folder / FILE) as partial, partial.open("wb") as stream:
-            kind = {} if self.kind == WORDS else {"kind": np.array(self.kind)}
-            np.savez_compressed(stream, ids=self.ids, offsets=self.offsets, **kind)
+            arrays = {"ids": self.ids, "offsets": self.offsets}
+            if self.kind != WORDS:
+                arrays["kind"] = np.array(self.kind)
+            np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]  # the stub takes names for options
 
     @classmethod
     def load(cls, folder: Path) -> Tokens:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from vsepp.errors import VseppError
-from vsepp.evaluation.metrics import AVERAGED, METRICS, RECALLS
+from vsepp.evaluation.metric_list import AVERAGED, METRICS, RECALLS
 from vsepp.evaluation.ranks import Ranks
 
 LEVEL = 0.95

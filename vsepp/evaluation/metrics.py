@@ -1,4 +1,7 @@
-"""Metrics, from ranks: a list that a new metric joins by an entry. NumPy is imported where it is needed: configuration reads names alone."""
+"""The paper's metrics, from ranks: what trainings validate by and evaluations write. `vsepp.evaluation.metric_list` has all metrics.
+
+NumPy is imported where it is needed, since configuration reads the names of metrics and must start fast.
+"""
 
 from __future__ import annotations
 
@@ -69,50 +72,15 @@ def _floor_of_median(values: Any) -> float:
     return float(np.floor(np.median(values))) + 1
 
 
-def _r_precision(ranks: PositiveRanks) -> Any:
-    counts = ranks.counts
-    return ranks.sums(ranks.places < counts.repeat(counts)) / counts
-
-
-def _average_precision(ranks: PositiveRanks) -> Any:
-    """A positive at place p from 0, the j-th of its query, adds j / (p + 1) / R where p is below R."""
-    counts = ranks.counts
-    gains = (ranks.order + 1) / (ranks.places + 1) * (ranks.places < counts.repeat(counts))
-    return ranks.sums(gains) / counts
-
-
-def _ndcg(ranks: PositiveRanks, k: int = 10) -> Any:
-    import numpy as np
-
-    gains = 1 / np.log2(ranks.places + 2) * (ranks.places < k)
-    best = np.cumsum(1 / np.log2(np.arange(k) + 2))
-    return ranks.sums(gains) / best[np.minimum(ranks.counts, k) - 1]
-
-
-METRICS: dict[str, Metric] = {
+PAPER: dict[str, Metric] = {
     "r1": _recall(1),
     "r5": _recall(5),
     "r10": _recall(10),
     "medr": Metric("Med r", lambda ranks: ranks.best, _floor_of_median, 1.0, lower_is_better=True),
     "meanr": Metric("Mean r", lambda ranks: ranks.best, lambda v: _mean(v) + 1, 1.0, lower_is_better=True),
-    "rprecision": Metric("R-Precision", _r_precision, needs_all=True),
-    "mapr": Metric("mAP@R", _average_precision, needs_all=True),
-    "ndcg10": Metric("nDCG@10", _ndcg, needs_all=True),
 }
-"""Key → metric. Med r is the floor of the median of the ranks from 0, plus 1, as in the released code; Mean r is their mean plus 1."""
-
-RECALLS = tuple(f"{direction}_r{k}" for direction in ("i2t", "t2i") for k in (1, 5, 10))
-"""What rsum adds up."""
-AVERAGED = (
-    *(
-        f"{direction}_{key}"
-        for direction in ("i2t", "t2i")
-        for key, metric in METRICS.items()
-        if metric.is_mean
-    ),
-    "rsum",
-)
-"""What has a value for each image, whose mean it is: it can have intervals, and be claimed."""
+"""The paper's, key → metric. Med r is the floor of the median of the ranks from 0, plus 1, as in the released code; Mean r is their mean
+plus 1."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +119,7 @@ class RetrievalMetrics:
 
 
 def direction_metrics(ranks: np.ndarray) -> DirectionMetrics:
-    """The paper's metrics of one direction, see `METRICS`.
+    """The paper's metrics of one direction, see `PAPER`.
 
     Parameters
     ----------
@@ -168,7 +136,7 @@ def direction_metrics(ranks: np.ndarray) -> DirectionMetrics:
     if len(ranks) == 0:
         raise VseppError("no ranks: expected at least one query")
     best = PositiveRanks.of_best(ranks)
-    return DirectionMetrics(**{key: METRICS[key](best) for key in DirectionMetrics.__dataclass_fields__})
+    return DirectionMetrics(**{key: metric(best) for key, metric in PAPER.items()})
 
 
 def retrieval_metrics(ranks: Ranks) -> RetrievalMetrics:

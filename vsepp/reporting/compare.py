@@ -16,7 +16,7 @@ import numpy as np
 
 from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import Effect
-from vsepp.evaluation.metrics import RECALLS
+from vsepp.evaluation.metric_list import RECALLS
 from vsepp.reporting import filters
 from vsepp.reporting.ranked import Ranked, Source, read_two
 from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES

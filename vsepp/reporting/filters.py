@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from vsepp.errors import VseppError
-from vsepp.evaluation.metrics import METRICS
+from vsepp.evaluation.metric_list import METRICS
 from vsepp.reporting.specs import DIRECTIONS
 from vsepp.runtime.progress import bytes_text  # noqa: F401  # a filter of the templates
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from vsepp.evaluation.metrics import AVERAGED
+from vsepp.evaluation.metric_list import AVERAGED
 from vsepp.reporting import filters
 from vsepp.reporting.claims import COLLAPSED, FAILED, NOT_RUN, Verdict
 from vsepp.reporting.plots import INK, MUTED, PAGE, Said, looks

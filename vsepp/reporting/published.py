@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from vsepp.errors import VseppError, refuse
-from vsepp.evaluation.metrics import METRICS
+from vsepp.evaluation.metric_list import METRICS
 from vsepp.foreign import shortly, text_of
 
 Published = Mapping[tuple[str, str], Mapping[str, str]]

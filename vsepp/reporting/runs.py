@@ -19,7 +19,7 @@ from vsepp import components
 from vsepp.data.pictures import Pictures
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import image_interval
-from vsepp.evaluation.metrics import RECALLS
+from vsepp.evaluation.metric_list import RECALLS
 from vsepp.provenance.manifest import require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict, by_claim, of_the_paper

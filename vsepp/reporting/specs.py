@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from vsepp.declared import STRICT, Count, PositiveFloat, Protocol
-from vsepp.evaluation.metrics import AVERAGED, METRICS
+from vsepp.evaluation.metric_list import AVERAGED, METRICS
 from vsepp.provenance.records import FILES
 from vsepp.spec import Component, seeded
 

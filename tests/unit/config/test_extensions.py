@@ -9,7 +9,7 @@ import textwrap
 import pytest
 import yaml
 from dag import ROOT, Project, copy_of_the_project
-from installed import DOTS, MANHATTAN, MEAN_OF_WORDS, install
+from installed import DOTS, MANHATTAN, MEAN_OF_SETS, MEAN_OF_WORDS, MOMENTUM, install
 from pages import squared_hinges
 from plans import edit
 
@@ -112,6 +112,12 @@ def test_a_paper_is_a_folder(project, before):
         ("losses/squared_hinges.py", squared_hinges(), {"loss": {"name": "squared_hinges", "margin": 0.1}}),
         ("similarity/manhattan.py", MANHATTAN, {"similarity": {"name": "manhattan", "power": 3.0}}),
         ("models/text/mean_of_words.py", MEAN_OF_WORDS, {"text": "mean_of_words"}),
+        ("models/heads/mean_of_sets.py", MEAN_OF_SETS, {"image_head": "mean_of_sets"}),
+        (
+            "training/optimisers/momentum.py",
+            MOMENTUM,
+            {"optimiser": {"name": "momentum", "of_loss": 0.1}},
+        ),
     ],
 )
 def test_a_component_with_options_is_one_module_and_one_entry(project, before, module, text, entry):
@@ -122,7 +128,7 @@ def test_a_component_with_options_is_one_module_and_one_entry(project, before, m
     assert new(before, after) == {"run odd/seed-0", "evaluation odd/seed-0"}
     # An edit of it makes again what uses it, and nothing else.
     write(project, f"vsepp/{module}", text + "\n    EDITED = 1\n")
-    evaluated = set() if module.startswith("losses") else {"evaluation odd/seed-0"}
+    evaluated = set() if module.startswith(("losses", "training")) else {"evaluation odd/seed-0"}
     assert changed(after, table(project)) == {"run odd/seed-0"} | evaluated
 
 
@@ -319,3 +325,18 @@ def test_a_kind_of_figure_is_one_module_and_an_entry_and_may_have_data_of_its_ow
     edited = table(project)
     assert changed(after, edited) == {"figure_data vsepp/mine"}
     assert edited["report vsepp"] != after["report vsepp"]
+
+
+def test_a_metric_is_an_entry_of_one_list_and_no_model_is_trained_or_evaluated_again(project, before):
+    project.edit(
+        "vsepp/evaluation/metric_list.py",
+        "    **PAPER,\n",
+        '    **PAPER,\n    "worst": Metric("Worst r", lambda ranks: ranks.best, lambda v: float(v.max()) + 1, 1.0, True),\n',
+    )
+    edit(
+        project.folder / "params/papers/vsepp/tables.yaml",
+        {"tables": {"table1": {"columns": ["r1", "worst", "mapr"]}}},
+    )
+    after = table(project)
+    assert changed(before, after) == {"figure_data vsepp/figure1"} and before.keys() == after.keys()
+    assert after["report vsepp"] != before["report vsepp"]

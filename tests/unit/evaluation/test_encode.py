@@ -10,6 +10,7 @@ from closeness import assert_near
 from vsepp.data.tokens import Tokens
 from vsepp.evaluation import encode
 from vsepp.evaluation.encode import encode_split, split_rows
+from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
 from vsepp.spec import Component
 
@@ -73,7 +74,7 @@ def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(
 
     def inputs(rows):
         asked.extend(rows.tolist())
-        return features()[rows]
+        return ImageBatch(features()[rows])
 
     rows = split_rows(*tables, "test")
     found = encode_split(model, inputs, Tokens.from_lists(CAPTIONS), rows, CPU)
@@ -97,6 +98,8 @@ def test_the_model_is_in_evaluation_mode_meanwhile_and_gets_its_modes_back(table
     model.text.eval()
     rows, tokens = split_rows(*tables, "test"), Tokens.from_lists(CAPTIONS)
     model.text.words[1].train()
-    found = [encode_split(model, lambda rows: features()[rows], tokens, rows, CPU) for _ in range(2)]
+    found = [
+        encode_split(model, lambda rows: ImageBatch(features()[rows]), tokens, rows, CPU) for _ in range(2)
+    ]
     assert np.array_equal(found[0].caption_embeddings, found[1].caption_embeddings)
     assert model.training and not model.text.training and model.text.words[1].training

@@ -18,7 +18,7 @@ from vsepp.evaluation.intervals import (
     per_image,
     seed_interval,
 )
-from vsepp.evaluation.metrics import RECALLS
+from vsepp.evaluation.metric_list import RECALLS
 from vsepp.evaluation.protocols import evaluate
 from vsepp.evaluation.ranks import Ranks
 

@@ -12,7 +12,7 @@ from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import per_image
-from vsepp.evaluation.metrics import METRICS
+from vsepp.evaluation.metric_list import METRICS
 from vsepp.evaluation.ranks import PositiveRanks, kept_ranks, rank, retrieval_ranks, scores_of
 from vsepp.evaluation.scores import BestLists, ScoreMatrix
 from vsepp.evaluation.truth import Positives, Truth, own_captions

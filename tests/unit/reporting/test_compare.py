@@ -12,7 +12,7 @@ from vsepp.cli import main
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.metrics import RECALLS
+from vsepp.evaluation.metric_list import RECALLS
 from vsepp.evaluation.ranks import Ranks
 from vsepp.reporting.compare import compare, metric_text
 from vsepp.spec import Component

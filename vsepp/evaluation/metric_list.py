@@ -1,0 +1,51 @@
+"""All metrics: tables, intervals and claims find them here. A new one joins by an entry; no model is trained or evaluated again for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vsepp.evaluation.metrics import PAPER, Metric
+
+if TYPE_CHECKING:
+    from vsepp.evaluation.ranks import PositiveRanks
+
+
+def _r_precision(ranks: PositiveRanks) -> Any:
+    counts = ranks.counts
+    return ranks.sums(ranks.places < counts.repeat(counts)) / counts
+
+
+def _average_precision(ranks: PositiveRanks) -> Any:
+    """A positive at place p from 0, the j-th of its query, adds j / (p + 1) / R where p is below R."""
+    counts = ranks.counts
+    gains = (ranks.order + 1) / (ranks.places + 1) * (ranks.places < counts.repeat(counts))
+    return ranks.sums(gains) / counts
+
+
+def _ndcg(ranks: PositiveRanks, k: int = 10) -> Any:
+    import numpy as np
+
+    gains = 1 / np.log2(ranks.places + 2) * (ranks.places < k)
+    best = np.cumsum(1 / np.log2(np.arange(k) + 2))
+    return ranks.sums(gains) / best[np.minimum(ranks.counts, k) - 1]
+
+
+METRICS: dict[str, Metric] = {
+    **PAPER,
+    "rprecision": Metric("R-Precision", _r_precision, needs_all=True),
+    "mapr": Metric("mAP@R", _average_precision, needs_all=True),
+    "ndcg10": Metric("nDCG@10", _ndcg, needs_all=True),
+}
+"""Key → metric."""
+RECALLS = tuple(f"{direction}_r{k}" for direction in ("i2t", "t2i") for k in (1, 5, 10))
+"""What rsum adds up."""
+AVERAGED = (
+    *(
+        f"{direction}_{key}"
+        for direction in ("i2t", "t2i")
+        for key, metric in METRICS.items()
+        if metric.is_mean
+    ),
+    "rsum",
+)
+"""What has a value for each image, whose mean it is: it can have intervals, and be claimed."""
