@@ -91,7 +91,9 @@ def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]
         **({"reader": reader} if reader else {}),
         "similarity": run.model.similarity,
         "text encoder": run.model.text,
+        "image head": run.model.image_head,
         "loss": run.loss,
+        "optimiser": run.optimiser,
         "image encoder": run.encoder.family,
     }
     citations = [components.describe(kind, source.name).citation for kind, source in sources.items()]

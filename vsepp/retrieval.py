@@ -33,6 +33,7 @@ from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import BATCH, CentreCrops, embed_captions, embed_images, evaluation_mode
 from vsepp.features.extract import features_of
 from vsepp.foreign import bytes_of, json_of, text_of
+from vsepp.models import unmade_inputs
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
@@ -77,7 +78,7 @@ class Model:
         self.vocabulary = vocabulary
         self.device = device
         self.joint = joint.to(device)
-        """The text encoder and the linear maps; also the image encoder, if it was fine-tuned."""
+        """The text encoder and the maps into the joint space; also the image encoder, if it was fine-tuned."""
         self.encoder = encoder and encoder.to(device).eval()
         """The frozen image encoder, if it is not in `joint`."""
 
@@ -256,6 +257,8 @@ def load(
         require_layout(folder)
     require_files(folder)
     run = spec_of(folder)
+    for said in unmade_inputs(run.model.image_head, run.model.text).values():
+        raise VseppError(f"{folder}: {said}; pictures and sentences give none")
     vocabulary = Vocabulary.read(folder)
     if vocabulary.tokenizer != TOKENIZER:
         log.warning(

@@ -12,6 +12,7 @@ from vsepp.config.parameters import Parameters
 from vsepp.config.schema import RowKeys
 from vsepp.declared import FOLDS
 from vsepp.errors import did_you_mean
+from vsepp.models import unmade_inputs
 from vsepp.reporting.figures import kind_of
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
@@ -21,6 +22,7 @@ _SHARED_WITH_START = (
     "vocabulary_threshold",
     "caption_projection",
     "image_bias",
+    "image_head",
     "dataset",
     "encoder",
     "text",
@@ -174,6 +176,8 @@ def _check_runs(paper: Paper, parameters: Parameters, mistakes: Mistakes) -> Non
                 f"got {values['joint_dim'].value} with a text encoder of dim {values['text.dim'].value}; they must be equal "
                 "without caption_projection",
             )
+        for key, said in unmade_inputs(values["image_head"].value, values["text"].value).items():
+            mistakes.add(f"{place}.{key}", said)
         if not parameters.protocols[run]:
             mistakes.add(
                 f"{place}.protocols",

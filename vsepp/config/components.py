@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -56,6 +57,13 @@ def check_entry(
     """A component that one entry names, with all its options; see `resolve_component`."""
     given = {option: Value(value, where) for option, value in options.items()}
     return check_component(kind, Value(name, where), given, key, mistakes)
+
+
+def resolved(kind: str, component: Component) -> Component:
+    """A component that was checked, with its options as JSON has them, those that equal their default left out."""
+    found = check_entry(kind, component.name, component.options, "", "", Mistakes())
+    assert found
+    return Component(component.name, json.loads(json.dumps(found[""].value.options)))
 
 
 def check_component(

@@ -184,7 +184,7 @@ def _said(key: str) -> list[str]:
 def _descriptions() -> dict[str, dict[str, str]]:
     """Declaration → key → the string below it, its bases' too. pydantic would read them at each start of a command."""
     found: dict[str, dict[str, str]] = {}
-    for module in ("vsepp.spec", "vsepp.config.schema"):
+    for module in ("vsepp.spec", "vsepp.reporting.specs", "vsepp.config.schema"):
         for node in parsed(module).body:
             if isinstance(node, ast.ClassDef):
                 above = (found.get(ast.unparse(base).rpartition(".")[2], {}) for base in node.bases)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.components import describe
+from vsepp.config.components import resolved
 from vsepp.config.files import Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
@@ -246,7 +247,9 @@ class _Planner:
         for figure in paper.selected(self.preset.tables):
             keys = paper.tables.figures.get(figure)
             if keys and kind_of(keys.kind.name).is_computed:
-                spec = FigureDataSpec(keys.kind, tuple(keys.losses))
+                spec = FigureDataSpec(
+                    resolved("figure", keys.kind), tuple(resolved("loss", loss) for loss in keys.losses)
+                )
                 self._add("figure_data", spec, label=f"{paper.name}/{figure}")
 
     # --- Data ------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from shlex import quote
 from typing import Any
 
 from vsepp import components
+from vsepp.config.components import resolved
 from vsepp.config.papers import Paper
 from vsepp.config.plan import Plan, expected_of
 from vsepp.config.resolve import HARMLESS
@@ -178,7 +179,7 @@ def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpe
     made = plan.table.get(("figure_data", f"{paper.name}/{name}"))
     data = plan.parameters.corpora.get(keys.dataset)
     return FigureSpec(
-        **_said(keys, FigureEntry),
+        **{**_said(keys, FigureEntry), "kind": resolved("figure", keys.kind)},
         id=name,
         runs=tuple(runs),
         sizes=tuple(sorted(keys.runs)) if isinstance(keys.runs, Mapping) else (),
@@ -243,6 +244,7 @@ def _sources(plan: Plan, models: list[str]) -> Iterator[tuple[str, str]]:
         used |= dict.fromkeys(
             [
                 ("loss", spec.loss.name),
+                ("optimiser", spec.optimiser.name),
                 *spec.model.components,
                 spec.encoder.component,
                 ("reader", corpus.spec.reader.name if corpus else reader.name),

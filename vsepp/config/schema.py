@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.dataclasses import dataclass
@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass
 from vsepp import spec
 from vsepp.declared import STRICT, Count, Protocol, Seed, Sha256, SplitName
 from vsepp.errors import VseppError
+from vsepp.evaluation.metric_list import AVERAGED, COMPARED
 from vsepp.reporting.figures import SHARED, kind_of
 from vsepp.reporting.specs import AveragedMetric, ClaimEntry, Column, FigureEntry, PaperSpec, TableEntry
 from vsepp.spec import Component, Mode
@@ -60,8 +61,12 @@ COMPONENTS: dict[str, str] = {
     "optimiser": "optimiser",
 }
 """Key of a run → the kind of component that it names."""
+if TYPE_CHECKING:
+    ComponentKey = str  # text wherever it is not checked
+else:
+    ComponentKey = Literal[tuple(COMPONENTS)]
 Defaults = Annotated[
-    dict[Literal["loss", "similarity", "text", "image_head", "optimiser"], dict[str, dict[str, Any]]],
+    dict[ComponentKey, dict[str, dict[str, Any]]],
     Field(description="key of a run → component → its options, in the runs that name it"),
 ]
 
@@ -360,6 +365,15 @@ class FigureKeys(FigureEntry):
             raise ValueError(f"a figure of kind {name} takes no {', '.join(extra)}")
         if missing := sorted(kind.needs - given - self.kind.options.keys()):
             raise ValueError(f"a figure of kind {name} needs {', '.join(missing)}")
+        known = (
+            COMPARED if kind.shows_training else (*AVERAGED, "i2t_medr", "i2t_meanr", "t2i_medr", "t2i_meanr")
+        )
+        if unknown := [metric for metric in self.metrics if metric not in known]:
+            raise ValueError(f"metrics: got {unknown[0]!r}; a figure of kind {name} shows {', '.join(known)}")
+        if kind.most_metrics and len(self.metrics) > kind.most_metrics:
+            raise ValueError(
+                f"metrics: a figure of kind {name} shows {kind.most_metrics}, got {len(self.metrics)}"
+            )
         if isinstance(self.runs, dict) is not (kind.runs == "by_size") and self.runs:
             expected = "size → run id" if kind.runs == "by_size" else "a list of run ids"
             raise ValueError(f"runs: expected {expected}, as a figure of kind {name} has")
@@ -418,6 +432,12 @@ class ClaimKeys(ClaimEntry):
             raise ValueError(f"epochs: a claim of kind {self.kind} has none; they are of validation curves")
         if curves is not (self.protocol is None):
             raise ValueError(f"protocol: a claim of kind {self.kind} has {'none' if curves else 'one'}")
+        unknown = [metric for metric in self.published if metric not in COMPARED]
+        if unknown and (curves or self.kind == "best_value"):
+            raise ValueError(
+                f"published: a claim of kind {self.kind} looks at validation, which has no {unknown[0]}; expected "
+                f"{', '.join(COMPARED)}"
+            )
         if self.kind == "best_value":
             sizes = self.runs if isinstance(self.runs, dict) else {}
             inside = [size for size in sizes if self.best and self.best[0] <= size <= self.best[1]]

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from vsepp.data.arrays import read_arrays
+from vsepp.declared import WORDS
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
@@ -19,7 +20,6 @@ SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")
 PAD, START, END, UNKNOWN = range(len(SPECIAL))
 
 FILE = "tokens.npz"
-WORDS = "words"
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,10 @@ class Tokens:
         require_as_written(path)
         try:
             arrays = read_arrays(path, ("ids", "offsets", "kind"), "a token file")
-            return cls(arrays["ids"], arrays["offsets"], str(arrays.get("kind", WORDS)))
+            kind = arrays.get("kind", np.array(WORDS))
+            if kind.shape != () or kind.dtype.kind != "U":
+                raise VseppError(f"kind: expected one string, got shape {kind.shape} of {kind.dtype}")
+            return cls(arrays["ids"], arrays["offsets"], str(kind))
         except KeyError as error:
             raise VseppError(
                 f"{path}: not a token file: has no {error.args[0]}; run the step that makes it again"

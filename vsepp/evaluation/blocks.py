@@ -59,7 +59,7 @@ class BlockCounter:
         for start in range(0, len(images), self.width):
             rows = self.images[self._put(self._rows(images, start))]
             found.append(self._host(score(rows, self._captions(captions, start))[:: self.spread]))
-        return np.concatenate(found)[: len(images)]
+        return np.concatenate(found)[: len(images)] if found else np.zeros(0)
 
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
         """Counts, see `Scores.above`."""
@@ -75,8 +75,6 @@ class BlockCounter:
             for cols in ranges(n_captions, self.width):
                 captions = self._captions(every, cols.start)
                 asked = between(t2i.captions, cols)
-                # A copy less where each caption asks for one image.
-                one_each = np.array_equal(t2i.captions[asked], every[cols])
 
                 def count(
                     stripe: slice,
@@ -84,14 +82,13 @@ class BlockCounter:
                     cols: slice = cols,
                     captions: Any = captions,
                     asked: slice = asked,
-                    one_each: bool = one_each,
                 ) -> tuple[Any, Any]:
                     scores = self._scores(self.images[stripe], captions)[:, : cols.stop - cols.start]
                     places, within = images[part] - stripe.start, columns[asked] - cols.start
                     with blanked(scores, places, wanted[part] - cols.start):
                         of_rows = along(scores, places, right[part])
                     with blanked(scores, shown[asked] - stripe.start, within):
-                        return of_rows, down(scores if one_each else scores[:, within], own[asked])
+                        return of_rows, down(scores, within, own[asked])
 
                 for part, counted in zip(parts, pool.map(count, stripes, parts), strict=True):
                     of_images[part] += self._host(counted[0])

@@ -13,7 +13,8 @@ import torch
 
 from vsepp import components
 from vsepp.data.store import open_store
-from vsepp.data.tokens import WORDS, Tokens
+from vsepp.data.tokens import Tokens
+from vsepp.declared import WORDS
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.features.crops import Images, fixed_boxes, gather_crops, sizes_of
@@ -172,9 +173,9 @@ def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> Cac
     if not run.live_encoder:
         cached = CachedFeatures.open(required(folders, "features", run))
         check_rows(len(cached), n_images, cached.folder, "features")
-        _check_head(run, cached.vectors, cached.folder)
+        _check_head(run, cached.folder, None if cached.lengths is None else cached.vectors)
         return cached
-    _check_head(run, 1, "the encoder inside the model")
+    _check_head(run, "the encoder inside the model", None)
     if run.eval_crop.kind != "1C":
         raise VseppError(
             f"run {run.id}: an encoder inside the model takes one crop per image, not {run.eval_crop.kind}"
@@ -195,14 +196,14 @@ def check_tokens(run: RunSpec, tokens: Tokens, where: Path) -> None:
         )
 
 
-def _check_head(run: RunSpec, vectors: int, where: Path | str) -> None:
+def _check_head(run: RunSpec, where: Path | str, vectors: int | None) -> None:
     """Refuse an image head for features that it does not take."""
     name = run.model.image_head.name
     takes_sets = components.describe("image head", name).constants.get("TAKES_SETS", False)
-    if takes_sets is not (vectors > 1):
+    if takes_sets is (vectors is None):
         raise VseppError(
             f"run {run.id}: image head {name} takes {'sets of vectors' if takes_sets else 'one vector an image'}, but {where} "
-            f"gives {f'sets of up to {vectors}' if vectors > 1 else 'one vector an image'}; choose another head"
+            f"gives {f'sets of up to {vectors}' if vectors else 'one vector an image'}; choose another head"
         )
 
 

@@ -39,6 +39,8 @@ METRICS: dict[str, Metric] = {
 """Key → metric."""
 RECALLS = tuple(f"{direction}_r{k}" for direction in ("i2t", "t2i") for k in (1, 5, 10))
 """What rsum adds up."""
+COMPARED = (*RECALLS, "rsum")
+"""What histories of training have, and what runs are compared by."""
 AVERAGED = (
     *(
         f"{direction}_{key}"

@@ -43,6 +43,8 @@ _STRIPE = 128
 _WORD = 8
 # One score in so many of a tile may be undecided: to score more of them one by one takes longer than an exact tile.
 _UNDECIDED = 64
+# Queries of a tile that are counted together, which bounds the copies of its columns.
+_QUERIES = 8 * TILE[1]
 
 
 class Range(NamedTuple):
@@ -146,14 +148,23 @@ class _Tile:
         """Twice the number of the tile's wrong items above a part of the pairs: of its captions or, where `is_down`, of its images."""
         rows, columns = pairs.images[part] - self.rows.start, pairs.captions[part] - self.cols.start
         right = pairs.scores[part]
-        if not len(right):
+        parts = list(ranges(len(right), _QUERIES))
+        if not parts:
             return np.zeros(0, np.int64)
         if self.scores.is_bounded:
             with blanked(self.rough, rows, columns):
-                if (found := self._from_rough(rows, columns, right, pool, is_down)) is not None:
-                    return found
+                found = [
+                    self._from_rough(rows[some], columns[some], right[some], pool, is_down) for some in parts
+                ]
+            decided = [counts for counts in found if counts is not None]
+            if len(decided) == len(parts):
+                return np.concatenate(decided)
         with blanked(self.exact, rows, columns):
-            return _count(self.exact, rows, columns, Range(right, right), pool, is_down).sum(axis=0)
+            counts = [
+                _count(self.exact, rows[some], columns[some], Range(right[some], right[some]), pool, is_down)
+                for some in parts
+            ]
+        return np.concatenate(counts, axis=1).sum(axis=0)
 
     def _from_rough(
         self, rows: np.ndarray, columns: np.ndarray, right: np.ndarray, pool: Executor, is_down: bool

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from vsepp import components
+from vsepp.errors import VseppError
 from vsepp.evaluation.blocks import BlockCounter
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.products import ProductCounter
@@ -82,7 +83,7 @@ class Ranks:
         return getattr(self, f"{direction}_all") or PositiveRanks.of_best(getattr(self, direction))
 
 
-def rank(scores: Scores, truth: Truth) -> Ranks:
+def rank_positives(scores: Scores, truth: Truth) -> Ranks:
     """Rank every positive of every query of a truth.
 
     A rank is the number of wrong items scored above the positive plus half of the wrong ones tied with it, so a collapsed model
@@ -134,20 +135,31 @@ def retrieval_ranks(embeddings: Embeddings, device: Any = None) -> Ranks:
     device
         As for `scores_of`.
     """
-    return rank(scores_of(embeddings, device), own_captions(embeddings.caption_to_image))
+    return rank_positives(scores_of(embeddings, device), own_captions(embeddings.caption_to_image))
 
 
 def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str) -> Ranks:
     """Ranks of own captions under a protocol, from the arrays of a `ranks.npz`.
 
+    Those of each caption for its image are not in evaluations that are older than they.
+
     Raises
     ------
     KeyError
-        If one is missing. Those of each caption for its image are not in evaluations that are older than they.
+        If another one is missing.
+    VseppError
+        If they do not fit each other.
     """
     i2t, t2i, images = (arrays[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
     of_captions = arrays.get(f"{protocol}_i2t_captions")
-    return Ranks(i2t, t2i) if of_captions is None else own_ranks(t2i, of_captions, images)
+    fit = images.ndim == 1 and images.dtype.kind in "iu" and len(images) > 0 and images.min(initial=0) >= 0
+    if not fit or any(ranks.shape != images.shape for ranks in (t2i, of_captions) if ranks is not None):
+        raise VseppError(
+            f"ranks under {protocol}: t2i, i2t_captions and caption_images, rows from 0, do not have a number for each caption"
+        )
+    if of_captions is None:
+        return Ranks(i2t, t2i, None, PositiveRanks.of_best(t2i, is_whole=True))
+    return own_ranks(t2i, of_captions, images)
 
 
 def own_ranks(t2i: np.ndarray, of_captions: np.ndarray, caption_images: np.ndarray) -> Ranks:

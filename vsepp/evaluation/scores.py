@@ -59,6 +59,7 @@ class ScoreMatrix:
     """
 
     def __init__(self, scores: np.ndarray) -> None:
+        scores = np.asarray(scores)
         if scores.ndim != 2 or 0 in scores.shape or scores.dtype.kind != "f":
             raise VseppError(
                 f"scores: expected floating-point numbers (images, captions), got shape {scores.shape} of {scores.dtype}"
@@ -83,8 +84,7 @@ class ScoreMatrix:
             with blanked(block, places, i2t.captions[here]):
                 of_images[here] = along(block, places, i2t.scores[here])
             with blanked(block, t2i.images - top, t2i.captions):
-                for part in ranges(len(t2i.scores), self.shape[1]):
-                    of_captions[part] += down(block[:, t2i.captions[part]], t2i.scores[part])
+                of_captions += down(block, t2i.captions, t2i.scores)
         return of_images, of_captions
 
 
@@ -106,10 +106,11 @@ class BestLists:
         self.shape = len(i2t[0]), len(t2i[0])
         self.lists = {"i2t": i2t, "t2i": t2i}
         for (direction, (items, scores)), gallery in zip(self.lists.items(), self.shape[::-1], strict=True):
-            if items.ndim != 2 or items.shape != scores.shape or not 0 < items.shape[1] <= gallery:
+            whole = items.ndim == 2 and items.dtype.kind in "iu" and items.shape == scores.shape
+            if not whole or not 0 < items.shape[1] <= gallery:
                 raise VseppError(
-                    f"{direction}: expected items and scores (queries, k) with k from 1 to {gallery}, got {items.shape} "
-                    f"and {scores.shape}"
+                    f"{direction}: expected rows of items and their scores (queries, k) with k from 1 to {gallery}, got "
+                    f"{items.dtype} {items.shape} and {scores.shape}"
                 )
             ordered = np.sort(items, axis=1)
             wrong = (ordered[:, 0] < 0) | (ordered[:, -1] >= gallery) | (np.diff(ordered) == 0).any(axis=1)
@@ -123,9 +124,12 @@ class BestLists:
     def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
         """Scores of pairs, see `Scores.of`; minus infinity where the item is not listed."""
         queries, wanted = (images, captions) if direction == "i2t" else (captions, images)
-        items, scores = (of_all[queries] for of_all in self.lists[direction])
-        listed = items == wanted[:, None]
-        return np.where(listed.any(axis=1), scores[np.arange(len(wanted)), listed.argmax(axis=1)], -np.inf)
+        items, scores = self.lists[direction]
+        found = np.full(len(wanted), -np.inf)
+        for part in ranges(len(wanted), max(1, _AT_ONCE // items.shape[1])):
+            pair, place = np.nonzero(items[queries[part]] == wanted[part, None])
+            found[part][pair] = scores[queries[part][pair], place]
+        return found
 
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
         """Counts, see `Scores.above`."""
@@ -134,10 +138,11 @@ class BestLists:
             ("i2t", i2t.images, i2t, self.shape[1]),
             ("t2i", t2i.captions, t2i, self.shape[0]),
         ):
-            scores = self.lists[direction][1][queries]
-            unlisted = gallery - scores.shape[1]
-            tied = np.where(np.isneginf(pairs.scores), unlisted, 0)
-            found.append(down(scores.T, pairs.scores) + tied - _among_own(queries, pairs.scores))
+            scores = self.lists[direction][1]
+            twice = np.where(np.isneginf(pairs.scores), gallery - scores.shape[1], 0)
+            for part in ranges(len(queries), max(1, _AT_ONCE // scores.shape[1])):
+                twice[part] += _twice(scores[queries[part]], pairs.scores[part, None], 1)
+            found.append(twice - _among_own(queries, pairs.scores))
         return found[0], found[1]
 
 
@@ -146,8 +151,11 @@ def _among_own(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:
     _, starts, counts = np.unique(queries, return_index=True, return_counts=True)
     twice = np.empty(len(scores), np.int64)
     for count in np.unique(counts):
-        places = starts[counts == count, None] + np.arange(count)
-        twice[places] = down(scores[places].T[:, None], scores[places].T).T
+        of_count = starts[counts == count]
+        for part in ranges(len(of_count), max(1, _AT_ONCE // count**2)):
+            places = of_count[part, None] + np.arange(count)
+            own = scores[places]
+            twice[places] = _twice(own[:, None], own[:, :, None], 2)
     return twice
 
 
@@ -183,9 +191,13 @@ def along(scores: Any, rows: Any, right: Any) -> Any:
     return namespace(scores).concat(found) if found else rows
 
 
-def down(scores: Any, right: Any) -> Any:
-    """The same in each column, whose sought item's score is `right`, `(m,)`."""
-    return _twice(scores, right, 0)
+def down(scores: Any, columns: Any, right: Any) -> Any:
+    """The same in columns."""
+    width = scores.shape[1]
+    if len(columns) == width and bool((columns[1:] > columns[:-1]).all()):
+        return _twice(scores, right, 0)  # each column once: no copy
+    found = [_twice(scores[:, columns[part]], right[part], 0) for part in ranges(len(columns), width)]
+    return namespace(scores).concat(found) if found else columns
 
 
 def _twice(scores: Any, right: Any, axis: int) -> Any:

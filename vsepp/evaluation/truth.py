@@ -34,9 +34,19 @@ class Positives:
         Raises
         ------
         VseppError
-            If there are none, or one is there twice.
+            If there are none, one is there twice, or they are no rows.
         """
-        queries, items = (np.asarray(rows, np.int64) for rows in (queries, items))
+        queries, items = (np.asarray(rows) for rows in (queries, items))
+        if (
+            queries.ndim != 1
+            or queries.shape != items.shape
+            or {queries.dtype.kind, items.dtype.kind} - {*"iu"}
+        ):
+            raise VseppError(
+                f"positives: expected rows of queries and items, integers (n,) both, got {queries.dtype} {queries.shape} and "
+                f"{items.dtype} {items.shape}"
+            )
+        queries, items = (rows.astype(np.int64) for rows in (queries, items))
         order = np.lexsort((items, queries))
         queries, items = queries[order], items[order]
         twice = np.flatnonzero((np.diff(queries) == 0) & (np.diff(items) == 0))
@@ -71,7 +81,10 @@ class Truth:
         names = {"i2t": (self.image_ids, self.caption_ids), "t2i": (self.caption_ids, self.image_ids)}
         said = {
             direction: sorted(
-                [str(of_query[query] if of_query else query), str(of_item[item] if of_item else item)]
+                [
+                    str(query if of_query is None else of_query[query]),
+                    str(item if of_item is None else of_item[item]),
+                ]
                 for query, item in zip(positives.rows.tolist(), positives.items.tolist(), strict=True)
             )
             for direction, (of_query, of_item) in names.items()
@@ -80,19 +93,21 @@ class Truth:
         return value_digest(said)
 
     def require_within(self, n_images: int, n_captions: int) -> None:
-        """Refuse queries or items outside of so many images and captions.
+        """Refuse queries or items outside of so many images and captions, and another number of ids.
 
         Raises
         ------
         VseppError
             Saying how many there are, and naming the first.
         """
-        for kind, rows, count in (
-            ("image", (self.i2t.queries, self.t2i.items), n_images),
-            ("caption", (self.i2t.items, self.t2i.queries), n_captions),
+        for kind, rows, count, ids in (
+            ("image", (self.i2t.queries, self.t2i.items), n_images, self.image_ids),
+            ("caption", (self.i2t.items, self.t2i.queries), n_captions, self.caption_ids),
         ):
-            every = np.concatenate(rows)
+            every = np.unique(np.concatenate(rows))
             outside = every[(every < 0) | (every >= count)]
+            if ids is not None and len(ids) != count:
+                raise VseppError(f"truth {self.name}: has {len(ids)} {kind} ids, but {count} are ranked")
             if len(outside):
                 raise VseppError(
                     f"truth {self.name}: {kind} row {outside[0]} is not among the {count} that are ranked "

@@ -11,6 +11,7 @@ from vsepp.errors import VseppError
 from vsepp.features.crops import Images, fixed_boxes, sizes_of
 from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops, finite
 from vsepp.features.growing import GrowingRows
+from vsepp.foreign import reason_of
 from vsepp.models.encoder import ImageEncoder
 from vsepp.models.inputs import ImageBatch
 from vsepp.provenance.publish import publish
@@ -125,10 +126,16 @@ class CachedFeatures:
             raise VseppError(
                 f"{path}: expected float32 (n_images, vectors, dim), got {features.dtype} {features.shape}"
             )
-        if features.shape[1] == 1:
-            return cls(folder, features)
+        if 0 in features.shape:
+            raise VseppError(f"{path}: holds no features, its shape is {features.shape}")
         path = folder / LENGTHS
-        lengths = np.load(path) if path.is_file() else np.full(len(features), features.shape[1])
+        if not path.is_file():
+            alone = features.shape[1] == 1
+            return cls(folder, features, None if alone else np.full(len(features), features.shape[1]))
+        try:
+            lengths = np.load(path)
+        except (OSError, ValueError, EOFError) as error:
+            raise VseppError(f"{path}: not an array of lengths ({reason_of(error)})") from error
         fits = lengths.shape == (len(features),) and lengths.dtype == np.int64
         if not fits or not ((lengths > 0) & (lengths <= features.shape[1])).all():
             raise VseppError(

@@ -23,7 +23,7 @@ ENCODER_PREFIX, HEAD_PREFIX = "encoder.", "image_map."
 
 
 class JointEmbedding(nn.Module):
-    """f(i) and g(c): linear maps of an image's feature and of a caption's state into one space.
+    """f(i) and g(c): maps of an image's feature and of a caption's state into one space.
 
     Parameters
     ----------

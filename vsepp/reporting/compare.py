@@ -16,7 +16,7 @@ import numpy as np
 
 from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import Effect
-from vsepp.evaluation.metric_list import RECALLS
+from vsepp.evaluation.metric_list import COMPARED
 from vsepp.reporting import filters
 from vsepp.reporting.ranked import Ranked, Source, read_two
 from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES
@@ -133,7 +133,7 @@ def compare(
 
 def _differences(a: Sequence[Ranked], b: Sequence[Ranked]) -> tuple[Difference, ...]:
     found = []
-    for metric in (*RECALLS, "rsum"):
+    for metric in COMPARED:
         of, over = ([_values(one, metric) for one in side] for side in (a, b))
         exact = (
             [intervals.mcnemar(*pair) for pair in zip(of, over, strict=True)] if metric == "i2t_r1" else []

@@ -18,6 +18,7 @@ from vsepp.reporting.records import (
     Records,
     image_values,
     read_history,
+    score,
     scores,
     shared_seeds,
     trouble_of,
@@ -243,7 +244,7 @@ def _spread(run: str, claim: ClaimSpec, records: Records) -> tuple[str, float, i
         if len(seeds) < 2 or any(claim.protocol not in record.metrics for record in seeds):
             continue
         if other == run or _is_sibling(records[run][0], seeds[0]):
-            values = [record.metrics[str(claim.protocol)][claim.metric] for record in seeds]
+            values = [score(record, str(claim.protocol), claim.metric) for record in seeds]
             return other, stdev(values), len(values)
     return None
 

@@ -19,7 +19,7 @@ from vsepp import components
 from vsepp.data.pictures import Pictures
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import image_interval
-from vsepp.evaluation.metric_list import RECALLS
+from vsepp.evaluation.metric_list import COMPARED
 from vsepp.provenance.manifest import require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict, by_claim, of_the_paper
@@ -111,7 +111,7 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _recalls(records: Sequence[Record], protocol: str) -> Iterator[dict[str, Any]]:
-    for metric in (*RECALLS, "rsum"):
+    for metric in COMPARED:
         values = [image_values(record, protocol, metric) for record in records]
         over_images = np.mean(values, axis=0)
         yield {

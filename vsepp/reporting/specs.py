@@ -155,7 +155,7 @@ class FigureEntry:
     """What a `tables.yaml` says of a figure; which of it each kind needs and takes, its module says."""
 
     kind: Component
-    """A module of vsepp.reporting.figures; what is drawn, and how."""
+    """A module of vsepp.reporting.figures; what is drawn, and how. The plot of all gaps is made without an entry."""
     title: str
     caption: str
     width: Literal["column", "page"] = "column"
@@ -169,7 +169,7 @@ class FigureEntry:
     weights of the losses."""
     baseline: str | None = None
     """Run drawn as a horizontal line."""
-    protocol: Protocol | Literal[""] = ""
+    protocol: Protocol | None = None
     """Of test scores."""
 
 
@@ -190,6 +190,11 @@ class FigureSpec(FigureEntry):
     """Folder of what a step computed for it; empty where there is none, or where it was not run."""
     photographs: bool = False
     """Whether pictures of its data may be shown; else their ids are."""
+
+    @property
+    def under(self) -> str:
+        """Its protocol, of a figure that has one."""
+        return self.protocol or ""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

@@ -33,7 +33,7 @@ SPREAD_OVER = 256
 
 
 def learning_rate(schedule: ScheduleSpec, epoch: int) -> float:
-    """Adam's learning rate in an epoch (from 0): multiplied by `drop_factor` after the fraction `drop_at` of the epochs
+    """The learning rate in an epoch (from 0): multiplied by `drop_factor` after the fraction `drop_at` of the epochs
     (Section 3.2)."""
     dropped = epoch >= first_epoch_after(schedule.drop_at, schedule.epochs)
     return schedule.learning_rate * schedule.drop_factor if dropped else schedule.learning_rate

@@ -64,7 +64,7 @@ def train(
         Where to compute.
     folders
         Role → folder of what the run reads. `init_from` is the frozen run whose best snapshot a fine-tuned run starts
-        from, with a new Adam; the others are for losses that read artefacts.
+        from, with a new optimiser; the others are for losses that read artefacts.
     identity
         What else decides the result, as JSON values: digests of code and inputs. A checkpoint with another identity, or of
         another run, is refused.
@@ -132,7 +132,7 @@ def _model(run: RunSpec, data: TrainingData, init_from: Path | None) -> JointEmb
 
 
 def _checkpoint_bytes(model: JointEmbedding) -> int:
-    """Current weights, weights of the best epoch, and Adam's two moments of trained parameters."""
+    """Current weights, weights of the best epoch, and what the optimiser keeps, as much as Adam's two moments."""
     whole = sum(value.nbytes for value in model.state_dict().values())
     return 2 * (whole + sum(value.nbytes for value in model.parameters() if value.requires_grad))
 

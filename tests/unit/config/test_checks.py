@@ -174,6 +174,26 @@ PLANE = {
         ({**CURVES, "losses": ["max_of_hinges"]}, "a figure of kind curves takes no losses"),
         ({"kind": "histories", **WORDS}, "a figure of kind histories needs metrics"),
         (
+            {**CURVES, "metrics": ["i2t_foo"]},
+            "metrics: got 'i2t_foo'; a figure of kind curves shows i2t_r1, ",
+        ),
+        (
+            {"kind": "histories", **WORDS, "metrics": ["rsum", "i2t_r1"]},
+            "a figure of kind histories shows 1, got 2",
+        ),
+        (
+            {**CURVES, "kind": "negative_set", "protocol": "7K"},
+            "figures.new.protocol: got '7K'; input should be '1K', ",
+        ),
+        (
+            {
+                **PLANE,
+                "kind": {"name": "constellations", "positive": [0, 1], "negatives": [[]]},
+                "losses": ["max_of_hinges"],
+            },
+            "a panel has no points",
+        ),
+        (
             {**CURVES, "kind": "bars"},
             "kind: no figure is named 'bars'; there are combinations, constellations, curves, ",
         ),
@@ -248,6 +268,10 @@ PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
         ({"runs": PAIR, "protocol": None}, "a claim of kind difference has one"),
         ({"runs": PAIR, "kind": "difference_of_differences"}, "names 4 runs"),
         ({"runs": PAIR, "kind": "best_value"}, "expected size → run"),
+        (
+            {"runs": PAIR, "kind": "crossing", "protocol": None, "published": {"i2t_mapr": 5}},
+            "published: a claim of kind crossing looks at validation, which has no i2t_mapr",
+        ),
         ({"runs": PAIR, "margin": 0}, "new.margin: got 0"),
         ({"runs": PAIR, "published": {"i2t_r1": float("nan")}}, "new.published.i2t_r1: got nan; input should be a finite number"),
         ({"runs": PAIR, "published": {"i2t_r1": float("inf")}}, "new.published.i2t_r1: got inf; input should be a finite number"),

@@ -112,7 +112,7 @@ def test_a_paper_is_a_folder(project, before):
         ("losses/squared_hinges.py", squared_hinges(), {"loss": {"name": "squared_hinges", "margin": 0.1}}),
         ("similarity/manhattan.py", MANHATTAN, {"similarity": {"name": "manhattan", "power": 3.0}}),
         ("models/text/mean_of_words.py", MEAN_OF_WORDS, {"text": "mean_of_words"}),
-        ("models/heads/mean_of_sets.py", MEAN_OF_SETS, {"image_head": "mean_of_sets"}),
+        ("models/heads/mlp.py", MEAN_OF_SETS.replace("TAKES_SETS = True", ""), {"image_head": "mlp"}),
         (
             "training/optimisers/momentum.py",
             MOMENTUM,

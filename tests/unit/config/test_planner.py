@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from plans import PARAMS, copied, edit, plan
 
+from vsepp import components
 from vsepp.config import make_plan
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import PHASES
@@ -339,7 +340,7 @@ def test_figures_of_losses_are_computed_for_the_papers_whose_reports_show_them()
 def test_weights_are_computed_for_figures_of_goal():
     shown = plan(papers=["goal"]).of_kind("figure_data")
     assert list(shown) == ["goal/figure2", "goal/figure3"]
-    assert [made.spec.kind.options["of"] for made in shown.values()] == ["triplet", "pair"]
+    assert [components.options("figure", made.spec.kind).of for made in shown.values()] == ["triplet", "pair"]
     assert shown["goal/figure2"].spec.losses[-1].options == {"triplet": "circle", "offset": 0.5}
     assert shown["goal/figure3"].spec.kind.options == {"of": "pair", "others": 0.1}
     assert "vsepp.losses.goal" not in str(plan().of_kind("figure_data"))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vsepp.evaluation.products import ProductCounter, on_grid
-from vsepp.evaluation.ranks import rank
+from vsepp.evaluation.ranks import rank_positives
 from vsepp.evaluation.truth import own_captions
 
 
@@ -35,7 +35,7 @@ def exact_scores(images, captions):
 
 
 def ranks(counter):
-    found = rank(counter, own_captions(counter.owner))
+    found = rank_positives(counter, own_captions(counter.owner))
     return np.concatenate([found.i2t, found.t2i])
 
 

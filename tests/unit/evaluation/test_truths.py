@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vsepp.errors import VseppError
-from vsepp.evaluation import protocols
+from vsepp.evaluation import products, protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import per_image
 from vsepp.evaluation.metric_list import METRICS
-from vsepp.evaluation.ranks import PositiveRanks, kept_ranks, rank, retrieval_ranks, scores_of
+from vsepp.evaluation.ranks import PositiveRanks, kept_ranks, rank_positives, retrieval_ranks, scores_of
 from vsepp.evaluation.scores import BestLists, ScoreMatrix
 from vsepp.evaluation.truth import Positives, Truth, own_captions
 from vsepp.similarity import scorer
@@ -74,10 +74,10 @@ def test_ranks_of_all_positives_equal_the_double_loop(problem, similarity, devic
     expected = naive(scores, truth)
     # Not every image need have a caption of its own: the truth says what is correct.
     found = scores_of(embeddings_of(images, captions, similarity), device)
-    assert_ranks(rank(found, truth), expected)
-    assert_ranks(rank(ScoreMatrix(scores), truth), expected)
+    assert_ranks(rank_positives(found, truth), expected)
+    assert_ranks(rank_positives(ScoreMatrix(scores), truth), expected)
     lists = BestLists(best(scores, scores.shape[1]), best(scores.T, scores.shape[0]))
-    assert_ranks(rank(lists, truth), expected)
+    assert_ranks(rank_positives(lists, truth), expected)
 
 
 def embeddings_of(images, captions, similarity):
@@ -104,7 +104,7 @@ def test_what_a_list_leaves_out_is_tied_below_it(problem, data):
     for table, (items, values) in zip(cut, lists.lists.values(), strict=True):
         np.put_along_axis(table, items, values, axis=1)
     expected = naive(cut[0], truth)[0], naive(cut[1].T, truth)[1]
-    assert_ranks(rank(lists, truth), expected)
+    assert_ranks(rank_positives(lists, truth), expected)
 
 
 @pytest.mark.parametrize("similarity", ["dot", "order"])
@@ -118,11 +118,11 @@ def test_on_more_than_a_tile_ranks_of_many_positives_equal_a_matrix(similarity):
     found = scores_of(embeddings_of(images, captions, similarity))
     grid = np.meshgrid(np.arange(1100), np.arange(2300), indexing="ij")
     every = found.of(grid[0].ravel(), grid[1].ravel(), "i2t").reshape(1100, 2300)
-    expected = rank(ScoreMatrix(every), truth)
-    assert_ranks(rank(found, truth), [expected.of("i2t").ranks, expected.of("t2i").ranks])
+    expected = rank_positives(ScoreMatrix(every), truth)
+    assert_ranks(rank_positives(found, truth), [expected.of("i2t").ranks, expected.of("t2i").ranks])
     # Naively, of some queries.
     few = Truth("few", Positives.of_pairs(*pairs[:40].T), Positives.of_pairs(*pairs[:40, ::-1].T))
-    assert_ranks(rank(found, few), naive(every, few))
+    assert_ranks(rank_positives(found, few), naive(every, few))
 
 
 # Metrics.
@@ -134,7 +134,7 @@ def ranked_list(rng, n_queries, gallery):
     own = [set(rng.choice(gallery, rng.integers(1, 9), replace=False).tolist()) for _ in range(n_queries)]
     pairs = np.array([(query, item) for query, items in enumerate(own) for item in items])
     some = Positives.of_pairs(pairs[:1, 1], pairs[:1, 0])
-    found = rank(ScoreMatrix(scores), Truth("some", Positives.of_pairs(*pairs.T), some))
+    found = rank_positives(ScoreMatrix(scores), Truth("some", Positives.of_pairs(*pairs.T), some))
     hits = [[item in items for item in np.argsort(-row)] for row, items in zip(scores, own, strict=True)]
     return found.of("i2t"), hits
 
@@ -165,7 +165,7 @@ def test_a_tie_counts_half_in_every_place():
     # One query, positives a and b; items by score: a, [b, wrong], wrong.
     scores = np.array([[4.0, 3.0, 3.0, 1.0]])
     truth = Truth("two", Positives.of_pairs(np.array([0, 0]), np.array([0, 1])), Positives.of_pairs([0], [0]))
-    ranks = rank(ScoreMatrix(scores), truth).of("i2t")
+    ranks = rank_positives(ScoreMatrix(scores), truth).of("i2t")
     np.testing.assert_array_equal(ranks.ranks, [0, 0.5])
     np.testing.assert_array_equal(ranks.places, [0, 1.5])
     # b lies at place 1.5 from 0, below R = 2: it counts, with a precision of 2 of 2.5.
@@ -205,7 +205,8 @@ def test_what_was_not_kept_is_said_and_what_was_kept_serves_every_metric(tmp_pat
         VseppError, match="mAP@R: needs the ranks of all correct items, which were not kept; evaluate again"
     ):
         per_image(kept_ranks(arrays, "5x1K"), owner, "i2t_mapr", 6)
-    assert per_image(kept_ranks(arrays, "5x1K"), owner, "i2t_r1", 6).shape == (30,)
+    old = kept_ranks(arrays, "5x1K")
+    assert per_image(old, owner, "i2t_r1", 6).shape == per_image(old, owner, "t2i_mapr", 6).shape == (30,)
 
 
 # Truths, and what is refused.
@@ -215,30 +216,39 @@ def test_a_truth_is_named_by_its_ids_whatever_the_order_of_the_rows():
     owner = np.array([1, 0, 1])
     one = own_captions(owner)
     assert one.digest == Truth("x", one.i2t, one.t2i, [0, 1], [0, 1, 2]).digest
-    named = Truth("x", one.i2t, one.t2i, ["a", "b"], ["c", "d", "e"])
+    by_name = Truth("x", one.i2t, one.t2i, ["a", "b"], ["c", "d", "e"])
     turned = own_captions(np.array([1, 0, 0]))
     other = Truth("y", turned.i2t, turned.t2i, ["b", "a"], ["d", "c", "e"])
-    assert named.digest == other.digest != one.digest
+    assert by_name.digest == other.digest != one.digest
+    arrays = Truth("z", one.i2t, one.t2i, np.array(["a", "b"]), np.array(["c", "d", "e"]))
+    assert arrays.digest == by_name.digest
 
 
 @pytest.mark.parametrize(
     ("made", "said"),
     [
         (lambda: Positives.of_pairs([0, 1, 0], [2, 2, 2]), "got query 0 and item 2 twice"),
-        (lambda: Positives.of_pairs([], []), "each once, got none"),
+        (lambda: Positives.of_pairs(np.empty(0, int), np.empty(0, int)), "each once, got none"),
+        (lambda: Positives.of_pairs([0.7], [1]), r"integers \(n,\) both, got float64 \(1,\) and int64 \(1,\)"),
+        (lambda: Positives.of_pairs([0, 1], [1]), r"got int64 \(2,\) and int64 \(1,\)"),
         (
-            lambda: rank(ScoreMatrix(np.zeros((2, 3))), own_captions(np.array([0, 1, 2]))),
-            r"truth own captions: image row 2 is not among the 2 that are ranked \(2 of its rows are not\)",
+            lambda: rank_positives(ScoreMatrix(np.zeros((2, 2))), named(["a"])),
+            "truth named: has 1 image ids, but 2 are ranked",
+        ),
+        (
+            lambda: rank_positives(ScoreMatrix(np.zeros((2, 3))), own_captions(np.array([0, 1, 2]))),
+            r"truth own captions: image row 2 is not among the 2 that are ranked \(1 of its rows are not\)",
         ),
         (lambda: ScoreMatrix(np.zeros(3)), r"expected floating-point numbers \(images, captions\), got shape \(3,\)"),
         (lambda: ScoreMatrix(np.zeros((2, 3), int)), "of int64"),
         (
-            lambda: rank(ScoreMatrix(np.array([[0, 1.0], [np.nan, 0]])), own_captions(np.array([0, 1]))),
+            lambda: rank_positives(ScoreMatrix(np.array([[0, 1.0], [np.nan, 0]])), own_captions(np.array([0, 1]))),
             "image row 1 holds NaN",
         ),
         (lambda: lists(items=[[0, 3]]), "i2t: the list of query 0 has an item outside the 3 of the gallery"),
         (lambda: lists(items=[[1, 1]]), "i2t: the list of query 0 has an item"),
         (lambda: lists(scores=[[1, np.inf]]), r"a score that is not finite \(1 lists have\)"),
+        (lambda: lists(items=[[0.0, 1.0]]), r"got float64 \(1, 2\)"),
         (lambda: lists(items=[[0, 1, 2, 0]], scores=[[1.0, 1, 1, 1]]), "with k from 1 to 3"),
     ],
 )  # fmt: skip
@@ -247,6 +257,51 @@ def test_what_cannot_be_ranked_is_named(made, said):
         made()
 
 
+def named(ids):
+    own = own_captions(np.array([0, 1]))
+    return Truth("named", own.i2t, own.t2i, np.array(ids))
+
+
 def lists(items=((0, 1),), scores=((2.0, 1.0),)):
     """One image among three captions."""
     return BestLists((np.array(items), np.array(scores)), (np.zeros((3, 1), int), np.ones((3, 1))))
+
+
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [
+        ("t2i", np.zeros(9)),
+        ("i2t_captions", np.zeros((5, 2))),
+        ("caption_images", np.full(10, -1)),
+        ("caption_images", np.zeros(10)),
+    ],
+)
+def test_kept_ranks_that_do_not_fit_each_other_are_refused(part, values):
+    arrays = {
+        "i2t": np.zeros(2),
+        "t2i": np.zeros(10),
+        "i2t_captions": np.zeros(10),
+        "caption_images": np.arange(10) // 5,
+    }
+    arrays = {f"5K_{name}": array for name, array in {**arrays, part: values}.items()}
+    with pytest.raises(VseppError, match="ranks under 5K: t2i, i2t_captions and caption_images, rows from 0"):
+        kept_ranks(arrays, "5K")
+
+
+def test_many_positives_are_counted_in_parts():
+    """More of a tile than are counted at once, and lists of half of the gallery."""
+    rng = np.random.default_rng(5)
+    images, captions = (rng.integers(-2, 3, (n, 4)).astype(np.float32) for n in (90, 300))
+    pairs = np.argwhere(rng.random((90, 300)) < 0.5)
+    truth = Truth("many", Positives.of_pairs(*pairs.T), Positives.of_pairs(*pairs[:, ::-1].T))
+    assert len(pairs) > products._QUERIES
+    scores = images.astype(np.float64) @ captions.T
+    expected = rank_positives(ScoreMatrix(scores), truth)
+    for found in (
+        scores_of(embeddings_of(images, captions, "dot"), device) for device in (None, torch.device("cpu"))
+    ):
+        assert_ranks(rank_positives(found, truth), [expected.of(one).ranks for one in ("i2t", "t2i")])
+    whole = BestLists(best(scores, 300), best(scores.T, 90))
+    assert_ranks(rank_positives(whole, truth), [expected.of(one).ranks for one in ("i2t", "t2i")])
+    few = Truth("few", Positives.of_pairs(*pairs[:300].T), Positives.of_pairs(*pairs[:300, ::-1].T))
+    assert_ranks(rank_positives(ScoreMatrix(scores), few), naive(scores, few))

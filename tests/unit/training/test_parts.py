@@ -136,6 +136,16 @@ def test_lengths_that_do_not_fit_their_sets_are_refused(sets, lengths, said):
         CachedFeatures.open(sets)
 
 
+def test_damaged_lengths_are_named_and_sets_of_one_vector_are_sets(sets):
+    (sets / "lengths.npy").write_bytes(b"no array")
+    with pytest.raises(VseppError, match=r"lengths\.npy: not an array of lengths"):
+        CachedFeatures.open(sets)
+    values = np.load(sets / "features.npy")
+    np.save(sets / "features.npy", values[:, :1])
+    np.save(sets / "lengths.npy", np.ones(len(values), np.int64))
+    assert CachedFeatures.open(sets).rows(np.array([0])).lengths.tolist() == [1]
+
+
 def test_without_lengths_all_vectors_count(sets):
     (sets / "lengths.npy").unlink()
     assert CachedFeatures.open(sets).rows(np.array([2, 0])).lengths.tolist() == [4, 4]
@@ -150,6 +160,10 @@ def test_tokens_of_another_kind_are_kept_as_such_and_refused(corpus, tmp_path):
     folders = artefacts(corpus) | {"tokens": pieces}
     with pytest.raises(VseppError, match=r"text encoder gru takes words, but .*pieces holds pieces"):
         load_training_data(tiny.FROZEN, folders, tiny.CPU)
+    np.savez(pieces / "tokens.npz", ids=words.ids, offsets=words.offsets, kind=np.array(["a", "b"]))
+    with pytest.raises(VseppError, match=r"not a token file: kind: expected one string, got shape \(2,\)"):
+        Tokens.load(pieces)
+    dataclasses.replace(words, kind="pieces").save(pieces)
     taken = dataclasses.replace(
         tiny.FROZEN, model=change(tiny.MODEL, text=Component("mean_of_pieces", {"dim": 10}))
     )

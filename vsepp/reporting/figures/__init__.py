@@ -34,6 +34,8 @@ class Kind:
     """`LOSSES_NEED`: options that each of its losses must have."""
     height: float
     """`HEIGHT`, inches; `draw` may set another."""
+    most_metrics: int
+    """`MOST_METRICS` that it shows; 0: any number."""
 
     @property
     def shows_training(self) -> bool:
@@ -66,4 +68,5 @@ def kind_of(name: str) -> Kind:
         frozenset({*said.get("TAKES", ()), *options}),
         said.get("LOSSES_NEED", ()),
         said.get("HEIGHT", 2.5),
+        said.get("MOST_METRICS", 0),
     )

@@ -35,6 +35,10 @@ class Options:
     negatives: tuple[tuple[tuple[float, float], ...], ...] = ()
     """A set of points a panel."""
 
+    def __post_init__(self) -> None:
+        if not all(self.negatives):
+            raise ValueError("negatives: a panel has no points")
+
 
 def compute(options: Options, losses: Sequence[Component]) -> dict[str, Any]:
     """Each loss of an image at the origin over each set of captions, as in Figure 1, computed by the code that trains.

@@ -37,12 +37,14 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
     axes = figure.subplots(1, len(spec.metrics), squeeze=False, sharey=shared)[0]
     said = Said()
     for axis, metric in zip(axes, spec.metrics, strict=True):
-        axis.set_title(DIRECTIONS[metric.partition("_")[0]])
+        axis.set_title(DIRECTIONS.get(metric.partition("_")[0], ""))
         if not shown:
             not_run(axis)
             continue
         told = _curves(axis, metric, spec, shown)
-        said.alt.append(f"{axis.get_title()}, validation {unit(metric)}: {'; '.join(told)}.")
+        said.alt.append(
+            f"{f'{axis.get_title()}, validation'.removeprefix(', ')} {unit(metric)}: {'; '.join(told)}."
+        )
     if shown:
         axes[0].set_ylabel(f"Validation {unit(spec.metrics[0])}")
         if not shared:

@@ -74,11 +74,11 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
     kind = "Test images" if spec.photographs else "Test images, by their ids,"
     seed = material.records[spec.runs[0]][0].spec.seed
     said.caption.append(
-        f"{kind} evenly spaced over those of protocol {spec.protocol}, first and last among them, the same for both "
+        f"{kind} evenly spaced over those of protocol {spec.under}, first and last among them, the same for both "
         f"models, of seed {seed}; with the caption that each ranks first, ✓ where it is one of the image's, and the rank of "
         "the image's best-ranked caption. True: the image's first caption."
     )
-    if bad := {run: why for run in spec.runs if (why := trouble_of(material.records[run], spec.protocol))}:
+    if bad := {run: why for run in spec.runs if (why := trouble_of(material.records[run], spec.under))}:
         said.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")
     return said
 
@@ -111,11 +111,11 @@ def _examples(spec: FigureSpec, images: int, material: Material) -> list[_Exampl
     records = [material.records[run][0] for run in spec.runs]
     for record in records:
         require_intact(Path(record.spec.evaluation), "embeddings.npz")
-    found = scores(records, spec.protocol, same=TEST_IMAGES)[0]
+    found = scores(records, spec.under, same=TEST_IMAGES)[0]
     pictures = Pictures(Path(records[0].spec.pictures))
-    folds = protocol_folds(spec.protocol, len(pictures), found["fold_size"])
+    folds = protocol_folds(spec.under, len(pictures), found["fold_size"])
     chosen = np.unique(np.linspace(0, folds[-1].stop - 1, images).round().astype(int))
-    answers = [_answers(record, spec.protocol, chosen, folds, pictures.texts) for record in records]
+    answers = [_answers(record, spec.under, chosen, folds, pictures.texts) for record in records]
     return [
         _Example(
             image=str(pictures.images[image]["id"]),

@@ -15,6 +15,7 @@ from vsepp.reporting.specs import FigureSpec
 
 RUNS = "all"
 NEEDS = ("metrics",)
+MOST_METRICS = 1
 _COLUMNS = 4
 
 

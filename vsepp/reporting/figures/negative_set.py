@@ -41,16 +41,17 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
     runs = [*spec.runs, *([spec.baseline] if spec.baseline else [])]
     shown = {run: material.records[run] for run in runs if run in material.records}
     axes, said = figure.subplots(1, len(spec.metrics), squeeze=False)[0], Said()
-    bad = {run: why for run in shown if (why := trouble_of(shown[run], spec.protocol))}
+    bad = {run: why for run in shown if (why := trouble_of(shown[run], spec.under))}
     for axis, metric in zip(axes, spec.metrics, strict=True):
         if len(axes) > 1:
-            axis.set_title(DIRECTIONS[metric.partition("_")[0]])
+            axis.set_title(DIRECTIONS.get(metric.partition("_")[0], ""))
         if not shown:
             not_run(axis)
             continue
         told = _negative_set(axis, metric, spec, shown, bad)
         drawn = _references(axis, metric, spec, material)
-        said.alt.append(f"{DIRECTIONS[metric.partition('_')[0]]}, test {unit(metric)}: {'; '.join(told)}.")
+        direction = DIRECTIONS.get(metric.partition("_")[0], "")
+        said.alt.append(f"{f'{direction}, test'.removeprefix(', ')} {unit(metric)}: {'; '.join(told)}.")
         if drawn:
             said.alt.append(f"The paper prints {'; '.join(drawn)}.")
             said.caption.append("Crosses: the paper's values, where it prints one.")
@@ -73,7 +74,7 @@ def _negative_set(
     axis: Axes, metric: str, spec: FigureSpec, shown: Records, bad: dict[str, str]
 ) -> list[str]:
     level, line, *_ = looks()
-    found = {run: _level(records, spec.protocol, metric) for run, records in shown.items()}
+    found = {run: _level(records, spec.under, metric) for run, records in shown.items()}
     told = []
     if spec.baseline in found:
         mean, bounds = found[spec.baseline]

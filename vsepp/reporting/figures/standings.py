@@ -20,6 +20,7 @@ from vsepp.reporting.specs import DIRECTIONS, FigureSpec
 CITATION = "Demšar (2006), Statistical Comparisons of Classifiers over Multiple Data Sets"
 RUNS = "tuned"
 NEEDS = ("dataset", "metrics", "labels", "protocol")
+MOST_METRICS = 1
 _BESIDE = 4.4
 """Inches beside the axis: names at the left, numbers and bars at the right."""
 
@@ -37,10 +38,10 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
         not_run(axis)
         return said
     every, shown = shown, of_shared_seeds(shown)
-    values = {label: read_values(records, spec.protocol, metric) for label, records in shown.items()}
+    values = {label: read_values(records, spec.under, metric) for label, records in shown.items()}
     level = {label: float(np.mean(list(seeds.values()))) for label, seeds in values.items()}
     order = sorted(shown, key=level.__getitem__, reverse=True)
-    bad = {label: why for label in order if (why := trouble_of(shown[label], spec.protocol))}
+    bad = {label: why for label in order if (why := trouble_of(shown[label], spec.under))}
     sound = [label for label in order if label not in bad]
     pairs = compare(sound, values)
     width, height = figure.get_size_inches()[0], 0.7 + 0.2 * len(order)
