@@ -340,3 +340,30 @@ def test_a_metric_is_an_entry_of_one_list_and_no_model_is_trained_or_evaluated_a
     after = table(project)
     assert changed(before, after) == {"figure_data vsepp/figure1"} and before.keys() == after.keys()
     assert after["report vsepp"] != before["report vsepp"]
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "entry", "said"),
+    [
+        (
+            "models/heads/pooled.py",
+            MEAN_OF_SETS,
+            {"image_head": "pooled"},
+            "image head pooled takes sets of vectors",
+        ),
+        (
+            "models/text/cut.py",
+            f'TOKENS = "pieces"\n{MEAN_OF_WORDS}',
+            {"text": "cut"},
+            "text encoder cut takes pieces",
+        ),
+    ],
+)
+def test_a_run_that_needs_what_no_step_makes_is_refused_before_anything_is_made(
+    project, module, text, entry, said
+):
+    write(project, f"vsepp/{module}", text)
+    add_run(project, **entry)
+    with pytest.raises(AssertionError) as refused:
+        table(project)
+    assert f"{said}, which no step makes yet" in str(refused.value)

@@ -1,5 +1,6 @@
 """The shipped JSON schema is the models' own, and configuration stays light."""
 
+import json
 import subprocess
 import sys
 
@@ -27,3 +28,15 @@ def test_importing_the_configuration_is_quick_and_imports_no_torch_and_no_pandas
         assert imported == []
         taken.append(float(seconds))
     assert taken[-1] < 0.5
+
+
+def test_every_key_of_an_entry_says_what_it_is():
+    schema = json.loads((PARAMS / "schema.json").read_text(encoding="utf-8"))
+    files = {"tables.yaml": ("FigureKeys", "TableKeys"), "claims.yaml": ("ClaimKeys",)}
+    plain = {"title", "caption", "heading", "kind", "groups"}
+    for file, names in files.items():
+        for name in names:
+            properties = schema[f"params/papers/*/{file}"]["$defs"][name]["properties"]
+            assert [
+                key for key, said in properties.items() if not said.get("description") and key not in plain
+            ] == []

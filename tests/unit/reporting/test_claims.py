@@ -101,6 +101,16 @@ def test_one_seed_borrows_the_spread_of_a_run_that_differs_in_one_parameter(mode
     assert found.over_seeds.high - found.value == pytest.approx(2.776445 * sd)
 
 
+def test_a_claim_may_be_about_any_metric_that_is_a_mean_over_the_queries(models, own_data):
+    models.add("a", protocol=PROTOCOL, ranks=ranks(50, 40), like="c")
+    models.add("b", protocol=PROTOCOL, ranks=ranks(50, 30), like="c")
+    for seed in range(3):
+        models.add("c", seed=seed, protocol=PROTOCOL, ranks=ranks(50, 30 + seed, lot=seed))
+    (found,) = judge([claim(metric="t2i_mapr")], own_data, models.records)
+    # One image each: found first it counts 1, else it lies beyond the first place and counts nothing.
+    assert found.value == pytest.approx(10) and found.borrowed == "c (3)"
+
+
 def test_a_run_of_another_configuration_lends_nothing(models, own_data):
     for run, seeds in (("a", 1), ("b", 1), ("c", 3)):
         for seed in range(seeds):
