@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -12,49 +12,14 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from vsepp.components import describe, known_options
 from vsepp.config.files import Mistakes, Value
-from vsepp.config.schema import ComponentKeys
 from vsepp.errors import VseppError
 from vsepp.spec import Component
-
-Said = tuple[ComponentKeys, str]
-"""What one entry of a layer says, and where it stands."""
-
-
-def resolve_component(
-    kind: str, said: Sequence[Said], key: str, mistakes: Mistakes
-) -> dict[str, Value] | None:
-    """The component that is named last, with its options; a later option overrides an earlier one.
-
-    Options beside a name belong to that component. Options without a name belong to whichever component the run has.
-
-    Parameters
-    ----------
-    kind
-        Of `vsepp.components.KINDS`.
-    said
-        From the most general to the run's own, layer by layer; at least one names a component.
-    key
-        Of the run, for mistakes.
-
-    Returns
-    -------
-    dict or None
-        Empty key → the `Component`, and option → its value, all with their origin; `None` after a mistake.
-    """
-    name, origin = [(keys.name, where) for keys, where in said if keys.name][-1]
-    given: dict[str, Value] = {}
-    meant = name
-    for keys, where in said:
-        meant = keys.name or meant
-        if meant == name:
-            given |= {option: Value(value, where) for option, value in keys.options.items()}
-    return check_component(kind, Value(name, origin), given, key, mistakes)
 
 
 def check_entry(
     kind: str, name: str, options: Mapping[str, Any], where: str, key: str, mistakes: Mistakes
 ) -> dict[str, Value] | None:
-    """A component that one entry names, with all its options; see `resolve_component`."""
+    """A component that one entry names, with all its options; see `check_component`."""
     given = {option: Value(value, where) for option, value in options.items()}
     return check_component(kind, Value(name, where), given, key, mistakes)
 
@@ -69,7 +34,22 @@ def resolved(kind: str, component: Component) -> Component:
 def check_component(
     kind: str, named: Value, given: Mapping[str, Value], key: str, mistakes: Mistakes
 ) -> dict[str, Value] | None:
-    """Hold options against what a component takes; see `resolve_component`."""
+    """Hold options against what a component takes.
+
+    Parameters
+    ----------
+    kind
+        Of `vsepp.components.KINDS`.
+    named, given
+        Its name, and option → value.
+    key
+        Of the run or entry, for mistakes.
+
+    Returns
+    -------
+    dict or None
+        Empty key → the `Component`, and option → its value, all with their origin; `None` after a mistake.
+    """
     name, origin = named.value, named.origin
     try:
         described = describe(kind, name)

@@ -7,17 +7,17 @@ is applied before the entry of the run itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from vsepp.components import known as known_components
 from vsepp.config.checks import check
-from vsepp.config.components import check_entry, resolve_component
+from vsepp.config.components import check_component, check_entry
 from vsepp.config.files import Mistakes, Value, read_model, read_yaml, validate
 from vsepp.config.papers import Paper, read_papers
 from vsepp.config.parameters import Parameters
@@ -33,7 +33,7 @@ from vsepp.config.schema import (
     Settings,
 )
 from vsepp.errors import VseppError, did_you_mean
-from vsepp.foreign import is_there, shortly
+from vsepp.foreign import is_there
 from vsepp.spec import Component
 
 # These belong to the entry that names them; inheriting them would train or print a row twice.
@@ -69,8 +69,10 @@ class _File:
     """What one file, or the command line, says of runs."""
 
     label: str
-    runs: Mapping[str, RunKeys]
-    components: Mapping[Any, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    runs: Mapping[str, Mapping[str, Value]]
+    """Entry → key → value. A component is two kinds of keys: `loss`, its name, and `loss.margin`, an option."""
+    components: Mapping[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
+    """Key and name of a component → `loss.margin` → value, in the runs that name it."""
     paper: str | None = None
     """The one whose runs it is about; `None` is about all."""
 
@@ -120,7 +122,10 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     def layers(fidelity: str) -> _Layers:
         own = [paper for paper in papers.values() if paper.fidelity]
         return [
-            [_File(str(paper.runs_file), paper.entries) for paper in papers.values()],
+            [
+                _File(str(paper.runs_file), _flat(str(paper.runs_file), paper.entries))
+                for paper in papers.values()
+            ],
             [_file(folder / "fidelity" / f"{fidelity}.yaml", fidelities[fidelity])],
             [_file(paper.folder / "fidelity.yaml", paper.fidelity[fidelity], paper.name) for paper in own],
             [_file(preset_path, preset)],
@@ -239,7 +244,28 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 def _file(
     label: str | Path, keys: FidelityFile | PaperFidelity | PresetFile, paper: str | None = None
 ) -> _File:
-    return _File(str(label), keys.runs, keys.components, paper)
+    components = {
+        (key, name): {
+            f"{key}.{option}": Value(value, f"{label}: components.{key}.{name}")
+            for option, value in given.items()
+        }
+        for key, named in keys.components.items()
+        for name, given in named.items()
+    }
+    return _File(str(label), _flat(str(label), keys.runs), components, paper)
+
+
+def _flat(label: str, entries: Mapping[str, RunKeys]) -> dict[str, dict[str, Value]]:
+    """Entry → key → value, with a component's name and options side by side."""
+    flat = {}
+    for entry, keys in entries.items():
+        values = _given(keys)
+        for key in COMPONENTS.keys() & values.keys():
+            component: ComponentKeys = values.pop(key)
+            values |= {key: component.name} if component.name else {}
+            values |= {f"{key}.{option}": value for option, value in component.options.items()}
+        flat[entry] = {key: Value(value, f"{label}: {entry}") for key, value in values.items()}
+    return flat
 
 
 def _given(keys: BaseModel) -> dict[str, Any]:
@@ -270,13 +296,12 @@ def _resolve_runs(
             if name not in known:
                 of = f"{papers[file.paper].runs_file}" if file.paper else "any paper's runs.yaml"
                 mistakes.add(f"{file.label}: runs.{name}", f"no such entry in {of}")
-        for key, options in file.components.items():
-            for name in options:
-                if name not in (there := known_components(COMPONENTS[key])):
-                    mistakes.add(
-                        f"{file.label}: components.{key}.{name}",
-                        f"no {COMPONENTS[key]} is named {name!r}; there are {', '.join(there)}",
-                    )
+        for key, name in file.components:
+            if name not in (there := known_components(COMPONENTS[key])):
+                mistakes.add(
+                    f"{file.label}: components.{key}.{name}",
+                    f"no {COMPONENTS[key]} is named {name!r}; there are {', '.join(there)}",
+                )
     resolved = {}
     for paper in reproduced.values():
         # What a paper says of components is about its own runs.
@@ -301,46 +326,42 @@ def _resolve_run(
     run: str, lineage: list[str], layers: _Layers, place: str, mistakes: Mistakes
 ) -> dict[str, Value]:
     values = {key: Value(value, "default of the schema") for key, value in _OPTIONAL.items()}
-    for origin, name, keys in _said(lineage, layers):
-        for key, value in _given(keys).items():
-            if key not in COMPONENTS and (name == run or key not in _NOT_INHERITED):
-                values[key] = Value(value, origin)
-    for key, kind in COMPONENTS.items():
-        said = list(_said_of(key, lineage, layers))
-        if any(keys.name for keys, _ in said):
-            found = resolve_component(kind, said, f"runs.{run}.{key}", mistakes)
-            for option, value in (found or {"": Value(None, place)}).items():
-                values[f"{key}.{option}".removesuffix(".")] = value
+    said = [_said(run, lineage, layer) for layer in layers]
+    components = {key: value for layer in said for key, value in layer if key in COMPONENTS}
+    # Whose options come next: of the component that was named last or, before any was, of the run's.
+    meant = {key: named.value for key, named in components.items()}
+    for layer, layer_said in zip(layers, said, strict=True):
+        for file in layer:
+            for key, named in components.items():
+                values |= file.components.get((key, named.value), {})
+        for key, value in layer_said:
+            of = key.partition(".")[0]
+            if key in COMPONENTS:
+                meant[key] = value.value
+            elif of in COMPONENTS and meant.get(of) != components[of].value:
+                continue
+            values[key] = value
+    for key, named in components.items():
+        options = {
+            name.partition(".")[2]: values.pop(name) for name in [*values] if name.startswith(f"{key}.")
+        }
+        found = check_component(COMPONENTS[key], named, options, f"runs.{run}.{key}", mistakes)
+        for option, value in (found or {"": Value(None, place)}).items():
+            values[f"{key}.{option}".removesuffix(".")] = value
     if missing := sorted(set(RunKeys.model_fields) - set(values)):
         mistakes.add(place, f"no layer gives {', '.join(missing)}")
     return values
 
 
-def _said(lineage: list[str], layers: _Layers) -> Iterator[tuple[str, str, RunKeys]]:
-    """Origin, entry and what is said of it, in the order in which the later one wins."""
-    for layer in layers:
-        for name in lineage:
-            for file in layer:
-                if name in file.runs:
-                    yield f"{file.label}: {name}", name, file.runs[name]
-
-
-def _said_of(key: str, lineage: list[str], layers: _Layers) -> Iterator[tuple[ComponentKeys, str]]:
-    """What is said of a component of a run: in every layer first of the component, then of the run's entries."""
-    named = [getattr(keys, key).name for *_, keys in _said(lineage, layers) if key in keys.model_fields_set]
-    last = next((name for name in reversed(named) if name is not None), "")
-    for layer in layers:
-        for file in layer:
-            if options := file.components.get(key, {}).get(last):
-                origin = f"{file.label}: components.{key}.{last}"
-                try:
-                    made = ComponentKeys(**options)
-                except (ValidationError, TypeError) as error:
-                    raise VseppError(f"{origin}: expected options by name, got {shortly(options)}") from error
-                yield made, origin
-        for origin, _, keys in _said(lineage, [layer]):
-            if key in keys.model_fields_set:
-                yield getattr(keys, key), origin
+def _said(run: str, lineage: list[str], layer: list[_File]) -> list[tuple[str, Value]]:
+    """What a layer says of a run, in the order in which the later one wins."""
+    return [
+        (key, value)
+        for entry in lineage
+        for file in layer
+        for key, value in file.runs.get(entry, {}).items()
+        if entry == run or key not in _NOT_INHERITED
+    ]
 
 
 def _readers(datasets: DatasetsFile, where: str, mistakes: Mistakes) -> dict[str, Component]:

@@ -361,8 +361,10 @@ def test_a_file_that_is_not_what_it_should_be_is_named(params, text, said):
 def test_options_that_are_none_and_names_that_no_file_can_have_are_no_tracebacks(tmp_path):
     folder = copied(tmp_path)
     edit(folder / "presets" / "mini.yaml", {"components": {"loss": {"max_of_hinges": {"name": [1]}}}})
-    assert "mini.yaml: components.loss.max_of_hinges: expected options by name, got {'name': [1]}" in refused(
-        folder
+    said = refused(folder)
+    assert (
+        "mini.yaml: components.loss.max_of_hinges: " in said
+        and "unknown option 'name' of loss max_of_hinges" in said
     )
     folder = copied(tmp_path / "other")
     edit(folder / "config.yaml", {"archives": "x" * 9000})

@@ -5,10 +5,8 @@ import yaml
 from plans import PARAMS, edit, nested, over, plan, refused
 
 from vsepp.config import make_plan
-from vsepp.config.components import resolve_component
-from vsepp.config.files import Mistakes, Value
+from vsepp.config.files import Value
 from vsepp.config.resolve import load
-from vsepp.config.schema import ComponentKeys
 from vsepp.spec import Component
 
 RUNS = "papers/vsepp/runs.yaml"
@@ -66,13 +64,16 @@ NAMED = {"name": "sum_of_hinges", "margin": 0.05}
         ([NAMED, {"name": "max_of_hinges", "curriculum": 0.5}], Component("max_of_hinges", {"curriculum": 0.5})),
     ],
 )  # fmt: skip
-def test_a_component_is_the_last_named_one_with_the_options_that_are_meant_for_it(said, component):
-    layers = [(ComponentKeys.model_validate(keys), f"layer {n}") for n, keys in enumerate(said)]
-    mistakes = Mistakes()
-    found = resolve_component("loss", layers, "runs.odd.loss", mistakes)
-    assert not mistakes.found
-    assert found[""].value == component
-    assert found["margin"].value == component.options.get("margin", 0.2)
+def test_a_component_is_the_last_named_one_with_the_options_that_are_meant_for_it(params, said, component):
+    bases = ["coco-vsepp-1c", *(f"layer-{number}" for number in range(len(said)))]
+    entries = {
+        name: {"base": base, "loss": loss, "protocols": ["1K"]}
+        for base, name, loss in zip(bases, bases[1:], said, strict=False)
+    }
+    edit(params / RUNS, entries)
+    found = load(params)
+    assert found.get(bases[-1], "loss") == component
+    assert found.all_runs[bases[-1]]["loss.margin"].value == component.options.get("margin", 0.2)
 
 
 def test_options_of_a_layer_reach_the_runs_that_name_the_component_and_no_others():
