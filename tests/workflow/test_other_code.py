@@ -115,9 +115,11 @@ def test_results_of_an_earlier_commit_are_read_and_can_be_accepted(tmp_path):
         subprocess.run(["rm", "-rf", project.folder / name], check=True)
         subprocess.run(["cp", "-a", ROOT / name, project.folder / name], check=True)
     assert project.trained() == set(RUNS)
-    assert "19 results accepted" in accept(project, "all")
-    # Templates are read by their times, which are those of this checkout; typesetting follows a report.
-    assert project.planned("reproduce_tables").keys() <= {"report", "paper"}
+    # What is computed for a figure has parameters in another form since then, and so has the report; both take seconds.
+    said = project.refusal("vsepp", "accept", "all", "--why", WHY)
+    assert "17 results accepted, 2 differ in more than code" in said, said[-600:]
+    assert project.trained() == set()
+    assert project.planned("reproduce_tables").keys() <= {"figure_data", "report", "paper"}
     (project.folder / REPORT / "index.html").unlink()
     project.run("reproduce_tables")
     assert project.planned("reproduce_tables") == {}

@@ -34,7 +34,7 @@ from vsepp.config.schema import (
 )
 from vsepp.errors import VseppError, did_you_mean
 from vsepp.foreign import is_there
-from vsepp.spec import Component
+from vsepp.spec import ADAM, LINEAR, Component
 
 # These belong to the entry that names them; inheriting them would train or print a row twice.
 _NOT_INHERITED = ("base", "abstract", "feeds")
@@ -62,6 +62,13 @@ _WRITTEN = {
 }
 """Key of `config.yaml` → how it is given as `--config`."""
 _OPTIONAL: dict[str, Any] = {"base": None, "abstract": False, "feeds": {}, "protocols": [], "seeds": None}
+
+
+_UNNAMED = {
+    key: Value(component.name, "default of the schema")
+    for key, component in (("image_head", LINEAR), ("optimiser", ADAM))
+}
+"""Components of runs that name none."""
 
 
 @dataclass(frozen=True)
@@ -327,7 +334,7 @@ def _resolve_run(
 ) -> dict[str, Value]:
     values = {key: Value(value, "default of the schema") for key, value in _OPTIONAL.items()}
     said = [_said(run, lineage, layer) for layer in layers]
-    components = {key: value for layer in said for key, value in layer if key in COMPONENTS}
+    components = {**_UNNAMED, **{key: value for layer in said for key, value in layer if key in COMPONENTS}}
     # Whose options come next: of the component that was named last or, before any was, of the run's.
     meant = {key: named.value for key, named in components.items()}
     for layer, layer_said in zip(layers, said, strict=True):

@@ -344,6 +344,9 @@ class TableKeys(TableEntry):
         return [row for group in self.groups for row in group.rows]
 
 
+_MOVED = ("images", "positive", "negatives", "of", "others", "percentiles", "levels", "printed")
+
+
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class FigureKeys(FigureEntry):
     """One figure of a `tables.yaml`."""
@@ -352,6 +355,16 @@ class FigureKeys(FigureEntry):
     """Run ids; of negative_set size of the negative set → run id; of examples two."""
     losses: list[Component] = dataclasses.field(default_factory=list)
     """Of constellations and weights: modules of vsepp.losses, with their options."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _options_beside_the_title(cls, value: Any) -> Any:
+        """Options of a kind stood there before they stood beside its name."""
+        if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
+            return value
+        options = {key: value[key] for key in _MOVED if key in value}
+        others = {key: given for key, given in value.items() if key not in _MOVED}
+        return {**others, "kind": {"name": value["kind"], **options}}
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> FigureKeys:
