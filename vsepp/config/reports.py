@@ -13,7 +13,7 @@ from vsepp.config.components import resolved
 from vsepp.config.papers import Paper
 from vsepp.config.plan import Plan, expected_of
 from vsepp.config.resolve import HARMLESS
-from vsepp.config.schema import RowKeys
+from vsepp.config.schema import RowKeys, sizes_of
 from vsepp.provenance.acceptance import standing_code
 from vsepp.provenance.digests import value_digest
 from vsepp.reporting.figures import kind_of
@@ -182,7 +182,7 @@ def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpe
         **{**_said(keys, FigureEntry), "kind": resolved("figure", keys.kind)},
         id=name,
         runs=tuple(runs),
-        sizes=tuple(sorted(keys.runs)) if isinstance(keys.runs, Mapping) else (),
+        sizes=sizes_of(keys.runs),
         references=tuple(
             (run, row) for row, (run, under) in feeds if run in compared and under == keys.protocol
         ),
@@ -204,7 +204,7 @@ def _claims(plan: Plan, paper: Paper) -> Iterator[ClaimSpec]:
                 metric=metric,
                 roles=tuple(dict.fromkeys(roles)),
                 published=published,
-                sizes=tuple(sorted(keys.runs)) if isinstance(keys.runs, Mapping) else (),
+                sizes=sizes_of(keys.runs),
                 against=float(row[metric]) if row else None,
                 **_said(keys, ClaimEntry),
             )

@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass
 from vsepp import spec
 from vsepp.declared import STRICT, Count, Protocol, Seed, Sha256, SplitName
 from vsepp.errors import VseppError
-from vsepp.evaluation.metric_list import AVERAGED, COMPARED
+from vsepp.evaluation.metric_list import COMPARED, SCORES
 from vsepp.reporting.figures import SHARED, kind_of
 from vsepp.reporting.specs import AveragedMetric, ClaimEntry, Column, FigureEntry, PaperSpec, TableEntry
 from vsepp.spec import Component, Mode
@@ -344,6 +344,17 @@ class TableKeys(TableEntry):
         return [row for group in self.groups for row in group.rows]
 
 
+def in_order(runs: list[str] | dict[int, str]) -> list[str]:
+    """Run ids as an entry lists them, or by size."""
+    return [runs[size] for size in sorted(runs)] if isinstance(runs, dict) else runs
+
+
+def sizes_of(runs: list[str] | dict[int, str]) -> tuple[int, ...]:
+    """Sizes that runs stand for, ascending; none where they are a list."""
+    return tuple(sorted(runs)) if isinstance(runs, dict) else ()
+
+
+# Options of figures that older entries have beside the title.
 _MOVED = ("images", "positive", "negatives", "of", "others", "percentiles", "levels", "printed")
 
 
@@ -378,9 +389,7 @@ class FigureKeys(FigureEntry):
             raise ValueError(f"a figure of kind {name} takes no {', '.join(extra)}")
         if missing := sorted(kind.needs - given - self.kind.options.keys()):
             raise ValueError(f"a figure of kind {name} needs {', '.join(missing)}")
-        known = (
-            COMPARED if kind.shows_training else (*AVERAGED, "i2t_medr", "i2t_meanr", "t2i_medr", "t2i_meanr")
-        )
+        known = COMPARED if kind.shows_training else SCORES
         if unknown := [metric for metric in self.metrics if metric not in known]:
             raise ValueError(f"metrics: got {unknown[0]!r}; a figure of kind {name} shows {', '.join(known)}")
         if kind.most_metrics and len(self.metrics) > kind.most_metrics:
@@ -397,7 +406,7 @@ class FigureKeys(FigureEntry):
     @property
     def drawn(self) -> list[str]:
         """Run ids in the order of the labels, or of the sizes."""
-        return [self.runs[size] for size in sorted(self.runs)] if isinstance(self.runs, dict) else self.runs
+        return in_order(self.runs)
 
     @property
     def named(self) -> list[str]:
@@ -473,7 +482,7 @@ class ClaimKeys(ClaimEntry):
     @property
     def named(self) -> list[str]:
         """Run ids, by size where they have one."""
-        return [self.runs[size] for size in sorted(self.runs)] if isinstance(self.runs, dict) else self.runs
+        return in_order(self.runs)
 
 
 class ClaimsFile(_Model):

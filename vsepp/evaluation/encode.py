@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from vsepp import components
 from vsepp.data.store import open_store
 from vsepp.data.tokens import Tokens
-from vsepp.declared import WORDS
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.features.crops import Images, fixed_boxes, gather_crops, sizes_of
 from vsepp.features.extract import CachedFeatures
+from vsepp.models import takes_sets, tokens_of
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import products_in
@@ -188,8 +187,7 @@ def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> Cac
 
 def check_tokens(run: RunSpec, tokens: Tokens, where: Path) -> None:
     """Refuse tokens of a kind that a run's text encoder does not take."""
-    name = run.model.text.name
-    takes = components.describe("text encoder", name).constants.get("TOKENS", WORDS)
+    name, takes = run.model.text.name, tokens_of(run.model.text)
     if tokens.kind != takes:
         raise VseppError(
             f"run {run.id}: text encoder {name} takes {takes}, but {where} holds {tokens.kind}; make the tokens of the other kind"
@@ -198,11 +196,10 @@ def check_tokens(run: RunSpec, tokens: Tokens, where: Path) -> None:
 
 def _check_head(run: RunSpec, where: Path | str, vectors: int | None) -> None:
     """Refuse an image head for features that it does not take."""
-    name = run.model.image_head.name
-    takes_sets = components.describe("image head", name).constants.get("TAKES_SETS", False)
-    if takes_sets is (vectors is None):
+    name, sets = run.model.image_head.name, takes_sets(run.model.image_head)
+    if sets is (vectors is None):
         raise VseppError(
-            f"run {run.id}: image head {name} takes {'sets of vectors' if takes_sets else 'one vector an image'}, but {where} "
+            f"run {run.id}: image head {name} takes {'sets of vectors' if sets else 'one vector an image'}, but {where} "
             f"gives {f'sets of up to {vectors}' if vectors else 'one vector an image'}; choose another head"
         )
 

@@ -41,13 +41,7 @@ RECALLS = tuple(f"{direction}_r{k}" for direction in ("i2t", "t2i") for k in (1,
 """What rsum adds up."""
 COMPARED = (*RECALLS, "rsum")
 """What histories of training have, and what runs are compared by."""
-AVERAGED = (
-    *(
-        f"{direction}_{key}"
-        for direction in ("i2t", "t2i")
-        for key, metric in METRICS.items()
-        if metric.is_mean
-    ),
-    "rsum",
-)
+SCORES = (*(f"{direction}_{key}" for direction in ("i2t", "t2i") for key in METRICS), "rsum")
+"""What an evaluation under a protocol has, or what its ranks give."""
+AVERAGED = tuple(score for score in SCORES if score == "rsum" or METRICS[score.partition("_")[2]].is_mean)
 """What has a value for each image, whose mean it is: it can have intervals, and be claimed."""

@@ -25,8 +25,7 @@ from vsepp.declared import FOLDS, Protocol
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings, write_arrays
 from vsepp.evaluation.metrics import RetrievalMetrics, mean_metrics, retrieval_metrics
-from vsepp.evaluation.ranks import Ranks, own_ranks, retrieval_ranks
-from vsepp.evaluation.truth import own_captions
+from vsepp.evaluation.ranks import Ranks, by_caption, own_ranks, retrieval_ranks
 from vsepp.runtime.files import write_text
 
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
@@ -106,20 +105,19 @@ def evaluate(embeddings: Embeddings, protocol: str, fold_size: int = DEFAULT_FOL
     """
     folds = protocol_folds(protocol, len(embeddings.image_embeddings), fold_size)
     owner = embeddings.caption_to_image
-    t2i, of_captions = np.empty((2, len(owner)))
+    t2i, i2t_captions = np.empty((2, len(owner)))
     found = []
     for fold in folds:
         rows = np.flatnonzero((owner >= fold.start) & (owner < fold.stop))
         found.append(retrieval_ranks(_part(embeddings, fold, rows)))
-        t2i[rows] = found[-1].t2i
-        of_captions[rows[own_captions(owner[rows]).i2t.items]] = found[-1].of("i2t").ranks
+        t2i[rows], i2t_captions[rows] = found[-1].t2i, by_caption(found[-1], owner[rows])
     caption_rows = np.flatnonzero(owner < folds[-1].stop)
     return Evaluation(
         protocol=protocol,
         fold_size=folds[0].stop,
         similarity=embeddings.similarity.name,
         per_fold=tuple(map(retrieval_metrics, found)),
-        ranks=own_ranks(t2i[caption_rows], of_captions[caption_rows], owner[caption_rows]),
+        ranks=own_ranks(t2i[caption_rows], i2t_captions[caption_rows], owner[caption_rows]),
         caption_rows=caption_rows,
         caption_images=owner[caption_rows],
     )
@@ -145,8 +143,7 @@ def save(evaluations: Sequence[Evaluation], folder: Path) -> None:
         ranks[f"{evaluation.protocol}_i2t"] = evaluation.ranks.i2t
         ranks[f"{evaluation.protocol}_t2i"] = evaluation.ranks.t2i
         if evaluation.ranks.i2t_all is not None:
-            of_captions = np.empty_like(evaluation.ranks.t2i)
-            of_captions[own_captions(evaluation.caption_images).i2t.items] = evaluation.ranks.i2t_all.ranks
+            of_captions = by_caption(evaluation.ranks, evaluation.caption_images)
             ranks[f"{evaluation.protocol}_i2t_captions"] = of_captions
         ranks[f"{evaluation.protocol}_caption_rows"] = evaluation.caption_rows
         ranks[f"{evaluation.protocol}_caption_images"] = evaluation.caption_images

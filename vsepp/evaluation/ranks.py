@@ -19,7 +19,7 @@ from vsepp.evaluation.blocks import BlockCounter
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.products import ProductCounter
 from vsepp.evaluation.scores import Pairs, Scores
-from vsepp.evaluation.truth import Truth, own_captions
+from vsepp.evaluation.truth import Truth, captions_of, own_captions
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,29 +151,36 @@ def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str) -> Ranks:
         If they do not fit each other.
     """
     i2t, t2i, images = (arrays[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
-    of_captions = arrays.get(f"{protocol}_i2t_captions")
+    i2t_captions = arrays.get(f"{protocol}_i2t_captions")
     fit = images.ndim == 1 and images.dtype.kind in "iu" and len(images) > 0 and images.min(initial=0) >= 0
-    if not fit or any(ranks.shape != images.shape for ranks in (t2i, of_captions) if ranks is not None):
+    if not fit or any(ranks.shape != images.shape for ranks in (t2i, i2t_captions) if ranks is not None):
         raise VseppError(
             f"ranks under {protocol}: t2i, i2t_captions and caption_images, rows from 0, do not have a number for each caption"
         )
-    if of_captions is None:
+    if i2t_captions is None:
         return Ranks(i2t, t2i, None, PositiveRanks.of_best(t2i, is_whole=True))
-    return own_ranks(t2i, of_captions, images)
+    return own_ranks(t2i, i2t_captions, images)
 
 
-def own_ranks(t2i: np.ndarray, of_captions: np.ndarray, caption_images: np.ndarray) -> Ranks:
+def own_ranks(t2i: np.ndarray, i2t_captions: np.ndarray, caption_images: np.ndarray) -> Ranks:
     """Ranks of own captions, from what is kept of them, `(n_captions,)` each.
 
     Parameters
     ----------
     t2i
         Rank of each caption's image.
-    of_captions
+    i2t_captions
         Rank of each caption for its image.
     caption_images
         Row of each caption's image.
     """
-    positives = own_captions(caption_images).i2t
-    i2t = PositiveRanks(positives.starts, of_captions[positives.items])
+    positives = captions_of(caption_images)
+    i2t = PositiveRanks(positives.starts, i2t_captions[positives.items])
     return Ranks(i2t.best, t2i, i2t, PositiveRanks.of_best(t2i, is_whole=True))
+
+
+def by_caption(ranks: Ranks, caption_images: np.ndarray) -> np.ndarray:
+    """Rank of each caption for its image, `(n_captions,)` in the order of the captions: what `own_ranks` takes apart by image."""
+    found = np.empty(len(caption_images))
+    found[captions_of(caption_images).items] = ranks.of("i2t").ranks
+    return found

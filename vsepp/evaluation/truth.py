@@ -115,11 +115,12 @@ class Truth:
                 )
 
 
+def captions_of(caption_to_image: np.ndarray) -> Positives:
+    """Each image's own captions: rows `(n_captions,)` of each caption's image."""
+    return Positives.of_pairs(caption_to_image, np.arange(len(caption_to_image)))
+
+
 def own_captions(caption_to_image: np.ndarray) -> Truth:
-    """An image's own captions: rows `(n_captions,)` of each caption's image."""
-    captions = np.arange(len(caption_to_image))
-    return Truth(
-        "own captions",
-        Positives.of_pairs(caption_to_image, captions),
-        Positives.of_pairs(captions, caption_to_image),
-    )
+    """An image's own captions, and each caption's image: rows `(n_captions,)` of each caption's image."""
+    of_captions = Positives.of_pairs(np.arange(len(caption_to_image)), caption_to_image)
+    return Truth("own captions", captions_of(caption_to_image), of_captions)

@@ -20,7 +20,7 @@ KINDS = ("trained", "quoted")
 _REQUIRED = ("table", "row", "kind")
 _LARGEST = 4 << 20
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
-_PER_CENT = {key for key, metric in METRICS.items() if not metric.lower_is_better}
+_PER_CENT = {key for key, metric in METRICS.items() if metric.factor == 100}
 _COLUMNS = {
     re.compile(rf"(i2t|t2i)_(r\d+|{'|'.join(_PER_CENT)})"): (0, 100, "a percentage"),
     re.compile(rf"(i2t|t2i)_({'|'.join(METRICS.keys() - _PER_CENT)})"): (1, 10**9, "a rank from 1"),
