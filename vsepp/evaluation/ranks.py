@@ -110,8 +110,8 @@ def rank_positives(scores: Scores, truth: Truth) -> Ranks:
 def scores_of(embeddings: Embeddings, device: Any = None) -> Scores:
     """What ranks embeddings by their similarity: on a torch device with float64, or `None`: by NumPy, on all threads.
 
-    Inner products are exact, so their ranks are the same everywhere. Under another similarity a device may differ from NumPy
-    in the last digit, and wrong items closer than that to the correct one may change sides.
+    Inner products are exact, so their ranks are the same everywhere. Under another similarity a device, or another kernel of
+    NumPy's BLAS, may differ in the last digit, and wrong items closer than that to the correct one may change sides.
     """
     images, captions = embeddings.image_embeddings, embeddings.caption_embeddings
     module = components.load("similarity", embeddings.similarity.name)
