@@ -34,10 +34,9 @@ from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in, products_in
 from vsepp.runtime.placing import Placing, place
-from vsepp.runtime.prefetch import prefetched
 from vsepp.spec import Component, CorpusSpec, RunSpec
 from vsepp.training.batches import epoch_batches
-from vsepp.training.data import TrainingData, load_training_data, steps_ahead
+from vsepp.training.data import TrainingData, load_training_data
 from vsepp.training.epoch import step_inputs
 from vsepp.training.step import RunLoss, make_optimiser, train_step
 
@@ -180,11 +179,9 @@ def _step(
     made = (step_inputs(run, data, loss, drawn, 0, device) for drawn in itertools.cycle(whole))
     stack.enter_context(fp32_products_in(run.precision, device))
     if repeated:
-        ahead = itertools.repeat(next(made))
-    else:
-        ahead = stack.enter_context(prefetched(made, steps_ahead(run, device), device))
+        made = itertools.repeat(next(made))
     bf16, clip_norm = run.precision == "bf16", run.schedule.clip_norm
-    return lambda: train_step(model, optimiser, loss, next(ahead), clip_norm, bf16=bf16), size
+    return lambda: train_step(model, optimiser, loss, next(made), clip_norm, bf16=bf16), size
 
 
 def _model(run: RunSpec, data: TrainingData) -> JointEmbedding:

@@ -17,7 +17,6 @@ from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import check_tokens, encode_split, eval_images, required, split_rows
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.joint import holds_encoder, load_joint
-from vsepp.runtime.memory import out_of_memory_explained
 from vsepp.spec import EvaluationSpec, RunSpec
 
 log = logging.getLogger("vsepp")
@@ -71,18 +70,17 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
     Raises
     ------
     VseppError
-        If an artefact is missing or does not fit, or memory runs out.
+        If an artefact is missing or does not fit.
     """
-    with out_of_memory_explained(f"run {run.id}, split {split}", device, _what_to_lower(run, device)):
-        images, captions = read_tables(folders["corpus"])
-        vocabulary = Vocabulary.read(folders["run"])
-        tokens = _tokens(folders, captions, vocabulary)
-        check_tokens(run, tokens, folders.get("tokens", folders["run"]))
-        weights = folders["run"] / "model.safetensors"
-        network = _network(run, weights, folders) if run.live_encoder else None
-        model = load_joint(run.model, weights, len(vocabulary), network).to(device)
-        inputs = eval_images(run, folders, len(images)).rows
-        return encode_split(model, inputs, tokens, split_rows(images, captions, split), device=device)
+    images, captions = read_tables(folders["corpus"])
+    vocabulary = Vocabulary.read(folders["run"])
+    tokens = _tokens(folders, captions, vocabulary)
+    check_tokens(run, tokens, folders.get("tokens", folders["run"]))
+    weights = folders["run"] / "model.safetensors"
+    network = _network(run, weights, folders) if run.live_encoder else None
+    model = load_joint(run.model, weights, len(vocabulary), network).to(device)
+    inputs = eval_images(run, folders, len(images)).rows
+    return encode_split(model, inputs, tokens, split_rows(images, captions, split), device=device)
 
 
 def _tokens(folders: Mapping[str, Path], captions: Table, vocabulary: Vocabulary) -> Tokens:
@@ -108,11 +106,3 @@ def _network(run: RunSpec, weights: Path, folders: Mapping[str, Path]) -> ImageE
     if "encoder" not in folders and holds_encoder(weights):
         return build_encoder(run.encoder)
     return load_encoder(run.encoder, required(folders, "encoder", run))
-
-
-def _what_to_lower(run: RunSpec, device: torch.device) -> list[str]:
-    """What to change where a split is embedded with too little memory."""
-    advice = [f"take a smaller encoder than {run.encoder.architecture}"] if run.live_encoder else []
-    if device.type == "cuda":
-        advice += ["lower resources.runs_per_gpu, the jobs that share a GPU", "embed on the CPU"]
-    return advice

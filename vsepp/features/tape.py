@@ -8,7 +8,6 @@ whatever their loss, seed or negative set, and RC reads its part of RC+rV's tape
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +21,6 @@ from vsepp.runtime.placing import rows_of, upload
 
 CAPTIONS = "captions.npy"
 LARGEST = float(np.finfo(np.float16).max)
-# Bytes of the next epoch requested from the kernel at a time; it reads no more per request.
-_PIECE = 1 << 20
 
 
 def epoch_file(epoch: int) -> str:
@@ -50,7 +47,7 @@ def in_16_bits(
 class Tape:
     """A tape that `vsepp.features.tape_writer` wrote, by epoch and row of the captions table.
 
-    Epochs stay in their files. While one is used, the next is read into the kernel's page cache.
+    Epochs stay in their files, which the kernel caches in memory as far as there is room.
 
     Parameters
     ----------
@@ -72,8 +69,6 @@ class Tape:
         """Rows of the captions table that it holds, ascending."""
         self._epoch = -1
         self._features: np.ndarray = np.empty(0)
-        self._next: Path | None = None
-        self._used = self._asked = 0
 
     @property
     def dim(self) -> int:
@@ -92,7 +87,7 @@ class Tape:
             If the tape lacks the epoch or one of the captions.
         """
         if epoch != self._epoch:
-            self._begin(epoch)
+            self._features, self._epoch = self._map(epoch), epoch
         found = np.searchsorted(self._captions, caption_rows)
         there = self._captions[np.minimum(found, len(self._captions) - 1)] == caption_rows
         if not there.all():
@@ -102,26 +97,7 @@ class Tape:
                 f"{len(caption_rows)} are missing); it holds {len(self._captions)} captions. Run the step "
                 "that writes it again"
             )
-        self._ask_for_next(len(found))
         return rows_of(self._features, found)
-
-    def _begin(self, epoch: int) -> None:
-        """Map an epoch, and the next one if memory has room for both."""
-        self._features, self._epoch = self._map(epoch), epoch
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        fits = hasattr(os, "posix_fadvise") and 2 * self._features.nbytes <= memory / 2
-        path = self.folder / epoch_file(epoch + 1)
-        self._next, self._used, self._asked = path if fits and path.is_file() else None, 0, 0
-
-    def _ask_for_next(self, count: int) -> None:
-        """Have the kernel read as much of the next epoch as was used of this one, so that it is in memory in time."""
-        self._used += count * self._features.itemsize * self._features.shape[1]
-        if self._next is None or self._used - self._asked < _PIECE:
-            return
-        with self._next.open("rb") as stream:
-            while self._used - self._asked >= _PIECE:
-                os.posix_fadvise(stream.fileno(), self._asked, _PIECE, os.POSIX_FADV_WILLNEED)
-                self._asked += _PIECE
 
     def _map(self, epoch: int) -> np.ndarray:
         path = self.folder / epoch_file(epoch)

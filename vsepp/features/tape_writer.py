@@ -19,8 +19,6 @@ from vsepp.runtime.progress import track
 
 # Captions between two points from which a killed step can continue; a multiple of the encoder's batch.
 CHUNK_CAPTIONS = 8 * ENCODE_BATCH
-# In the state folder while files are moved: only then do files in `out` belong to this tape.
-_COMPLETE = "complete"
 
 
 def write_tape(
@@ -36,8 +34,7 @@ def write_tape(
 ) -> None:
     """Write `out/captions.npy` and one `out/epoch-NNN.npy` per epoch, float16 `(n_captions, dim)`.
 
-    Works in `state` and continues from what is there. All files are moved to `out` at once, since a failed step loses what
-    it has put there.
+    Works in `state` and continues from what is there. Files are moved to `out` when all of them are complete.
 
     Parameters
     ----------
@@ -70,10 +67,6 @@ def write_tape(
     encoder.to(device).eval()
     state.mkdir(parents=True, exist_ok=True)
     files = {epoch: state / epoch_file(epoch) for epoch in range(epochs)}
-    if (state / _COMPLETE).is_file():  # a killed step had already moved some files
-        files = {
-            epoch: path for epoch, path in files.items() if path.is_file() or not (out / path.name).is_file()
-        }
     whole = len(files) * len(caption_rows) * encoder.dim * np.dtype(np.float16).itemsize
     there = sum(path.stat().st_size for path in files.values() if path.is_file())
     check_space(state, max(0, whole - there), f"a tape of {epochs} epochs")
@@ -87,7 +80,4 @@ def write_tape(
             features = encode_crops(store, encoder, images, boxes, flips, device).cpu().numpy()
             written.append(in_16_bits(features, images, crops.caption_ids[rows], encoder))
     np.save(state / CAPTIONS, np.asarray(caption_rows, np.int32))
-    (state / _COMPLETE).touch()
-    publish({path: out / path.name for path in files.values()})
-    publish({state / CAPTIONS: out / CAPTIONS})
-    (state / _COMPLETE).unlink()
+    publish({path: out / path.name for path in (*files.values(), state / CAPTIONS)})

@@ -47,8 +47,6 @@ class Job:
     """Folder that outlives a kill, for these inputs only; of a step that `resumes`."""
     raw: Mapping[str, Path] = field(default_factory=dict)
     """Role → raw file or folder."""
-    identity: Mapping[str, Any] = field(default_factory=dict)
-    """All that decides what is computed besides the spec, as JSON; of a step that `resumes`."""
     device: str = "auto"
     device_share: int = 1
     threads: int | None = None

@@ -5,14 +5,12 @@ Nothing here imports torch: the workflow counts GPUs at every start, and a job m
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,19 +27,6 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 ALLOCATIONS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 SECONDS_BETWEEN_TRIES = 1.0
 SECONDS_BETWEEN_LOG_LINES = 600.0
-
-
-@dataclass(frozen=True)
-class Holder:
-    """A job on a GPU, as it describes itself to others."""
-
-    process: int
-    what: str
-    share: int
-    """How many jobs of its kind fit on the GPU, itself included."""
-
-    def __str__(self) -> str:
-        return f"{self.what} (process {self.process})"
 
 
 def process_rank() -> int:
@@ -124,7 +109,7 @@ def claim(what: str, gpus: Sequence[str], share: int = 1, folder: Path | None = 
     Parameters
     ----------
     what
-        Name of this job, for the log of those that wait for it.
+        Name of this job, for the log while it waits.
     gpus
         Numbers or UUIDs, from `visible_gpus`. A GPU must have one name: a number and a UUID are not compared.
     share
@@ -146,8 +131,7 @@ def claim(what: str, gpus: Sequence[str], share: int = 1, folder: Path | None = 
         raise VseppError(f"jobs that share a GPU: got {share}; expected at least 1")
     if not gpus:
         raise VseppError(f"{what}: no GPU to take; expected at least one, see {VISIBLE} and /dev/nvidia*")
-    me = Holder(os.getpid(), what, share)
-    gpu, lock = _wait(me, gpus, folder or lock_folder())
+    gpu, lock = _wait(what, gpus, share, folder or lock_folder())
     before = os.environ.get(VISIBLE)
     os.environ[VISIBLE] = gpu
     try:
@@ -160,71 +144,45 @@ def claim(what: str, gpus: Sequence[str], share: int = 1, folder: Path | None = 
         lock.release()
 
 
-def _wait(me: Holder, gpus: Sequence[str], folder: Path) -> tuple[str, BaseFileLock]:
-    """Try until there is room on one of the GPUs, and log who waits for whom."""
+def _wait(what: str, gpus: Sequence[str], share: int, folder: Path) -> tuple[str, BaseFileLock]:
+    """Try until there is room on one of the GPUs, and log which processes this one waits for."""
     from filelock import FileLock
 
-    said = -SECONDS_BETWEEN_LOG_LINES
+    logged = -SECONDS_BETWEEN_LOG_LINES
     while True:
-        # Only one process looks at a time, so that what it found still holds when it takes a place.
+        # Only one process looks at a time, so that what it sees still holds when it takes its part.
         with FileLock(folder / "looking.lock"):
             holders = {gpu: _holders(folder, gpu) for gpu in gpus}
-            taken = {gpu: sum(Fraction(1, job.share) for job in holders[gpu].values()) for gpu in gpus}
+            taken = {gpu: sum(holders[gpu].values()) for gpu in gpus}
             emptiest = min(gpus, key=taken.__getitem__)
-            if taken[emptiest] + Fraction(1, me.share) <= 1:
-                return emptiest, _take(folder, emptiest, holders[emptiest], me)
-        if time.monotonic() - said >= SECONDS_BETWEEN_LOG_LINES:
-            said = time.monotonic()
+            if taken[emptiest] + Fraction(1, share) <= 1:
+                lock = FileLock(folder / _lock_name(emptiest, os.getpid(), share))
+                lock.acquire()
+                return emptiest, lock
+        if time.monotonic() - logged >= SECONDS_BETWEEN_LOG_LINES:
+            logged = time.monotonic()
             busy = "; ".join(
-                f"GPU {gpu} with {', '.join(map(str, jobs.values()))}" for gpu, jobs in holders.items()
+                f"GPU {gpu} with process {', '.join(map(str, jobs))}" for gpu, jobs in holders.items()
             )
-            log.info("%s waits for %s", me, busy)
+            log.info("%s (process %d) waits for %s", what, os.getpid(), busy)
         time.sleep(SECONDS_BETWEEN_TRIES)
 
 
-def _holders(folder: Path, gpu: str) -> dict[int, Holder]:
-    """Place → job that holds it now, of one GPU."""
-    found = {}
-    for path in folder.glob(_lock_name(gpu, "*")):
-        lock = _try_lock(path)
-        if lock is None:
-            found[int(path.suffixes[-2][1:])] = _read_holder(path)
-        else:
-            lock.release()
-    return found
+def _lock_name(gpu: str, process: object, share: object) -> str:
+    """Lock of a process on a GPU, of which it takes 1/`share`; some names of parts of a GPU have slashes."""
+    return f"gpu-{gpu.replace('/', '_')}.{process}.{share}.lock"
 
 
-def _take(folder: Path, gpu: str, holders: Mapping[int, Holder], me: Holder) -> BaseFileLock:
-    """Lock a free place of a GPU and record who has it."""
-    place = next(number for number in range(len(holders) + 1) if number not in holders)
-    path = folder / _lock_name(gpu, place)
-    lock = _try_lock(path)
-    if lock is None:
-        raise VseppError(f"{path}: was locked by a process that is not a job of vsepp; end that process")
-    path.with_suffix(".json").write_text(json.dumps(asdict(me)), encoding="utf-8")
-    return lock
-
-
-def _lock_name(gpu: str, place: object) -> str:
-    """File of a place on a GPU; some names of parts of a GPU have slashes."""
-    return f"gpu-{gpu.replace('/', '_')}.{place}.lock"
-
-
-def _try_lock(path: Path) -> BaseFileLock | None:
-    """Lock a file, or return `None` if another process has it."""
+def _holders(folder: Path, gpu: str) -> dict[int, Fraction]:
+    """Process → its part of a GPU, of those that hold a lock now; what others left is removed."""
     from filelock import FileLock, Timeout
 
-    lock = FileLock(path)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        return None
-    return lock
-
-
-def _read_holder(lock: Path) -> Holder:
-    """Who holds a lock; a job that has not recorded itself takes the whole GPU."""
-    try:
-        return Holder(**json.loads(lock.with_suffix(".json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return Holder(0, "an unnamed job", 1)
+    parts = {}
+    for path in folder.glob(_lock_name(gpu, "*", "*")):
+        try:
+            with FileLock(path, blocking=False):
+                path.unlink(missing_ok=True)
+        except Timeout:
+            _, process, share, _ = path.name.rsplit(".", 3)
+            parts[int(process)] = Fraction(1, int(share))
+    return parts

@@ -82,32 +82,31 @@ def _choose_device(wanted: str, share: int, job: str) -> tuple[torch.device, str
     """The wanted device, claimed for this process if it is a GPU, and the claimed GPU."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", wanted):
         raise VseppError(f"device: got {wanted!r}; expected auto, cpu, cuda or cuda:N")
-    device, rank = torch.device("cuda" if wanted == "auto" else wanted), devices.local_rank()
-    if device.type != "cuda":
-        return device, None
+    if wanted == "cpu":
+        return torch.device("cpu"), None
     if torch.cuda.is_initialized():  # by an earlier step of this process, which keeps its GPU
         return torch.device("cuda", torch.cuda.current_device()), None
-    gpu = None
-    with ExitStack() as held:
-        # Before CUDA is asked anything: the driver looks at the visible GPUs once. A torch without CUDA needs none.
-        there = devices.visible_gpus()
-        gpus = there if torch.backends.cuda.is_built() else ()
-        if rank is not None:
-            _require_local_gpu(wanted, rank, len(gpus))
-            device = torch.device("cuda", rank)
-        elif gpus:
-            gpu = held.enter_context(devices.claim(job, devices.one_of(gpus, device.index), share))
-            device = torch.device("cuda", 0)
-        if torch.cuda.is_available():
-            atexit.register(held.pop_all().close)
-            return device, gpu
-        reason = _why_no_gpu()
+    gpus, rank = devices.visible_gpus(), devices.local_rank()
+    device, gpu, claimed = torch.device("cuda", rank or 0), None, ExitStack()
+    # Before CUDA is asked anything: the driver looks at the visible GPUs once. A torch without CUDA needs none.
+    if rank is not None:
+        _require_local_gpu(wanted, rank, len(gpus))
+    elif gpus and torch.backends.cuda.is_built():
+        allowed = devices.one_of(gpus, torch.device(wanted).index if wanted != "auto" else None)
+        gpu = claimed.enter_context(devices.claim(job, allowed, share))
+    if torch.cuda.is_available():
+        atexit.register(claimed.close)
+        return device, gpu
+    claimed.close()
+    reason = _why_no_gpu()
     if wanted != "auto":
         raise VseppError(
             f"device: got {wanted}, but torch finds no GPU ({reason}); use auto to fall back on the CPU"
         )
-    if found := gpu or next(iter(there[rank or 0 :]), None):
-        log.warning("GPU %s exists, but torch finds none (%s); this job computes on the CPU", found, reason)
+    if gpus:
+        log.warning(
+            "GPUs %s exist, but torch finds none (%s); this job computes on the CPU", ", ".join(gpus), reason
+        )
     return torch.device("cpu"), None
 
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from vsepp.errors import VseppError
 from vsepp.runtime.progress import bytes_text, track_bytes
 
 log = logging.getLogger("vsepp")
 
-DATA_ON = ("auto", "device", "mapped")
 # Fraction of a GPU's free memory that data may take; the rest is for models and steps.
 _FOR_DATA = 1 / 2
 _CHUNK_BYTES = 64 << 20
@@ -29,24 +26,10 @@ class Placing:
 
     device: torch.device
     data_on: str = "auto"
-    """`device` and `mapped` are strict. `auto`: on the GPU, if they fit into half of its free memory divided by the jobs that
-    share it; otherwise in their files, which the kernel caches in memory as far as there is room."""
+    """`device`, `mapped` (in their files, which the kernel caches in memory as far as there is room) or `auto`: on a GPU, if
+    they fit into half of its free memory divided by the jobs that share it, otherwise in their files."""
     share: int = 1
     """How many jobs share the device, this one included."""
-
-    def __post_init__(self) -> None:
-        if self.data_on not in DATA_ON:
-            raise VseppError(f"data_on: got {self.data_on!r}; expected one of {', '.join(DATA_ON)}")
-
-    def what_to_lower(self, places: Iterable[str] = ("device",)) -> list[str]:
-        """What to change here if memory runs out, with data in these places."""
-        advice = []
-        may_be_there = self.data_on == "device" or (self.data_on == "auto" and self.device.type == "cuda")
-        if may_be_there and "device" in places:
-            advice.append("set resources.data_on to mapped")
-        if self.share > 1:
-            advice.append(f"lower resources.runs_per_gpu, now {self.share}")
-        return advice
 
 
 def place(array: np.ndarray, what: str, placing: Placing) -> Placed:
@@ -60,39 +43,17 @@ def place(array: np.ndarray, what: str, placing: Placing) -> Placed:
         A few words that name it.
     placing
         Where to keep data.
-
-    Raises
-    ------
-    VseppError
-        If `device` was chosen and the array does not fit.
     """
-    on_gpu, demanded = placing.device.type == "cuda", placing.data_on == "device"
-    if placing.data_on == "mapped" or not (on_gpu or demanded):
+    if placing.data_on == "mapped" or (placing.data_on == "auto" and placing.device.type != "cuda"):
         return array
-    if on_gpu:
+    if placing.data_on == "auto":
         free, _ = torch.cuda.mem_get_info(placing.device)
-        if not fits(array.nbytes, free, what, placing):
+        room = _FOR_DATA * free / placing.share
+        if array.nbytes > room:
+            sizes = bytes_text(array.nbytes), bytes_text(room)
+            log.info("%s: %s, and %s of the GPU's memory are for data: read from its file", what, *sizes)
             return array
     return _loaded(array, placing.device, what)
-
-
-def fits(size: int, free: int, what: str, placing: Placing) -> bool:
-    """Whether data of `size` bytes go to a GPU with `free` bytes free.
-
-    Raises
-    ------
-    VseppError
-        If `device` was chosen and they do not fit.
-    """
-    demanded = placing.data_on == "device"
-    room = free if demanded else _FOR_DATA * free / placing.share
-    if size <= room:
-        return True
-    said = f"{what}: {bytes_text(size)}, and {placing.device} has {bytes_text(free)} free"
-    if demanded:
-        raise VseppError(f"{said}; set resources.data_on to auto or mapped")
-    log.info("%s, of which data may take %s: read from its file", said, bytes_text(room))
-    return False
 
 
 def place_of(array: Placed) -> str:

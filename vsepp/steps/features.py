@@ -16,13 +16,17 @@ READS = {"store": Role("folder of the image store"), "encoder": Role("folder of 
 
 def run(spec: FeaturesSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
     """Compute the 1C or 10C features of every image."""
-    from vsepp.features.passes import make_features
+    from vsepp.data.store import open_store
+    from vsepp.features.crops import place_images, place_of_images
+    from vsepp.features.extract import extract_features
+    from vsepp.models.encoder import load_encoder
     from vsepp.runtime.placing import Placing
 
     device, facts = take_machine(job, "features")
-    placing = Placing(device, job.data_on, job.device_share)
-    data_on = make_features(spec, inputs["store"], inputs["encoder"], out, job.state, placing)
-    return {**facts, "data_on": data_on}
+    images = place_images(open_store(inputs["store"]), Placing(device, job.data_on, job.device_share))
+    encoder = load_encoder(spec.encoder, inputs["encoder"])
+    extract_features(images, encoder, spec.crop, out, job.state, device=device)
+    return {**facts, "data_on": {"image store": place_of_images(images)}}
 
 
 def name(spec: FeaturesSpec, inputs: Mapping[str, Artefact], label: str) -> str:

@@ -14,6 +14,7 @@ from vsepp.provenance.manifest import artefact_digest, recorded
 from vsepp.provenance.publish import published, state_folder
 from vsepp.runtime import devices
 from vsepp.runtime.files import output_folder
+from vsepp.runtime.memory import out_of_memory_explained
 from vsepp.spec import to_dict
 
 
@@ -51,20 +52,17 @@ def make(
     code, raw = step.code(spec), raw or {}
     known_raw = step.known_raw(spec, raw) if step.known_raw else {}
     read = {**inputs, **step.named_inputs(spec), **known_raw}
-    identity: dict[str, Any] = {}
-    if step.resumes:
-        digests = {role: _known_by(step, role, path, known_raw) for role, path in read.items()}
-        identity = {"code": code, "inputs": digests}
-    with ExitStack() as held:
+    with ExitStack() as held, out_of_memory_explained(f"{step.title} {output}"):
         if devices.process_rank() > 0:
             nothing = Path(held.enter_context(tempfile.TemporaryDirectory()))
-            step.run(spec, inputs, nothing, Job(output, nothing, raw, identity, **options))
+            step.run(spec, inputs, nothing, Job(output, nothing, raw, **options))
             return
         # A new folder is made when it is filled: Snakemake takes an empty one, of a step whose rule was given up, as made.
         output_folder(output if is_there(output) else output.absolute().parent)
         state = output
         if step.resumes:
-            state = held.enter_context(state_folder(output, spec=to_dict(spec), **identity))
+            digests = {role: _known_by(step, role, path, known_raw) for role, path in read.items()}
+            state = held.enter_context(state_folder(output, spec=to_dict(spec), code=code, inputs=digests))
         folder = held.enter_context(published(output))
         manifest = recorded(
             folder,
@@ -76,7 +74,7 @@ def make(
             seed=step.seed(spec),
         )
         facts = held.enter_context(manifest)
-        facts.update(step.run(spec, inputs, folder, Job(output, state, raw, identity, **options)))
+        facts.update(step.run(spec, inputs, folder, Job(output, state, raw, **options)))
     step.published(output)
 
 

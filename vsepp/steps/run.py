@@ -50,7 +50,6 @@ def run(spec: RunSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mappi
             job.state,
             device,
             inputs,
-            identity=job.identity,
             checkpoint_seconds=job.checkpoint_seconds,
             group=group,
         )

@@ -16,13 +16,23 @@ from vsepp.steps.tokens import CAPTIONS
 
 def run(spec: TapeSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
     """Compute the random-crop features of every training caption and epoch (the tape)."""
-    from vsepp.features.passes import make_tape
+    import numpy as np
+
+    from vsepp.data.store import open_store
+    from vsepp.data.tables import read_tables
+    from vsepp.features.crops import CaptionCrops, place_images, place_of_images
+    from vsepp.features.tape_writer import write_tape
+    from vsepp.models.encoder import load_encoder
     from vsepp.runtime.placing import Placing
 
     device, facts = take_machine(job, "tape")
-    placing, corpus = Placing(device, job.data_on, job.device_share), inputs["captions"].parent
-    data_on = make_tape(spec, inputs["store"], inputs["encoder"], corpus, out, job.state, placing)
-    return {**facts, "data_on": data_on}
+    _, captions = read_tables(inputs["captions"].parent)
+    crops = CaptionCrops.from_table(captions, spec.crop, spec.draw)
+    trained = np.flatnonzero(np.isin(captions["split"], spec.splits))
+    images = place_images(open_store(inputs["store"]), Placing(device, job.data_on, job.device_share))
+    encoder = load_encoder(spec.encoder, inputs["encoder"])
+    write_tape(images, encoder, crops, trained, spec.epochs, out, job.state, device=device)
+    return {**facts, "data_on": {"image store": place_of_images(images)}}
 
 
 def name(spec: TapeSpec, inputs: Mapping[str, Artefact], label: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,15 +30,11 @@ from vsepp.features.extract import CachedFeatures
 from vsepp.features.tape import InlineFeatures, Tape
 from vsepp.models.encoder import encoder_dim, load_encoder
 from vsepp.models.inputs import ImageBatch
-from vsepp.runtime.memory import out_of_memory_explained
 from vsepp.runtime.placing import Placing, place, place_of
 from vsepp.spec import RunSpec
 
 TrainInputs = Callable[[np.ndarray, int], ImageBatch]
 """Indices of training pairs `(n,)` and the epoch (from 0) → the model's input for their images; see `ImageInputs`."""
-
-STEPS_AHEAD = {"cuda": 2}
-"""Kind of device → steps whose inputs are prepared ahead. On a CPU, a thread would take cores from the step."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,27 +53,10 @@ class TrainingData:
     train_inputs: TrainInputs
     eval_inputs: ImageInputs
     validation: SplitRows
-    placing: Placing
     data_on: dict[str, str]
     """What is read in every step → `device` or `mapped`."""
     encoder_folder: Path | None = None
     """Of the encoder, if it runs inside the model."""
-
-    def what_to_lower(self, run: RunSpec) -> list[str]:
-        """What to change if memory runs out in a step of a run on these data, the best first."""
-        advice = self.placing.what_to_lower(self.data_on.values())
-        if (run.schedule.negative_set or 0) > run.schedule.batch_size:
-            advice.append(f"lower schedule.negative_set, now {run.schedule.negative_set}")
-        advice.append(f"lower schedule.batch_size, now {run.schedule.batch_size}")
-        if run.live_encoder:
-            advice.append(f"take a smaller encoder than {run.encoder.architecture}, which runs in every step")
-        return advice
-
-
-def steps_ahead(run: RunSpec, device: torch.device) -> int:
-    """How many steps' inputs are prepared ahead in a run."""
-    # Precision and CUDA graphs of a frozen encoder are set per process or thread: it stays in the step's thread.
-    return 0 if run.reads == "inline" else STEPS_AHEAD.get(device.type, 0)
 
 
 def load_training_data(
@@ -105,34 +85,30 @@ def load_training_data(
     Raises
     ------
     VseppError
-        If a folder that is needed was not given, artefacts do not belong to one corpus, data do not fit where they should
-        be, or memory runs out.
+        If a folder that is needed was not given, or artefacts do not belong to one corpus.
     """
-    placing = Placing(device, data_on, share)
-    with out_of_memory_explained(f"run {run.id}", device, placing.what_to_lower()):
-        images, captions = read_tables(folders["corpus"])
-        tokens, vocabulary = _tokens(folders, len(captions))
-        check_tokens(run, tokens, folders["tokens"])
-        pairs = np.flatnonzero(np.isin(captions["split"], run.train_splits))
-        if not len(pairs):
-            raise VseppError(
-                f"{folders['corpus']}: no captions in {' + '.join(run.train_splits)} to train run {run.id} on"
-            )
-        crops = CaptionCrops.from_table(captions, run.crop, run.draw)
-        found = _images(run, folders, crops, len(images), pairs, placing)
-        return TrainingData(
-            tokens=tokens,
-            vocabulary_size=len(vocabulary),
-            feature_dim=found.dim,
-            pairs=pairs,
-            image_rows=crops.image_rows[pairs],
-            train_inputs=found.train_inputs,
-            eval_inputs=found.evaluated.rows,
-            validation=split_rows(images, captions, "val", run.validation_images),
-            placing=placing,
-            data_on=found.data_on,
-            encoder_folder=folders["encoder"] if run.live_encoder else None,
+    images, captions = read_tables(folders["corpus"])
+    tokens, vocabulary = _tokens(folders, len(captions))
+    check_tokens(run, tokens, folders["tokens"])
+    pairs = np.flatnonzero(np.isin(captions["split"], run.train_splits))
+    if not len(pairs):
+        raise VseppError(
+            f"{folders['corpus']}: no captions in {' + '.join(run.train_splits)} to train run {run.id} on"
         )
+    crops = CaptionCrops.from_table(captions, run.crop, run.draw)
+    source = _image_source(run, folders, crops, len(images), pairs, Placing(device, data_on, share))
+    return TrainingData(
+        tokens=tokens,
+        vocabulary_size=len(vocabulary),
+        feature_dim=source.dim,
+        pairs=pairs,
+        image_rows=crops.image_rows[pairs],
+        train_inputs=source.train_inputs,
+        eval_inputs=source.eval_inputs,
+        validation=split_rows(images, captions, "val", run.validation_images),
+        data_on=source.data_on,
+        encoder_folder=folders["encoder"] if run.live_encoder else None,
+    )
 
 
 def _tokens(folders: Mapping[str, Path], captions: int) -> tuple[Tokens, Vocabulary]:
@@ -152,66 +128,77 @@ def _tokens(folders: Mapping[str, Path], captions: int) -> tuple[Tokens, Vocabul
     return tokens, vocabulary
 
 
-@dataclass(frozen=True, eq=False)
-class _Images:
-    """Where a run's images come from."""
+class _ImageSource(NamedTuple):
+    """Where the model's inputs for a run's images come from."""
 
     train_inputs: TrainInputs
+    eval_inputs: ImageInputs
     dim: int
     """D_φ."""
-    evaluated: CachedFeatures | CentreCrops
-    """Features or images that validation reads."""
     data_on: dict[str, str]
 
 
-def _images(
+def _image_source(
     run: RunSpec,
     folders: Mapping[str, Path],
     crops: CaptionCrops,
     n_images: int,
     pairs: np.ndarray,
     placing: Placing,
-) -> _Images:
+) -> _ImageSource:
+    """Open what `RunSpec.reads` names."""
     evaluated = eval_images(run, folders, n_images)
+    if isinstance(evaluated, CentreCrops):
+        return _live_source(run, folders, crops, evaluated, pairs, placing)
     if run.reads == "features":
-        assert isinstance(evaluated, CachedFeatures)  # the encoder is frozen
         assert isinstance(evaluated.features, np.ndarray)  # in their file
-        placed = place(evaluated.features, "image features", placing)
-        cached, image_rows = (
-            CachedFeatures(evaluated.folder, placed, evaluated.lengths),
-            crops.image_rows[pairs],
+        image_rows = crops.image_rows[pairs]
+        features = place(evaluated.features, "image features", placing)
+        cached = CachedFeatures(evaluated.folder, features, evaluated.lengths)
+        data_on = {"image features": place_of(features)}
+        return _ImageSource(
+            lambda chosen, _: cached.rows(image_rows[chosen]), cached.rows, cached.dim, data_on
         )
-        data_on = {"image features": place_of(placed)}
-        return _Images(lambda chosen, _: cached.rows(image_rows[chosen]), cached.dim, cached, data_on)
     source: Tape | InlineFeatures
     if run.reads == "tape":
-        source, made_by, data_on = Tape(required(folders, "tape", run)), "tape", {"tape": "mapped"}
+        origin, data_on = required(folders, "tape", run), {"tape": "mapped"}
+        source = Tape(origin)
     else:
-        store = _train_store(run, folders, n_images, placing)
-        encoder, data_on = required(folders, "encoder", run), {"image store": place_of_images(store)}
-        if run.reads == "live":
-            # Validation reads a small part of the images: it uses what training has placed, otherwise files.
-            if folders["eval_store"] == folders["train_store"]:
-                evaluated = CentreCrops(store, run.eval_crop)
-
-            def crops_of_pairs(chosen: np.ndarray, epoch: int) -> ImageBatch:
-                images, boxes, flips = crops.of(epoch, pairs[chosen], store)
-                return ImageBatch(gather_crops(store, images, boxes, flips, run.crop.size))
-
-            return _Images(crops_of_pairs, encoder_dim(run.encoder, encoder), evaluated, data_on)
-        source = InlineFeatures(store, load_encoder(run.encoder, encoder), crops, placing.device)
-        made_by = "encoder"
-    assert isinstance(evaluated, CachedFeatures)  # the encoder is frozen
+        store, origin = _train_store(run, folders, n_images, placing), required(folders, "encoder", run)
+        data_on = {"image store": place_of_images(store)}
+        source = InlineFeatures(store, load_encoder(run.encoder, origin), crops, placing.device)
     if source.dim != evaluated.dim:
         raise VseppError(
-            f"run {run.id}: training features have {source.dim} dimensions ({folders[made_by]}), validation "
+            f"run {run.id}: training features have {source.dim} dimensions ({origin}), validation "
             f"features {evaluated.dim} ({folders['features']}); they come from different encoders"
         )
 
     def features_of_pairs(chosen: np.ndarray, epoch: int) -> ImageBatch:
         return ImageBatch(source.rows(epoch, pairs[chosen]))
 
-    return _Images(features_of_pairs, source.dim, evaluated, data_on)
+    return _ImageSource(features_of_pairs, evaluated.rows, source.dim, data_on)
+
+
+def _live_source(
+    run: RunSpec,
+    folders: Mapping[str, Path],
+    crops: CaptionCrops,
+    evaluated: CentreCrops,
+    pairs: np.ndarray,
+    placing: Placing,
+) -> _ImageSource:
+    """Crops of stored images, for an encoder inside the model."""
+    store = _train_store(run, folders, len(evaluated.store), placing)
+    # Validation reads a small part of the images: it uses what training has placed, otherwise files.
+    if folders["eval_store"] == folders["train_store"]:
+        evaluated = CentreCrops(store, run.eval_crop)
+
+    def crops_of_pairs(chosen: np.ndarray, epoch: int) -> ImageBatch:
+        images, boxes, flips = crops.of(epoch, pairs[chosen], store)
+        return ImageBatch(gather_crops(store, images, boxes, flips, run.crop.size))
+
+    dim = encoder_dim(run.encoder, required(folders, "encoder", run))
+    return _ImageSource(crops_of_pairs, evaluated.rows, dim, {"image store": place_of_images(store)})
 
 
 def _train_store(run: RunSpec, folders: Mapping[str, Path], n_images: int, placing: Placing) -> Images:

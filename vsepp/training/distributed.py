@@ -6,9 +6,8 @@ the whole batch. The gradients equal those of a single process on the same batch
 
 from __future__ import annotations
 
-import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -92,41 +91,13 @@ class ProcessGroup:
         Parameters
         ----------
         make
-            Its result holds tensors, numbers, strings, `None` and containers of them; tensors arrive on the CPU.
+            Its tensors are on the CPU.
         """
         if self.size == 1:
             return make()
-        if not self.first:
-            length = torch.zeros(1, dtype=torch.int64)
-            dist.broadcast(length, 0)
-            content = torch.empty(int(length), dtype=torch.uint8)
-            dist.broadcast(content, 0)
-            return torch.load(io.BytesIO(content.numpy().data), map_location="cpu", weights_only=True)
-        value, stream = make(), io.BytesIO()
-        torch.save(value, stream)
-        content = torch.frombuffer(stream.getbuffer(), dtype=torch.uint8)
-        dist.broadcast(torch.tensor([len(content)]), 0)
-        dist.broadcast(content, 0)
-        return value
-
-    def check_same(self, weights: Mapping[str, torch.Tensor], what: str) -> None:
-        """Refuse weights that differ from those of the first process in any bit.
-
-        Raises
-        ------
-        VseppError
-            Naming the first that differs.
-        """
-        if self.size == 1:
-            return
-        for name, tensor in weights.items():
-            theirs = tensor.detach().clone(memory_format=torch.contiguous_format)
-            dist.broadcast(theirs, 0)
-            if not torch.equal(theirs, tensor):
-                raise VseppError(
-                    f"{what}: {name} differs between process 0 and process {self.rank}, expected equal weights; "
-                    "use devices of one kind and one version of everything, or one process"
-                )
+        values = [make() if self.first else None]
+        dist.broadcast_object_list(values, 0, device=torch.device("cpu"))
+        return values[0]  # type: ignore[return-value]  # what the first process made
 
 
 ALONE = ProcessGroup()

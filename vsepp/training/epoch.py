@@ -16,11 +16,10 @@ from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.losses import Batch, first_epoch_after
 from vsepp.models.precision import fp32_products_in
 from vsepp.runtime.placing import upload
-from vsepp.runtime.prefetch import prefetched
 from vsepp.runtime.progress import track
 from vsepp.spec import RunSpec, ScheduleSpec
 from vsepp.training.batches import StepPairs, epoch_batches, steps_per_epoch
-from vsepp.training.data import TrainingData, steps_ahead
+from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed, recalls
 from vsepp.training.state import LOSS_PREFIX, Training, save
@@ -45,9 +44,6 @@ def train_epoch(training: Training, epoch: int) -> EpochRecord:
     training.optimiser.learning_rate = rate
     started = training.epoch_began = time.monotonic() - training.so_far.seconds
     _steps(training, epoch, rate)
-    what = f"run {training.run.id}, epoch {epoch + 1}"
-    training.group.check_same(training.model.state_dict(), what)
-    training.group.check_same(training.loss.state.state_dict(), f"{what}, loss {training.run.loss.name}")
     return EpochRecord(**training.group.from_first(lambda: asdict(_record(training, epoch, rate, started))))
 
 
@@ -92,15 +88,10 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
     )
     what = f"{run.id} epoch {epoch + 1}/{run.schedule.epochs}"
     losses: list[torch.Tensor] = []
-    made = (
-        step_inputs(run, data, training.loss, drawn, epoch, training.device, training.group)
-        for drawn in islice(batches, done, None)
-    )
-    with (
-        fp32_products_in(run.precision, training.device),
-        prefetched(made, steps_ahead(run, training.device), training.device) as ahead,
-    ):
-        for step, inputs in enumerate(track(ahead, total - done, what, "step", logging.INFO), start=done):
+    remaining = track(islice(batches, done, None), total - done, what, "step", logging.INFO)
+    with fp32_products_in(run.precision, training.device):
+        for step, drawn in enumerate(remaining, start=done):
+            inputs = step_inputs(run, data, training.loss, drawn, epoch, training.device, training.group)
             _set_encoder_mode(training, epoch * total, step)
             losses.append(
                 train_step(

@@ -16,15 +16,14 @@ from vsepp.errors import VseppError
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, read_weights
 from vsepp.provenance.publish import publish
-from vsepp.runtime.memory import out_of_memory_explained
 from vsepp.runtime.progress import PROGRESS, duration_text
-from vsepp.spec import RunSpec, to_dict, to_json
+from vsepp.spec import RunSpec, to_json
 from vsepp.training.checkpoint import SECONDS_BETWEEN, Checkpoints
 from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, ProcessGroup, require_divisible
 from vsepp.training.epoch import train_epoch
 from vsepp.training.history import write_history
-from vsepp.training.state import LOSS_PREFIX, EpochSoFar, Training, go_on, save
+from vsepp.training.state import LOSS_PREFIX, EpochSoFar, Training, resume, save
 from vsepp.training.step import RunLoss, make_optimiser
 
 log = logging.getLogger("vsepp")
@@ -40,7 +39,6 @@ def train(
     device: torch.device,
     folders: Mapping[str, Path],
     *,
-    identity: Mapping[str, Any] | None = None,
     checkpoint_seconds: float = SECONDS_BETWEEN,
     group: ProcessGroup = ALONE,
 ) -> dict[str, Any]:
@@ -59,55 +57,46 @@ def train(
         Folder of the results: `model.safetensors` (weights of the best epoch, without those of a frozen
         encoder), `history.csv`, `config.json` (the run's spec).
     state
-        Working folder that survives a kill. The caller removes it.
+        Working folder that survives a kill, of this run, code and inputs only. The caller removes it.
     device
         Where to compute.
     folders
         Role → folder of what the run reads. `init_from` is the frozen run whose best snapshot a fine-tuned run starts
         from, with a new optimiser; the others are for losses that read artefacts.
-    identity
-        What else decides the result, as JSON values: digests of code and inputs. A checkpoint with another identity, or of
-        another run, is refused.
     checkpoint_seconds
-        Shortest time between two checkpoints; see `Checkpoints`.
+        Time between two checkpoints; see `Checkpoints`.
     group
         The processes that train the run together. Only the first one validates and writes; the others return no facts.
 
     Returns
     -------
     dict
-        Facts for the manifest: best epoch and its rsum, epochs, parameters, pairs, collapsed epochs, speed, and the
-        fraction of this process's time spent writing checkpoints.
+        Facts for the manifest: best epoch and its rsum, epochs, parameters, pairs, collapsed epochs and speed.
 
     Raises
     ------
     VseppError
-        If the loss is no longer finite or memory runs out (the last checkpoint stays), if artefacts or the checkpoint do
-        not fit the run, if a folder is missing, or if `init_from` is given to a run that is not fine-tuned.
+        If the loss is no longer finite (the last checkpoint stays), if artefacts do not fit the run, if a folder is missing,
+        or if `init_from` is given to a run that is not fine-tuned.
     """
     require_divisible(run, group)
-    model = _model(run, data, folders.get("init_from"))
-    with out_of_memory_explained(f"run {run.id}", device, data.what_to_lower(run)):
-        model.to(device)
-        interval = checkpoint_seconds if group.first else math.inf
-        checkpoints = Checkpoints(
-            state, {"run": to_dict(run), **(identity or {})}, interval, _checkpoint_bytes(model)
-        )
-        loss = RunLoss.of(run, folders, device)
-        start = folders.get("init_from")
-        if start and loss.state.state_dict() and (start / LOSS_FILE).is_file():
-            loss.state.load_state_dict(read_weights(start / LOSS_FILE))
-        optimiser = make_optimiser(model, run.schedule.learning_rate, loss, run.optimiser)
-        training = Training(run, data, device, model, loss, optimiser, checkpoints, group)
-        go_on(training)
-        for epoch in range(len(training.history), run.schedule.epochs):
-            training.history.append(train_epoch(training, epoch))
-            training.so_far = EpochSoFar()
-            if group.first:
-                _report(training)
-            if checkpoints.due(last=epoch + 1 == run.schedule.epochs):
-                save(training)
-        return _finish(training, out, state) if group.first else {}
+    start = folders.get("init_from")
+    model = _model(run, data, start).to(device)
+    checkpoints = Checkpoints(state, checkpoint_seconds if group.first else math.inf)
+    loss = RunLoss.of(run, folders, device)
+    if start and loss.state.state_dict() and (start / LOSS_FILE).is_file():
+        loss.state.load_state_dict(read_weights(start / LOSS_FILE))
+    optimiser = make_optimiser(model, run.schedule.learning_rate, loss, run.optimiser)
+    training = Training(run, data, device, model, loss, optimiser, checkpoints, group)
+    resume(training)
+    for epoch in range(len(training.history), run.schedule.epochs):
+        training.history.append(train_epoch(training, epoch))
+        training.so_far = EpochSoFar()
+        if group.first:
+            _report(training)
+        if checkpoints.due():
+            save(training)
+    return _finish(training, out, state) if group.first else {}
 
 
 def _model(run: RunSpec, data: TrainingData, init_from: Path | None) -> JointEmbedding:
@@ -129,12 +118,6 @@ def _model(run: RunSpec, data: TrainingData, init_from: Path | None) -> JointEmb
         path = init_from / "model.safetensors"
         model.load_weights(read_weights(path), path)
     return model
-
-
-def _checkpoint_bytes(model: JointEmbedding) -> int:
-    """Current weights, weights of the best epoch, and what the optimiser keeps, as much as Adam's two moments."""
-    whole = sum(value.nbytes for value in model.state_dict().values())
-    return 2 * (whole + sum(value.nbytes for value in model.parameters() if value.requires_grad))
 
 
 def _report(training: Training) -> None:
@@ -161,7 +144,7 @@ def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
     """Write the results into the state folder, move them into place, and return the facts."""
     from safetensors.torch import save_file
 
-    run, history, checkpoint_share = training.run, training.history, training.checkpoints.share
+    run, history = training.run, training.history
     # `best` is the whole model; a frozen encoder is not part of it, so nothing has to be left out.
     weights = {key: value.contiguous() for key, value in training.best.items()}
     own = {key: weights.pop(key) for key in list(weights) if key.startswith(LOSS_PREFIX)}
@@ -184,7 +167,6 @@ def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
         "collapsed_epochs": [record.epoch for record in history if record.collapsed],
         "collapsed": bool(history[-1].collapsed),
         "pairs_per_second": float(np.median([record.pairs_per_second for record in history])),
-        "checkpoint_share": checkpoint_share,
         "device": str(training.device),
         "processes": training.group.size,
     }

@@ -10,7 +10,7 @@ import torch
 
 from vsepp.models.joint import JointEmbedding
 from vsepp.spec import RunSpec
-from vsepp.training.checkpoint import Checkpoints, random_states, restore_random_states
+from vsepp.training.checkpoint import Checkpoints
 from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.history import EpochRecord
@@ -63,7 +63,7 @@ class Training:
     best_epoch: int = 0
 
 
-def go_on(training: Training) -> None:
+def resume(training: Training) -> None:
     """Resume from the last checkpoint, if there is one."""
     saved = training.group.from_first(training.checkpoints.load)
     if saved is None:
@@ -74,8 +74,11 @@ def go_on(training: Training) -> None:
     training.history = [EpochRecord(**record) for record in saved["history"]]
     training.so_far = EpochSoFar(**saved["so_far"])
     training.mean_score = saved["mean_score"]
-    training.best, training.best_epoch = saved["best"], saved["best_epoch"]
-    restore_random_states(saved["random"], training.device)
+    training.best = saved["best"]
+    training.best_epoch = saved["best_epoch"]
+    torch.set_rng_state(saved["random"])
+    if training.device.type == "cuda":
+        torch.cuda.set_rng_state(saved["random_cuda"], training.device)
     log.info("%s: resuming after %s", training.run.id, saved["where"])
 
 
@@ -92,7 +95,12 @@ def save(training: Training) -> None:
         "history": [asdict(record) for record in training.history],
         "so_far": {**asdict(so_far), "seconds": seconds},
         "mean_score": training.mean_score,
-        "random": random_states(training.device),
+        "best": training.best,
+        "best_epoch": training.best_epoch,
+        # Dropout draws from it in legacy modes.
+        "random": torch.get_rng_state(),
     }
+    if training.device.type == "cuda":
+        content["random_cuda"] = torch.cuda.get_rng_state(training.device)
     where = f"epoch {done + 1}, step {so_far.steps}" if so_far.steps else f"epoch {done}"
-    training.checkpoints.save(content, training.best_epoch, training.best, where)
+    training.checkpoints.save(content, where)

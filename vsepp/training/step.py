@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -78,12 +78,6 @@ class StepInputs:
     """n, of the whole batch."""
     batch: Batch
     """What the loss needs to know about the pairs."""
-
-    def tensors(self) -> Iterator[torch.Tensor]:
-        """All tensors of the step."""
-        for value in (*self.images, *vars(self).values(), *vars(self.batch).values()):
-            if isinstance(value, torch.Tensor):
-                yield value
 
 
 class Optimiser(Protocol):

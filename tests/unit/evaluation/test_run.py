@@ -138,16 +138,3 @@ def test_what_does_not_belong_together_is_refused(made, tmp_path):
     ):
         with pytest.raises(VseppError, match=message):
             call()
-
-
-@pytest.mark.parametrize(("run", "read"), [(RUN, frozen), (LIVE, live)], ids=["frozen", "live"])
-def test_out_of_memory_says_what_to_do(made, monkeypatch, run, read):
-    def greedy(tokens, rows):
-        raise MemoryError("Unable to allocate 9 EiB")
-
-    monkeypatch.setattr(Tokens, "padded", greedy)
-    with pytest.raises(VseppError) as caught:
-        encode_run(run, "test", read(made), CPU)
-    said = str(caught.value)
-    assert said.startswith("run tiny, split test: out of memory on cpu (Unable to allocate")
-    assert ("take a smaller encoder than mini/vgg_mini" in said.lower()) == run.live_encoder

@@ -78,18 +78,18 @@ def jobs(tmp_path):
 
 def test_jobs_get_different_gpus_and_a_third_waits_until_one_is_killed(jobs):
     first, second = jobs("first", "3,5"), jobs("second", "3,5")
-    assert {first.gpu(), second.gpu()} == {"3", "5"}
+    gpus = {first.gpu(): first, second.gpu(): second}
+    assert gpus.keys() == {"3", "5"}
     third = jobs("third", "3,5")
-    said = third.waits()
-    assert f"third (process {third.process.pid}) waits for" in said
-    for job, what in ((first, "first"), (second, "second")):
-        assert f"{what} (process {job.process.pid})" in said
-    killed = "5" if "GPU 5 with second" in said else "3"
+    message = third.waits()
+    assert f"third (process {third.process.pid}) waits for" in message
+    for gpu, job in gpus.items():
+        assert f"GPU {gpu} with process {job.process.pid}" in message
+    killed = next(gpu for gpu, job in gpus.items() if job is second)
     second.kill()
     assert third.gpu() == killed
-    # What the third one wrote has taken the place of what the killed one wrote.
     fourth = jobs("fourth", "3,5")
-    assert f"GPU {killed} with third" in fourth.waits()
+    assert f"GPU {killed} with process {third.process.pid}" in fourth.waits()
     first.end()
     assert fourth.gpu() == ({"3", "5"} - {killed}).pop()
 
@@ -106,13 +106,13 @@ def test_a_job_that_wants_a_gpu_for_itself_does_not_meet_one_that_shares(jobs):
     sharing = jobs("sharing", "0", share=4)
     assert sharing.gpu() == "0"
     whole = jobs("whole", "0")
-    assert "GPU 0 with sharing" in whole.waits()
+    assert f"GPU 0 with process {sharing.process.pid}" in whole.waits()
     half = jobs("half", "0", share=2)
     assert half.gpu() == "0"
     half.end()
     sharing.end()
     assert whole.gpu() == "0"
-    assert "GPU 0 with whole" in jobs("late", "0", share=4).waits()
+    assert f"GPU 0 with process {whole.process.pid}" in jobs("late", "0", share=4).waits()
 
 
 def test_names_of_gpus_may_be_those_of_parts_of_one(jobs):

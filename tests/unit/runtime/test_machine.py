@@ -42,7 +42,7 @@ def test_auto_says_that_it_takes_the_cpu_although_a_gpu_was_claimed(monkeypatch,
     monkeypatch.setenv(devices.VISIBLE, "5,3")
     device, facts = use_machine()
     assert device.type == facts["device"] == "cpu" and "gpu" not in facts
-    said = r"GPU 5 exists, but torch finds none \(\w.*; this job computes on the CPU"
+    said = r"GPUs 5, 3 exist, but torch finds none \(\w.*; this job computes on the CPU"
     assert re.search(said, caplog.text)
     with devices.claim("the next", ["5"], folder=devices.lock_folder()):
         pass  # it was given back
@@ -56,7 +56,7 @@ def test_auto_says_that_it_takes_the_cpu_although_a_gpu_was_claimed(monkeypatch,
     monkeypatch.setattr(devices, "installed", lambda: 6)
     monkeypatch.setenv("LOCAL_RANK", "1")
     use_machine()
-    assert "GPU 3 exists" in caplog.text
+    assert "GPUs 5, 3 exist" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import dataclasses
 import re
 from pathlib import Path
 
@@ -8,8 +9,9 @@ from processes import python
 
 from vsepp.errors import VseppError
 from vsepp.runtime.memory import out_of_memory_explained
-
-CPU = torch.device("cpu")
+from vsepp.spec import ScenesSpec
+from vsepp.steps.making import make
+from vsepp.steps.scenes import STEP as SCENES
 
 
 def refused_by_torch():
@@ -25,22 +27,20 @@ def refused_by_a_library():
 
 
 @pytest.mark.parametrize("refused", [refused_by_torch, refused_by_numpy, refused_by_a_library])
-def test_a_lack_of_memory_says_what_to_lower(refused):
-    with (
-        pytest.raises(VseppError) as caught,
-        out_of_memory_explained("run tiny", CPU, ["lower this", "that"]),
-    ):
-        refused()
+def test_a_lack_of_memory_in_a_step_is_one_sentence(refused, tmp_path):
+    greedy = dataclasses.replace(SCENES, run=lambda spec, inputs, out, job: refused())
+    with pytest.raises(VseppError) as caught:
+        make(greedy, ScenesSpec(0, 24, {}, {}), {}, tmp_path / "scenes")
     assert re.fullmatch(
-        r"run tiny: out of memory on cpu \(.*(memory|allocate|ALLOC_FAILED).*\); this process took [\d.]+ [MG]B at most; the "
-        r"machine has [\d.]+ GB\. Lower this; or that; or end other programs that use memory here\. Then run the same command "
-        r"again: it continues where it was",
+        rf"{SCENES.title} {tmp_path}/scenes: out of memory on cpu \(.*(memory|allocate|ALLOC_FAILED).*\); this process took "
+        r"[\d.]+ [MG]B at most; the machine has [\d.]+ GB",
         str(caught.value),
     )
+    assert not (tmp_path / "scenes").exists()
 
 
 def test_other_failures_pass():
-    with pytest.raises(RuntimeError, match="shape"), out_of_memory_explained("run tiny", CPU, []):
+    with pytest.raises(RuntimeError, match="shape"), out_of_memory_explained("run tiny"):
         torch.ones(2).view(3)
 
 

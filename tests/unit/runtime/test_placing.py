@@ -1,14 +1,10 @@
-import logging
-
 import numpy as np
 import pytest
 import torch
 
-from vsepp.errors import VseppError
-from vsepp.runtime.placing import Placing, fits, place, place_of, rows_of, upload
+from vsepp.runtime.placing import Placing, place, place_of, rows_of, upload
 
-CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
-GIB = 1 << 30
+CPU = torch.device("cpu")
 
 
 @pytest.fixture
@@ -29,40 +25,6 @@ def test_rows_are_those_of_the_file_in_every_place(array, data_on, where):
     np.testing.assert_array_equal(found.numpy(), np.asarray(array)[rows])
     found += 1  # a copy of its own, that a step may write to
     np.testing.assert_array_equal(rows_of(placed, rows).numpy(), np.asarray(array)[rows])
-
-
-@pytest.mark.parametrize(
-    ("size", "placing", "expected"),
-    [
-        (7 * GIB, Placing(GPU), True),
-        (9 * GIB, Placing(GPU), False),
-        (4 * GIB, Placing(GPU, share=2), True),
-        (5 * GIB, Placing(GPU, share=2), False),
-        (15 * GIB, Placing(GPU, "device", share=2), True),
-    ],
-)
-def test_data_take_at_most_half_of_what_is_free_shared_among_jobs(caplog, size, placing, expected):
-    with caplog.at_level(logging.INFO, "vsepp"):
-        assert fits(size, 16 * GIB, "image store", placing) == expected
-    assert ("read from its file" in caplog.text) == (not expected)
-
-
-def test_a_demand_that_does_not_fit_is_an_error_with_sizes_and_what_to_set_instead():
-    said = r"image store: 18\.25 GB, and cuda:0 has 17\.18 GB free; set resources\.data_on to auto or mapped"
-    with pytest.raises(VseppError, match=said):
-        fits(17 * GIB, 16 * GIB, "image store", Placing(GPU, "device"))
-
-
-def test_an_unknown_place_is_refused():
-    with pytest.raises(VseppError, match="got 'moon'; expected one of auto, device, mapped"):
-        Placing(CPU, "moon")
-
-
-def test_what_to_lower_follows_from_where_data_lie():
-    assert Placing(CPU).what_to_lower() == []
-    assert Placing(GPU, "mapped", share=3).what_to_lower() == ["lower resources.runs_per_gpu, now 3"]
-    assert Placing(GPU).what_to_lower() == ["set resources.data_on to mapped"]
-    assert Placing(GPU).what_to_lower(["mapped"]) == []
 
 
 @pytest.mark.gpu

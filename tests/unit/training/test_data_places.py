@@ -1,13 +1,12 @@
-"""Where the data of a training lie, and whether its inputs are made ahead, decides nothing about its results."""
+"""Where the data of a training lie decides nothing about its results."""
 
 import pytest
 import tiny_corpus as tiny
 import torch
-from tiny_corpus import Killed, assert_same_results, killed_at, run_in
+from tiny_corpus import assert_same_results, run_in
 
-from vsepp.training import data as training_data
 from vsepp.training.batches import epoch_batches
-from vsepp.training.data import load_training_data, steps_ahead
+from vsepp.training.data import load_training_data
 from vsepp.training.epoch import step_inputs
 from vsepp.training.step import RunLoss
 
@@ -37,30 +36,6 @@ def test_a_training_is_the_same_whereever_its_data_lie(corpus, tmp_path, name):
         assert_same_results(first, out)
 
 
-def test_a_cpu_makes_nothing_ahead_and_a_gpu_does():
-    assert steps_ahead(tiny.RC, tiny.CPU) == 0
-    assert steps_ahead(tiny.RC, torch.device("cuda")) == 2
-    # What it computes with is set for the thread of the step.
-    assert steps_ahead(RUNS["inline"], torch.device("cuda")) == 0
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_a_training_with_inputs_made_ahead_is_the_same_also_when_it_was_killed(
-    corpus, tmp_path, monkeypatch, name
-):
-    run = RUNS[name]
-    data = tiny.data_of(run, corpus)
-    whole, _ = run_in(tmp_path / "whole", run, data)
-    monkeypatch.setitem(training_data.STEPS_AHEAD, "cpu", 2)
-    straight, _ = run_in(tmp_path / "straight", run, data)
-    assert_same_results(whole, straight)
-    for call in (3, 6):  # inputs are made before their step: fewer steps are taken
-        with pytest.raises(Killed):
-            run_in(tmp_path / "cut", run, killed_at(data, call), checkpoint_seconds=0)
-    out, _ = run_in(tmp_path / "cut", run, data)
-    assert_same_results(whole, out)
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("place", ["auto", "device", "mapped"])
 @pytest.mark.parametrize("name", [name for name in RUNS if name != "inline"])
@@ -77,6 +52,7 @@ def test_inputs_on_a_gpu_are_those_of_a_cpu_and_wait_for_nothing(corpus, name, p
     finally:
         torch.cuda.set_sync_debug_mode("default")
     expected = step_inputs(run, here, RunLoss.of(run, {}, tiny.CPU), drawn, 0, tiny.CPU)
-    for one, other in zip(found.tensors(), expected.tensors(), strict=True):
-        assert torch.equal(one.cpu(), other)
-        assert one.device.type == ("cpu" if other is expected.lengths else "cuda")
+    for name in ("ids", "lengths"):
+        assert torch.equal(getattr(found, name).cpu(), getattr(expected, name))
+    assert torch.equal(found.images.values.cpu(), expected.images.values)
+    assert found.ids.device == found.images.values.device == cuda and found.lengths.device == tiny.CPU
