@@ -57,7 +57,7 @@ STEP_BOUNDS = {"fp32": (1e-5, 1e-4), "bf16": (1e-2, 2e-1)}
 one may be another one in single steps, so the largest is told and not bounded."""
 STEPS = 50
 _FEW, _CALLS = 2, 3
-"""Images whose features are also computed in float64, in so many calls: a CUDA graph is recorded in the second one."""
+"""Images whose features are also computed in float64, in so many calls."""
 _PATIENCE = 180.0
 """Seconds for a small training."""
 _TAPE = 96

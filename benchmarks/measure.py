@@ -64,7 +64,7 @@ WAYS: dict[str, list[dict[str, Any]]] = {
     "cpu": [{"memory_format": "contiguous"}],
     "cuda": [
         {"precision": "bf16", "memory_format": "contiguous"},
-        *({"precision": "bf16", "compile": kind} for kind in ("default", "cuda_graphs")),
+        {"precision": "bf16", "compile": "default"},
     ],
 }
 """How else than by default an encoder is run, by kind of device."""
@@ -238,7 +238,7 @@ def measure(case: Case, device: torch.device, threads: int, seconds: float) -> b
     forget_earlier(device)
     with tempfile.TemporaryDirectory(prefix="vsepp-measure-") as folder, ExitStack() as stack:
         call, items = case.make(case, Path(folder), device, stack)
-        if device.type == "cuda":  # compiles, records CUDA graphs, chooses algorithms
+        if device.type == "cuda":  # compiles, chooses algorithms
             for _ in range(3):
                 call()
         timer = benchmark.Timer(

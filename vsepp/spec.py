@@ -179,10 +179,9 @@ class EncoderKeys:
     memory_format: Literal["contiguous", "channels_last"] = "channels_last"
     """Memory layout of images and of convolutions' weights: channel by channel, or pixel by pixel, which was faster wherever
     benchmarks/measure.py was run."""
-    compile: Literal["off", "default", "cuda_graphs"] = "off"
+    compile: Literal["off", "default"] = "off"
     """Compile the network with torch.compile, once per process and batch shape (half a minute or more; on a CPU it needs a C++
-    compiler). cuda_graphs: also replay it as a CUDA graph, on a GPU only. Worth it for networks of many small layers and for
-    long passes; measure with benchmarks/measure.py."""
+    compiler). Worth it for networks of many small layers and for long passes; measure with benchmarks/measure.py."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

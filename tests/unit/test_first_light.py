@@ -263,7 +263,7 @@ ROWS = [
     row("forward", "net/a@224", "bf16", 1000),
     row("tape", "net/a@224", "fp32", 300),
     row("tape", "net/a@224", "bf16", 800),
-    row("tape", "net/a@224 compile-cuda_graphs", "bf16", 990),
+    row("tape", "net/a@224 compile-default", "bf16", 990),
     row("tape", "net/a@224 compile-default", "bf16", 1200),
     row("step-1c", "4096/1024", "fp32", 100),
     row("sharing-1", "4096/1024", "fp32", 100),
@@ -272,11 +272,11 @@ ROWS = [
 
 
 def test_the_fastest_way_that_is_right_is_advised():
-    right = ["net/a@224/bf16", "net/a@224/fp32", "net/a@224 compile-cuda_graphs/bf16"]
+    right = ["net/a@224/bf16", "net/a@224/fp32", "net/a@224 compile-default/bf16"]
     lines = tuning.advice(ROWS, right, {"roles": {"net/a@224": "vgg"}, "paper": []})
     assert lines[:2] == [
         "encoders:",
-        "  vgg: {precision: bf16, compile: cuda_graphs}    # 990 images/s into random-crop features",
+        "  vgg: {precision: bf16, compile: default}    # 990 images/s into random-crop features",
     ]
     assert lines[2].startswith("# bf16 for the paper's preset only where recalls")
     assert lines[3] == "resources: {runs_per_gpu: 2}    # 150 pairs/s together"

@@ -8,14 +8,14 @@ generator with a state, so any process can compute the crop of any pair at any t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from vsepp.data.store import WholeImages
 from vsepp.errors import VseppError
-from vsepp.runtime.placing import Placed, Placing, place, place_of, upload
+from vsepp.runtime.placing import Placed, Placing, place, place_of, rows_of, upload
 from vsepp.spec import CropSpec
 
 if TYPE_CHECKING:
@@ -246,74 +246,33 @@ def gather_crops(
     torch.Tensor
         uint8 `(n, size, size, 3)`, on the images' device (an array is on the CPU).
     """
-    if isinstance(images, torch.Tensor) and images.device.type == "cpu":
-        images = images.numpy()
-    one_size = (boxes[:, 2:] == size).all()
-    if one_size and not isinstance(images, WholeImages):
-        return _windows(images, rows, boxes, flips, size)
     pixels = images.pixels if isinstance(images, WholeImages) else images
-    device = pixels.device.type if isinstance(pixels, torch.Tensor) else "cpu"
-    at_once = _RESIZED_AT_ONCE.get(device, _RESIZED_ELSEWHERE)
-    crops = []
+    device = pixels.device if isinstance(pixels, torch.Tensor) else torch.device("cpu")
+    if (boxes[:, 2:] == size).all():
+        crops = _cut(images, rows, boxes, device)
+        if not flips.any():
+            return crops
+        return torch.where(upload(flips, device)[:, None, None, None], crops.flip(2), crops)
+    at_once = _RESIZED_AT_ONCE.get(device.type, _RESIZED_ELSEWHERE)
+    resized = []
     for part in (slice(start, start + at_once) for start in range(0, len(rows), at_once)):
         if isinstance(images, WholeImages):
-            there, within = _cut(images, rows[part], boxes[part])
+            cut = _cut(images, rows[part], boxes[part], device)
+            within = np.concatenate([np.zeros_like(boxes[part, :2]), boxes[part, 2:]], axis=1)
         else:
-            there, within = _whole(images, rows[part]), boxes[part]
-        if one_size:
-            crops.append(_mirrored(there, upload(flips[part], there.device)))
-        else:
-            crops.append(_resized(there, within, flips[part], size))
-    return torch.cat(crops)
+            cut, within = rows_of(images, rows[part]), boxes[part]
+        resized.append(_resized(cut, within, flips[part], size))
+    return torch.cat(resized)
 
 
-def _windows(
-    images: Placed, rows: np.ndarray, boxes: np.ndarray, flips: np.ndarray, size: int
-) -> torch.Tensor:
-    """Windows of one size, uint8 `(n, size, size, 3)`.
-
-    Picked from a view of the store as an array of all its overlapping windows, which costs nothing.
-    """
-    count, side = images.shape[:2]
-    shape = (count, side - size + 1, side - size + 1, size, size * 3)
-    top, left = boxes[:, 0], boxes[:, 1]
-    if isinstance(images, torch.Tensor):
-        views = images.as_strided(shape, (side * side * 3, side * 3, 3, side * 3, 1))
-        # One upload for all that a batch needs.
-        row, top, left, flip = upload(np.stack([rows, top, left, flips]), images.device)
-        crops = views[row, top, left].unflatten(-1, (size, 3))
-        return _mirrored(crops, flip.bool()) if flips.any() else crops
-    if not images.flags.c_contiguous:
-        raise VseppError("image store: expected a C-contiguous array, as `np.load` of the store gives it")
-    strides = (side * side * 3, side * 3, 3, side * 3, 1)
-    windows = np.lib.stride_tricks.as_strided(images, shape, strides, writeable=False)
-    crops = torch.from_numpy(np.asarray(windows[rows, top, left])).unflatten(-1, (size, 3))
-    return _mirrored(crops, torch.from_numpy(flips)) if flips.any() else crops
-
-
-def _mirrored(crops: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
-    return torch.where(flips[:, None, None, None], crops.flip(2), crops)
-
-
-def _cut(images: WholeImages, rows: np.ndarray, boxes: np.ndarray) -> tuple[torch.Tensor, np.ndarray]:
-    """The boxes of images, as uint8 `(n, height, width, 3)` of the largest of them with what is beyond unset, and where in
-    these the boxes lie."""
+def _cut(images: Images, rows: np.ndarray, boxes: np.ndarray, device: torch.device) -> torch.Tensor:
+    """The boxes of images at the top left of uint8 `(n, height, width, 3)`, as large as the largest; what is beyond is unset."""
     height, width = boxes[:, 2:].max(axis=0).tolist()
-    on_device = isinstance(images.pixels, torch.Tensor)
-    found = torch.empty(
-        (len(rows), height, width, 3), dtype=torch.uint8, device=images.pixels.device if on_device else None
-    )
-    for crop, row, (top, left, high, wide) in zip(found, rows.tolist(), boxes.tolist(), strict=True):
-        window = images[row][top : top + high, left : left + wide]
-        crop[:high, :wide] = window if on_device else torch.from_numpy(np.array(window))
-    return found, np.concatenate([np.zeros_like(boxes[:, :2]), boxes[:, 2:]], axis=1)
-
-
-def _whole(images: Placed, rows: np.ndarray) -> torch.Tensor:
-    """Whole images, uint8 `(n, side, side, 3)`."""
-    if isinstance(images, torch.Tensor):
-        return images[upload(rows, images.device)]
-    return torch.from_numpy(np.asarray(images[rows]))
+    crops = torch.empty((len(rows), height, width, 3), dtype=torch.uint8, device=device)
+    target: Any = crops if device.type == "cuda" else crops.numpy()
+    for number, (row, (top, left, high, wide)) in enumerate(zip(rows.tolist(), boxes.tolist(), strict=True)):
+        target[number, :high, :wide] = images[row][top : top + high, left : left + wide]
+    return crops
 
 
 def _resized(images: torch.Tensor, boxes: np.ndarray, flips: np.ndarray, size: int) -> torch.Tensor:

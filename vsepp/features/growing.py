@@ -31,28 +31,26 @@ class GrowingRows:
         self.path = path
         self.shape = shape
         self.dtype = np.dtype(dtype)
-        self._row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * self.dtype.itemsize
-        self._header = _header(shape, self.dtype)
-        self.done = self._take_up(chunk)
+        self.done = 0
         """Rows in the file."""
+        self._row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * self.dtype.itemsize
+        header = _header(shape, self.dtype)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+b") as stream:
+            stream.seek(0)
+            if stream.read(len(header)) == header:
+                self.done = (path.stat().st_size - len(header)) // self._row_bytes
+                if self.done < shape[0]:
+                    self.done -= self.done % chunk
+                stream.truncate(len(header) + self.done * self._row_bytes)
+            else:
+                stream.truncate(0)
+                stream.write(header)
 
     @property
     def missing_bytes(self) -> int:
         """Bytes of the rows that are still missing."""
         return (self.shape[0] - self.done) * self._row_bytes
-
-    def _take_up(self, chunk: int) -> int:
-        if self.path.is_file():
-            with self.path.open("r+b") as stream:
-                if stream.read(len(self._header)) == self._header:
-                    rows = (self.path.stat().st_size - len(self._header)) // self._row_bytes
-                    if rows < self.shape[0]:
-                        rows -= rows % chunk
-                    stream.truncate(len(self._header) + rows * self._row_bytes)
-                    return rows
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_bytes(self._header)
-        return 0
 
     def append(self, rows: np.ndarray) -> None:
         """Write the next rows.
@@ -62,16 +60,12 @@ class GrowingRows:
         VseppError
             If the disk is full; earlier rows stay.
         """
-        if rows.dtype != self.dtype or rows.shape[1:] != self.shape[1:]:
-            raise ValueError(
-                f"{self.path}: rows {rows.dtype} {rows.shape} do not fit {self.dtype} {self.shape}"
-            )
         left = f"left after {self.done} of {self.shape[0]} rows"
         with (
             full_disk_explained(self.path, left, self.missing_bytes),
             self.path.open("ab") as stream,
         ):
-            stream.write(np.ascontiguousarray(rows).data)
+            stream.write(np.ascontiguousarray(rows, self.dtype).data)
         self.done += len(rows)
 
 

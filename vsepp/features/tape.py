@@ -28,17 +28,45 @@ def epoch_file(epoch: int) -> str:
     return f"epoch-{epoch:03d}.npy"
 
 
-def in_16_bits(
-    features: np.ndarray, image_rows: np.ndarray, caption_ids: np.ndarray, encoder: ImageEncoder
+def tape_features(
+    store: Images,
+    encoder: ImageEncoder,
+    crops: CaptionCrops,
+    epoch: int,
+    caption_rows: np.ndarray,
+    device: torch.device,
 ) -> np.ndarray:
-    """Features float32 `(n, dim)` as float16; refused if not finite or too large."""
-    finite(features, image_rows, encoder)
-    largest = max(features.max(), -features.min()) if features.size else 0.0
-    if largest > LARGEST:
-        worst = int(np.abs(features).max(axis=1).argmax())
+    """Features float16 `(n, dim)` of the random crops of captions in an epoch.
+
+    Parameters
+    ----------
+    store
+        Stored images.
+    encoder
+        In evaluation mode and on `device`.
+    crops
+        Random crops of the corpus's captions.
+    epoch
+        From 0.
+    caption_rows
+        `(n,)`, rows of the captions table.
+    device
+        Where to compute.
+
+    Raises
+    ------
+    VseppError
+        If a feature is not finite or too large for 16 bits.
+    """
+    images, boxes, flips = crops.of(epoch, caption_rows, store)
+    features = encode_crops(store, encoder, images, boxes, flips, device).cpu().numpy()
+    finite(features, images, encoder)
+    largest = np.abs(features).max(axis=1)
+    if len(largest) and largest.max() > LARGEST:
+        worst = int(largest.argmax())
         raise VseppError(
-            f"encoder {encoder.spec.architecture!r}: caption {caption_ids[worst]}, image row "
-            f"{image_rows[worst]}: a feature of {largest:.4g} does not fit into 16 bits (at "
+            f"encoder {encoder.spec.architecture!r}: caption {crops.caption_ids[caption_rows[worst]]}, image row "
+            f"{images[worst]}: a feature of {largest[worst]:.4g} does not fit into 16 bits (at "
             f"most {LARGEST:.0f}); check the encoder's weights, mean and std"
         )
     return features.astype(np.float16)
@@ -52,12 +80,12 @@ class Tape:
     Parameters
     ----------
     folder
-        Folder of the tape; epochs are read when they are needed.
+        Folder of the tape.
 
     Raises
     ------
     VseppError
-        If it does not say which captions it holds.
+        If it does not say which captions it holds, or an epoch does not hold as many.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -67,16 +95,18 @@ class Tape:
         self.folder = folder
         self._captions = np.load(path)
         """Rows of the captions table that it holds, ascending."""
-        self._epoch = -1
-        self._features: np.ndarray = np.empty(0)
+        files = sorted(folder.glob("epoch-*.npy"))
+        self._epochs = {path.name: np.load(path, mmap_mode="r") for path in files}
+        for name, features in self._epochs.items():
+            if len(features) != len(self._captions):
+                raise VseppError(
+                    f"{folder / name}: expected {len(self._captions)} rows, as {CAPTIONS} names, got {len(features)}"
+                )
 
     @property
     def dim(self) -> int:
         """D_φ."""
-        epochs = self._epochs()
-        if not epochs:
-            raise VseppError(f"{self.folder}: the tape has no epochs; run the step that writes it again")
-        return np.load(self.folder / epoch_file(epochs[0]), mmap_mode="r").shape[1]
+        return self._of_epoch(0).shape[1]
 
     def rows(self, epoch: int, caption_rows: np.ndarray) -> torch.Tensor:
         """Features float16 `(n, dim)` of rows `(n,)` of the captions table in an epoch, from 0.
@@ -86,35 +116,25 @@ class Tape:
         VseppError
             If the tape lacks the epoch or one of the captions.
         """
-        if epoch != self._epoch:
-            self._features, self._epoch = self._map(epoch), epoch
-        found = np.searchsorted(self._captions, caption_rows)
-        there = self._captions[np.minimum(found, len(self._captions) - 1)] == caption_rows
-        if not there.all():
-            missing = np.asarray(caption_rows)[~there]
+        places = np.searchsorted(self._captions, caption_rows)
+        present = self._captions[np.minimum(places, len(self._captions) - 1)] == caption_rows
+        if not present.all():
+            missing = np.asarray(caption_rows)[~present]
             raise VseppError(
                 f"{self.folder}: the tape has no caption row {missing[0]} ({len(missing)} of "
                 f"{len(caption_rows)} are missing); it holds {len(self._captions)} captions. Run the step "
                 "that writes it again"
             )
-        return rows_of(self._features, found)
+        return rows_of(self._of_epoch(epoch), places)
 
-    def _map(self, epoch: int) -> np.ndarray:
-        path = self.folder / epoch_file(epoch)
-        if not path.is_file():
+    def _of_epoch(self, epoch: int) -> np.ndarray:
+        features = self._epochs.get(epoch_file(epoch))
+        if features is None:
             raise VseppError(
-                f"{self.folder}: the tape has no epoch {epoch}; it has {self._epochs()}. Run the step that "
+                f"{self.folder}: the tape has no epoch {epoch}; it has {', '.join(self._epochs) or 'none'}. Run the step that "
                 "writes it, with as many epochs as the run has"
             )
-        features = np.load(path, mmap_mode="r")
-        if features.shape[0] != len(self._captions):
-            raise VseppError(
-                f"{path}: expected {len(self._captions)} rows, as {CAPTIONS} names, got {features.shape[0]}"
-            )
         return features
-
-    def _epochs(self) -> list[int]:
-        return sorted(int(path.stem.removeprefix("epoch-")) for path in self.folder.glob("epoch-*.npy"))
 
 
 class InlineFeatures:
@@ -155,7 +175,5 @@ class InlineFeatures:
         VseppError
             If a feature is not finite or too large for 16 bits.
         """
-        images, boxes, flips = self._crops.of(epoch, caption_rows, self._store)
-        features = encode_crops(self._store, self._encoder, images, boxes, flips, self._device).cpu().numpy()
-        ids = self._crops.caption_ids[caption_rows]
-        return upload(in_16_bits(features, images, ids, self._encoder), self._device)
+        features = tape_features(self._store, self._encoder, self._crops, epoch, caption_rows, self._device)
+        return upload(features, self._device)

@@ -9,9 +9,9 @@ import torch
 
 from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops, Images
-from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops
+from vsepp.features.frozen import ENCODE_BATCH, check_size
 from vsepp.features.growing import GrowingRows
-from vsepp.features.tape import CAPTIONS, epoch_file, in_16_bits
+from vsepp.features.tape import CAPTIONS, epoch_file, tape_features
 from vsepp.models.encoder import ImageEncoder
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space
@@ -76,8 +76,6 @@ def write_tape(
         what = f"random-crop features of epoch {epoch + 1} of {epochs}"
         for start in track(starts, len(starts), what, "chunk"):
             rows = caption_rows[start : start + CHUNK_CAPTIONS]
-            images, boxes, flips = crops.of(epoch, rows, store)
-            features = encode_crops(store, encoder, images, boxes, flips, device).cpu().numpy()
-            written.append(in_16_bits(features, images, crops.caption_ids[rows], encoder))
+            written.append(tape_features(store, encoder, crops, epoch, rows, device))
     np.save(state / CAPTIONS, np.asarray(caption_rows, np.int32))
     publish({path: out / path.name for path in (*files.values(), state / CAPTIONS)})

@@ -7,6 +7,7 @@ imported on demand, so that torchvision is loaded only if one of its networks is
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,15 +60,14 @@ class ImageEncoder(nn.Module):
         if spec.compile != "off":
             # Compiled for each batch shape separately. Dynamic shapes would appear with the second shape that is seen, so that
             # the last bits of a training would depend on where it was resumed.
-            mode = "reduce-overhead" if spec.compile == "cuda_graphs" else "default"
-            self.network.compile(mode=mode, dynamic=False)
+            self.network.compile(dynamic=False)
         self.dim = cut.dim
         self.removed = cut.removed
         # Constants of the spec, so not part of the weights.
         scale = torch.tensor(spec.std, dtype=torch.float64) * 255
         offset = torch.tensor(spec.mean, dtype=torch.float64) * 255
-        self.register_buffer("_offset", offset.float().view(1, 3, 1, 1), persistent=False)
-        self.register_buffer("_scale", scale.float().view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("_offset", offset.float(), persistent=False)
+        self.register_buffer("_scale", scale.float(), persistent=False)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         """Normalised pixels `(n, 3, size, size)`, as `normalise` returns them, to features `(n, dim)`.
@@ -80,9 +80,7 @@ class ImageEncoder(nn.Module):
         if self.spec.compile == "off":
             return self.network(pixels)
         with compiling_explained(self.spec, pixels.device):
-            features = self.network(pixels)
-        # The next replay of a CUDA graph overwrites what it returned.
-        return features.clone() if self.spec.compile == "cuda_graphs" else features
+            return self.network(pixels)
 
     def normalise(self, crops: torch.Tensor) -> torch.Tensor:
         """Scale crops as the network expects them: `(x/255 - mean) / std` per channel.
@@ -90,30 +88,26 @@ class ImageEncoder(nn.Module):
         Parameters
         ----------
         crops
-            uint8 `(n, height, width, 3)` or `(n, 3, height, width)`, RGB.
+            uint8 `(n, height, width, 3)`, RGB.
 
         Returns
         -------
         torch.Tensor
-            float32 `(n, 3, height, width)` on the crops' device, in the spec's memory format whatever that of the
-            crops, so that equal crops give equal bits.
+            float32 `(n, 3, height, width)` on the crops' device, in the spec's memory format.
         """
-        if crops.dtype != torch.uint8 or crops.dim() != 4 or 3 not in (crops.shape[1], crops.shape[3]):
+        if crops.dtype != torch.uint8 or crops.dim() != 4 or crops.shape[3] != 3:
             raise VseppError(
-                f"{self.spec.architecture}: expected uint8 crops (n, size, size, 3) or (n, 3, size, size), "
-                f"got {crops.dtype} {tuple(crops.shape)}"
+                f"{self.spec.architecture}: expected uint8 crops (n, height, width, 3), got {crops.dtype} {tuple(crops.shape)}"
             )
-        offset, scale = self._offset.to(crops.device), self._scale.to(crops.device)
-        if self._memory_format is torch.channels_last:
-            # Whole lines of pixels at once: three channels at a time would take a CPU six times as long.
-            by_pixel = (crops if crops.shape[3] == 3 else crops.permute(0, 2, 3, 1)).contiguous()
-            width = by_pixel.shape[2]
-            lines = by_pixel.flatten(2).to(torch.float32)
-            lines.sub_(offset.flatten().repeat(width)).div_(scale.flatten().repeat(width))
-            return lines.unflatten(2, (width, 3)).permute(0, 3, 1, 2)
-        by_channel = crops.permute(0, 3, 1, 2) if crops.shape[3] == 3 else crops
-        pixels = by_channel.to(torch.float32, memory_format=torch.contiguous_format)
-        return pixels.sub_(offset).div_(scale)
+        # Whole lines of pixels at once: three channels at a time would take a CPU six times as long.
+        width = crops.shape[2]
+        lines = crops.flatten(2).to(torch.float32)
+        lines.sub_(self._offset.to(crops.device).repeat(width)).div_(
+            self._scale.to(crops.device).repeat(width)
+        )
+        return (
+            lines.unflatten(2, (width, 3)).permute(0, 3, 1, 2).contiguous(memory_format=self._memory_format)
+        )
 
 
 @contextmanager
@@ -130,26 +124,18 @@ def compiling_explained(spec: EncoderSpec, device: torch.device) -> Iterator[Non
     Raises
     ------
     VseppError
-        For CUDA graphs on another device than a GPU, and if compiling fails, as without a compiler. A lack of memory
-        is raised unchanged.
+        If compiling fails, as without a compiler. A lack of memory is raised unchanged.
     """
     from torch._dynamo.exc import TorchDynamoException
 
-    if spec.compile == "cuda_graphs":
-        if device.type != "cuda":
-            raise VseppError(
-                f"encoder {spec.name!r}: compile is 'cuda_graphs', but it computes on {device.type}, expected a GPU; "
-                "set compile: default or compile: off in the preset's encoders"
-            )
-        torch.compiler.cudagraph_mark_step_begin()
     try:
         yield
     except TorchDynamoException as error:
-        if is_out_of_memory(error):  # explained by the caller, who knows what else takes memory
+        if is_out_of_memory(error):
             raise
         said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise VseppError(
-            f"encoder {spec.name!r}: compile is {spec.compile!r}, but {spec.architecture} could not be compiled on "
+            f"encoder {spec.name!r}: compile is 'default', but {spec.architecture} could not be compiled on "
             f"{device.type}: {said}. It needs a C++ compiler (g++, or the one that the variable CXX names); install "
             "one, or set compile: off in the preset's encoders"
         ) from error
@@ -245,7 +231,7 @@ def load_state(encoder: ImageEncoder, state: dict[str, torch.Tensor], source: ob
     Raises
     ------
     VseppError
-        Naming the parameters that are missing, unknown or of another shape; then nothing is changed.
+        Naming the parameters that are missing, unknown or of another shape.
     """
     state = {key: value for key, value in state.items() if not key.startswith(encoder.removed or ("\0",))}
     own = encoder.network.state_dict()
@@ -259,24 +245,10 @@ def put_weights(module: nn.Module, state: Mapping[str, torch.Tensor], refusal: s
     Raises
     ------
     VseppError
-        `refusal`, and the parameters that are missing, unknown or of another shape; then nothing is changed.
+        `refusal`, and the parameters that are missing, unknown or of another shape.
     """
-    own = module.state_dict()
-    problems = {
-        "missing": sorted(own.keys() - state.keys()),
-        "unknown": sorted(state.keys() - own.keys()),
-        "of another shape": [
-            f"{key} {tuple(state[key].shape)}, expected {tuple(own[key].shape)}"
-            for key in sorted(own.keys() & state.keys())
-            if own[key].shape != state[key].shape
-        ],
-    }
-    if any(problems.values()):
-        said = "; ".join(f"{what}: {_some(keys)}" for what, keys in problems.items() if keys)
-        raise VseppError(f"{refusal}: {said}")
-    module.load_state_dict(state)
-
-
-def _some(keys: list[str]) -> str:
-    more = f" and {len(keys) - 8} more" if len(keys) > 8 else ""
-    return ", ".join(keys[:8]) + more
+    try:
+        module.load_state_dict(state)
+    except RuntimeError as error:
+        problems = "; ".join(line.strip() for line in str(error).splitlines()[1:])
+        raise VseppError(f"{refusal}: {textwrap.shorten(problems, 600, placeholder=' and more')}") from error

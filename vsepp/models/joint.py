@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import torch
 from torch import nn
@@ -127,7 +124,7 @@ class JointEmbedding(nn.Module):
         Raises
         ------
         VseppError
-            Naming what is missing, unknown or of another shape; then nothing is changed.
+            Naming what is missing, unknown or of another shape.
         """
         if not any(key.startswith(ENCODER_PREFIX) for key in state):
             own = self.state_dict()
@@ -185,27 +182,20 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
     VseppError
         If the file is missing or damaged.
     """
-    with _opened(path) as weights:
-        return {name: weights.get_tensor(name) for name in weights.keys()}  # noqa: SIM118
-
-
-def holds_encoder(path: Path) -> bool:
-    """Whether a run's weights include an image encoder's; reads only names. Errors as in `read_weights`."""
-    with _opened(path) as weights:
-        return any(name.startswith(ENCODER_PREFIX) for name in weights.keys())  # noqa: SIM118
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    from safetensors import SafetensorError, safe_open
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
 
     if not path.is_file():
         raise VseppError(f"{path}: missing; run the training that makes it")
     try:
-        with safe_open(path, framework="pt") as weights:
-            yield weights
+        return load_file(path)
     except SafetensorError as error:
         raise VseppError(f"{path}: damaged ({error}); delete it and run the training again") from error
+
+
+def holds_encoder(path: Path) -> bool:
+    """Whether a run's weights include an image encoder's. Errors as in `read_weights`."""
+    return any(name.startswith(ENCODER_PREFIX) for name in read_weights(path))
 
 
 def l2_normalise(vectors: torch.Tensor) -> torch.Tensor:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,12 +54,9 @@ def visible_gpus() -> tuple[str, ...]:
     there = [str(number) for number in range(installed())]
     if VISIBLE not in os.environ or not there:
         return tuple(there)
-    found: list[str] = []
-    for entry in map(str.strip, os.environ[VISIBLE].split(",")):
-        if entry not in there and not entry.startswith(("GPU-", "MIG-")):
-            break
-        found.append(entry)
-    return tuple(dict.fromkeys(found))
+    entries = map(str.strip, os.environ[VISIBLE].split(","))
+    known = takewhile(lambda entry: entry in there or entry.startswith(("GPU-", "MIG-")), entries)
+    return tuple(dict.fromkeys(known))
 
 
 def one_of(gpus: Sequence[str], number: int | None) -> Sequence[str]:
@@ -80,21 +78,10 @@ def one_of(gpus: Sequence[str], number: int | None) -> Sequence[str]:
 
 
 def lock_folder() -> Path:
-    """Folder in which jobs of this user, within one allocation of a scheduler, lock their GPUs.
-
-    Raises
-    ------
-    VseppError
-        If the folder belongs to another user, who could then decide over these GPUs.
-    """
+    """Folder in which jobs of this user, within one allocation of a scheduler, lock their GPUs."""
     job = next((os.environ[name] for name in ALLOCATIONS if os.environ.get(name)), "")
     folder = Path(tempfile.gettempdir()) / "-".join(["vsepp-devices", str(os.getuid()), *filter(None, [job])])
     folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise VseppError(
-            f"{folder}: belongs to user {folder.stat().st_uid}, expected {os.getuid()}; set TMPDIR to a folder "
-            "of your own"
-        )
     return folder
 
 

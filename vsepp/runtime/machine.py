@@ -90,7 +90,11 @@ def _choose_device(wanted: str, share: int, job: str) -> tuple[torch.device, str
     device, gpu, claimed = torch.device("cuda", rank or 0), None, ExitStack()
     # Before CUDA is asked anything: the driver looks at the visible GPUs once. A torch without CUDA needs none.
     if rank is not None:
-        _require_local_gpu(wanted, rank, len(gpus))
+        if gpus and rank >= len(gpus):
+            raise VseppError(
+                f"torchrun: a process with local rank {rank} was started, but there are {len(gpus)} GPUs here; expected "
+                f"{len(gpus)} processes on this machine or fewer, or device cpu"
+            )
     elif gpus and torch.backends.cuda.is_built():
         allowed = devices.one_of(gpus, torch.device(wanted).index if wanted != "auto" else None)
         gpu = claimed.enter_context(devices.claim(job, allowed, share))
@@ -117,17 +121,3 @@ def _why_no_gpu() -> str:
     except (RuntimeError, AssertionError) as error:
         return next(iter(str(error).splitlines()), type(error).__name__)
     return "it counts none"
-
-
-def _require_local_gpu(wanted: str, rank: int, gpus: int) -> None:
-    """Refuse a device that a process started by `torchrun` cannot have."""
-    if wanted not in ("auto", "cuda"):
-        raise VseppError(
-            f"device: got {wanted} under torchrun, where each process takes the GPU of its local rank; expected auto, cpu "
-            "or cuda"
-        )
-    if gpus and rank >= gpus:
-        raise VseppError(
-            f"torchrun: a process with local rank {rank} was started, but there are {gpus} GPUs here; expected "
-            f"{gpus} processes on this machine or fewer, or device cpu"
-        )

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from vsepp.runtime.progress import bytes_text, track_bytes
+from vsepp.runtime.progress import bytes_text
 
 log = logging.getLogger("vsepp")
 
 # Fraction of a GPU's free memory that data may take; the rest is for models and steps.
 _FOR_DATA = 1 / 2
-_CHUNK_BYTES = 64 << 20
 
 Placed = np.ndarray | torch.Tensor
 """An array in its file (a memory map), or a tensor in the memory of the device."""
@@ -53,7 +52,8 @@ def place(array: np.ndarray, what: str, placing: Placing) -> Placed:
             sizes = bytes_text(array.nbytes), bytes_text(room)
             log.info("%s: %s, and %s of the GPU's memory are for data: read from its file", what, *sizes)
             return array
-    return _loaded(array, placing.device, what)
+    log.info("%s: copying %s to %s", what, bytes_text(array.nbytes), placing.device)
+    return torch.from_numpy(np.array(array)).to(placing.device)
 
 
 def place_of(array: Placed) -> str:
@@ -77,16 +77,3 @@ def upload(array: np.ndarray | torch.Tensor, device: torch.device) -> torch.Tens
     if device.type != "cuda" or tensor.device.type == "cuda":
         return tensor.to(device)
     return (tensor if tensor.is_pinned() else tensor.pin_memory()).to(device, non_blocking=True)
-
-
-def _loaded(array: np.ndarray, device: torch.device, what: str) -> torch.Tensor:
-    """Copy an array into a tensor, chunk by chunk, so that the host never holds it twice."""
-    kind = torch.from_numpy(np.empty(0, array.dtype)).dtype
-    whole = torch.empty(array.shape, dtype=kind, device=device)
-    rows = max(1, _CHUNK_BYTES // max(1, array[:1].nbytes))
-    with track_bytes(array.nbytes, f"{what} to {device}") as advance:
-        for start in range(0, len(array), rows):
-            part = np.array(array[start : start + rows])
-            whole[start : start + rows].copy_(torch.from_numpy(part))
-            advance(part.nbytes)
-    return whole

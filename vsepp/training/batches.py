@@ -74,8 +74,5 @@ def epoch_batches(
 
 def _rest(pairs: int, taken: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
     """Sample pairs that are not taken, uniformly, no pair twice; all of them if there are no more."""
-    left = pairs - len(taken)
-    ranks = generator.choice(left, min(count, left), replace=False)
-    # The k-th pair that is not taken is k plus the number of taken ones below it.
-    below = np.sort(taken) - np.arange(len(taken))
-    return ranks + np.searchsorted(below, ranks, side="right")
+    rest = np.delete(np.arange(pairs), taken)
+    return generator.choice(rest, min(count, len(rest)), replace=False)

@@ -120,11 +120,6 @@ def _tokens(folders: Mapping[str, Path], captions: int) -> tuple[Tokens, Vocabul
             f"{folder}: has tokens of {len(tokens)} captions, expected {captions} as in {folders['corpus']}; "
             "run the step that makes the tokens again"
         )
-    if tokens.ids.max() >= len(vocabulary):
-        raise VseppError(
-            f"{folder}: word index {tokens.ids.max()} is beyond the vocabulary of {len(vocabulary)} words; "
-            "run the step that makes the tokens again"
-        )
     return tokens, vocabulary
 
 

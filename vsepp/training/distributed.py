@@ -6,6 +6,7 @@ the whole batch. The gradients equal those of a single process on the same batch
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.autograd.function import once_differentiable
@@ -40,14 +42,13 @@ class ProcessGroup:
         """Whether this process is the one that validates, writes and reports."""
         return self.rank == 0
 
-    def share(self, pairs: int) -> slice:
-        """The pairs of a batch that this process loads and embeds: consecutive, at least one.
+    def share(self, pairs: int) -> np.ndarray:
+        """Positions int64 `(n,)` of the pairs of a batch that this process loads and embeds, as many as every other.
 
-        If a batch has fewer pairs than there are processes, the extra ones embed its first pair, so that all take part;
-        `gather` drops their embeddings.
+        The last pair is repeated where processes do not divide the batch; `gather` drops these embeddings.
         """
-        start, stop = _bounds(pairs, self.rank, self.size)
-        return slice(start, stop) if stop > start else slice(0, 1)
+        n = math.ceil(pairs / self.size)
+        return np.minimum(np.arange(self.rank * n, (self.rank + 1) * n), pairs - 1)
 
     def gather(
         self, images: torch.Tensor, captions: torch.Tensor, pairs: int
@@ -127,20 +128,11 @@ def join(device: torch.device) -> Iterator[ProcessGroup]:
     ----------
     device
         Where this process computes: GPUs exchange with NCCL, CPUs with gloo.
-
-    Raises
-    ------
-    VseppError
-        If GPUs are to exchange and this torch cannot.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield ALONE
         return
     if device.type == "cuda":
-        if not dist.is_nccl_available():
-            raise VseppError(
-                "torchrun: this torch lacks NCCL, which GPUs need to exchange data; use the device cpu"
-            )
         torch.cuda.set_device(device)
     # Numbers and checkpoints are exchanged from the CPU's memory, so gloo is always there.
     dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
@@ -156,27 +148,16 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, both: torch.Tensor, group: ProcessGroup, pairs: int) -> torch.Tensor:
         """`(2, n, d)` of this process to `(2, pairs, d)`."""
-        bounds = [_bounds(pairs, rank, group.size) for rank in range(group.size)]
-        ctx.loaded, ctx.bounds = both.shape[1], bounds[group.rank]
-        counts = [stop - start for start, stop in bounds]
-        # Shares differ by at most one pair, but collectives need equal shapes.
-        padded = both.new_zeros(2, max(counts), both.shape[2])
-        padded[:, : counts[group.rank]] = both[:, : counts[group.rank]]
-        parts = [torch.empty_like(padded) for _ in bounds]
-        dist.all_gather(parts, padded)
-        return torch.cat([part[:, :count] for part, count in zip(parts, counts, strict=True)], dim=1)
+        ctx.group, ctx.n = group, both.shape[1]
+        parts = [torch.empty_like(both) for _ in range(group.size)]
+        dist.all_gather(parts, both)
+        return torch.cat(parts, dim=1)[:, :pairs]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        total = gradient.clone(memory_format=torch.contiguous_format)
+        total = gradient.new_zeros(2, ctx.n * ctx.group.size, gradient.shape[2])
+        total[:, : gradient.shape[1]] = gradient
         dist.all_reduce(total)
-        start, stop = ctx.bounds
-        own = total.new_zeros(2, ctx.loaded, total.shape[2])
-        own[:, : stop - start] = total[:, start:stop]
-        return own, None, None
-
-
-def _bounds(pairs: int, rank: int, size: int) -> tuple[int, int]:
-    """First pair of a process and the one after its last."""
-    return pairs * rank // size, pairs * (rank + 1) // size
+        start = ctx.group.rank * ctx.n
+        return total[:, start : start + ctx.n], None, None

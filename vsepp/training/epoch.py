@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import asdict
 from itertools import islice
 
 import torch
@@ -44,7 +43,7 @@ def train_epoch(training: Training, epoch: int) -> EpochRecord:
     training.optimiser.learning_rate = rate
     started = training.epoch_began = time.monotonic() - training.so_far.seconds
     _steps(training, epoch, rate)
-    return EpochRecord(**training.group.from_first(lambda: asdict(_record(training, epoch, rate, started))))
+    return training.group.from_first(lambda: _record(training, epoch, rate, started))
 
 
 def _record(training: Training, epoch: int, rate: float, started: float) -> EpochRecord:
@@ -92,7 +91,8 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
     with fp32_products_in(run.precision, training.device):
         for step, drawn in enumerate(remaining, start=done):
             inputs = step_inputs(run, data, training.loss, drawn, epoch, training.device, training.group)
-            _set_encoder_mode(training, epoch * total, step)
+            if training.model.encoder is not None:
+                training.model.encoder.train(encoder_trains(run, epoch * total, step))
             losses.append(
                 train_step(
                     training.model,
@@ -153,8 +153,8 @@ def step_inputs(
     )
 
 
-def _set_encoder_mode(training: Training, before: int, step: int) -> None:
-    """Put an encoder inside the model into training mode whenever the released code does, otherwise into evaluation mode.
+def encoder_trains(run: RunSpec, before: int, step: int) -> bool:
+    """Whether an encoder inside the model is in training mode in a step, as in the released code.
 
     The paper does not mention the mode. Branch `master` of the released code enters training mode at the start of an epoch
     and leaves it at the first validation, which comes every 500 steps of the whole training: `legacy-master`. Branches
@@ -163,33 +163,13 @@ def _set_encoder_mode(training: Training, before: int, step: int) -> None:
 
     Parameters
     ----------
-    training
-        Its model's encoder is switched.
+    run
+        Its `encoder_mode` and `legacy_steps`, the steps between two validations.
     before, step
         Steps of the epochs before, and of this epoch so far.
     """
-    encoder = training.model.encoder
-    if encoder is not None:
-        run = training.run
-        trains = run.encoder_mode == "legacy-python3" or (
-            run.encoder_mode == "legacy-master" and legacy_training_mode(before, step, run.legacy_steps)
-        )
-        encoder.train(trains)
-
-
-def legacy_training_mode(before: int, step: int, every: int) -> bool:
-    """Whether branch `master` of the released code would still be in training mode: no validation yet in this epoch.
-
-    Parameters
-    ----------
-    before
-        Steps of all epochs before this one.
-    step
-        Of this epoch, from 0.
-    every
-        Steps between two validations, counted over the whole training.
-    """
-    return (before + step) // every == before // every
+    validated = (before + step) // run.legacy_steps > before // run.legacy_steps
+    return run.encoder_mode == "legacy-python3" or (run.encoder_mode == "legacy-master" and not validated)
 
 
 def _if_collapsed(training: Training, inputs: StepInputs) -> float:

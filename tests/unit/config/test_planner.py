@@ -140,7 +140,7 @@ OF_ENCODER = {"pretrained", "features", "tape", "run", "evaluation"}
         ({"pretraining": {"epochs": 99}}, OF_ENCODER),
         *(
             ({"encoders": {"vgg": way}}, OF_ENCODER)
-            for way in ({"precision": "bf16"}, {"memory_format": "contiguous"}, {"compile": "cuda_graphs"})
+            for way in ({"precision": "bf16"}, {"memory_format": "contiguous"}, {"compile": "default"})
         ),
         ({"runs": {"coco-vse0-rc": {"epochs": 99}}}, {"tape", "run", "evaluation"}),
         ({"runs": {"default": {"vocabulary_threshold": 9}}}, {"tokens", "run", "evaluation"}),

@@ -89,7 +89,9 @@ def test_features_are_those_of_the_crop_of_the_captions_image(store, encoder):
 
 def test_a_tape_says_which_epoch_or_caption_it_lacks(tmp_path, store, encoder):
     tape = write(store, encoder, tmp_path / "tape", tmp_path / "state")
-    with pytest.raises(VseppError, match=r"tape: the tape has no epoch 2; it has \[0, 1\]"):
+    with pytest.raises(
+        VseppError, match=r"tape: the tape has no epoch 2; it has epoch-000.npy, epoch-001.npy"
+    ):
         tape.rows(2, TRAINED[:1])
     for absent in (0, 3, 500):
         with pytest.raises(VseppError, match=rf"tape: the tape has no caption row {absent} \(1 of 2"):
@@ -162,12 +164,11 @@ def test_epochs_come_in_any_order(tape_folder, order):
         expected = np.load(tape_folder / f"epoch-{epoch:03d}.npy")[rows - 3]
         for _ in range(2):
             assert np.array_equal(tape.rows(epoch, rows).numpy(), expected)
-    with pytest.raises(VseppError, match=r"has no epoch 5; it has \[0, 1, 2, 3, 4\]"):
+    with pytest.raises(VseppError, match=r"has no epoch 5; it has epoch-000.npy, .*, epoch-004.npy"):
         tape.rows(5, rows)
     np.save(tape_folder / "epoch-001.npy", np.zeros((7, 6), np.float16))
     with pytest.raises(VseppError, match=r"epoch-001\.npy: expected 40 rows"):
-        tape.rows(1, rows)
-    assert np.array_equal(tape.rows(0, rows).numpy(), np.load(tape_folder / "epoch-000.npy")[rows - 3])
+        Tape(tape_folder)
 
 
 @pytest.mark.gpu

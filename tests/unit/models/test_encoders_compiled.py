@@ -73,13 +73,6 @@ def test_a_lack_of_memory_while_compiling_is_told_as_one(refusal):
     assert "could not be compiled" not in str(caught.value)
 
 
-def test_cuda_graphs_on_a_cpu_are_refused():
-    with pytest.raises(
-        VseppError, match="'cuda_graphs', but it computes on cpu, expected a GPU; set compile: default"
-    ):
-        features(make("cuda_graphs"), crops(2))
-
-
 def test_the_compiler_is_not_imported_by_a_step_where_it_is_off():
     code = (
         "import sys, specs, torch; from vsepp.models.encoder import build_encoder; from vsepp.training.optimisers.adam import Optimiser;"
@@ -92,26 +85,11 @@ def test_the_compiler_is_not_imported_by_a_step_where_it_is_off():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("compile", ["default", "cuda_graphs"])
-def test_on_a_gpu_compiled_features_stay_when_others_are_computed(compile, cuda):
-    plain, compiled = make("off").cuda(), make(compile).cuda()
+def test_on_a_gpu_compiled_features_stay_when_others_are_computed(cuda):
+    plain, compiled = make("off").cuda(), make("default").cuda()
     with torch.inference_mode():
         first = features(compiled, crops(6).cuda())
         kept = first.clone()
         features(compiled, crops(6).flip(0).cuda())
         assert torch.equal(first, kept)
         assert_near(first, features(plain, crops(6).cuda()), 1e-2)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_a_network_is_trained_through_cuda_graphs(cuda):
-    weights = []
-    for compile in ("off", "cuda_graphs"):
-        encoder = make(compile).cuda()
-        optimiser = torch.optim.SGD(encoder.parameters(), 0.1)
-        for _ in range(5):
-            optimiser.zero_grad()
-            features(encoder, crops(6).cuda()).square().sum().backward()
-            optimiser.step()
-        weights.append(encoder.network[0].weight.detach().clone())
-    assert_near(weights[1].flatten(), weights[0].flatten(), 1e-2)

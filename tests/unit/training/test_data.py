@@ -1,4 +1,3 @@
-import dataclasses
 
 import numpy as np
 import pytest
@@ -87,11 +86,3 @@ def test_features_of_two_encoders_are_refused(corpus, tmp_path):
     np.save(tmp_path / "features.npy", np.zeros((39, 1, 64), np.float32))
     with pytest.raises(VseppError, match=r"128 dimensions .* 64 .* different encoders"):
         load_training_data(tiny.RC, tiny.artefacts(corpus, features=tmp_path), tiny.CPU)
-
-
-def test_words_beyond_the_vocabulary_are_refused(corpus, tmp_path):
-    tokens = Tokens.load(corpus / "tokens")
-    dataclasses.replace(tokens, ids=tokens.ids + np.int32(100)).save(tmp_path)
-    (tmp_path / "vocabulary.json").write_bytes((corpus / "tokens" / "vocabulary.json").read_bytes())
-    with pytest.raises(VseppError, match="beyond the vocabulary"):
-        load_training_data(tiny.FROZEN, tiny.artefacts(corpus, tokens=tmp_path), tiny.CPU)

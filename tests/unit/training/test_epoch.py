@@ -1,7 +1,8 @@
 import pytest
+import tiny_corpus as tiny
 
 from vsepp.spec import ScheduleSpec
-from vsepp.training.epoch import learning_rate, legacy_training_mode
+from vsepp.training.epoch import encoder_trains, learning_rate
 
 
 def schedule(epochs, drop_at):
@@ -21,11 +22,11 @@ def test_the_rate_falls_after_its_fraction_of_the_epochs(epochs, drop_at, first_
 
 @pytest.mark.parametrize(("steps_per_epoch", "every"), [(7, 3), (4, 10), (6, 6), (5, 1)])
 def test_legacy_mode_is_that_of_a_loop_that_validates_every_so_many_steps(steps_per_epoch, every):
-    iterations = 0
+    run, iterations = tiny.change(tiny.LEGACY, legacy_steps=every), 0
     for epoch in range(5):
         training = True
         for step in range(steps_per_epoch):
-            assert legacy_training_mode(epoch * steps_per_epoch, step, every) is training
+            assert encoder_trains(run, epoch * steps_per_epoch, step) is training
             iterations += 1
             if iterations % every == 0:
                 training = False
