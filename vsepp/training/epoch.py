@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from itertools import islice
 
@@ -114,12 +115,18 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
 
 def _settle(losses: list[torch.Tensor], training: Training, epoch: int, rate: float) -> None:
     """Fetch the losses of the last steps, check them, and add them up."""
-    values = torch.stack(losses).double().cpu()
-    _check_finite(values, training, epoch, training.so_far.steps, rate)
-    # One by one: an interruption must not change the last digit of the sum.
-    for value in values.tolist():
-        training.so_far.loss += value
-    training.so_far.steps += len(losses)
+    so_far, written = training.so_far, training.checkpoints.written
+    for value in torch.stack(losses).double().cpu().tolist():
+        so_far.steps += 1
+        if not math.isfinite(value):
+            kept = f"the checkpoint of {written} is kept" if written else "there is no checkpoint yet"
+            raise VseppError(
+                f"run {training.run.id}: the loss is {value} in epoch {epoch + 1}, step {so_far.steps}, at learning rate "
+                f"{rate:g}; expected a finite number. Look for features that are not finite, lower learning_rate, or lower "
+                f"clip_norm; {kept}"
+            )
+        # One by one: an interruption must not change the last digit of the sum.
+        so_far.loss += value
     losses.clear()
 
 
@@ -187,27 +194,11 @@ def _if_collapsed(training: Training, inputs: StepInputs) -> float:
     return known[size]
 
 
-def _check_finite(losses: torch.Tensor, training: Training, epoch: int, first: int, rate: float) -> None:
-    wrong = torch.nonzero(~torch.isfinite(losses)).flatten().tolist()
-    if wrong:
-        written = training.checkpoints.written
-        kept = f"the checkpoint of {written} is kept" if written else "there is no checkpoint yet"
-        raise VseppError(
-            f"run {training.run.id}: the loss is {losses[wrong[0]].item()} in epoch {epoch + 1}, step "
-            f"{first + wrong[0] + 1}, at learning rate {rate:g}; expected a finite number. Look for features "
-            f"that are not finite, lower learning_rate, or lower clip_norm; {kept}"
-        )
-
-
 def _validate(training: Training) -> tuple[RetrievalMetrics, float, float]:
     """Recalls on the validation split, and mean and standard deviation of the scores of its first items."""
     data = training.data
-    try:
-        found = encode_split(training.model, data.eval_inputs, data.tokens, data.validation, training.device)
-    except VseppError as error:
-        epoch = len(training.history) + 1
-        raise VseppError(f"run {training.run.id}: validation after epoch {epoch}: {error}") from error
-    ranks = retrieval_ranks(found, training.device if training.device.type == "cuda" else None)
-    some = (found.image_embeddings[:SPREAD_OVER], found.caption_embeddings[:SPREAD_OVER])
-    scores = training.model.scores(*(torch.from_numpy(embeddings) for embeddings in some))
+    embeddings = encode_split(training.model, data.eval_inputs, data.tokens, data.validation, training.device)
+    ranks = retrieval_ranks(embeddings, training.device if training.device.type == "cuda" else None)
+    some = (embeddings.image_embeddings[:SPREAD_OVER], embeddings.caption_embeddings[:SPREAD_OVER])
+    scores = training.model.scores(*(torch.from_numpy(vectors) for vectors in some))
     return retrieval_metrics(ranks), float(scores.mean()), float(scores.std(correction=0))
