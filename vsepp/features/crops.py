@@ -25,7 +25,7 @@ Images = Placed | WholeImages
 """Stored images: uint8 `(n_images, side, side, 3)`, as an array, a memory map or a tensor on any device; or with their aspect
 ratio kept."""
 
-# Of torchvision's RandomResizedCrop, which the released code uses with its defaults.
+# Defaults of torchvision's RandomResizedCrop, which the released code uses.
 SCALE = (0.08, 1.0)
 ASPECT = (3 / 4, 4 / 3)
 ATTEMPTS = 10
@@ -146,7 +146,7 @@ class CaptionCrops:
     """The random crops of the images of all captions."""
 
     crop: CropSpec
-    """Of kind `RC`."""
+    """A crop of kind `RC`."""
     image_rows: np.ndarray
     """int64 `(n_captions,)`, the image of every row of the captions table."""
     caption_ids: np.ndarray
@@ -156,7 +156,7 @@ class CaptionCrops:
 
     @classmethod
     def from_table(cls, captions: Table, crop: CropSpec, draw: int) -> CaptionCrops:
-        """Of the captions of a corpus."""
+        """Take images and ids from a captions table."""
         return cls(
             crop,
             np.asarray(captions["image_index"]).astype(np.int64),

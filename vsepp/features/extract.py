@@ -107,7 +107,7 @@ class CachedFeatures:
         self.features = features
         """float32 `(n_images, vectors, dim)`."""
         self.lengths = lengths
-        """Of sets: int64 `(n_images,)`, vectors of each image; the rest are zeros."""
+        """int64 `(n_images,)`, number of vectors of each image, if there are sets; the rest are zeros."""
 
     @classmethod
     def open(cls, folder: Path) -> CachedFeatures:

@@ -68,8 +68,8 @@ def write_tape(
     state.mkdir(parents=True, exist_ok=True)
     files = {epoch: state / epoch_file(epoch) for epoch in range(epochs)}
     whole = len(files) * len(caption_rows) * encoder.dim * np.dtype(np.float16).itemsize
-    there = sum(path.stat().st_size for path in files.values() if path.is_file())
-    check_space(state, max(0, whole - there), f"a tape of {epochs} epochs")
+    present = sum(path.stat().st_size for path in files.values() if path.is_file())
+    check_space(state, max(0, whole - present), f"a tape of {epochs} epochs")
     for epoch, path in files.items():
         written = GrowingRows(path, (len(caption_rows), encoder.dim), np.float16, CHUNK_CAPTIONS)
         starts = range(written.done, len(caption_rows), CHUNK_CAPTIONS)

@@ -133,10 +133,10 @@ def compiling_explained(spec: EncoderSpec, device: torch.device) -> Iterator[Non
     except TorchDynamoException as error:
         if is_out_of_memory(error):
             raise
-        said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise VseppError(
             f"encoder {spec.name!r}: compile is 'default', but {spec.architecture} could not be compiled on "
-            f"{device.type}: {said}. It needs a C++ compiler (g++, or the one that the variable CXX names); install "
+            f"{device.type}: {reason}. It needs a C++ compiler (g++, or the one that the variable CXX names); install "
             "one, or set compile: off in the preset's encoders"
         ) from error
 

@@ -15,7 +15,7 @@ class ImageBatch:
     values: torch.Tensor
     """Features `(n, dim)`; sets `(n, k, dim)`, padded by zeros; or uint8 crops `(n, size, size, 3)`."""
     lengths: torch.Tensor | None = None
-    """Of sets: int64 `(n,)`, vectors of each image."""
+    """int64 `(n,)`, number of vectors of each image; `None` unless `values` are sets."""
 
     def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> ImageBatch:
         """The batch with each of its tensors changed, such as copied to a device."""

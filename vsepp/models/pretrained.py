@@ -50,15 +50,10 @@ def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:
     if spec.weights == "random":
         return build_encoder(spec)
     family, architecture = family_of(spec)
-    if spec.weights != "pip" and source != "torchvision":
+    if not hasattr(family, "published") or (spec.weights != "pip" and source != "torchvision"):
         raise VseppError(
-            f"encoder {spec.name!r}: cannot import weights {spec.weights!r}; expected 'file/<name>', "
-            "'torchvision/<entry>', 'pip' or 'random'"
-        )
-    if not hasattr(family, "published"):
-        raise VseppError(
-            f"encoder {spec.name!r}: there are no published weights {spec.weights!r} of "
-            f"{spec.architecture!r}; expected 'scenes', 'random' or 'file/<name>'"
+            f"encoder {spec.name!r}: cannot import weights {spec.weights!r} of {spec.architecture!r}; expected "
+            "'file/<name>', 'random' or, if there are published ones, 'torchvision/<entry>' or 'pip'"
         )
     options = components.options("image encoder", spec.family)
     return ImageEncoder(spec, family.published(architecture, spec.weights, spec.input_size, options))
@@ -90,10 +85,10 @@ def check_sum(file: Path, name: str) -> None:
     promised = _NAMED_AFTER_SUM.search(name)
     if promised is None:
         return
-    found = file_digest(file)
-    if not found.startswith(promised[1]):
+    digest = file_digest(file)
+    if not digest.startswith(promised[1]):
         raise VseppError(
-            f"{file}: its SHA-256 is {found}, expected one that starts with {promised[1]}, as the name {name} "
+            f"{file}: its SHA-256 is {digest}, expected one that starts with {promised[1]}, as the name {name} "
             "says; it is damaged or a different file: fetch it again. If the digits are not a checksum, rename it"
         )
 
@@ -114,9 +109,9 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
     except Exception as error:  # torch and safetensors raise whatever the bytes make of themselves
         raise VseppError(f"{path}: not a readable file of weights: {error}") from error
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        found = sorted(map(str, state))[:8] if isinstance(state, dict) else type(state).__name__
+        content = sorted(map(str, state))[:8] if isinstance(state, dict) else type(state).__name__
         raise VseppError(
-            f"{path}: expected a state dict (parameter name → tensor), got {found}; "
+            f"{path}: expected a state dict (parameter name → tensor), got {content}; "
             "save model.state_dict() alone"
         )
     return state

@@ -51,11 +51,11 @@ def visible_gpus() -> tuple[str, ...]:
 
     If it is not set: all. As in the driver, the list ends at the first entry that is not a GPU.
     """
-    there = [str(number) for number in range(installed())]
-    if VISIBLE not in os.environ or not there:
-        return tuple(there)
+    existing = [str(number) for number in range(installed())]
+    if VISIBLE not in os.environ or not existing:
+        return tuple(existing)
     entries = map(str.strip, os.environ[VISIBLE].split(","))
-    known = takewhile(lambda entry: entry in there or entry.startswith(("GPU-", "MIG-")), entries)
+    known = takewhile(lambda entry: entry in existing or entry.startswith(("GPU-", "MIG-")), entries)
     return tuple(dict.fromkeys(known))
 
 

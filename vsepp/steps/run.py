@@ -80,7 +80,7 @@ def work(spec: RunSpec, corpus: CorpusSpec | None) -> Sequence[Work]:
     if spec.finetuned:
         # Measured as whole steps, text encoder, loss and optimiser included.
         return [Work("step-finetuned", spec.encoder.variant, spec.precision, amount)]
-    # Of the steps on features those of 1C: they do all that those of 10C and RC do, in the same time.
+    # Steps on 10C and RC features do what steps on 1C features do, in the same time.
     similarity, dims = spec.model.similarity.name, text_dims(spec.model)
     variant = f"{encoder_size(spec.encoder)[0] or '?'}/{dims[1] if dims else '?'}"
     step = Work("step-1c" if similarity == "dot" else f"step-{similarity}", variant, spec.precision, amount)

@@ -12,7 +12,7 @@ from vsepp.steps.corpus import SCENES
 from vsepp.steps.sizes import images_of, product
 
 IMAGES = Role("the table images.parquet of the corpus", "images.parquet")
-# Of most photographs; images that keep their aspect ratio are counted with it.
+# Most photographs have this aspect; images that keep theirs are counted with it.
 _ASPECT = 4 / 3
 
 

@@ -42,7 +42,7 @@ class TrainingData:
     """Training pairs, the source of their images' inputs, and the validation split."""
 
     tokens: Tokens
-    """Of the whole corpus."""
+    """All captions of the corpus."""
     vocabulary_size: int
     feature_dim: int
     """D_φ."""
@@ -56,7 +56,7 @@ class TrainingData:
     data_on: dict[str, str]
     """What is read in every step → `device` or `mapped`."""
     encoder_folder: Path | None = None
-    """Of the encoder, if it runs inside the model."""
+    """Folder of the encoder's weights, if it runs inside the model."""
 
 
 def load_training_data(

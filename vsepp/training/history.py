@@ -44,12 +44,12 @@ class EpochRecord:
 
 def recalls(metrics: RetrievalMetrics) -> dict[str, float]:
     """The validation columns of a record."""
-    found = {
+    columns = {
         f"{side}_r{k}": getattr(getattr(metrics, side), f"r{k}")
         for side in ("i2t", "t2i")
         for k in (1, 5, 10)
     }
-    return found | {"rsum": metrics.rsum}
+    return columns | {"rsum": metrics.rsum}
 
 
 def is_collapsed(loss: float, collapsed_loss: float, spread: float, rsum: float) -> bool:

@@ -53,9 +53,9 @@ class Training:
     """The processes that train together; of the fields below, all but the first know only the history and the epoch so far."""
     history: list[EpochRecord] = field(default_factory=list)
     so_far: EpochSoFar = field(default_factory=EpochSoFar)
-    """Of the epoch after those in `history`."""
+    """The epoch after those in `history`."""
     mean_score: float = 0.0
-    """Of the validation after the last epoch: what a model that has collapsed scores everything with."""
+    """Mean score in the validation after the last epoch: what a model that has collapsed scores everything with."""
     epoch_began: float = 0.0
     """When that epoch would have begun on this process's clock without interruption."""
     best: dict[str, torch.Tensor] = field(default_factory=dict)

@@ -161,7 +161,7 @@ def test_a_file_and_the_weights_of_the_spec_go_together(tmp_path):
     ("architecture", "weights", "said"),
     [
         ("mini/vgg_mini", "scenes", "cannot import weights 'scenes'"),
-        ("mini/vgg_mini", "pip", "no published weights 'pip' of 'mini/vgg_mini'"),
+        ("mini/vgg_mini", "pip", "cannot import weights 'pip' of 'mini/vgg_mini'"),
         ("torchvision/resnet18", "torchvision/IMAGENET9K", "IMAGENET9K.*torchvision/IMAGENET1K_V1"),
         ("torchvision/resnet18", "pip", "no weights 'pip'"),
         ("lite/efficientnet_lite0", "torchvision/DEFAULT", "expected 'pip'"),

