@@ -68,7 +68,7 @@ def _timeless(path):
 
 def _without_times(manifest):
     """Without the digests of files that hold times, too."""
-    timed = {"wall_seconds", "peak_memory_bytes", "pairs_per_second", "checkpoint_share"}
+    timed = {"wall_seconds", "peak_memory_bytes", "pairs_per_second"}
     timed |= {"digest", "history.csv", "curves", "runs"}
     return {
         key: _without_times(value) if isinstance(value, dict) else value

@@ -83,7 +83,7 @@ def fixed_boxes(crop: CropSpec, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarr
     centre = np.rint(room / 2).astype(np.int64)
     if crop.kind == "1C":
         corners, flips = [centre], [False]
-    elif crop.kind == "10C":
+    else:
         first, last = np.zeros_like(room), room
         if crop.corners == "square":
             margin = sizes - sizes.min(axis=1, keepdims=True)
@@ -92,8 +92,6 @@ def fixed_boxes(crop: CropSpec, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarr
         places = [(first, first), (first, last), (last, first), (last, last)]
         five = [*(np.stack([top[:, 0], left[:, 1]], axis=1) for top, left in places), centre]
         corners, flips = five + five, [False] * 5 + [True] * 5
-    else:
-        raise VseppError(f"crop {crop.kind!r} is not the same for every image; expected '1C' or '10C'")
     starts = np.stack(corners, axis=1)
     boxes = np.concatenate([starts, np.full_like(starts, crop.size)], axis=2)
     return boxes, np.tile(flips, (len(sizes), 1))
@@ -124,8 +122,6 @@ def crop_boxes(
     tuple
         Boxes int64 `(n, 4)` and flips bool `(n,)`.
     """
-    if crop.kind != "RC":
-        raise VseppError(f"crop {crop.kind!r} is not random; expected 'RC'")
     keys = _keys(caption_ids, draw, epoch)
     room = _room(crop, sizes)
     # Uniform on 0 ... room, both included.

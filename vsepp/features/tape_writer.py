@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops, Images
 from vsepp.features.frozen import ENCODE_BATCH, check_size
 from vsepp.features.growing import GrowingRows
@@ -58,11 +57,9 @@ def write_tape(
     Raises
     ------
     VseppError
-        If the captions are not in order, the crops do not fit the images or the encoder, a feature is not finite or too
+        If the crops do not fit the images or the encoder, a feature is not finite or too
         large for 16 bits, or the disk is too small.
     """
-    if np.any(np.diff(caption_rows) <= 0):
-        raise VseppError(f"{out}: expected rows of captions in ascending order, each once")
     check_size(encoder, crops.crop)
     encoder.to(device).eval()
     state.mkdir(parents=True, exist_ok=True)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -79,8 +78,19 @@ class ImageEncoder(nn.Module):
         """
         if self.spec.compile == "off":
             return self.network(pixels)
-        with compiling_explained(self.spec, pixels.device):
+        from torch._dynamo.exc import TorchDynamoException
+
+        try:
             return self.network(pixels)
+        except TorchDynamoException as error:
+            if is_out_of_memory(error):
+                raise
+            reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise VseppError(
+                f"encoder {self.spec.name!r}: compile is 'default', but {self.spec.architecture} could not be compiled on "
+                f"{pixels.device.type}: {reason}. It needs a C++ compiler (g++, or the one that the variable CXX names); "
+                "install one, or set compile: off in the preset's encoders"
+            ) from error
 
     def normalise(self, crops: torch.Tensor) -> torch.Tensor:
         """Scale crops as the network expects them: `(x/255 - mean) / std` per channel.
@@ -108,37 +118,6 @@ class ImageEncoder(nn.Module):
         return (
             lines.unflatten(2, (width, 3)).permute(0, 3, 1, 2).contiguous(memory_format=self._memory_format)
         )
-
-
-@contextmanager
-def compiling_explained(spec: EncoderSpec, device: torch.device) -> Iterator[None]:
-    """Call a compiled network within: if it cannot be compiled, the error says what to do.
-
-    Parameters
-    ----------
-    spec
-        Its `compile` is not `off`.
-    device
-        Where the network computes.
-
-    Raises
-    ------
-    VseppError
-        If compiling fails, as without a compiler. A lack of memory is raised unchanged.
-    """
-    from torch._dynamo.exc import TorchDynamoException
-
-    try:
-        yield
-    except TorchDynamoException as error:
-        if is_out_of_memory(error):
-            raise
-        reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise VseppError(
-            f"encoder {spec.name!r}: compile is 'default', but {spec.architecture} could not be compiled on "
-            f"{device.type}: {reason}. It needs a C++ compiler (g++, or the one that the variable CXX names); install "
-            "one, or set compile: off in the preset's encoders"
-        ) from error
 
 
 def build_encoder(spec: EncoderSpec) -> ImageEncoder:

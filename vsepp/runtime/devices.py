@@ -27,7 +27,6 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 # Schedulers give each job its own GPUs, and many number them from 0: GPU 0 of one job is not that of another.
 ALLOCATIONS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 SECONDS_BETWEEN_TRIES = 1.0
-SECONDS_BETWEEN_LOG_LINES = 600.0
 
 
 def process_rank() -> int:
@@ -135,7 +134,7 @@ def _wait(what: str, gpus: Sequence[str], share: int, folder: Path) -> tuple[str
     """Try until there is room on one of the GPUs, and log which processes this one waits for."""
     from filelock import FileLock
 
-    logged = -SECONDS_BETWEEN_LOG_LINES
+    logged = False
     while True:
         # Only one process looks at a time, so that what it sees still holds when it takes its part.
         with FileLock(folder / "looking.lock"):
@@ -146,8 +145,8 @@ def _wait(what: str, gpus: Sequence[str], share: int, folder: Path) -> tuple[str
                 lock = FileLock(folder / _lock_name(emptiest, os.getpid(), share))
                 lock.acquire()
                 return emptiest, lock
-        if time.monotonic() - logged >= SECONDS_BETWEEN_LOG_LINES:
-            logged = time.monotonic()
+        if not logged:
+            logged = True
             busy = "; ".join(
                 f"GPU {gpu} with process {', '.join(map(str, jobs))}" for gpu, jobs in holders.items()
             )

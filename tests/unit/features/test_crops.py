@@ -162,10 +162,6 @@ def test_memory_map_array_and_tensor_give_equal_crops_whatever_else_is_cut(tmp_p
 def test_a_crop_larger_than_the_image_is_refused():
     with pytest.raises(VseppError, match="50 pixels do not fit into images of 48"):
         crop_boxes(IDS[:1], 0, 0, CropSpec(kind="RC", size=50), squares(IDS[:1]))
-    with pytest.raises(VseppError, match="expected '1C' or '10C'"):
-        fixed_boxes(CROP, squares(IDS[:1]))
-    with pytest.raises(VseppError, match="expected 'RC'"):
-        crop_boxes(IDS[:1], 0, 0, CropSpec(kind="1C", size=40), squares(IDS[:1]))
 
 
 def test_crops_of_whole_images_are_those_of_each_image_alone(whole):

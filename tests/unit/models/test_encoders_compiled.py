@@ -8,7 +8,7 @@ from processes import python
 from torch import nn
 
 from vsepp.errors import VseppError
-from vsepp.models.encoder import CutNetwork, ImageEncoder, compiling_explained
+from vsepp.models.encoder import CutNetwork, ImageEncoder
 from vsepp.runtime.memory import out_of_memory_explained
 
 
@@ -63,13 +63,17 @@ def test_without_a_compiler_the_error_says_what_to_install_or_set():
 def test_a_lack_of_memory_while_compiling_is_told_as_one(refusal):
     from torch._dynamo.exc import BackendCompilerFailed
 
-    spec = make("default").spec
+    class Refusing(nn.Module):
+        def forward(self, pixels):
+            raise BackendCompilerFailed("inductor", refusal, None)
+
+    encoder = make("default")
+    encoder.network = Refusing()
     with (
         pytest.raises(VseppError, match=r"features: out of memory on cpu \(.*Memory.*\); ") as caught,
         out_of_memory_explained("features"),
-        compiling_explained(spec, torch.device("cpu")),
     ):
-        raise BackendCompilerFailed("inductor", refusal, None)
+        features(encoder, crops(2))
     assert "could not be compiled" not in str(caught.value)
 
 

@@ -24,10 +24,9 @@ class Options:
     """D_ψ, size of the GRU's state."""
 
     def __post_init__(self) -> None:
-        if self.word_dim < 1:
-            raise ValueError(f"word_dim: got {self.word_dim}; expected at least 1")
-        if self.dim < 1:
-            raise ValueError(f"dim: got {self.dim}; expected at least 1")
+        for name, size in (("word_dim", self.word_dim), ("dim", self.dim)):
+            if size < 1:
+                raise ValueError(f"{name}: got {size}; expected at least 1")
 
 
 class TextEncoder(nn.Module):
