@@ -27,7 +27,6 @@ from vsepp.losses import WHOLE  # noqa: E402
 from vsepp.losses.max_of_hinges import Options, loss  # noqa: E402
 from vsepp.models.joint import JointEmbedding  # noqa: E402
 from vsepp.spec import Component  # noqa: E402
-from vsepp.training.data import STEPS_AHEAD  # noqa: E402
 
 PAIRS, DIM, WORDS = 12, 16, 40
 RUN = measure.base_run("mini/vgg_mini", 24, 28, 6, 8, 8)
@@ -68,14 +67,13 @@ def test_a_case_that_fails_costs_only_its_own_figures(tmp_path, capsys, monkeypa
 
 @pytest.fixture
 def sharing(tmp_path, monkeypatch):
-    """What a process that shares the machine steps with, its inputs prepared ahead as on a GPU."""
-    monkeypatch.setitem(STEPS_AHEAD, "cpu", 2)
+    """What a process that shares the machine steps with."""
     monkeypatch.setattr(timed, "_shared", {})
     case = measure.cases("cpu", tiny=True)["sharing-2/12/8/fp32"]
     return case, case.artefacts(tmp_path), CPU, 1, threading.Barrier(1)
 
 
-def test_trainings_that_share_a_machine_go_on_with_inputs_prepared_ahead(sharing):
+def test_trainings_that_share_a_machine_go_on(sharing):
     timed._begin_sharing(*sharing)
     gc.collect()  # what holds the inputs must not end with the function that made them
     for _ in range(3):
