@@ -88,15 +88,16 @@ def _choose_device(wanted: str, share: int, job: str) -> tuple[torch.device, str
         return torch.device("cuda", torch.cuda.current_device()), None
     gpus, rank = devices.visible_gpus(), devices.local_rank()
     device, gpu, claimed = torch.device("cuda", rank or 0), None, ExitStack()
-    # Before CUDA is asked anything: the driver looks at the visible GPUs once. A torch without CUDA needs none.
+    usable = gpus if torch.backends.cuda.is_built() else ()
+    # Before CUDA is asked anything: the driver looks at the visible GPUs once.
     if rank is not None:
-        if gpus and rank >= len(gpus):
+        if usable and rank >= len(gpus):
             raise VseppError(
                 f"torchrun: a process with local rank {rank} was started, but there are {len(gpus)} GPUs here; expected "
                 f"{len(gpus)} processes on this machine or fewer, or device cpu"
             )
-    elif gpus and torch.backends.cuda.is_built():
-        allowed = devices.one_of(gpus, torch.device(wanted).index if wanted != "auto" else None)
+    elif usable:
+        allowed = devices.one_of(usable, torch.device(wanted).index if wanted != "auto" else None)
         gpu = claimed.enter_context(devices.claim(job, allowed, share))
     if torch.cuda.is_available():
         atexit.register(claimed.close)

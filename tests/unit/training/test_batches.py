@@ -42,15 +42,6 @@ def test_the_negative_set_has_the_size_asked_for(pairs, size, negative_set, seed
             assert len(batch.pairs) == batch.queries
 
 
-@settings(deadline=None)
-@given(sizes, batch_sizes, negative_sets, seeds)
-def test_equal_seeds_give_equal_batches(pairs, size, negative_set, seed):
-    for one, other in zip(*(batches(pairs, size, negative_set, seed, 3) for _ in range(2)), strict=True):
-        assert np.array_equal(one.pairs, other.pairs)
-        assert (one.negatives is None) == (other.negatives is None)
-        assert one.negatives is None or np.array_equal(one.negatives, other.negatives)
-
-
 def test_seeds_and_epochs_change_the_order():
     orders = {tuple(epoch_order(50, seed, epoch)) for seed in range(4) for epoch in range(4)}
     assert len(orders) == 16
