@@ -264,7 +264,7 @@ ROWS = [
     row("tape", "net/a@224", "fp32", 300),
     row("tape", "net/a@224", "bf16", 800),
     row("tape", "net/a@224 compile-default", "bf16", 990),
-    row("tape", "net/a@224 compile-default", "bf16", 1200),
+    row("tape", "net/a@224 contiguous", "bf16", 1200),
     row("step-1c", "4096/1024", "fp32", 100),
     row("sharing-1", "4096/1024", "fp32", 100),
     row("sharing-2", "4096/1024", "fp32", 150),
@@ -302,7 +302,7 @@ def test_hours_are_those_of_the_rates_and_what_they_lack_is_named():
 
 def test_hours_of_fine_tuning_are_those_of_the_encoder_as_advised():
     rows = [
-        row("tape", "net/a@224 compile-default", "bf16", 1200),
+        row("tape", "net/a@224 contiguous", "bf16", 1200),
         row("step-finetuned", "net/a@224", "fp32", 10),
     ]
     work = {"roles": {}, "paper": [["step-finetuned", "net/a@224", "fp32", 36_000]]}
