@@ -302,7 +302,7 @@ def test_hours_are_those_of_the_rates_and_what_they_lack_is_named():
 
 def test_hours_of_fine_tuning_are_those_of_the_encoder_as_advised():
     rows = [
-        row("tape", "net/a@224 contiguous", "bf16", 1200),
+        row("tape", "net/a@224 compile-default", "bf16", 1200),
         row("step-finetuned", "net/a@224", "fp32", 10),
     ]
     work = {"roles": {}, "paper": [["step-finetuned", "net/a@224", "fp32", 36_000]]}
