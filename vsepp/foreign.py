@@ -1,4 +1,8 @@
-"""Files that others made: opened only if they are files, read up to a size, parsed with one sentence for what is wrong."""
+"""The boundary to files: what a damaged one makes its parser raise becomes one sentence with the file's name.
+
+`reading` is the guard of every reader. What users bring is also opened only if it is a file of a size that such files have, and
+parsed strictly (`bytes_of`, `text_of`, `json_of`); what vsepp wrote itself is known by the digests of its manifest.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import json
 import os
 import reprlib
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +44,56 @@ def is_there(path: Path) -> bool:
     return True
 
 
+@contextmanager
+def reading(where: Path | str, expected: str) -> Iterator[None]:
+    """Guard the reading of a file: whatever the body raises becomes one sentence that names the file.
+
+    Parameters
+    ----------
+    where
+        The file, and the part of it, as messages name it. It is put before a `VseppError` that does not begin with it.
+    expected
+        What the file should hold and, if it does not, what to do: `a table; run the step that makes it again`.
+
+    Raises
+    ------
+    VseppError
+        If the body raises any exception.
+    """
+    try:
+        yield
+    except VseppError as error:
+        if str(error).startswith(str(where)):
+            raise
+        raise VseppError(f"{where}: {error}") from error
+    except Exception as error:  # damaged bytes can raise anything
+        raise VseppError(f"{where}: cannot be read: {reason_of(error)}; expected {expected}") from error
+
+
+def reason_of(error: BaseException) -> str:
+    """Why a file cannot be read, in words: other exceptions than these say nothing to a user."""
+    match error:
+        case FileNotFoundError() | NotADirectoryError():
+            return "no such file"
+        case OSError(strerror=str(reason)):
+            return reason
+        case MemoryError():
+            return "not enough memory"
+        case RecursionError():
+            return "lists or objects nested hundreds of levels deep"
+        case json.JSONDecodeError():
+            return f"{error.msg} at line {error.lineno}, column {error.colno}; it may be truncated"
+        case UnicodeDecodeError(object=bytes(data), start=start):
+            line_start = data.rfind(b"\n", 0, start) + 1
+            # JSON is one long line: the text before the byte helps to find it.
+            before = data[line_start:start][-40:].decode("ascii", "replace")
+            line = data.count(b"\n", 0, start) + 1
+            return (
+                f"not UTF-8: line {line}, byte {start - line_start + 1}: 0x{data[start]:02x} after {before!r}"
+            )
+    return "it is damaged"
+
+
 def require_file(path: Path, expected: str) -> os.stat_result:
     """Refuse what is no regular file before it is opened: a FIFO would wait for ever, a device never end.
 
@@ -54,33 +109,13 @@ def require_file(path: Path, expected: str) -> os.stat_result:
     VseppError
         If there is nothing, or a folder, a FIFO, a socket or a device.
     """
-    try:
+    with reading(path, expected):
         status = path.stat()
-    except (OSError, ValueError) as error:
-        missing = isinstance(error, FileNotFoundError | NotADirectoryError)
-        what = "no such file" if missing else f"cannot be read: {reason_of(error)}"
-        raise VseppError(f"{path}: {what}; expected {expected}") from error
     if not stat.S_ISREG(status.st_mode):
-        raise VseppError(f"{path}: {kind_of(status.st_mode)}, not a file; expected {expected}")
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+        kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
+        raise VseppError(f"{path}: {kind}, not a file; expected {expected}")
     return status
-
-
-def kind_of(mode: int) -> str:
-    """What a path is that is not a regular file, in words."""
-    kinds = {
-        stat.S_IFDIR: "a folder",
-        stat.S_IFIFO: "a FIFO",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFLNK: "a link",
-    }
-    return kinds.get(stat.S_IFMT(mode), "a device")
-
-
-def reason_of(error: BaseException) -> str:
-    """Why a file cannot be read, in words: of the system's own errors without number and path, of others what they are."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return "not enough memory" if isinstance(error, MemoryError) else "it is damaged"
 
 
 def bytes_of(path: Path, expected: str, largest: int = LARGEST_TEXT) -> bytes:
@@ -94,15 +129,8 @@ def bytes_of(path: Path, expected: str, largest: int = LARGEST_TEXT) -> bytes:
     size = require_file(path, expected).st_size
     if size > largest:
         raise VseppError(f"{path}: has {size:,} bytes; expected {expected}, of at most {largest:,} bytes")
-    try:
-        with path.open("rb") as stream:
-            # Files below /proc have more bytes than they say.
-            data = stream.read(largest + 1)
-    except OSError as error:
-        raise VseppError(f"{path}: cannot be read: {reason_of(error)}; expected {expected}") from error
-    if len(data) > largest:
-        raise VseppError(f"{path}: has more than {largest:,} bytes; expected {expected}")
-    return data
+    with reading(path, expected):
+        return path.read_bytes()
 
 
 def text_of(path: Path, expected: str, largest: int = LARGEST_TEXT) -> str:
@@ -118,17 +146,8 @@ def utf8(data: bytes, where: str) -> str:
     VseppError
         If they are not UTF-8, naming line and byte.
     """
-    try:
+    with reading(where, "UTF-8 text"):
         return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        before = error.object[: error.start]
-        line, start = before.count(b"\n") + 1, before.rfind(b"\n") + 1
-        # JSON is one long line: the text before the byte helps to find it.
-        after = before[start:][-40:].decode("ascii", "replace")
-        raise VseppError(
-            f"{where}: not UTF-8: line {line}, byte {error.start - start + 1}: 0x{error.object[error.start]:02x} "
-            f"after {after!r}; save the file as UTF-8"
-        ) from error
 
 
 def json_of(text: str, where: str, object_hook: Callable[[dict[str, Any]], Any] | None = None) -> Any:
@@ -150,27 +169,26 @@ def json_of(text: str, where: str, object_hook: Callable[[dict[str, Any]], Any] 
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> Any:
-        made = dict(pairs)
-        if len(made) < len(pairs):
+        values = dict(pairs)
+        if len(values) < len(pairs):
             names = [name for name, _ in pairs]
             repeated = next(name for name in names if names.count(name) > 1)
             raise VseppError(
                 f"{where}: not valid JSON: an object has the key {shortly(repeated)} twice; keep one"
             )
-        return made if object_hook is None else object_hook(made)
+        return values if object_hook is None else object_hook(values)
 
-    try:
+    with reading(where, "valid JSON; fetch or make the file again"):
         return json.loads(text, object_pairs_hook=unique)
-    except json.JSONDecodeError as error:
-        raise VseppError(
-            f"{where}: not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}; "
-            "the file may be truncated: fetch it again"
-        ) from error
-    except RecursionError as error:
-        raise VseppError(
-            f"{where}: not valid JSON: lists or objects nested hundreds of levels deep; expected a few levels"
-        ) from error
-    except ValueError as error:  # Python reads no whole number of more digits than this
-        raise VseppError(
-            f"{where}: not valid JSON: a number of thousands of digits; expected at most 64 bits"
-        ) from error
+
+
+def own_json(path: Path, expected: str) -> Any:
+    """The value of a JSON file that vsepp wrote.
+
+    Raises
+    ------
+    VseppError
+        If it is missing or damaged.
+    """
+    with reading(path, expected):
+        return json.loads(path.read_text(encoding="utf-8"))

@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from vsepp.data.captions import TOKENIZER, tokenize
 from vsepp.data.containers import LARGEST_MEMBER
-from vsepp.data.decode import DECODING_ERRORS, decoded, reason, stored, upright
+from vsepp.data.decode import PICTURE, decoded, stored, upright
 from vsepp.data.store import WholeImages
 from vsepp.data.tokens import UNKNOWN, Tokens
 from vsepp.data.vocabulary import FILE, Vocabulary
@@ -32,7 +32,7 @@ from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import BATCH, CentreCrops, embed_captions, embed_images, evaluation_mode
 from vsepp.features.extract import features_of
-from vsepp.foreign import bytes_of, json_of, text_of
+from vsepp.foreign import bytes_of, json_of, reading, text_of
 from vsepp.models import unmade_inputs
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.inputs import ImageBatch
@@ -146,20 +146,17 @@ class Model:
 
     def _pixels(self, number: int, picture: Picture) -> np.ndarray:
         """A picture as a corpus stores it, uint8 `(height, width, 3)`."""
-        name = f"image {number}"
-        try:
+        is_file = not isinstance(picture, np.ndarray | Image.Image)
+        with reading(str(picture) if is_file else f"image {number}", PICTURE):
             if isinstance(picture, np.ndarray):
                 if picture.dtype != np.uint8 or picture.ndim not in (2, 3) or 0 in picture.shape:
-                    raise ValueError(
+                    raise VseppError(
                         f"expected uint8 (height, width) or (height, width, 3 or 4), got {picture.dtype} {picture.shape}"
                     )
                 picture = Image.fromarray(picture)
             elif not isinstance(picture, Image.Image):
-                name = os.fspath(picture)
-                picture = decoded(bytes_of(Path(name), "a picture", LARGEST_MEMBER))
+                picture = decoded(bytes_of(Path(picture), "a picture", LARGEST_MEMBER))
             return stored(upright(picture), self.run.eval_store)
-        except (*DECODING_ERRORS, TypeError) as error:
-            raise VseppError(f"{name}: not a readable picture: {reason(error)}") from error
 
     def embed_features(self, features: np.ndarray) -> np.ndarray:
         """Map features of the model's frozen image encoder, `(n, D_φ)`, into the joint space: float32 `(n, d)`.

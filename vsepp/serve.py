@@ -21,7 +21,7 @@ from jinja2 import StrictUndefined
 from PIL import Image, UnidentifiedImageError
 from werkzeug.exceptions import BadRequest, HTTPException, NotFound, SecurityError
 
-from vsepp.data.decode import DECODING_ERRORS, FORMATS, upright
+from vsepp.data.decode import FORMATS, upright
 from vsepp.errors import VseppError
 from vsepp.reporting import TEMPLATES
 from vsepp.search import Hit, Index
@@ -139,7 +139,7 @@ def picture_of(data: bytes) -> Image.Image:
         picture = upright(picture)
     except Image.DecompressionBombError as error:
         raise VseppError(f"The picture has more than {MOST_PIXELS:,} pixels. Give a smaller one.") from error
-    except DECODING_ERRORS as error:
+    except Exception as error:  # damaged bytes can raise anything
         known = ", ".join(FORMATS)
         reason = f"it is none of {known}" if isinstance(error, UnidentifiedImageError) else str(error)
         raise VseppError(f"The file is not a picture that can be read: {reason}.") from error

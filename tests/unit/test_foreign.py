@@ -12,10 +12,10 @@ from vsepp.foreign_yaml import yaml_of
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[1, }", "not valid JSON: Expecting value at line 1, column 5"),
+        ("[1, }", "cannot be read: Expecting value at line 1, column 5"),
         ("[" * 100_000, "nested hundreds of levels deep"),
         ('{"a":' * 100_000, "nested hundreds of levels deep"),
-        ("9" * 5000, "a number of thousands of digits"),
+        ("9" * 5000, "it is damaged; expected valid JSON"),
         ('[{"a": 1, "b": 2, "a": 3}]', "an object has the key 'a' twice"),
     ],
 )
@@ -33,18 +33,18 @@ BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     ("text", "said"),
     [
         ("a: [1", "did not find expected ',' or ']' in line"),
-        ("[" * 100_000, "nested more than 100 levels deep"),
+        ("[" * 100_000, "exceeded maximum nesting depth"),
         ("- " * 100_000, "nested more than 100 levels deep"),  # PyYAML's parser in C ends the process
         ("&a [*a]", "its aliases hold themselves"),
         (BOMB, "stand for more than 200,000 values"),
-        ("a: 2020-13-45", "a date, number, key or tag without a meaning"),
-        ("? [1]\n: 2", "a date, number, key or tag without a meaning"),
-        ("!!timestamp x", "a date, number, key or tag without a meaning"),
-        ("!!bool x", "a date, number, key or tag without a meaning"),
+        ("a: 2020-13-45", "expected valid YAML, whose dates, numbers, keys and tags have a meaning"),
+        ("? [1]\n: 2", "expected valid YAML, whose dates, numbers, keys and tags have a meaning"),
+        ("!!timestamp x", "expected valid YAML, whose dates, numbers, keys and tags have a meaning"),
+        ("!!bool x", "expected valid YAML, whose dates, numbers, keys and tags have a meaning"),
         ("0x" + "f" * 9000, "a whole number of more than 64 bits in line 1"),
-        ("9" * 5000, "a date, number, key or tag without a meaning"),
+        ("9" * 5000, "expected valid YAML, whose dates, numbers, keys and tags have a meaning"),
         ("!!python/name:os.system", "could not determine a constructor"),
-        ("a: \0", "control characters are not allowed"),
+        ("a: \0", "it is damaged; expected valid YAML"),
         ("a: 1\nb: 2\na: 3", "'a' is given twice, in lines 1 and 3; keep one"),
         ("a\n---\nb", "found another document"),
     ],
@@ -70,7 +70,7 @@ def test_what_is_no_file_or_too_large_is_not_read(tmp_path):
     for path, said in (
         (tmp_path / "fifo", "a FIFO, not a file; expected a text"),
         (tmp_path, "a folder, not a file"),
-        (tmp_path / "none", "no such file; expected a text"),
+        (tmp_path / "none", "cannot be read: no such file; expected a text"),
         (tmp_path / "none\0", "cannot be read"),
         (tmp_path / "large", f"has {93 << 30:,} bytes; expected a text, of at most"),
     ):
@@ -78,7 +78,9 @@ def test_what_is_no_file_or_too_large_is_not_read(tmp_path):
             bytes_of(path, "a text")
         assert said in str(caught.value)
     (tmp_path / "latin").write_bytes(b"a\ncaf\xe9")
-    with pytest.raises(VseppError, match="latin: not UTF-8: line 2, byte 4: 0xe9 after 'caf'"):
+    with pytest.raises(
+        VseppError, match="latin: cannot be read: not UTF-8: line 2, byte 4: 0xe9 after 'caf'"
+    ):
         text_of(tmp_path / "latin", "a text")
 
 

@@ -1,4 +1,4 @@
-"""Arrays of `.npy` and `.npz` files of others: checked before memory is taken for them, never unpickled."""
+"""Arrays of `.npy` and `.npz` files: strictly checked and never unpickled where others wrote them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import io
 import math
 import os
 import warnings
-import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -15,9 +14,8 @@ import numpy as np
 
 from vsepp.data.containers import Container
 from vsepp.errors import VseppError, did_you_mean, refuse
-from vsepp.foreign import require_file
+from vsepp.foreign import reading, require_file
 
-_BLOCK = 1 << 24
 # Bytes of the longest header: numpy reads no longer one either.
 _LONGEST_HEADER = 10_000
 
@@ -31,16 +29,15 @@ class _Header(NamedTuple):
     offset: int
     """Byte of the first number."""
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of the whole file."""
-        return self.offset + math.prod(self.shape) * self.dtype.itemsize
+
+def own_arrays(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an `.npz` that vsepp wrote; damage raises what it raises."""
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
 
 
 def read_arrays(path: Path, known: Collection[str], expected: str) -> dict[str, np.ndarray]:
-    """All arrays of an `.npz`.
-
-    The whole archive is checked first: its list of members, and of each the header against the bytes that there are.
+    """All arrays of an `.npz` that others wrote.
 
     Parameters
     ----------
@@ -57,41 +54,23 @@ def read_arrays(path: Path, known: Collection[str], expected: str) -> dict[str, 
         If it is no whole archive of plain arrays of these names, each once, or has more numbers than this machine has memory.
     """
     require_file(path, expected)
-    if not zipfile.is_zipfile(path):
-        raise VseppError(f"{path}: not an .npz archive, or a truncated one; write it with numpy.savez")
     container = Container(path)
     names = {member: member.removesuffix(".npy") for member in container.names}
     unknown = [
-        f"{one}{did_you_mean(names[one], known)}"
-        for one in names
-        if one != f"{names[one]}.npy" or names[one] not in known
+        f"{member}{did_you_mean(name, known)}"
+        for member, name in names.items()
+        if member != f"{name}.npy" or name not in known
     ]
     refuse(unknown, f"{path}: arrays of no known name", f"Expected {', '.join(known)}.")
-    headers = {}
-    for member, name in names.items():
-        with container.open(member) as (stream, size):
-            headers[member] = _checked_header(stream, size, f"{path}: {name}")
-    needed = sum(header.bytes for header in headers.values())
-    if needed > (there := os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")):
-        raise VseppError(f"{path}: its arrays take {needed:,} bytes, this machine's memory has {there:,}")
-    return {names[member]: _read(container, member, header) for member, header in headers.items()}
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {name: _array(container.read(member, memory), f"{path}: {name}") for member, name in names.items()}
 
 
-def _read(container: Container, member: str, header: _Header) -> np.ndarray:
-    """The array of a member whose header was checked."""
-    count = header.bytes - header.offset
-    with container.open(member) as (stream, _):
-        stream.read(header.offset)
-        data = np.empty(count, np.uint8)
-        for start in range(0, count, _BLOCK):
-            block = stream.read(min(_BLOCK, count - start))
-            if len(block) != min(_BLOCK, count - start):
-                raise EOFError
-            data[start : start + len(block)] = np.frombuffer(block, np.uint8)
-        if stream.read(1):  # at the end the checksum is compared, too
-            raise EOFError
-    array = data.view(header.dtype)
-    return array.reshape(header.shape, order="F" if header.columns_first else "C")
+def _array(data: bytes, where: str) -> np.ndarray:
+    """The array of a whole `.npy` file."""
+    header = _checked_header(io.BytesIO(data), len(data), where)
+    numbers = np.frombuffer(data, header.dtype, offset=header.offset)
+    return numbers.reshape(header.shape, order="F" if header.columns_first else "C").copy()
 
 
 def _checked_header(stream: IO[bytes], size: int, where: str) -> _Header:
@@ -102,35 +81,22 @@ def _checked_header(stream: IO[bytes], size: int, where: str) -> _Header:
     VseppError
         If it is none, announces another number of bytes, or names objects, which are pickles.
     """
-    beginning = stream.read(min(size, _LONGEST_HEADER + 12))
-    raw = io.BytesIO(beginning)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # headers of Python 2 are read, and numpy would say so
-            version = np.lib.format.read_magic(raw)
-            read = (
-                np.lib.format.read_array_header_1_0
-                if version == (1, 0)
-                else np.lib.format.read_array_header_2_0
-            )
-            header = _Header(*read(raw), raw.tell())
-    except Exception as error:  # damaged bytes can raise anything
+    beginning = io.BytesIO(stream.read(min(size, _LONGEST_HEADER + 12)))
+    with reading(where, "a .npy file; write it with numpy.save"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # headers of Python 2 are read, and numpy would say so
+        version = np.lib.format.read_magic(beginning)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        header = _Header(*read(beginning), beginning.tell())
+    shape, dtype = header.shape, header.dtype
+    if dtype.hasobject or dtype.itemsize == 0 or dtype.names or dtype.subdtype or min(shape, default=0) < 0:
+        raise VseppError(f"{where}: expected plain numbers or text, found {dtype} {shape}")
+    needed = header.offset + math.prod(shape) * dtype.itemsize
+    if needed != size:
         raise VseppError(
-            f"{where} cannot be read: it does not begin like a .npy file; write it with numpy.save"
-        ) from error
-    if header.dtype.hasobject:
-        raise VseppError(f"{where}: expected numbers or text, found Python objects, which are not unpickled")
-    if (
-        header.dtype.itemsize == 0
-        or min(header.shape, default=0) < 0
-        or header.dtype.names
-        or header.dtype.subdtype
-    ):
-        raise VseppError(f"{where}: expected plain numbers or text, found {header.dtype} {header.shape}")
-    if header.bytes != size:
-        raise VseppError(
-            f"{where}: expected {header.bytes:,} bytes for {header.dtype} {header.shape}, found {size:,}; the copy is "
-            "truncated or damaged: fetch it again"
+            f"{where}: expected {needed:,} bytes for {dtype} {shape}, found {size:,}; the copy is truncated or damaged: "
+            "fetch it again"
         )
     return header
 
@@ -160,23 +126,19 @@ class NpyRows:
     """
 
     def __init__(self, container: Container, member: str) -> None:
-        self.where = f"{container.path}/{member}"
+        self.where = container.where(member)
         self._container = container
         self._member = member
         with container.open(member) as (stream, size):
             header = _checked_header(stream, size, self.where)
-        if (
-            len(header.shape) != 2
-            or 0 in header.shape
-            or header.dtype != np.dtype("<f4")
-            or header.columns_first
-        ):
+        shape, dtype = header.shape, header.dtype
+        if len(shape) != 2 or 0 in shape or dtype != np.dtype("<f4") or header.columns_first:
             order = ", column by column" if header.columns_first else ""
             raise VseppError(
-                f"{self.where}: expected float32 (n, dim), found {header.dtype} {header.shape}{order}; "
+                f"{self.where}: expected float32 (n, dim), found {dtype} {shape}{order}; "
                 "save it with numpy.save(file, rows.astype('float32'))"
             )
-        self._rows, self.dim = header.shape
+        self._rows, self.dim = shape
         self._offset, self._row_bytes = header.offset, 4 * self.dim
 
     def __len__(self) -> int:
@@ -191,15 +153,11 @@ class NpyRows:
             If the file cannot be read.
         """
         with self._container.open(self._member) as (stream, _):
-            stream.seek(self._offset + start * self._row_bytes)
+            stream.read(self._offset)
+            if start:
+                stream.seek(start * self._row_bytes, os.SEEK_CUR)
             for first in range(start, stop, size):
                 rows = min(size, stop - first)
+                # At the end of an archive's member its checksum is compared.
                 data = stream.read(rows * self._row_bytes)
-                if len(data) != rows * self._row_bytes:
-                    raise VseppError(
-                        f"{self.where}: ends before row {first + rows} of {len(self)}; fetch it again"
-                    )
                 yield np.frombuffer(data, "<f4").reshape(rows, self.dim)
-            # At the end of an archive's member its checksum is compared.
-            if stop == len(self) and stream.read(1):
-                raise VseppError(f"{self.where}: goes on after its last row; fetch it again")

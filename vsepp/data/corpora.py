@@ -20,7 +20,6 @@ from vsepp.spec import CorpusSpec
 
 log = logging.getLogger("vsepp")
 
-_PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
 # JSON can spell half of a surrogate pair, which no UTF-8 file can hold.
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 # But for tabs and line ends. They are kept as parts of words, and counted.
@@ -56,20 +55,17 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
         raise VseppError(
             f"corpus {spec.name}: no split lists an image; check the files {sorted(spec.files.values())}"
         )
-    reported = _compare_sums(spec, raw.sums)
+    reported = _compare_sums(spec, raw.files.sums)
     _check_names(raw.images)
     _check_repeated(raw.images)
     _check_captions(spec, raw.images)
-    roles = sorted({image.container for image in raw.images if image.container})
-    containers = {role: Container(role_path(spec, role)) for role in roles}
-    members = _members(raw.images, containers)
-    _check_expected(spec, raw, containers, members)
-    surplus = sum(len(image.captions[len(_used(spec, image)) :]) for image in raw.images)
+    members = _members(spec, raw.images)
+    _check_expected(spec, raw)
+    surplus = sum(len(image.captions) - len(_used(spec, image)) for image in raw.images)
     unlisted = {} if raw.unlisted is None else {"captioned images in no split": len(raw.unlisted)}
     kept, cut = _first_images(spec, raw.images)
     images, captions = _tables(spec, [raw.images[row] for row in kept], [members[row] for row in kept])
-    controls = int(captions["text"].str.contains(_CONTROL).sum())
-    read_as = {**raw.read_as, **({"captions with control characters": controls} if controls else {})}
+    read_as = raw.files.read_as + _oddities(spec, images, captions)
     facts = {
         "images": images["split"].value_counts(sort=False).to_dict(),
         "captions": captions["split"].value_counts(sort=False).to_dict(),
@@ -77,11 +73,31 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
         **({"left_out": len(set(spec.leave_out))} if spec.leave_out else {}),
         **({"reported_sha256": reported} if reported else {}),
         **({"first_images": cut} if cut else {}),
-        **({"read_as": read_as} if read_as else {}),
+        **({"read_as": dict(read_as)} if read_as else {}),
     }
     images.attrs["facts"] = facts
     log.info("%s: %s", spec.name, facts)
     return images, captions
+
+
+def _oddities(spec: CorpusSpec, images: pd.DataFrame, captions: pd.DataFrame) -> Counter[str]:
+    """Count what is taken as it is, though it may be a mistake; warn of what mostly is one."""
+    of_an_image = captions[captions.duplicated(["image_index", "text"], keep=False)]
+    if len(of_an_image):
+        owner, text = of_an_image.iloc[0][["image_index", "text"]]
+        said = "corpus %s: %d captions that another caption of their image equals are used; the first is %r of image %s"
+        log.warning(said, spec.name, len(of_an_image), text[:80], images["image_id"][owner])
+    of_one_name = images[(images["container"] != "") & images["file_name"].duplicated(keep=False)]
+    if len(of_one_name):
+        said = "corpus %s: %d image files have the base name of another one and are used; the first is %s"
+        log.warning(said, spec.name, len(of_one_name), of_one_name["member"].iloc[0])
+    counts = {
+        "captions with control characters": int(captions["text"].str.contains(_CONTROL).sum()),
+        "captions that equal another one": int(captions["text"].duplicated(keep=False).sum()),
+        "captions that equal another one of their image": len(of_an_image),
+        "image files that have the base name of another one": len(of_one_name),
+    }
+    return Counter({oddity: count for oddity, count in counts.items() if count})
 
 
 def require_test_images(images: pd.DataFrame, name: str, needed: int) -> None:
@@ -170,57 +186,41 @@ def _counted(image: CaptionedImage) -> str:
     return f"{image.listed_in}: {image.path} has {len(image.captions)}"
 
 
-def _members(images: Sequence[CaptionedImage], containers: dict[str, Container]) -> list[str]:
-    """Path of each image inside its container."""
-    members = [
-        containers[image.container].locate(image.path) if image.container else image.path for image in images
-    ]
-    for role, container in containers.items():
-        listed = [found for found in zip(images, members, strict=True) if found[0].container == role]
-        missing = [
-            f"{image.path} ({image.split}, {image.listed_in})" for image, member in listed if not member
-        ]
+def _members(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> list[str]:
+    """Path of each image inside its container; of an image without photograph its own path."""
+    members = {image.image_id: image.path for image in images}
+    for role in sorted({image.container for image in images if image.container}):
+        container = Container(role_path(spec, role))
+        listed = [image for image in images if image.container == role]
+        missing = []
+        for image in listed:
+            if member := container.locate(image.path):
+                members[image.image_id] = member
+            else:
+                missing.append(f"{image.path} ({image.split}, {image.listed_in})")
         refuse(
             missing,
             f"{container.path}: lacks photographs that a split lists, {len(missing)} of {len(listed)}",
-            f"It holds {len(container.names)} files; fetch a complete copy.",
+            f"It holds {len(container.names)} files, those of links to folders not counted; fetch a complete copy.",
         )
-    return [member for member in members if member is not None]
+    return list(members.values())
 
 
-def _check_expected(
-    spec: CorpusSpec, raw: RawCorpus, containers: dict[str, Container], members: Sequence[str]
-) -> None:
+def _check_expected(spec: CorpusSpec, raw: RawCorpus) -> None:
     """Compare the sizes of the splits with those known for the source."""
     problems = []
     for split, expected in spec.expected_images.items():
         listed = [image for image in raw.images if image.split == split]
         if len(listed) != expected:
-            problems.append(f"{split} has {len(listed)} images, expected {expected}")
-        if len(listed) > expected:
             beyond = [f"{image.image_id} ({image.path}, {image.listed_in})" for image in listed[expected:]]
-            problems[-1] += f"; beyond it are {first_of(beyond)}"
+            named = f"; beyond it are {first_of(beyond)}" if beyond else ""
+            problems.append(f"{split} has {len(listed)} images, expected {expected}{named}")
     if problems:
+        unlisted = f" Captioned images that no split lists: {first_of(raw.unlisted)}." if raw.unlisted else ""
         raise VseppError(
-            f"corpus {spec.name}: splits of the wrong size: {'; '.join(problems)}."
-            f"{_in_no_split(raw, containers, members)} "
+            f"corpus {spec.name}: splits of the wrong size: {'; '.join(problems)}.{unlisted} "
             "Fix the split files, or expected_images if this is another release."
         )
-
-
-def _in_no_split(raw: RawCorpus, containers: dict[str, Container], members: Sequence[str]) -> str:
-    """What a split that is too small may lack: captioned images and photographs that no split lists."""
-    used = {(image.container, member) for image, member in zip(raw.images, members, strict=True)}
-    photographs = [
-        name
-        for role, container in containers.items()
-        for name in container.names
-        if name.lower().endswith(_PHOTOGRAPHS) and (role, name) not in used
-    ]
-    return "".join(
-        f" {what} that no split lists: {len(items)}" + (f" ({first_of(items)})." if items else ".")
-        for what, items in (("Captioned images", raw.unlisted or []), ("Photographs", photographs))
-    )
 
 
 def _used(spec: CorpusSpec, image: CaptionedImage) -> tuple[Caption, ...]:

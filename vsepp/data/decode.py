@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import struct
 import warnings
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -16,24 +16,19 @@ from PIL import Image, ImageChops, ImageOps
 
 from vsepp.data.containers import Container
 from vsepp.errors import VseppError
+from vsepp.foreign import reading
 from vsepp.spec import StoreSpec
 
-DECODING_ERRORS = (
-    OSError,
-    SyntaxError,
-    ValueError,
-    EOFError,
-    struct.error,
-    Image.DecompressionBombError,
-    Image.DecompressionBombWarning,
-)
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Formats of pictures that are read, whatever a file is called: their decoders start no other program, as PostScript's does."""
 LARGEST_PIXELS = Image.MAX_IMAGE_PIXELS or 0
 """Pixels of the largest photograph that is decoded, or stored: no data set of photographs has larger ones."""
+PICTURE = f"a whole picture, one of {', '.join(FORMATS)}, of at most {LARGEST_PIXELS:,} pixels"
+"""What messages expect."""
 
 _ORIENTATION = 0x0112
-_START_OF_SCAN, _END_OF_IMAGE, _PROGRESSIVE_FRAMES = 0xDA, 0xD9, (0xC2, 0xC6, 0xCA, 0xCE)
+_START_OF_SCAN, _END_OF_IMAGE, _RESTARTS = 0xDA, 0xD9, range(0xD0, 0xD8)
+_PROGRESSIVE_FRAMES = (0xC2, 0xC6, 0xCA, 0xCE)
 # No marker: neither 0 nor 255.
 _FILLER = np.random.default_rng(0).integers(1, 255, 64, np.uint8).tobytes()
 
@@ -49,6 +44,8 @@ class Chunk(NamedTuple):
     offsets: tuple[int, ...]
     """Byte of the file at which each photograph starts, and at which the last one ends."""
     store: StoreSpec
+    verified: frozenset[str]
+    """Paths of the containers whose bytes are known to be right."""
 
 
 class ChunkResult(NamedTuple):
@@ -85,21 +82,20 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
         for row, (path, member) in enumerate(chunk.photographs):
             try:
                 data = containers[path].read(member)
-                image = decoded(data)
-                pixels = stored(image, chunk.store)
-                if pixels.nbytes != chunk.offsets[row + 1] - chunk.offsets[row]:
-                    raise ValueError("its size changed while the store was made")
+                with reading(f"{member} in {path}", PICTURE):
+                    image = decoded(data, path in chunk.verified)
+                    pixels = stored(image, chunk.store)
+                    if pixels.nbytes != chunk.offsets[row + 1] - chunk.offsets[row]:
+                        raise VseppError("its size changed while the store was made")
             except VseppError as error:
                 problems.append(str(error))
-            except DECODING_ERRORS as error:
-                problems.append(f"{member} in {path}: {reason(error)}")
-            else:
-                upscaled += min(image.size) < chunk.store.side
-                converted += image.mode != "RGB"
-                turned += orientation(image) != 1
-                sums.append(hashlib.sha256(data).hexdigest())
-                if chunk.file and not problems:
-                    stream.write(pixels.data)
+                continue
+            upscaled += min(image.size) < chunk.store.side
+            converted += image.mode != "RGB"
+            turned += orientation(image) != 1
+            sums.append(hashlib.sha256(data).hexdigest())
+            if chunk.file and not problems:
+                stream.write(pixels.data)
         if chunk.file:
             stream.flush()
             os.fsync(stream.fileno())
@@ -117,11 +113,9 @@ def measure(photographs: tuple[tuple[str, str], ...], store: StoreSpec) -> list[
     sizes = []
     containers = _containers(photographs)
     for path, member in photographs:
-        try:
-            with containers[path].open(member) as (stream, _), _opened(stream) as image:
-                width, height = _resized_size(_seen_size(image, store), store)
-        except (VseppError, *DECODING_ERRORS):
-            width = height = 0
+        width = height = 0
+        with suppress(Exception), containers[path].open(member) as (stream, _), _opened(stream) as image:
+            width, height = _stored_size(_seen_size(image, store), store)
         sizes.append((height, width))
     return sizes
 
@@ -129,14 +123,18 @@ def measure(photographs: tuple[tuple[str, str], ...], store: StoreSpec) -> list[
 def stored(image: Image.Image, store: StoreSpec) -> np.ndarray:
     """A photograph of any mode as a store holds it: RGB, resized, uint8 `(height, width, 3)`.
 
+    It is resized bilinearly and antialiased. `squash` loses the aspect ratio, as in the paper's text ("resized to 256×256"):
+    `store.side` × `store.side`. `short_side` keeps it, with the rounding of torchvision's `Resize`, as in the released code.
+
     Raises
     ------
-    ValueError
+    VseppError
         Where its values say nothing of their white, or it would have more than `LARGEST_PIXELS`.
     """
     if store.orientation == "applied":
         image = upright(image)
-    return np.asarray(resized(in_rgb(image), store))
+    size = _stored_size(image.size, store)
+    return np.asarray(in_rgb(image).resize(size, Image.Resampling.BILINEAR))
 
 
 def in_rgb(image: Image.Image) -> Image.Image:
@@ -144,7 +142,7 @@ def in_rgb(image: Image.Image) -> Image.Image:
 
     Raises
     ------
-    ValueError
+    VseppError
         For 32-bit whole numbers and floating point, which have no white of their own.
     """
     if image.mode == "RGB":
@@ -153,20 +151,11 @@ def in_rgb(image: Image.Image) -> Image.Image:
         image = Image.fromarray((np.asarray(image).astype(np.uint32) * 255 + 32767) // 65535).convert("L")
     elif image.mode in ("I", "F"):
         kind = "32-bit whole numbers" if image.mode == "I" else "floating point"
-        raise ValueError(f"its pixels are {kind}, of which nobody says which is white; save it with 8 bits")
+        raise VseppError(f"its pixels are {kind}, of which nobody says which is white; save it with 8 bits")
     return image.convert("RGB")
 
 
-def resized(image: Image.Image, store: StoreSpec) -> Image.Image:
-    """Bring an RGB image to the size that the store holds, bilinear and antialiased.
-
-    `squash` loses the aspect ratio, as in the paper's text ("resized to 256×256"): `store.side` × `store.side`. `short_side`
-    keeps it, with the rounding of torchvision's `Resize`, as in the released code.
-    """
-    return image.resize(_resized_size(image.size, store), Image.Resampling.BILINEAR)
-
-
-def _resized_size(size: tuple[int, int], store: StoreSpec) -> tuple[int, int]:
+def _stored_size(size: tuple[int, int], store: StoreSpec) -> tuple[int, int]:
     """Width and height in the store of a picture of a width and height."""
     side = store.side
     if store.resize == "squash":
@@ -175,8 +164,8 @@ def _resized_size(size: tuple[int, int], store: StoreSpec) -> tuple[int, int]:
     short = min(width, height)
     width, height = side * width // short, side * height // short
     if width * height > LARGEST_PIXELS:
-        raise ValueError(
-            f"{size[0]} × {size[1]} pixels, which are {width} × {height} with a short side of {side}: more than "
+        raise VseppError(
+            f"has {size[0]} × {size[1]} pixels, which are {width} × {height} with a short side of {side}: more than "
             f"{LARGEST_PIXELS:,} in all"
         )
     return width, height
@@ -195,41 +184,47 @@ def upright(image: Image.Image) -> Image.Image:
 
 def orientation(image: Image.Image) -> int:
     """What EXIF says of how a picture is to be turned: 1, as it is, to 8."""
-    found = image.getexif().get(_ORIENTATION, 1)
-    return found if isinstance(found, int) and 1 <= found <= 8 else 1  # as EXIF counts
+    value = image.getexif().get(_ORIENTATION, 1)
+    return value if isinstance(value, int) and 1 <= value <= 8 else 1  # as EXIF counts
 
 
-def decoded(data: bytes) -> Image.Image:
+def decoded(data: bytes, verified: bool = False) -> Image.Image:
     """The pixels of an encoded photograph, in its own mode.
+
+    Callers guard it with `reading`, since what is damaged or no picture can raise any exception.
+
+    Parameters
+    ----------
+    data
+        The file.
+    verified
+        Whether its bytes are known to be right. Otherwise a JPEG is decoded twice, to find one that ends early.
 
     Raises
     ------
-    DECODING_ERRORS
-        Where it is no picture, is damaged or ends early, or has more than `LARGEST_PIXELS`.
+    VseppError
+        If it has more than `LARGEST_PIXELS`, or is a JPEG that ends before its picture does.
     """
     # No `draft`: it decodes large JPEGs, and only these, at a reduced size, with other pixels than full decoding and bilinear
     # resizing.
     image = _opened(io.BytesIO(data))
     image.load()
-    if image.format in ("JPEG", "MPO") and not _is_whole(data, image):
-        raise ValueError("its data end before the picture does; the copy is damaged, fetch it again")
+    if not verified and image.format in ("JPEG", "MPO") and not _is_whole(data, image):
+        raise VseppError(
+            "its data end before the picture does, or are out of order; the copy is damaged, fetch it again"
+        )
     return image
-
-
-def reason(error: Exception) -> str:
-    """What was wrong with a photograph, in words for users."""
-    if isinstance(error, Image.UnidentifiedImageError):
-        return f"not a picture, or none of {', '.join(FORMATS)}; save it as one of them"
-    if isinstance(error, (Image.DecompressionBombError, Image.DecompressionBombWarning)):
-        return f"{error.args[0].partition(',')[0]}; expected at most {LARGEST_PIXELS:,} pixels"
-    return str(error) or type(error).__name__
 
 
 def _opened(stream: IO[bytes]) -> Image.Image:
     with warnings.catch_warnings():
-        # Of a picture above the limit Pillow only warns; nobody would see which it is.
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        return Image.open(stream, formats=FORMATS)
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # told below
+        image = Image.open(stream, formats=FORMATS)
+    if image.width * image.height > LARGEST_PIXELS:
+        raise VseppError(
+            f"has {image.width} × {image.height} pixels; expected at most {LARGEST_PIXELS:,} in all"
+        )
+    return image
 
 
 def _is_whole(data: bytes, image: Image.Image) -> bool:
@@ -240,22 +235,28 @@ def _is_whole(data: bytes, image: Image.Image) -> bool:
     if (end := _end_of_picture(data)) is None:
         return False
     other = Image.open(io.BytesIO(data[:end] + _FILLER + data[end:]), formats=FORMATS)
-    try:
-        other.load()
-    except DECODING_ERRORS:
-        return False
+    other.load()
     return ImageChops.difference(image, other).getbbox() is None
 
 
 def _end_of_picture(data: bytes) -> int | None:
-    """Where the marker stands that ends a JPEG's picture; `None` if there is none, or scans of a progressive one are missing."""
-    place, within = 2, False
+    """Where the marker stands that ends a JPEG's picture.
+
+    `None` if there is none, if scans of a progressive one are missing, or if restarts, which are numbered, are out of order.
+    """
+    place, restarts = 2, None
     lacking: dict[int, set[int]] = {}  # component → coefficients whose last bits no scan has given yet
     while 0 <= (place := data.find(b"\xff", place)) < len(data) - 1:
         marker = data[place + 1]
         if marker == _END_OF_IMAGE:
             return None if any(lacking.values()) else place
-        if marker in (0x00, 0xFF) or (0xD0 <= marker <= 0xD7 and within):  # stuffing, filling, restarts
+        if marker in _RESTARTS and restarts is not None:
+            if marker != _RESTARTS[restarts % 8]:
+                return None
+            restarts += 1
+            place += 2
+            continue
+        if marker in (0x00, 0xFF):  # stuffing, filling
             place += 1 if marker == 0xFF else 2
             continue
         size = int.from_bytes(data[place + 2 : place + 4], "big")
@@ -263,7 +264,7 @@ def _end_of_picture(data: bytes) -> int | None:
         if marker in _PROGRESSIVE_FRAMES:
             lacking = {component: set(range(64)) for component in segment[6::3]}
         elif marker == _START_OF_SCAN and len(segment) > 3:
-            within = True
+            restarts = 0
             components, (first, last, precision) = segment[1:-3:2], segment[-3:]
             if not precision & 15:
                 for component in components:

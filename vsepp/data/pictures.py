@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from vsepp.data.arrays import read_arrays
+from vsepp.data.arrays import own_arrays
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables
-from vsepp.errors import VseppError
-from vsepp.foreign import json_of, text_of
+from vsepp.foreign import own_json, reading
 from vsepp.runtime.files import whole_file, write_text
 from vsepp.spec import PicturesSpec
 
@@ -31,18 +30,12 @@ class Pictures:
         VseppError
             Where a file is missing or is something else.
         """
-        try:
-            arrays = read_arrays(folder / FILE, ("jpegs", "offsets"), "small pictures")
+        expected = "small pictures of a split; run the step that makes them again"
+        with reading(folder / FILE, expected):
+            arrays = own_arrays(folder / FILE)
             self._jpegs, self._offsets = arrays["jpegs"].tobytes(), arrays["offsets"]
-            path = folder / CAPTIONS
-            self.images: list[dict] = json_of(text_of(path, "captions of pictures"), str(path))
-            """Of each image: `id`, and `captions`, a list of texts."""
-        except KeyError as error:
-            raise VseppError(
-                f"{folder / FILE}: has no {error.args[0]}; run the step that makes them"
-            ) from error
-        except VseppError as error:
-            raise VseppError(f"{error}; run the step that makes the pictures again") from error
+        self.images: list[dict] = own_json(folder / CAPTIONS, expected)
+        """Of each image: `id`, and `captions`, a list of texts."""
 
     def __len__(self) -> int:
         """Images."""
@@ -77,22 +70,19 @@ def make_pictures(spec: PicturesSpec, corpus: Path, store: Path, out: Path) -> i
         Images.
     """
     images, captions = read_tables(corpus)
-    rows = np.flatnonzero(np.asarray(images["split"]) == spec.split)
+    rows = np.flatnonzero(np.asarray(images["split"]) == spec.split).tolist()
     pixels = open_store(store)
-    jpegs = [_jpeg(pixels[row], spec) if spec.photographs else b"" for row in rows.tolist()]
-    place = {row: number for number, row in enumerate(rows)}
-    found = [{"id": images["image_id"][row], "captions": []} for row in rows]
-    owners = [place[row] for row in captions["image_index"] if row in place]
-    texts = [
-        text for row, text in zip(captions["image_index"], captions["text"], strict=True) if row in place
-    ]
-    for number, (owner, text) in enumerate(zip(owners, texts, strict=True)):
-        found[owner]["captions"].append([number, text])
+    jpegs = [_jpeg(pixels[row], spec) if spec.photographs else b"" for row in rows]
+    shown: dict[int, dict] = {row: {"id": images["image_id"][row], "captions": []} for row in rows}
+    of_split = np.flatnonzero(np.isin(captions["image_index"], rows))
+    for number, caption in enumerate(of_split):
+        owner = shown[captions["image_index"][caption]]
+        owner["captions"].append([number, captions["text"][caption]])
     out.mkdir(parents=True, exist_ok=True)
     with whole_file(out / FILE) as partial, partial.open("wb") as stream:
         offsets = np.cumsum([0, *map(len, jpegs)])
         np.savez(stream, jpegs=np.frombuffer(b"".join(jpegs), np.uint8), offsets=offsets)
-    write_text(out / CAPTIONS, json.dumps(found, ensure_ascii=False) + "\n")
+    write_text(out / CAPTIONS, json.dumps(list(shown.values()), ensure_ascii=False) + "\n")
     return len(rows)
 
 

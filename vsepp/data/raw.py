@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from vsepp.data.containers import Container, role_path
@@ -15,8 +16,6 @@ from vsepp.foreign import LARGEST_TEXT, bytes_of, json_of, shortly, utf8
 from vsepp.spec import CorpusSpec
 
 log = logging.getLogger("vsepp")
-
-UNENDED = "files whose last line has no end"
 
 
 class Caption(NamedTuple):
@@ -43,24 +42,34 @@ class CaptionedImage:
     """File that holds its captions and its name for their numbers, for messages: `dataset.json: sentid`."""
 
 
-@dataclass(frozen=True)
-class RawCorpus:
-    """Captioned images in the order of their file."""
-
-    images: list[CaptionedImage]
-    unlisted: list[str] | None = None
-    """Ids of images that have captions but are in no split; `None` if one file gives both."""
-    sums: dict[str, str] = field(default_factory=dict)
-    """File of `spec.reported_sha256` that was read → SHA-256 found."""
-    read_as: dict[str, int] = field(default_factory=dict)
-    """Oddity that was read in a documented way → how often; see `docs/odd-inputs.md`."""
-
-
 class RawFile(NamedTuple):
     """The bytes of a raw file and its name in messages."""
 
     data: bytes
     where: str
+
+    def text(self) -> str:
+        """Its text, with or without a byte order mark.
+
+        Raises
+        ------
+        VseppError
+            If it is not UTF-8, naming line and byte.
+        """
+        return utf8(self.data, self.where)
+
+    def json(self, object_hook: Callable[[dict[str, Any]], Any] | None = None) -> dict[str, Any]:
+        """Its JSON object.
+
+        Raises
+        ------
+        VseppError
+            If it is not JSON, or not an object, naming line and column.
+        """
+        value = json_of(self.text(), self.where, object_hook)
+        if not isinstance(value, dict):
+            raise VseppError(f"{self.where}: expected a JSON object, found {shortly(value)}")
+        return value
 
 
 class RawFiles:
@@ -70,8 +79,8 @@ class RawFiles:
         self.spec = spec
         self.sums: dict[str, str] = {}
         """Name, as in `spec.reported_sha256` → SHA-256 found."""
-        self.read_as: dict[str, int] = {}
-        """As in `RawCorpus`."""
+        self.read_as: Counter[str] = Counter()
+        """Oddity that was read in a documented way → how often; see `docs/odd-inputs.md`."""
 
     def read(self, role: str, member: str) -> RawFile:
         """Read the file of a role: given itself, or as the folder or zip archive that holds `member`.
@@ -81,7 +90,15 @@ class RawFiles:
         VseppError
             If the corpus declares no such role, or the file is missing.
         """
-        file = _read_file(role_path(self.spec, role), member)
+        path = role_path(self.spec, role)
+        if path.is_file() and path.suffix.lower() != ".zip":
+            file = RawFile(bytes_of(path, member), str(path))
+        else:
+            container = Container(path)
+            found = container.locate(member)
+            if found is None:
+                raise VseppError(f"{path}: holds no {member}; fetch a complete copy")
+            file = RawFile(container.read(found, LARGEST_TEXT), container.where(found))
         # A file given itself may have another name than in its release.
         for name in {member, PurePosixPath(file.where).name} & set(self.spec.reported_sha256):
             self.sums[name] = hashlib.sha256(file.data).hexdigest()
@@ -94,28 +111,18 @@ class RawFiles:
                 "%s: its last line has no end, and is taken as it is; if it is cut, fetch the file again",
                 file.where,
             )
-            self.read_as[UNENDED] = self.read_as.get(UNENDED, 0) + 1
+            self.read_as["files whose last line has no end"] += 1
 
 
-def _read_file(path: Path, member: str) -> RawFile:
-    if path.is_file() and path.suffix.lower() != ".zip":
-        return RawFile(bytes_of(path, member), str(path))
-    container = Container(path)
-    found = container.locate(member)
-    if found is None:
-        raise VseppError(f"{path}: holds no {member}; fetch a complete copy")
-    return RawFile(container.read(found, LARGEST_TEXT), f"{path}/{found}")
+@dataclass(frozen=True)
+class RawCorpus:
+    """Captioned images in the order of their file."""
 
-
-def decoded(file: RawFile) -> str:
-    """Text of a UTF-8 file, with or without a byte order mark.
-
-    Raises
-    ------
-    VseppError
-        If it is not UTF-8, naming line and byte.
-    """
-    return utf8(file.data, file.where)
+    images: list[CaptionedImage]
+    files: RawFiles
+    """What they were read with."""
+    unlisted: list[str] | None = None
+    """Ids of images that have captions but are in no split; `None` if one file gives both."""
 
 
 def lines_of(text: str) -> list[str]:
@@ -123,20 +130,6 @@ def lines_of(text: str) -> list[str]:
     # Not str.splitlines, which also breaks at characters that may stand inside a caption.
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
-
-
-def parsed_json(file: RawFile, object_hook: Callable[[dict[str, Any]], Any] | None = None) -> dict[str, Any]:
-    """JSON object of a file.
-
-    Raises
-    ------
-    VseppError
-        If it is not JSON, or not an object, naming line and column.
-    """
-    value = json_of(decoded(file), file.where, object_hook)
-    if not isinstance(value, dict):
-        raise VseppError(f"{file.where}: expected a JSON object, found {shortly(value)}")
-    return value
 
 
 def is_id(value: Any) -> bool:

@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -19,6 +19,7 @@ import numpy as np
 from vsepp.data.containers import role_path
 from vsepp.data.decode import Chunk, ChunkResult, decode_chunk, measure
 from vsepp.errors import VseppError, refuse
+from vsepp.foreign import reading
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space, full_disk_explained
 from vsepp.runtime.files import whole_file, write_text
@@ -79,6 +80,7 @@ def build_store(
     state: Path,
     workers: int,
     *,
+    verified: Collection[str] = (),
     chunk_images: int = CHUNK_IMAGES,
 ) -> dict[str, Any]:
     """Decode all images of a corpus into `out/images.npy`, RGB, with their sizes in `out/sizes.npy`, int32 `(n_images, 2)`.
@@ -101,6 +103,9 @@ def build_store(
         Working folder on the file system of `out`, used for these photographs and this store only.
     workers
         Processes that decode; 1: this one.
+    verified
+        Roles of the containers whose bytes are known to be right: JPEGs of others are decoded twice, to find those that end
+        early.
     chunk_images
         Images per chunk; a chunk is done as a whole or not at all.
 
@@ -127,10 +132,11 @@ def build_store(
     with full_disk_explained(state, "for the image store", math.prod(shape)):
         file = state / FILE if sizes.all() else None
         first = _prepare(state, shape) if file else 0
-        chunks = [
-            Chunk(number, part, file, tuple((first + places[start : start + len(part) + 1]).tolist()), store)
-            for number, (start, part) in enumerate(zip(starts, parts, strict=True))
-        ]
+        known = frozenset(str(role_path(spec, role)) for role in verified)
+        chunks = []
+        for number, (start, part) in enumerate(zip(starts, parts, strict=True)):
+            offsets = (first + places[start : start + len(part) + 1]).tolist()
+            chunks.append(Chunk(number, part, file, tuple(offsets), store, known))
         done = _decode_missing(chunks, state, workers)
     publish({state / SIZES: out / SIZES, state / FILE: out / FILE})
     every = "".join(chain.from_iterable(result.sha256 for result in done))
@@ -158,7 +164,8 @@ def open_store(folder: Path) -> np.ndarray | WholeImages:
     VseppError
         If there is none, or the files are not a store.
     """
-    images, sizes = (_mapped(folder / name) for name in (FILE, SIZES))
+    with reading(folder / FILE, "an image store; run the step that makes it again"):
+        images, sizes = (np.load(folder / name, mmap_mode="r", allow_pickle=False) for name in (FILE, SIZES))
     if images.dtype == np.uint8 and sizes.ndim == 2 and sizes.shape[1] == 2:  # height and width
         square = (len(sizes), *sizes[0].tolist(), 3) if len(sizes) else ()
         if images.shape == square and images.shape[1] == images.shape[2]:
@@ -170,15 +177,6 @@ def open_store(folder: Path) -> np.ndarray | WholeImages:
         f"{folder / FILE}: expected uint8 (n_images, side, side, 3), or all bytes of the images whose sizes {SIZES} has, found "
         f"{images.dtype} {images.shape}; run the step that makes it again"
     )
-
-
-def _mapped(path: Path) -> np.ndarray:
-    if not path.is_file():
-        raise VseppError(f"{path}: missing; run the step that makes the image store")
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise VseppError(f"{path}: not an image store ({error}); run the step that makes it again") from error
 
 
 def _compare(spec: CorpusSpec, facts: dict[str, Any]) -> None:
@@ -266,25 +264,18 @@ def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[
 
 def _prepare(state: Path, shape: tuple[int, ...]) -> int:
     """Make the file that chunks are written into, or continue with an existing one; return the offset of its data."""
-    file, begun = state / FILE, state / "begun.npy"
+    file = state / FILE
     if not file.is_file():
         state.mkdir(parents=True, exist_ok=True)
         (state / DONE).unlink(missing_ok=True)
         check_space(state, math.prod(shape), "the image store")
-        try:
-            _allocate(begun, shape)
-            begun.rename(file)
-        finally:
-            begun.unlink(missing_ok=True)
+        with whole_file(file) as partial:
+            offset = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape).offset
+            # Its space is reserved, so that the disk does not fill up hours later.
+            if hasattr(os, "posix_fallocate"):
+                with partial.open("r+b") as stream:
+                    os.posix_fallocate(stream.fileno(), 0, offset + math.prod(shape))
     return np.load(file, mmap_mode="r").offset
-
-
-def _allocate(file: Path, shape: tuple[int, ...]) -> None:
-    """Make a `.npy` file of zeros and reserve its space, so that the disk does not fill up hours later."""
-    offset = np.lib.format.open_memmap(file, mode="w+", dtype=np.uint8, shape=shape).offset
-    if hasattr(os, "posix_fallocate"):
-        with file.open("r+b") as stream:
-            os.posix_fallocate(stream.fileno(), 0, offset + math.prod(shape))
 
 
 def _read_done(path: Path) -> dict[int, ChunkResult]:

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vsepp.errors import VseppError
-from vsepp.foreign import require_file
+from vsepp.errors import VseppError, refuse
+from vsepp.foreign import reading
 from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
 
@@ -81,37 +81,20 @@ def read_tables(folder: Path) -> tuple[Table, Table]:
 
 
 def _read(path: Path, schema: pa.Schema) -> Table:
-    if not path.exists():
-        raise VseppError(f"{path}: missing; run the step that reads the corpus")
-    require_file(path, "a table of a corpus")
-    require_as_written(path)
-    try:
+    again = "run the step that reads the corpus again"
+    with reading(path, f"a table of a corpus; {again}"):
+        require_as_written(path)
         table = pq.ParquetFile(path).read()
         table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise VseppError(
-            f"{path}: not a readable Parquet file; run the step that reads the corpus again"
-        ) from error
-    if not table.schema.equals(schema):
+        missing = [column.name for column in schema if table[column.name].null_count]
+        # By way of lists: `to_numpy` imports pandas, which takes longer than they do.
+        columns = {column.name: table[column.name].to_pylist() for column in schema}
+    if missing or not table.schema.equals(schema):
         found = ", ".join(f"{column.name} {column.type}" for column in table.schema)
         wanted = ", ".join(f"{column.name} {column.type}" for column in schema)
-        raise VseppError(
-            f"{path}: expected columns {wanted}; found {found}; run the step that makes it again"
-        )
-    if missing := [column.name for column in schema if table[column.name].null_count]:
-        raise VseppError(
-            f"{path}: values are missing in {', '.join(missing)}; run the step that reads the corpus again"
-        )
-    # By way of lists: `to_numpy` imports pandas, which takes longer than they do.
-    return Table(
-        {
-            column.name: np.array(
-                table[column.name].to_pylist(),
-                dtype=object if column.type == pa.string() else str(column.type),
-            )
-            for column in schema
-        }
-    )
+        raise VseppError(f"{path}: expected whole columns {wanted}; found {found}; {again}")
+    types = {column.name: object if column.type == pa.string() else str(column.type) for column in schema}
+    return Table({name: np.array(values, dtype=types[name]) for name, values in columns.items()})
 
 
 def _check(folder: Path, images: Table | pd.DataFrame, captions: Table | pd.DataFrame) -> None:
@@ -121,9 +104,10 @@ def _check(folder: Path, images: Table | pd.DataFrame, captions: Table | pd.Data
             f"{folder}: captions point at images {index.min()} to {index.max()}, but there are {len(images)}"
         )
     ids, times = np.unique(np.asarray(captions["caption_id"]), return_counts=True)
-    if len(repeated := ids[times > 1].tolist()):
-        raise VseppError(
-            f"{folder}: caption ids that occur more than once: {repeated[:5]} ({len(repeated)} in all)"
-        )
+    refuse(
+        [str(number) for number in ids[times > 1]],
+        f"{folder}: caption ids that occur more than once",
+        "Read the corpus again.",
+    )
     if not (np.asarray(images["split"])[index] == np.asarray(captions["split"])).all():
         raise VseppError(f"{folder}: captions in another split than their image; read the corpus again")

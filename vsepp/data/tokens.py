@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from vsepp.data.arrays import read_arrays
+from vsepp.data.arrays import own_arrays
 from vsepp.declared import WORDS
 from vsepp.errors import VseppError
+from vsepp.foreign import reading
 from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
 
@@ -126,20 +127,7 @@ class Tokens:
             If it is missing, damaged or not as its step wrote it.
         """
         path = folder / FILE
-        if not path.exists():
-            raise VseppError(f"{path}: missing; run the step that makes the tokens")
-        require_as_written(path)
-        try:
-            arrays = read_arrays(path, ("ids", "offsets", "kind"), "a token file")
-            kind = arrays.get("kind", np.array(WORDS))
-            if kind.shape != () or kind.dtype.kind != "U":
-                raise VseppError(f"kind: expected one string, got shape {kind.shape} of {kind.dtype}")
-            return cls(arrays["ids"], arrays["offsets"], str(kind))
-        except KeyError as error:
-            raise VseppError(
-                f"{path}: not a token file: has no {error.args[0]}; run the step that makes it again"
-            ) from error
-        except VseppError as error:
-            raise VseppError(
-                f"{path}: not a token file: {error}; run the step that makes it again"
-            ) from error
+        with reading(path, "a token file; run the step that makes it again"):
+            require_as_written(path)
+            arrays = own_arrays(path)
+            return cls(arrays["ids"], arrays["offsets"], str(arrays.get("kind", WORDS)))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vsepp.data.arrays import read_arrays
+from vsepp.data.arrays import own_arrays
 from vsepp.data.captions import tokenize_captions
 from vsepp.errors import VseppError
+from vsepp.foreign import reading
 from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
 from vsepp.spec import VectorsSpec
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from vsepp.data.tables import Table
 
 FILE = "vectors.npz"
-_AGAIN = "run the step that makes it again"
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,15 +88,9 @@ class CaptionVectors:
             If it is missing, damaged or not as its step wrote it.
         """
         path = folder / FILE
-        if not path.exists():
-            raise VseppError(f"{path}: missing; run the step that makes the captions' vectors")
-        require_as_written(path)
-        arrays = read_arrays(path, ("values", "columns", "offsets"), "a file of captions' vectors")
-        try:
-            return cls(**arrays)
-        except (TypeError, VseppError) as error:
-            said = error if isinstance(error, VseppError) else "has no values"
-            raise VseppError(f"{path}: not a file of captions' vectors: {said}; {_AGAIN}") from error
+        with reading(path, "a file of captions' vectors; run the step that makes it again"):
+            require_as_written(path)
+            return cls(**own_arrays(path))
 
 
 def caption_vectors(captions: Table, spec: VectorsSpec) -> CaptionVectors:

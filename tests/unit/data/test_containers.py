@@ -1,7 +1,6 @@
 import os
 import random
 import zipfile
-import zlib
 from pathlib import Path
 
 import pytest
@@ -60,9 +59,12 @@ def test_of_two_members_with_one_name_the_one_with_the_path_is_meant(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, r"a\.zip: no such"),
-        (b"<html>404</html>", r"a\.zip: expected a folder or a whole zip archive, found 16 bytes"),
-        (-200, r"a\.zip: expected .* whole zip archive.*truncated"),
+        (None, r"a\.zip: cannot be read: no such file"),
+        (
+            b"<html>404</html>",
+            r"a\.zip: cannot be read: it is damaged; expected a folder or a whole zip archive",
+        ),
+        (-200, r"a\.zip: cannot be read: .* whole zip archive.*truncated"),
     ],
 )
 def test_what_is_no_archive_is_refused_and_named(archive, tmp_path, content, said):
@@ -111,52 +113,30 @@ def test_one_wrong_byte_anywhere_in_a_member_is_found_and_named(tmp_path, compre
     path.write_bytes(data)
     container = Container(path)
     assert container.read("good.jpg") == b"good"
-    with pytest.raises(VseppError, match=r"a\.zip: bad\.jpg cannot be read .*damaged"):
+    with pytest.raises(VseppError, match=r"a\.zip/bad\.jpg: cannot be read: it is damaged"):
         container.read("bad.jpg")
 
 
 @pytest.mark.parametrize(
     ("central", "said"),
     [
-        ({10: b"\x63\0"}, r"bad\.jpg cannot be read \(its compression is not known here\)"),
-        ({8: b"\1\0"}, r"bad\.jpg is encrypted; give a copy that needs no password"),
-        ({8: b"\1\0", 10: b"\x63\0"}, r"bad\.jpg is encrypted"),  # AES
+        ({10: b"\x63\0"}, "cannot be read: it is damaged"),
+        ({8: b"\1\0"}, "is encrypted; give a copy that needs no password"),
+        ({8: b"\1\0", 10: b"\x63\0"}, "is encrypted"),  # AES
     ],
 )
 def test_a_member_packed_in_an_unknown_way_is_named(tmp_path, central, said):
     path = patched(stored_in(tmp_path / "a.zip", "bad.jpg", b"x" * 50), "bad.jpg", central)
-    with pytest.raises(VseppError, match=rf"a\.zip: {said}"):
+    with pytest.raises(VseppError, match=rf"a\.zip/bad\.jpg: {said}"):
         Container(path).read("bad.jpg")
 
 
-LEAVING = [
-    "../outside.jpg",
-    "a/../../outside.jpg",
-    "a/..",
-    "/etc/outside.jpg",
-    "c:outside.jpg",
-    "..\\outside.jpg",
-    "\\\\host\\outside.jpg",
-]
-
-
-@pytest.mark.parametrize("name", LEAVING)
-def test_a_member_whose_path_leaves_the_folder_is_refused_when_the_archive_is_opened(tmp_path, name):
-    path = stored_in(tmp_path / "a.zip", name, b"x")
-    with pytest.raises(VseppError) as caught:
-        Container(path)
-    assert f"{path}: members whose path leaves the archive's folder (1 in all): {name!r}." in str(
-        caught.value
-    )
-
-
-@pytest.mark.parametrize("name", ["a..b/c.jpg", "...jpg", "a/..b.jpg", "über/c d:e.jpg", "a/C:x.jpg"])
-def test_dots_and_colons_inside_a_name_are_no_way_out_and_a_zero_byte_is(tmp_path, name):
-    assert Container(stored_in(tmp_path / "a.zip", name, b"x")).read(name) == b"x"
-    path = stored_in(tmp_path / "b.zip", "xx.jpg#.jpg", b"x")
-    path.write_bytes(path.read_bytes().replace(b"xx.jpg#", b"xx.jpg\0"))
-    with pytest.raises(VseppError, match=r"leaves the archive's folder \(1 in all\): 'xx\.jpg\\x00\.jpg'"):
-        Container(path)
+@pytest.mark.parametrize(
+    "name", ["../outside.jpg", "/etc/a.jpg", "a..b/c.jpg", "über/c d:e.jpg", "a/C:x.jpg"]
+)
+def test_members_may_have_any_name_since_nothing_is_unpacked(tmp_path, name):
+    container = Container(stored_in(tmp_path / "a.zip", name, b"x"))
+    assert container.names == tuple(sorted(["good.jpg", name])) and container.read(name) == b"x"
 
 
 def sizes(packed, unpacked):
@@ -164,42 +144,21 @@ def sizes(packed, unpacked):
     return {20: packed.to_bytes(4, "little"), 24: unpacked.to_bytes(4, "little")}
 
 
-def test_a_bomb_is_refused_by_what_it_declares(tmp_path):
-    path = patched(stored_in(tmp_path / "a.zip", "bomb.jpg", b"x"), "bomb.jpg", sizes(150_000, 150 << 20))
-    with pytest.raises(VseppError) as caught:
-        Container(path)
-    said = "a.zip: members that unpack to an implausible size (1 in all): bomb.jpg (150,000 bytes unpack to 157,286,400)"
-    assert said in str(caught.value)
-
-
 def test_what_is_too_large_for_memory_is_refused_and_named(tmp_path):
     with (tmp_path / "huge.jpg").open("wb") as stream:
         stream.truncate(3 << 30)
-    with pytest.raises(VseppError, match=rf"huge\.jpg has {3 << 30:,} bytes"):
-        Container(tmp_path).read("huge.jpg")
     packed = patched(stored_in(tmp_path / "a.zip", "huge.jpg", b"x"), "huge.jpg", sizes(1 << 30, 3 << 30))
-    with pytest.raises(VseppError, match=r"larger than the archive, \d+ bytes \(1 in all\): huge\.jpg"):
-        Container(packed)
+    for path in (tmp_path, packed):
+        with pytest.raises(VseppError, match=rf"{path}/huge\.jpg: has {3 << 30:,} bytes"):
+            Container(path).read("huge.jpg")
 
 
-@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_a_member_that_holds_more_than_it_declares_is_refused(tmp_path, compression):
-    content = random.Random(1).randbytes(5000)
-    path = stored_in(tmp_path / "a.zip", "liar.jpg", content, compression)
-    # With the sum of what it declares, so that only the length can tell.
-    declared = {16: zlib.crc32(content[:100]).to_bytes(4, "little"), 24: (100).to_bytes(4, "little")}
-    patched(path, "liar.jpg", declared)
-    with pytest.raises(
-        VseppError, match=r"liar\.jpg cannot be read \(it declares 100 bytes but holds more\)"
-    ):
+@pytest.mark.parametrize("declared", [0, 100])
+def test_a_member_that_holds_more_than_it_declares_is_refused(tmp_path, declared):
+    path = stored_in(tmp_path / "a.zip", "liar.jpg", random.Random(1).randbytes(5000))
+    patched(path, "liar.jpg", {24: declared.to_bytes(4, "little")})
+    with pytest.raises(VseppError, match=r"liar\.jpg: cannot be read: it is damaged"):
         Container(path).read("liar.jpg")
-
-
-def test_a_member_that_holds_less_than_it_declares_is_refused(tmp_path):
-    path = stored_in(tmp_path / "a.zip", "short.jpg", b"x" * 50)
-    patched(path, "short.jpg", {24: (60).to_bytes(4, "little")})
-    with pytest.raises(VseppError, match=r"short\.jpg cannot be read \(it declares 60 bytes but holds 50\)"):
-        Container(path).read("short.jpg")
 
 
 def test_a_member_may_be_read_as_a_stream(folder, archive):
@@ -208,7 +167,7 @@ def test_a_member_may_be_read_as_a_stream(folder, archive):
             assert size == 10_000
             stream.seek(9_990)
             assert stream.read() == b"\x03" * 10
-        with pytest.raises(VseppError, match=rf"{container.path}: holds no 99\.jpg"):
+        with pytest.raises(VseppError, match=rf"{container.path}/99\.jpg: .*no such"):
             container.read("99.jpg")
 
 
@@ -217,48 +176,29 @@ def test_what_is_no_file_is_refused_and_never_opened(tmp_path):
     (tmp_path / "b.jpg").mkdir()
     (tmp_path / "c.jpg").symlink_to("/dev/zero")
     (tmp_path / "d.jpg").symlink_to("d.jpg")
-    container = Container(tmp_path)
-    for name, said in (
-        ("a.jpg", "a.jpg is a FIFO, expected a file"),
-        ("b.jpg", "b.jpg is a folder, expected a file"),
-        ("c.jpg", "c.jpg is a link that leads out of the folder"),
-        ("d.jpg", "d.jpg cannot be read (Too many levels of symbolic links)"),
-        ("../e.jpg", "../e.jpg is a link that leads out"),
-    ):
-        with pytest.raises(VseppError) as caught:
-            container.read(name)
-        assert f"{tmp_path}: {said}" in str(caught.value)
+    kinds = {"a": "a FIFO", "b": "a folder", "c": "a device", "d": "Too many levels of symbolic links"}
+    for name, said in kinds.items():
+        with pytest.raises(VseppError, match=rf"{tmp_path}/{name}\.jpg: .*{said}"):
+            Container(tmp_path).read(f"{name}.jpg")
     for path, said in ((tmp_path / "a.jpg", "a FIFO"), (Path("/dev/zero"), "a device")):
-        with pytest.raises(
-            VseppError, match=f"{path}: {said}, not a file; expected a folder or a zip archive"
-        ):
+        with pytest.raises(VseppError, match=f"{path}: {said}, not a file; expected a folder or a whole zip"):
             Container(path)
 
 
-def test_links_inside_a_folder_are_read_and_those_that_leave_it_are_not(folder, tmp_path):
-    (folder / "again").symlink_to(folder / "Flicker8k_Dataset")
+def test_links_to_files_are_read_and_links_to_folders_are_not_followed(folder, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/one.jpg").write_bytes(b"x")
+    (folder / "one.jpg").symlink_to(tmp_path / "elsewhere/one.jpg")
+    (folder / "out").symlink_to(tmp_path / "elsewhere")
     (folder / "round").symlink_to(folder)
-    (folder / "one.jpg").symlink_to(folder / "Flicker8k_Dataset" / "3.jpg")
     linked = tmp_path / "linked"
     linked.symlink_to(folder)
     for container in (Container(folder), Container(linked)):
         assert len(container.names) == 21
-        assert container.read("one.jpg") == container.read("Flicker8k_Dataset/3.jpg")
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere/secret.jpg").write_bytes(b"x")
-    (folder / "secret.jpg").symlink_to(tmp_path / "elsewhere/secret.jpg")
-    with pytest.raises(VseppError, match=r"secret\.jpg is a link that leads out of the folder"):
-        Container(folder).read("secret.jpg")
-    (folder / "out").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(VseppError, match=rf"{folder}: out is a link that leads out of the folder"):
-        _ = Container(folder).names
+        assert container.read("one.jpg") == b"x"
 
 
 def test_two_members_of_one_name_are_refused(tmp_path):
-    path = stored_in(tmp_path / "a.zip", "good.jpg#", b"another")
-    path.write_bytes(path.read_bytes().replace(b"good.jpg#", b"good.jpg\0"))
-    with pytest.raises(VseppError):
-        Container(path)
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as out, pytest.warns(UserWarning, match="Duplicate"):
         out.writestr("good.jpg", b"one")
         out.writestr("good.jpg", b"other")

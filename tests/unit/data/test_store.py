@@ -136,7 +136,7 @@ def test_photographs_that_do_not_decode_are_reported_together_with_their_contain
     for number in bad:
         assert f"{number}.jpg in {spec.files['images']}" in str(caught.value)
     assert ("(3 in all)" if packed else "(4 in all)") in str(caught.value)
-    assert packed or "holds no 9.jpg" in str(caught.value)
+    assert packed or "9.jpg: cannot be read: no such file" in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
@@ -243,8 +243,8 @@ def test_no_images_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("array", "said"),
     [
-        (None, "missing"),
-        (b"damaged", "not an image store"),
+        (None, "cannot be read: no such file"),
+        (b"damaged", "cannot be read: it is damaged; expected an image store"),
         (np.zeros((2, 4, 4, 3)), "expected uint8"),
         (np.zeros((2, 4, 5, 3), np.uint8), "expected uint8"),
         (np.zeros(3, np.uint8), "expected uint8"),

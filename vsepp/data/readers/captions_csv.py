@@ -11,10 +11,12 @@ import hashlib
 import io
 from collections import Counter
 from pathlib import PurePosixPath
+from typing import Any
 
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, decoded
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles
 from vsepp.declared import SPLITS
 from vsepp.errors import VseppError, refuse
+from vsepp.foreign import LARGEST_TEXT
 from vsepp.spec import CorpusSpec
 
 COLUMNS = ("image", "caption")
@@ -36,33 +38,24 @@ def read(spec: CorpusSpec) -> RawCorpus:
     files = RawFiles(spec)
     file = files.read("captions", "captions.csv")
     files.note_end(file)
-    rows = csv.DictReader(io.StringIO(decoded(file), newline=""), strict=True)
+    csv.field_size_limit(LARGEST_TEXT)  # Python's own limit is 128 KiB for a caption
+    rows = csv.DictReader(io.StringIO(file.text(), newline=""), strict=True)
     captions: dict[str, list[Caption]] = {}
-    splits: dict[str, tuple[str, int]] = {}
+    first: dict[str, tuple[str, int]] = {}  # picture → its split and row
     wrong, number = [], 0
     try:
-        if missing := [name for name in COLUMNS if name not in (rows.fieldnames or ())]:
+        columns = rows.fieldnames or ()
+        if missing := [name for name in COLUMNS if name not in columns]:
             raise VseppError(
-                f"{file.where}: no column {' and '.join(missing)}; its first line has {', '.join(rows.fieldnames or ())}"
+                f"{file.where}: no column {' and '.join(missing)}; its first line has {', '.join(columns)}"
             )
-        if repeated := [name for name, count in Counter(rows.fieldnames or ()).items() if count > 1]:
+        if repeated := [name for name, count in Counter(columns).items() if count > 1]:
             raise VseppError(f"{file.where}: columns given twice: {', '.join(repeated)}; keep one of each")
         for number, row in enumerate(rows, start=1):
             name = (row["image"] or "").strip()
             split = (row["split"] or "").strip() if "split" in row else _drawn(name)
-            first, seen = splits.setdefault(name, (split, number))
-            if None in row:
-                wrong.append(
-                    f"row {number}: more cells than columns, is a caption with a comma not in quotes?"
-                )
-            elif not name:
-                wrong.append(f"row {number}: names no image")
-            elif None in row.values():
-                wrong.append(f"row {number}: fewer cells than columns")
-            elif split not in SPLITS:
-                wrong.append(f"row {number}: split {split!r}")
-            elif split != first:
-                wrong.append(f"row {number}: {name} is in {split}, but in row {seen} in {first}")
+            if problem := _problem(row, name, split, *first.setdefault(name, (split, number))):
+                wrong.append(f"row {number}: {problem}")
             else:
                 captions.setdefault(name, []).append(Caption(number, row["caption"]))
     except csv.Error as error:
@@ -79,14 +72,29 @@ def read(spec: CorpusSpec) -> RawCorpus:
             image_id=str(PurePosixPath(name).with_suffix("")),
             path=name,
             container="images",
-            split=splits[name][0],
-            captions=tuple(found),
-            listed_in=f"{file.where}: row {splits[name][1]}",
+            split=first[name][0],
+            captions=tuple(of_image),
+            listed_in=f"{file.where}: row {first[name][1]}",
             captions_in=f"{file.where}: row",
         )
-        for name, found in captions.items()
+        for name, of_image in captions.items()
     ]
-    return RawCorpus(images, sums=files.sums, read_as=files.read_as)
+    return RawCorpus(images, files)
+
+
+def _problem(row: dict[Any, Any], name: str, split: str, first_split: str, first_row: int) -> str | None:
+    """What is wrong with a row, whose picture was first listed with this split in this row."""
+    if None in row:
+        return "more cells than columns, is a caption with a comma not in quotes?"
+    if not name:
+        return "names no image"
+    if None in row.values():
+        return "fewer cells than columns"
+    if split not in SPLITS:
+        return f"split {split!r}"
+    if split != first_split:
+        return f"{name} is in {split}, but in row {first_row} in {first_split}"
+    return None
 
 
 def _drawn(name: str) -> str:

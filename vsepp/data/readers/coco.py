@@ -6,17 +6,14 @@ Roles: `train_images` and `val_images` (folder or zip archive, the JPEGs directl
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from pycocotools.coco import COCO
-
 from vsepp import components
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, is_id, list_of, parsed_json
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, is_id, list_of
 from vsepp.data.readers import karpathy
 from vsepp.errors import refuse
 from vsepp.foreign import shortly
@@ -57,56 +54,48 @@ def read(spec: CorpusSpec) -> RawCorpus:
     for name in ("train", "val"):
         annotations[name], files[name] = _annotations(raw, name)
     images: list[CaptionedImage] = []
-    misplaced: list[str] = []
-    unknown, foreign = [], []
+    misplaced, unknown, of_another = [], [], []
     for entry, cocoid in entries:
         part = _part(entry.path, cocoid)
         if part is None:
             misplaced.append(f"{entry.listed_in}: {entry.path}, cocoid {shortly(cocoid)}")
             continue
         file, captions = files[part], []
-        listed = sorted(entry.captions) if options.captions == "by_id" else entry.captions
-        for sentid, _ in listed:
+        for sentid, _ in sorted(entry.captions) if options.captions == "by_id" else entry.captions:
             annotation = annotations[part].get(sentid)
             if annotation is None:
                 unknown.append(f"sentid {sentid} of {entry.path} (not in {file})")
             elif annotation["image_id"] != cocoid:
-                of_image = annotation["image_id"]
-                foreign.append(f"sentid {sentid}: image {of_image} in {file}, {cocoid} in the split file")
+                owner = annotation["image_id"]
+                of_another.append(f"sentid {sentid}: image {owner} in {file}, {cocoid} in the split file")
             else:
                 captions.append(Caption(sentid, annotation["caption"]))
-        ours = {"image_id": str(cocoid), "container": f"{part}_images"}
-        images.append(replace(entry, **ours, captions=tuple(captions), captions_in=f"{file}: annotation"))
+        of_coco = {"image_id": str(cocoid), "container": f"{part}_images"}
+        images.append(replace(entry, **of_coco, captions=tuple(captions), captions_in=f"{file}: annotation"))
     refuse(
         misplaced,
         f"{where}: images that belong to neither train2014 nor val2014, or whose file name is not that of their cocoid",
         "Expected COCO 2014.",
     )
     refuse(unknown, f"{where}: sentences that COCO does not have", "Fetch both releases again.")
-    refuse(foreign, f"{where}: annotations of another image", "Fetch both releases again.")
+    refuse(of_another, f"{where}: annotations of another image", "Fetch both releases again.")
     annotated = {str(annotation["image_id"]) for part in annotations.values() for annotation in part.values()}
-    unlisted = sorted(annotated - {image.image_id for image in images})
-    return RawCorpus(images, unlisted, raw.sums)
+    return RawCorpus(images, raw, sorted(annotated - {image.image_id for image in images}))
 
 
 def _annotations(raw: RawFiles, part: str) -> tuple[dict[int, dict[str, Any]], str]:
     """Annotations of a part by id, and the name of their file in messages."""
     file = raw.read(f"{part}_captions", f"captions_{part}2014.json")
-    document = parsed_json(file)
+    document = file.json()
     rows = list_of(document, "annotations", file.where)
     malformed = [f"annotations[{row}]: {fault}" for row, one in enumerate(rows) if (fault := _fault(one))]
     refuse(malformed, f"{file.where}: malformed annotations", "Is it a captions_*.json file?")
-    # Given parsed, since COCO would open the file in the machine's own encoding; and only what was checked.
-    coco = COCO()
-    coco.dataset = {"annotations": rows}
-    with contextlib.redirect_stdout(io.StringIO()):
-        coco.createIndex()
-    if len(coco.anns) != len(rows):
-        ids = [annotation["id"] for annotation in rows]
-        seen: set[int] = set()
-        repeated = [f"id {i}" for i in ids if i in seen or seen.add(i)]  # type: ignore[func-returns-value]
+    by_id = {annotation["id"]: annotation for annotation in rows}
+    if len(by_id) != len(rows):
+        counts = Counter(annotation["id"] for annotation in rows)
+        repeated = [f"id {number}" for number, count in counts.items() if count > 1]
         refuse(repeated, f"{file.where}: annotation ids that occur more than once", "Fetch the file again.")
-    return coco.anns, file.where
+    return by_id, file.where
 
 
 def _part(path: str, cocoid: Any) -> str | None:

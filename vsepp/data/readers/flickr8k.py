@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, decoded, lines_of
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, lines_of
 from vsepp.errors import VseppError, refuse
 from vsepp.spec import CorpusSpec
 
@@ -42,7 +42,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
     unknown = []
     for split, list_name in LISTS.items():
         file = files.read("text", list_name)
-        for line, content in _lines(decoded(file)):
+        for line, content in _lines(file.text()):
             name = content.strip()
             if name not in captions:
                 unknown.append(f"{file.where}: line {line}: {name}")
@@ -60,7 +60,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
             )
     refuse(unknown, f"Photographs of a split list without captions in {where}", "Fix the list.")
     unlisted = sorted(captions.keys() - {image.path for image in images})
-    return RawCorpus(images, unlisted, files.sums)
+    return RawCorpus(images, files, unlisted)
 
 
 def _captions(files: RawFiles) -> tuple[dict[str, list[Caption]], str]:
@@ -70,7 +70,7 @@ def _captions(files: RawFiles) -> tuple[dict[str, list[Caption]], str]:
     malformed, misnumbered = [], []
     if not file.data.endswith(b"\n"):
         raise VseppError(f"{file.where}: ends inside its last line, which is cut; fetch it again")
-    for line, content in _lines(decoded(file)):
+    for line, content in _lines(file.text()):
         row = _ROW.fullmatch(content)
         if row is None:
             malformed.append(f"line {line}: {content[:60]!r}")

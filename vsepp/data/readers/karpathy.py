@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, is_id, list_of, parsed_json
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, is_id, list_of
 from vsepp.declared import SPLITS
 from vsepp.errors import refuse
 from vsepp.foreign import shortly
@@ -31,7 +31,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
     """
     files = RawFiles(spec)
     entries, _ = load(files, f"dataset_{spec.name}.json")
-    return RawCorpus([image for image, _ in entries], sums=files.sums)
+    return RawCorpus([image for image, _ in entries], files)
 
 
 def load(files: RawFiles, member: str) -> tuple[list[tuple[CaptionedImage, Any]], str]:
@@ -50,7 +50,7 @@ def load(files: RawFiles, member: str) -> tuple[list[tuple[CaptionedImage, Any]]
         On malformed entries, unknown splits and sentence ids that occur more than once.
     """
     file = files.read("splits", member)
-    document = parsed_json(file, object_hook=_without_tokens)
+    document = file.json(_without_tokens)
     entries, malformed, unknown = [], [], []
     for row, image in enumerate(list_of(document, "images", file.where)):
         fault = _fault(image)

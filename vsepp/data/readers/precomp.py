@@ -11,7 +11,7 @@ import numpy as np
 
 from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFile, RawFiles, decoded, lines_of
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFile, RawFiles, lines_of
 from vsepp.errors import VseppError, refuse
 from vsepp.runtime.progress import track
 from vsepp.spec import CorpusSpec
@@ -43,10 +43,10 @@ def read(spec: CorpusSpec) -> RawCorpus:
     for prefix, rows in features.items():
         file = files.read(ROLE, f"{prefix}_caps.txt")
         files.note_end(file)
-        texts = lines_of(decoded(file))
+        texts = lines_of(file.text())
         images += _images(prefix, texts, first_id, rows, file)
         first_id += len(texts)
-    return RawCorpus(images, sums=files.sums, read_as=files.read_as)
+    return RawCorpus(images, files)
 
 
 def feature_files(spec: CorpusSpec) -> dict[str, NpyRows]:
