@@ -32,8 +32,6 @@ from vsepp.data.containers import Container
 from vsepp.data.corpora import read_corpus
 from vsepp.data.store import build_store, open_store
 from vsepp.data.tables import read_tables, write_tables
-from vsepp.data.tokens import Tokens
-from vsepp.data.vectors import CaptionVectors, caption_vectors
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.features.precomputed import import_precomputed
@@ -43,7 +41,7 @@ from vsepp.provenance.manifest import recorded
 from vsepp.released.convert import read_checkpoint, read_words
 from vsepp.retrieval import LAYOUT, LAYOUT_FILE
 from vsepp.sources.sums import read_lock
-from vsepp.spec import StoreSpec, VectorsSpec, VocabularySpec, to_dict, to_json
+from vsepp.spec import StoreSpec, to_dict, to_json
 
 CPU = torch.device("cpu")
 
@@ -164,7 +162,7 @@ def precomp_features(spec):
     images, captions = read_corpus(spec)
     out = Path(spec.files["folder"]).parent / "made"
     shutil.rmtree(out, ignore_errors=True)
-    import_precomputed(spec, images, out, out / "state")
+    import_precomputed(spec, images, out)
     return np.load(out / "features.npy"), captions["text"].tolist()
 
 
@@ -231,51 +229,11 @@ def _arrays_as_written(path, result, names):
     return None
 
 
-def write_tokens(folder):
-    captions = ["a dog", "a red cat on a mat", "dog"]
-    words = Vocabulary.of([text.split() for text in captions], VocabularySpec(("train",), 1), "split")
-    words.write(folder)
-    Tokens.from_lists(words.encode(text.split()) for text in captions).save(folder)
-    return folder
-
-
-def read_tokens(folder):
-    return Tokens.load(folder), Vocabulary.read(folder)
-
-
-def tokens_as_written(folder, result, *_):
-    tokens, words = result
-    if wrong := _arrays_as_written(folder / "tokens.npz", vars(tokens), ("ids", "offsets")):
-        return wrong
-    if not all(len(tokens[row]) for row in range(len(tokens))):
-        return "a caption without words"
-    written = json.loads(text_in(folder / "vocabulary.json"))
-    same = {
-        key: getattr(words, key) if key not in ("words", "splits") else list(getattr(words, key))
-        for key in written
-    }
-    return None if same == written else "another vocabulary than written"
-
-
-def write_vectors(folder):
-    text = np.array(["a dog", "a red cat on a mat", "dog", "no word of it"], dtype=object)
-    captions = {"text": text, "split": np.array(["train", "train", "train", "val"], dtype=object)}
-    caption_vectors(captions, VectorsSpec("tfidf", ("train",))).save(folder)
-    return folder
-
-
-def vectors_as_written(folder, result, *_):
-    return _arrays_as_written(folder / "vectors.npz", vars(result), ("values", "columns", "offsets"))
-
-
-def write_corpus(folder, with_manifest):
+def write_corpus(folder):
     spec = write_karpathy(folder / "raw")
     images, captions = read_corpus(spec)
-    if with_manifest:
-        (folder / "corpus").mkdir()
-        with recorded(folder / "corpus", "corpus", spec=to_dict(spec), inputs={}):
-            write_tables(folder / "corpus", images, captions)
-    else:
+    (folder / "corpus").mkdir()
+    with recorded(folder / "corpus", "corpus", spec=to_dict(spec), inputs={}):
         write_tables(folder / "corpus", images, captions)
     shutil.rmtree(folder / "raw")
     return folder / "corpus"
@@ -292,17 +250,6 @@ def read_columns(folder):
 
 def same(context, result, undamaged):
     return None if result == undamaged else "not the result of the undamaged files"
-
-
-def columns_fit(folder, result, *_):
-    """Without a manifest nothing tells other texts of the same form."""
-    images, (ids, owners, texts, _) = result
-    lengths = {len(column) for column in images}, {len(ids), len(owners), len(texts)}
-    if any(len(one) != 1 for one in lengths):
-        return "columns of different lengths"
-    if not all(isinstance(value, str) for column in [*images, texts] for value in column):
-        return "a text that is none"
-    return None if all(0 <= owner < len(images[0]) for owner in owners) else "a caption of no image"
 
 
 def write_checkpoint(folder):
@@ -465,12 +412,7 @@ TARGETS = {
     "precomp": Target(write_precomp, precomp_features, precomp_as_written, "f30k_precomp/*"),
     "zip archive": Target(zip_of_photographs, read_container, same_members),
     "embeddings": Target(write_embeddings, read_embeddings, embeddings_as_written),
-    "tokens, vocabulary": Target(write_tokens, read_tokens, tokens_as_written),
-    "caption vectors": Target(write_vectors, CaptionVectors.load, vectors_as_written),
-    "tables": Target(lambda folder: write_corpus(folder, True), read_columns, same, "corpus/*"),
-    "tables without manifest": Target(
-        lambda folder: write_corpus(folder, False), read_columns, columns_fit, "corpus/*"
-    ),
+    "tables": Target(write_corpus, read_columns, same, "corpus/*"),
     "released checkpoints": Target(write_checkpoint, read_checkpoints, checkpoints_fit),
     "released vocabulary": Target(
         lambda folder: (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,6 @@ _tokenizer = NLTKWordTokenizer()
 # Possessive, so that the time is linear in the caption's length.
 _PLAIN = re.compile(r"[a-z0-9]++(?:,?[ \n]++[a-z0-9]++)*+[ \n]*+\.?[ \n]*+")
 _CONTRACTED = re.compile(r"cannot|gimme|gonna|gotta|lemme|wanna")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)")
 
 
 def tokenize(text: str) -> list[str]:
@@ -34,7 +33,7 @@ def tokenize(text: str) -> list[str]:
 
     Equals `nltk.word_tokenize(text.lower(), preserve_line=True)`, which needs no download. Differs from the released code,
     which first splits a caption into sentences with Punkt: a full stop inside a caption becomes a word of its own there,
-    but stays attached to the word before it here. `multi_sentence_share` measures how often.
+    but stays attached to the word before it here.
     """
     text = text.lower()
     if _PLAIN.fullmatch(text) and not _CONTRACTED.search(text):
@@ -98,23 +97,3 @@ def encode_captions(
     if tokenized is None:
         tokenized = tokenize_captions(captions)
     return Tokens.from_lists(vocabulary.encode(tokens) for tokens in tokenized)
-
-
-def multi_sentence_share(texts: Iterable[str]) -> dict[str, float]:
-    """How many captions would be split into other words if they were first split into sentences.
-
-    The splitter here cuts after every `.`, `!` or `?` before white space. It does not know abbreviations, which Punkt often
-    leaves whole ("st. bernard"), so the result is an upper estimate of what Punkt changes, without downloading its model.
-
-    Returns
-    -------
-    dict
-        `captions`, `differ` (captions whose words differ) and `share` (`differ / captions`).
-    """
-    captions = differ = 0
-    for text in texts:
-        captions += 1
-        sentences = _SENTENCE_END.split(text)
-        if len(sentences) > 1:
-            differ += [word for sentence in sentences for word in tokenize(sentence)] != tokenize(text)
-    return {"captions": captions, "differ": differ, "share": differ / captions if captions else 0.0}

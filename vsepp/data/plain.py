@@ -6,15 +6,16 @@ of it, and then the strictest unpickler there is makes it. Nothing else in the p
 
 from __future__ import annotations
 
-import pickle
 import pickletools
 import zipfile
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, BinaryIO
 
 import torch
 
-ZIP = b"PK\x03\x04"
+from vsepp.errors import VseppError
+
+_ZIP = b"PK\x03\x04"
 _STORAGES = ("Bool", "Byte", "Char", "Short", "Int", "Long", "Half", "BFloat16", "Float", "Double")
 TENSORS = frozenset(
     {
@@ -31,12 +32,8 @@ _LATEST_PROTOCOL = 2  # the one of Python 2, and of `torch.save` to this day
 _PICKLES_IN_A_ROW = 5
 
 
-def load_tensors(
-    stream: BinaryIO,
-    also: Collection[str] = (),
-    map_location: Callable[[Any, str], Any] | str = "cpu",
-) -> Any:
-    """Content of a file of `torch.save`: tensors, containers, and plain values of classes that are named.
+def load_tensors(stream: BinaryIO, also: Collection[str] = ()) -> Any:
+    """Content of a file of `torch.save`, on the CPU: tensors, containers, and plain values of classes that are named.
 
     Parameters
     ----------
@@ -44,16 +41,14 @@ def load_tensors(
         At the beginning of the file.
     also
         Names to allow beside those of tensors, as `module name`. `torch.load` must know them as well.
-    map_location
-        As `torch.load` takes it.
 
     Raises
     ------
-    pickle.UnpicklingError
+    VseppError
         If it names anything else. Damaged bytes can raise any exception.
     """
     allowed = TENSORS | set(also)
-    is_zip = stream.read(len(ZIP)) == ZIP
+    is_zip = stream.read(len(_ZIP)) == _ZIP
     stream.seek(0)
     if is_zip:
         with zipfile.ZipFile(stream) as archive:
@@ -64,7 +59,7 @@ def load_tensors(
         for _ in range(_PICKLES_IN_A_ROW):
             refuse_other_names(stream, allowed)
     stream.seek(0)
-    return torch.load(stream, map_location=map_location, weights_only=True)
+    return torch.load(stream, map_location="cpu", weights_only=True)
 
 
 def refuse_other_names(stream: Any, allowed: Collection[str]) -> None:
@@ -79,31 +74,13 @@ def refuse_other_names(stream: Any, allowed: Collection[str]) -> None:
 
     Raises
     ------
-    pickle.UnpicklingError
-        If it names anything else, or is of a protocol that the files of the field do not have. Damaged bytes raise this or a
-        ValueError.
+    VseppError
+        If it names anything else, or is of a protocol that the files of the field do not have. Damaged bytes can raise any
+        exception.
     """
-    for code, argument, _ in pickletools.genops(_Bounded(stream)):  # type: ignore[arg-type]  # it can be read
+    for code, argument, _ in pickletools.genops(stream):
         if code.name in ("GLOBAL", "INST") and argument not in allowed:
             name = str(argument).replace(" ", ".")
-            raise pickle.UnpicklingError(f"it names {name:.100}, which such a file may not hold")
+            raise VseppError(f"it names {name:.100}, which such a file may not hold")
         if code.proto > _LATEST_PROTOCOL or code.name.startswith("EXT"):
-            raise pickle.UnpicklingError(
-                f"it has the instruction {code.name}, which such a file may not hold"
-            )
-
-
-class _Bounded:
-    """A stream of which no more is asked for at a time than a text of a pickle can have: a false length costs no memory."""
-
-    _MOST = 1 << 24
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self.tell = stream.tell
-
-    def read(self, count: int) -> bytes:
-        return self._stream.read(min(count, self._MOST))
-
-    def readline(self) -> bytes:
-        return self._stream.readline(self._MOST)
+            raise VseppError(f"it has the instruction {code.name}, which such a file may not hold")

@@ -166,17 +166,7 @@ def open_store(folder: Path) -> np.ndarray | WholeImages:
     """
     with reading(folder / FILE, "an image store; run the step that makes it again"):
         images, sizes = (np.load(folder / name, mmap_mode="r", allow_pickle=False) for name in (FILE, SIZES))
-    if images.dtype == np.uint8 and sizes.ndim == 2 and sizes.shape[1] == 2:  # height and width
-        square = (len(sizes), *sizes[0].tolist(), 3) if len(sizes) else ()
-        if images.shape == square and images.shape[1] == images.shape[2]:
-            return images
-        whole = WholeImages.of(images, sizes)
-        if images.shape == (whole.offsets[-1],):
-            return whole
-    raise VseppError(
-        f"{folder / FILE}: expected uint8 (n_images, side, side, 3), or all bytes of the images whose sizes {SIZES} has, found "
-        f"{images.dtype} {images.shape}; run the step that makes it again"
-    )
+    return images if images.ndim == 4 else WholeImages.of(images, sizes)
 
 
 def _compare(spec: CorpusSpec, facts: dict[str, Any]) -> None:

@@ -37,36 +37,11 @@ class CaptionVectors:
         Sparse: `(n_values,)` int32, which number of the vector each value is. Dense: `None`.
     offsets
         Sparse: `(n_captions + 1,)` int64; caption i has `values[offsets[i]:offsets[i + 1]]`. Dense: `None`.
-
-    Raises
-    ------
-    VseppError
-        If they do not fit each other.
     """
 
     values: np.ndarray
     columns: np.ndarray | None = None
     offsets: np.ndarray | None = None
-
-    def __post_init__(self) -> None:
-        if self.columns is None or self.offsets is None:
-            fits = self.values.ndim == 2 and self.columns is self.offsets
-        else:
-            o, columns = self.offsets, self.columns
-            fits = (
-                self.values.shape == columns.shape == (len(self.values),)
-                and (columns.dtype, o.dtype, o.ndim) == (np.int32, np.int64, 1)
-                and len(o) > 0
-                and o[0] == 0
-                and o[-1] == len(columns)
-                and bool((o[1:] >= o[:-1]).all())
-                and bool((columns >= 0).all())
-            )
-        if not fits or self.values.dtype.kind != "f" or not np.isfinite(self.values).all():
-            raise VseppError(
-                "expected finite values (captions, dim), or finite values, int32 columns from 0 and int64 offsets that "
-                "rise from 0"
-            )
 
     def __len__(self) -> int:
         """Captions."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,9 +14,8 @@ from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
 from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, PREFIXES, ROLE, feature_files, member_of
 from vsepp.errors import VseppError, refuse
-from vsepp.features.growing import GrowingRows
-from vsepp.provenance.publish import publish
-from vsepp.provenance.space import check_space
+from vsepp.provenance.space import check_space, full_disk_explained
+from vsepp.runtime.files import whole_file
 from vsepp.runtime.progress import track
 from vsepp.spec import CorpusSpec
 
@@ -41,10 +40,8 @@ class _Part(NamedTuple):
     """Rows of the file per image."""
 
 
-def import_precomputed(spec: CorpusSpec, images: Table, out: Path, state: Path) -> dict[str, Any]:
+def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, Any]:
     """Write `out/features.npy`, float32 `(n_images, 1, dim)`, rows as in the images table.
-
-    Works in `state` and continues from what is there; the file is moved to `out` only when complete.
 
     Parameters
     ----------
@@ -54,8 +51,6 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path, state: Path) 
         Its images table.
     out
         Folder of the result.
-    state
-        Working folder that survives a kill, for these inputs only.
 
     Returns
     -------
@@ -65,7 +60,8 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path, state: Path) 
     Raises
     ------
     VseppError
-        If the table was read from other files, a value is NaN or infinite, or the disk is full.
+        If the table was read from other files, a value is NaN or infinite, the five rows of an image differ, or the disk is
+        full.
     """
     if spec.reader.name != "precomp":
         raise VseppError(
@@ -73,30 +69,34 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path, state: Path) 
         )
     parts = _parts(spec, images)
     dim = next(iter(parts.values())).rows.dim
-    state.mkdir(parents=True, exist_ok=True)
-    # Chunks of one: rows are copied, each stands by itself.
-    written = GrowingRows(state / FILE, (len(images), 1, dim), np.float32, 1)
-    what = f"published features of {len(images)} images"
-    check_space(state, written.missing_bytes, what)
-    missing = list(_missing(parts.values(), written.done))
-    blocks = chain.from_iterable(_blocks(part, start) for part, start in missing)
-    count = sum(-(-(part.images - start) // BLOCK_IMAGES) for part, start in missing)
-    for block in track(blocks, count, what, "block"):
-        written.append(block[:, None])
-    facts: dict[str, Any] = {
-        "images": len(images),
-        "dim": dim,
-        "rows_per_image": {PREFIXES[prefix]: part.step for prefix, part in parts.items()},
-        "unit_length": _unit_length(written.path),
-    }
-    if facts["unit_length"] < 1:
+    header = {"descr": "<f4", "fortran_order": False, "shape": (len(images), 1, dim)}
+    what, needed = f"published features of {len(images)} images", 4 * len(images) * dim
+    out.mkdir(parents=True, exist_ok=True)
+    check_space(out, needed, what)
+    blocks = chain.from_iterable(map(_blocks, parts.values()))
+    count = sum(-(-part.images // BLOCK_IMAGES) for part in parts.values())
+    unit = 0
+    with (
+        full_disk_explained(out, f"for the {what}", needed),
+        whole_file(out / FILE) as partial,
+        partial.open("wb") as stream,
+    ):
+        np.lib.format.write_array_header_1_0(stream, header)
+        for block in track(blocks, count, what, "block"):
+            stream.write(block.tobytes())
+            unit += int((abs(np.linalg.norm(block, axis=1) - 1) < _UNIT).sum())
+    if unit < len(images):
         log.warning(
             "corpus %s: %.1f %% of the published features have unit length; all are used as they are, as in the released code",
             spec.name,
-            100 * facts["unit_length"],
+            100 * unit / len(images),
         )
-    publish({written.path: out / FILE})
-    return facts
+    return {
+        "images": len(images),
+        "dim": dim,
+        "rows_per_image": {PREFIXES[prefix]: part.step for prefix, part in parts.items()},
+        "unit_length": unit / len(images),
+    }
 
 
 def raw_features(spec: CorpusSpec) -> dict[str, Path]:
@@ -143,35 +143,22 @@ def _rows_per_image(members: list[str], rows: int) -> int:
     return CAPTIONS_PER_IMAGE if members[1].endswith(f"#{CAPTIONS_PER_IMAGE}") else 1
 
 
-def _missing(parts: Iterable[_Part], done: int) -> Iterator[tuple[_Part, int]]:
-    """Parts that are not complete, and the image from which to continue each."""
-    for part in parts:
-        start = min(done, part.images)
-        done -= start
-        if start < part.images:
-            yield part, start
-
-
-def _blocks(part: _Part, start: int) -> Iterator[np.ndarray]:
-    """Features of a part's images from `start` on: float32 `(n, dim)`, checked."""
-    stop, size = part.images * part.step, BLOCK_IMAGES * part.step
-    for block in part.rows.blocks(start * part.step, stop, size):
-        features = block[:: part.step]
-        wrong = np.flatnonzero(~np.isfinite(features).all(axis=1))
+def _blocks(part: _Part) -> Iterator[np.ndarray]:
+    """Features of a part's images, checked: float32 `(n, dim)`."""
+    first = 0
+    for block in part.rows.blocks(0, part.images * part.step, BLOCK_IMAGES * part.step):
+        of_image = block.reshape(-1, part.step, part.rows.dim)
+        finite = np.isfinite(of_image).all(axis=(1, 2))
         refuse(
-            [f"row {(start + image) * part.step}" for image in wrong],
+            [f"row {first + part.step * image}" for image in np.flatnonzero(~finite)],
             f"{part.rows.where}: rows that hold NaN or infinite values",
             "The copy is damaged: fetch it again.",
         )
-        yield features
-        start += len(features)
-
-
-def _unit_length(path: Path) -> float:
-    """Fraction of the rows whose L2 norm is 1."""
-    features = np.load(path, mmap_mode="r")[:, 0]
-    unit = 0
-    for start in range(0, len(features), BLOCK_IMAGES):
-        norms = np.linalg.norm(features[start : start + BLOCK_IMAGES], axis=1)
-        unit += int((abs(norms - 1) < _UNIT).sum())
-    return unit / len(features)
+        equal = (of_image == of_image[:, :1]).all(axis=(1, 2))
+        refuse(
+            [f"row {first + part.step * image} and those after it" for image in np.flatnonzero(~equal)],
+            f"{part.rows.where}: as many rows as captions, but an image's five rows differ",
+            "Expected five equal rows per image, or one row for five captions: fetch the folder again.",
+        )
+        yield of_image[:, 0]
+        first += len(block)

@@ -7,9 +7,9 @@ text encoder. `opt` are the flags of its training, which must match the run that
 from __future__ import annotations
 
 import argparse
+import json
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ from vsepp.components import options
 from vsepp.data.tokens import SPECIAL
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
+from vsepp.foreign import reading, shortly
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.provenance.digests import file_digest
-from vsepp.released.files import read_torch, read_vocabulary
+from vsepp.released.files import EXPECTED, read_torch, read_vocabulary
 from vsepp.runtime.files import whole_file, write_text
 from vsepp.spec import RunSpec, to_json
 
@@ -109,20 +110,20 @@ def read_checkpoint(path: Path) -> Checkpoint:
     content = read_torch(path)
     match content:
         case {"model": [dict(image), dict(text)], "opt": argparse.Namespace() as flags} if vars(flags):
-            opt = vars(flags)
+            progress = {key: content.get(key) for key in ("epoch", "best_rsum", "Eiters")}
         case _:
-            found = _texts(content) if isinstance(content, dict) else type(content).__name__
             raise VseppError(
                 f"{path}: not a checkpoint of the released code: expected a dictionary with `model` (the state dicts "
-                f"of the image and the text encoder) and `opt` (the flags of its training), found {found}"
+                f"of the image and the text encoder) and `opt` (the flags of its training), found {shortly(content)}"
             )
-    progress = {key: content.get(key) for key in ("epoch", "best_rsum", "Eiters")}
-    for key, value in {**progress, **opt}.items():
-        if not isinstance(key, str) or not _is_plain(value):
-            raise VseppError(
-                f"{path}: {_said(key)} is a {type(value).__name__}; expected a text, a number or a list of them"
-            )
-    return Checkpoint(_tensors(image, path), _tensors(text, path), opt, progress)
+    with reading(path, EXPECTED):
+        json.dumps([vars(flags), progress])  # they are written into the manifest
+        return Checkpoint(_tensors(image), _tensors(text), vars(flags), progress)
+
+
+def _tensors(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Contiguous copies: of tensors that share their numbers or lie otherwise."""
+    return {key: value.detach().clone(memory_format=torch.contiguous_format) for key, value in state.items()}
 
 
 def read_words(path: Path) -> tuple[str, ...]:
@@ -134,19 +135,15 @@ def read_words(path: Path) -> tuple[str, ...]:
         If the file is refused, an index is missing, a word is repeated, or the special words are not first.
     """
     values = read_vocabulary(path)
-    indices, names = values.get("word2idx"), values.get("idx2word")
-    if not (isinstance(indices, dict) and isinstance(names, dict)):
-        raise VseppError(f"{path}: not a vocabulary: expected word2idx and idx2word, found {_texts(values)}")
-    if holes := [i for i in range(len(names)) if not _is_text(names.get(i))]:
-        raise VseppError(f"{path}: idx2word has {len(names)} entries but no word of index {holes[0]}")
-    words = tuple(names[i] for i in range(len(names)))
-    if repeated := [word for word, count in Counter(words).items() if count > 1]:
-        raise VseppError(f"{path}: {len(repeated)} words are repeated, the first is {repeated[0]!r}")
-    if indices != {word: i for i, word in enumerate(words)}:
-        raise VseppError(f"{path}: word2idx is not the inverse of idx2word")
-    if words[: len(SPECIAL)] != SPECIAL:
+    with reading(path, EXPECTED):
+        names = values["idx2word"]
+        words = tuple(names[i] for i in range(len(names)))
+        "".join(words).encode()  # a pickle may hold half a letter
+        fits = values["word2idx"] == {word: i for i, word in enumerate(words)} and words[:4] == SPECIAL
+    if not fits:
         raise VseppError(
-            f"{path}: expected the first words {', '.join(SPECIAL)}, found {', '.join(words[: len(SPECIAL)])}"
+            f"{path}: expected the words {', '.join(SPECIAL)} first, each word once, and word2idx as the inverse of idx2word; "
+            f"found {shortly(words)}"
         )
     return words
 
@@ -285,41 +282,6 @@ def _outline(run: RunSpec, words: int = len(SPECIAL), dim: int | None = None) ->
         warnings.simplefilter("ignore")  # torch warns that there is no memory to initialise
         encoder = build_encoder(run.encoder)
         return JointEmbedding(run.model, dim or encoder.dim, words, encoder if run.live_encoder else None)
-
-
-def _tensors(state: dict[Any, Any], path: Path) -> dict[str, torch.Tensor]:
-    """Contiguous copies; no tensor may be larger than the file."""
-    size = path.stat().st_size
-    for key, value in state.items():
-        if not isinstance(key, str) or not isinstance(value, torch.Tensor):
-            raise VseppError(
-                f"{path}: `model` has a {type(value).__name__} under {_said(key)}; expected tensors by name"
-            )
-        # With a stride of zero, a few numbers could pass for any number of them.
-        on_cpu = value.layout is torch.strided and value.device.type == "cpu"
-        if not on_cpu or not value.nbytes <= value.untyped_storage().nbytes() <= size:
-            raise VseppError(f"{path}: {key} is not a plain tensor whose numbers the file holds")
-    return {key: value.detach().clone(memory_format=torch.contiguous_format) for key, value in state.items()}
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether it can be written into a manifest: a scalar, or a list of scalars."""
-    items = value if isinstance(value, list | tuple) else [value]
-    return all(_is_text(item) or isinstance(item, int | float | None) for item in items)
-
-
-def _is_text(value: Any) -> bool:
-    """Whether it is text that can be written; a pickle may hold half a surrogate pair."""
-    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
-
-
-def _texts(keys: Iterable[Any]) -> list[str]:
-    """Keys of a dictionary for a message; keys other than text may be of any size."""
-    return sorted(key for key in keys if isinstance(key, str))
-
-
-def _said(key: object) -> str:
-    return repr(key)[:80] if isinstance(key, str) else f"a key that is a {type(key).__name__}"
 
 
 def _differences(opt: dict[str, Any], run: RunSpec) -> dict[str, list[Any]]:

@@ -17,7 +17,7 @@ def run(spec: CorpusSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Ma
     from vsepp.features.precomputed import import_precomputed
 
     images, _ = read_tables(inputs["images"].parent)
-    return import_precomputed(with_files(spec, job.raw), images, out, job.state)
+    return import_precomputed(with_files(spec, job.raw), images, out)
 
 
 def feature_files(spec: CorpusSpec, raw: Mapping[str, Path]) -> Mapping[str, Path]:
@@ -38,9 +38,7 @@ STEP = Step(
     name=lambda spec, inputs, label: f"{inputs['images'].name}-published",
     reads={"images": IMAGES},
     known_raw=feature_files,
-    slow_raw=True,
     files=("features.npy",),
-    resumes=True,
     # How many there are is unknown before they are read.
     label=lambda spec: "",
 )

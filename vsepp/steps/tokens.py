@@ -20,7 +20,6 @@ def run(spec: VocabularySpec, inputs: Mapping[str, Path], out: Path, job: Job) -
     from vsepp.data.captions import (
         build_vocabulary,
         encode_captions,
-        multi_sentence_share,
         tokenize_captions,
     )
     from vsepp.data.tables import read_tables
@@ -38,8 +37,6 @@ def run(spec: VocabularySpec, inputs: Mapping[str, Path], out: Path, job: Job) -
     return {
         "words": len(vocabulary),
         "tokens": int(tokens.offsets[-1]),
-        # Captions whose words a sentence splitter before the word tokenizer would change, as the released code has it.
-        "several_sentences": multi_sentence_share(captions["text"]),
     }
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vsepp.data.captions import build_vocabulary, encode_captions, multi_sentence_share, tokenize
+from vsepp.data.captions import build_vocabulary, encode_captions, tokenize
 from vsepp.data.tokens import END, SPECIAL, START, UNKNOWN
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.declared import SPLITS
@@ -146,16 +146,3 @@ def test_a_file_that_is_no_vocabulary_is_named(tmp_path, text, message):
     (tmp_path / "vocabulary.json").write_text(text)
     with pytest.raises(VseppError, match=rf"vocabulary\.json: {message}"):
         Vocabulary.read(tmp_path)
-
-
-def test_captions_of_several_sentences_are_counted_when_their_words_change():
-    share = multi_sentence_share(
-        [
-            "A dog runs. A cat sleeps.",  # "runs." against "runs", "."
-            "A dog runs . A cat sleeps .",  # already apart
-            "What a dog! It runs.",  # "!" is apart either way
-            "One sentence only.",
-        ]
-    )
-    assert share == {"captions": 4, "differ": 1, "share": 0.25}
-    assert multi_sentence_share([])["share"] == 0.0

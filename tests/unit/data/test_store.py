@@ -240,22 +240,13 @@ def test_no_images_are_refused(tmp_path):
         build(images[:0], spec, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("array", "said"),
-    [
-        (None, "cannot be read: no such file"),
-        (b"damaged", "cannot be read: it is damaged; expected an image store"),
-        (np.zeros((2, 4, 4, 3)), "expected uint8"),
-        (np.zeros((2, 4, 5, 3), np.uint8), "expected uint8"),
-        (np.zeros(3, np.uint8), "expected uint8"),
-    ],
-)
-def test_what_is_no_store_is_named(tmp_path, array, said):
-    path = tmp_path / "images.npy"
+def test_what_is_no_store_is_named(tmp_path):
+    with pytest.raises(VseppError, match=r"images\.npy: cannot be read: no such file"):
+        open_store(tmp_path)
     np.save(tmp_path / "sizes.npy", np.full((2, 2), 4, np.int32))
-    if array is not None:
-        np.save(path, np.zeros((2, 4, 4, 3), np.uint8) if isinstance(array, bytes) else array)
-    if isinstance(array, bytes):
-        path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(VseppError, match=rf"images\.npy: {said}"):
+    np.save(tmp_path / "images.npy", np.zeros((2, 4, 4, 3), np.uint8))
+    (tmp_path / "images.npy").write_bytes((tmp_path / "images.npy").read_bytes()[:-1])
+    with pytest.raises(
+        VseppError, match=r"images\.npy: cannot be read: it is damaged; expected an image store"
+    ):
         open_store(tmp_path)

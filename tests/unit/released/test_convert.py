@@ -339,18 +339,16 @@ def test_a_missing_weight_is_named():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ([1], "expected a dictionary with `model` .* found list"),
-        ({"state_dict": {}, "epoch": 1}, r"found \['epoch', 'state_dict'\]"),
+        ([1], "expected a dictionary with `model` .* found .1"),
+        ({"state_dict": {}, "epoch": 1}, "found .*state_dict"),
         ({"model": {}, "opt": namespace()}, "expected a dictionary with `model`"),
         ({"model": [{}, {}], "opt": {}}, "expected a dictionary with `model`"),
         ({"model": [{}, {}], "opt": namespace()}, "and `opt` .the flags of its training"),
+        ({"model": [{"a": 1}, {}], "opt": namespace(margin=1)}, "it is damaged; expected a file of the"),
         (
-            {"model": [{"a": 1}, {}], "opt": namespace(margin=1)},
-            "`model` has a int under 'a'; expected tensors",
+            {"model": [{}, {}], "opt": namespace(margin=1), "epoch": torch.zeros(1)},
+            "it is damaged; expected a file of the",
         ),
-        ({"model": [{}, {}], "opt": namespace(margin={})}, "'margin' is a dict; expected a text, a number"),
-        ({"model": [{}, {}], "opt": namespace(margin=[[1]])}, "'margin' is a list"),
-        ({"model": [{}, {}], "opt": namespace(margin=1), "epoch": torch.zeros(1)}, "'epoch' is a Tensor"),
     ],
 )
 def test_other_structures_are_refused(tmp_path, words, content, said):
@@ -362,15 +360,14 @@ def test_other_structures_are_refused(tmp_path, words, content, said):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"idx2word": dict(enumerate([*WORDS[:6], "a"]))}, "1 words are repeated, the first is 'a'"),
-        ({"idx2word": {i + (i > 4): word for i, word in enumerate(WORDS)}}, "no word of index 5"),
-        ({"idx2word": {**dict(enumerate(WORDS)), 6: 6}}, "no word of index 6"),
-        ({"word2idx": {word: i for i, word in enumerate(WORDS[:6])}}, "not the inverse"),
-        ({"word2idx": {word: 6 - i for i, word in enumerate(WORDS)}}, "not the inverse"),
-        ({"word2idx": list(WORDS)}, "expected word2idx and idx2word"),
+        ({"idx2word": dict(enumerate([*WORDS[:6], "a"]))}, "each word once"),
+        ({"idx2word": {i + (i > 4): word for i, word in enumerate(WORDS)}}, "it is damaged"),
+        ({"idx2word": {**dict(enumerate(WORDS)), 6: 6}}, "it is damaged"),
+        ({"word2idx": {word: i for i, word in enumerate(WORDS[:6])}}, "the inverse of idx2word"),
+        ({"word2idx": list(WORDS)}, "the inverse of idx2word"),
         (
             {"word2idx": {"a": 0, "b": 1}, "idx2word": {0: "a", 1: "b"}, "idx": 2},
-            "expected the first words <pad>, <start>, <end>, <unk>, found a, b",
+            "expected the words <pad>, <start>, <end>, <unk> first",
         ),
     ],
 )
@@ -382,7 +379,7 @@ def test_a_vocabulary_with_holes_or_repetitions_is_refused(tmp_path, changes, sa
 
 
 def test_a_file_that_holds_no_vocabulary_is_refused(tmp_path):
-    with pytest.raises(VseppError, match="it holds a dict, expected a pickled Vocabulary"):
+    with pytest.raises(VseppError, match="holds a dict; expected a file of the released code"):
         read_words(write_pickle(tmp_path / "v.pkl", {"word2idx": {}}))
-    with pytest.raises(VseppError, match=r"expected word2idx and idx2word, found \[\]"):
+    with pytest.raises(VseppError, match="it is damaged; expected a file of the released code"):
         read_words(write_pickle(tmp_path / "v.pkl", made(named("vocab.Vocabulary"), {})))

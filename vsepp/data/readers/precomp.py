@@ -7,13 +7,10 @@ no photographs. Some folders repeat each image's row five times, once per captio
 
 from __future__ import annotations
 
-import numpy as np
-
 from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
 from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFile, RawFiles, lines_of
 from vsepp.errors import VseppError, refuse
-from vsepp.runtime.progress import track
 from vsepp.spec import CorpusSpec
 
 CITATION = "Faghri, Fleet, Kiros and Fidler, 2018: VSE++, features released with its code"
@@ -22,7 +19,6 @@ ROLE = "folder"
 # Split in the files' names → our name of it, in the order of the images table.
 PREFIXES = {"train": "train", "dev": "val", "test": "test"}
 CAPTIONS_PER_IMAGE = 5
-_BLOCK_IMAGES = 1000
 
 
 def read(spec: CorpusSpec) -> RawCorpus:
@@ -34,7 +30,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
     Raises
     ------
     VseppError
-        If files are missing or malformed, if counts do not fit, or if the five rows of an image differ.
+        If files are missing or malformed, or if counts do not fit.
     """
     features = feature_files(spec)
     files = RawFiles(spec)
@@ -78,8 +74,6 @@ def _images(
     prefix: str, texts: list[str], first_id: int, rows: NpyRows, file: RawFile
 ) -> list[CaptionedImage]:
     step = _rows_per_image(rows, len(texts), file.where)
-    if step > 1:
-        _refuse_different(rows)
     images = []
     for number in range(len(rows) // step):
         lines = range(number * CAPTIONS_PER_IMAGE, (number + 1) * CAPTIONS_PER_IMAGE)
@@ -107,22 +101,4 @@ def _rows_per_image(rows: NpyRows, captions: int, captions_in: str) -> int:
         f"{rows.where} has {len(rows)} rows and {captions_in} {captions} captions; expected "
         f"{CAPTIONS_PER_IMAGE} captions per row, or one row per caption and {CAPTIONS_PER_IMAGE} per image; "
         "they are not of the same release: fetch both again"
-    )
-
-
-def _refuse_different(rows: NpyRows) -> None:
-    """Refuse five rows of an image that differ."""
-    size = CAPTIONS_PER_IMAGE * _BLOCK_IMAGES
-    different = []
-    blocks = rows.blocks(0, len(rows), size)
-    for number, block in enumerate(track(blocks, -(-len(rows) // size), f"checking {rows.where}", "block")):
-        # Bits are compared, so that NaN equals itself: it is refused when features are imported.
-        five = block.view(np.uint32).reshape(-1, CAPTIONS_PER_IMAGE, rows.dim)
-        for image, place in np.argwhere((five != five[:, :1]).any(axis=2)):
-            row = number * size + CAPTIONS_PER_IMAGE * image
-            different.append(f"row {row + place} is not row {row}")
-    refuse(
-        different,
-        f"{rows.where}: as many rows as captions, but an image's five rows differ",
-        "Expected five equal rows per image, or one row for five captions: fetch the folder again.",
     )
