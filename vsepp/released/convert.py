@@ -71,9 +71,7 @@ def import_released(checkpoint: Path, vocabulary: Path, run: RunSpec, out: Path)
     Returns
     -------
     dict
-        Facts for the manifest: `epoch`, `best_rsum` and `Eiters` of the file, `opt`, `words`, `sha256` of both
-        files, and `differences` in margin or learning rate (key → value of the file and of the run), which do not
-        affect the evaluation.
+        Facts for the manifest: `epoch`, `best_rsum` and `Eiters` of the file, `opt`, `words` and `sha256` of both files.
 
     Raises
     ------
@@ -95,7 +93,6 @@ def import_released(checkpoint: Path, vocabulary: Path, run: RunSpec, out: Path)
         "opt": content.opt,
         "words": len(words),
         "sha256": {"checkpoint": file_digest(checkpoint), "vocabulary": file_digest(vocabulary)},
-        "differences": _differences(content.opt, run),
     }
 
 
@@ -155,19 +152,19 @@ def disagreements(content: Checkpoint, run: RunSpec, words: int) -> list[str]:
     `finetune`, `crop_size` and `use_restval` with precomputed features, `img_dim` without them, and `use_restval`
     for other data than COCO.
     """
-    opt, found = content.opt, []
+    opt, wrong = content.opt, []
     for key, wanted in _expected_flags(content, run):
         if key in opt and opt[key] != wanted:
-            found.append(f"{key} is {opt[key]!r}, of the run {wanted!r}")
+            wrong.append(f"{key} is {opt[key]!r}, of the run {wanted!r}")
     name, fixed = str(opt.get("data_name", "")), run.trainset != "RC"
     if name and (name.endswith("_precomp") != fixed or (name.startswith("10crop") and run.trainset != "10C")):
-        found.append(f"data_name is {name!r}, the run's training set {run.trainset!r}")
+        wrong.append(f"data_name is {name!r}, the run's training set {run.trainset!r}")
     if content.full != run.live_encoder:
         holds = "holds an image encoder" if content.full else "holds no image encoder"
         keeps = (
             "in the model" if run.live_encoder else "outside it, since it is frozen and in evaluation mode"
         )
-        found.append(f"the file {holds}, the run keeps its encoder {keeps}")
+        wrong.append(f"the file {holds}, the run keeps its encoder {keeps}")
     always = {
         "caption_projection": False,
         "image_bias": True,
@@ -175,13 +172,13 @@ def disagreements(content: Checkpoint, run: RunSpec, words: int) -> list[str]:
     }
     for key, wanted in always.items():
         if getattr(run.model, key) != wanted:
-            found.append(f"{key} is always {wanted} there, of the run {not wanted}")
+            wrong.append(f"{key} is always {wanted} there, of the run {not wanted}")
     embedding = content.text.get("embed.weight")
     rows = len(embedding) if embedding is not None and embedding.dim() else None
     for key, value in (("vocab_size", opt.get("vocab_size")), ("embed.weight", rows)):
         if value is not None and value != words:
-            found.append(f"{key} counts {value} words, the vocabulary {words}")
-    return found
+            wrong.append(f"{key} counts {value} words, the vocabulary {words}")
+    return wrong
 
 
 def _expected_flags(content: Checkpoint, run: RunSpec) -> Iterator[tuple[str, Any]]:
@@ -282,14 +279,6 @@ def _outline(run: RunSpec, words: int = len(SPECIAL), dim: int | None = None) ->
         warnings.simplefilter("ignore")  # torch warns that there is no memory to initialise
         encoder = build_encoder(run.encoder)
         return JointEmbedding(run.model, dim or encoder.dim, words, encoder if run.live_encoder else None)
-
-
-def _differences(opt: dict[str, Any], run: RunSpec) -> dict[str, list[Any]]:
-    ours = {
-        "margin": getattr(options("loss", run.loss), "margin", None),
-        "learning_rate": run.schedule.learning_rate,
-    }
-    return {key: [opt[key], value] for key, value in ours.items() if key in opt and opt[key] != value}
 
 
 def _write(out: Path, state: dict[str, torch.Tensor], run: RunSpec, words: tuple[str, ...]) -> None:

@@ -82,8 +82,12 @@ def test_unknown_words_become_unk_between_start_and_end():
     vocabulary = build_vocabulary(CAPTIONS, VocabularySpec(("train",), 2))
     tokens = encode_captions(CAPTIONS, vocabulary)
     assert len(tokens) == len(CAPTIONS)
-    assert tokens[1].tolist() == [START, 4, vocabulary.index["dog"], UNKNOWN, END]
-    assert tokens[3].tolist() == [START, UNKNOWN, UNKNOWN, UNKNOWN, END]
+    ids, lengths = tokens.padded([1, 3])
+    assert ids.tolist() == [
+        [START, 4, vocabulary.index["dog"], UNKNOWN, END],
+        [START, UNKNOWN, UNKNOWN, UNKNOWN, END],
+    ]
+    assert lengths.tolist() == [5, 5]
 
 
 @pytest.mark.parametrize(

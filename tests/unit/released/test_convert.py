@@ -244,7 +244,6 @@ def test_files_facts_and_manifest_of_the_command(tmp_path, words):
     assert (facts["epoch"], facts["best_rsum"], facts["Eiters"], facts["words"]) == (27, 401.5, 12345, 7)
     assert facts["opt"] == flags
     assert facts["sha256"] == manifest["inputs"]
-    assert facts["differences"] == {"margin": [0.05, 0.2], "learning_rate": [0.001, 0.01]}
     assert from_json(RunSpec, str(out / "config.json")) == FROZEN
     read = Vocabulary.read(out)
     assert read.words == tuple(WORDS)
@@ -313,8 +312,7 @@ def test_a_checkpoint_that_is_not_of_the_run_is_refused(tmp_path, words, run, im
 
 def test_flags_without_effect_or_missing_ones_are_left_out(tmp_path, words):
     idle = {"cnn_type": "resnet152", "use_restval": True, "finetune": True}
-    facts = import_released(write_checkpoint(tmp_path, opt=FLAGS | idle), words, FROZEN, tmp_path / "a")
-    assert facts["differences"] == {}
+    import_released(write_checkpoint(tmp_path, opt=FLAGS | idle), words, FROZEN, tmp_path / "a")
     checkpoint = write_checkpoint(tmp_path, opt={"data_name": "coco_precomp", "max_violation": True})
     assert import_released(checkpoint, words, FROZEN, tmp_path / "b")["opt"]["data_name"] == "coco_precomp"
 
