@@ -67,7 +67,7 @@ def reading(where: Path | str, expected: str) -> Iterator[None]:
             raise
         raise VseppError(f"{where}: {error}") from error
     except Exception as error:  # damaged bytes can raise anything
-        raise VseppError(f"{where}: cannot be read: {reason_of(error)}; expected {expected}") from error
+        raise VseppError(f"{where}: {reason_of(error)}; expected {expected}") from error
 
 
 def reason_of(error: BaseException) -> str:
@@ -82,7 +82,7 @@ def reason_of(error: BaseException) -> str:
         case RecursionError():
             return "lists or objects nested hundreds of levels deep"
         case json.JSONDecodeError():
-            return f"{error.msg} at line {error.lineno}, column {error.colno}; it may be truncated"
+            return f"not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         case UnicodeDecodeError(object=bytes(data), start=start):
             line_start = data.rfind(b"\n", 0, start) + 1
             # JSON is one long line: the text before the byte helps to find it.
@@ -178,7 +178,7 @@ def json_of(text: str, where: str, object_hook: Callable[[dict[str, Any]], Any] 
             )
         return values if object_hook is None else object_hook(values)
 
-    with reading(where, "valid JSON; fetch or make the file again"):
+    with reading(where, "valid JSON: fetch or make the file again"):
         return json.loads(text, object_pairs_hook=unique)
 
 

@@ -12,7 +12,7 @@ from vsepp.foreign_yaml import yaml_of
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[1, }", "cannot be read: Expecting value at line 1, column 5"),
+        ("[1, }", "not valid JSON: Expecting value at line 1, column 5"),
         ("[" * 100_000, "nested hundreds of levels deep"),
         ('{"a":' * 100_000, "nested hundreds of levels deep"),
         ("9" * 5000, "it is damaged; expected valid JSON"),
@@ -70,17 +70,15 @@ def test_what_is_no_file_or_too_large_is_not_read(tmp_path):
     for path, said in (
         (tmp_path / "fifo", "a FIFO, not a file; expected a text"),
         (tmp_path, "a folder, not a file"),
-        (tmp_path / "none", "cannot be read: no such file; expected a text"),
-        (tmp_path / "none\0", "cannot be read"),
+        (tmp_path / "none", "no such file; expected a text"),
+        (tmp_path / "none\0", "it is damaged; expected a text"),
         (tmp_path / "large", f"has {93 << 30:,} bytes; expected a text, of at most"),
     ):
         with pytest.raises(VseppError) as caught:
             bytes_of(path, "a text")
         assert said in str(caught.value)
     (tmp_path / "latin").write_bytes(b"a\ncaf\xe9")
-    with pytest.raises(
-        VseppError, match="latin: cannot be read: not UTF-8: line 2, byte 4: 0xe9 after 'caf'"
-    ):
+    with pytest.raises(VseppError, match="latin: not UTF-8: line 2, byte 4: 0xe9 after 'caf'"):
         text_of(tmp_path / "latin", "a text")
 
 

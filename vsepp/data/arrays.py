@@ -54,7 +54,7 @@ def read_arrays(path: Path, known: Collection[str], expected: str) -> dict[str, 
         If it is no whole archive of plain arrays of these names, each once, or has more numbers than this machine has memory.
     """
     require_file(path, expected)
-    container = Container(path)
+    container = Container(path, f"{expected}, whole and as numpy.savez writes it")
     names = {member: member.removesuffix(".npy") for member in container.names}
     unknown = [
         f"{member}{did_you_mean(name, known)}"
@@ -91,7 +91,7 @@ def _checked_header(stream: IO[bytes], size: int, where: str) -> _Header:
         header = _Header(*read(beginning), beginning.tell())
     shape, dtype = header.shape, header.dtype
     if dtype.hasobject or dtype.itemsize == 0 or dtype.names or dtype.subdtype or min(shape, default=0) < 0:
-        raise VseppError(f"{where}: expected plain numbers or text, found {dtype} {shape}")
+        raise VseppError(f"{where}: expected plain numbers or text, no Python objects, found {dtype} {shape}")
     needed = header.offset + math.prod(shape) * dtype.itemsize
     if needed != size:
         raise VseppError(

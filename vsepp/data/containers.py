@@ -15,6 +15,7 @@ from vsepp.errors import VseppError, refuse
 from vsepp.foreign import reading, reason_of, require_file
 from vsepp.spec import CorpusSpec
 
+EXPECTED = "a folder or a whole zip archive that is not encrypted; it may be truncated: fetch it again"
 LARGEST_MEMBER = 2 << 30
 """A member is read into memory whole; no photograph or caption file is larger."""
 
@@ -30,6 +31,8 @@ class Container:
     ----------
     path
         A folder or a zip archive.
+    expected
+        What messages say that it should be.
 
     Raises
     ------
@@ -37,10 +40,10 @@ class Container:
         If `path` does not exist or is neither, or if two members have the same name.
     """
 
-    def __init__(self, path: Path | str):
+    def __init__(self, path: Path | str, expected: str = EXPECTED):
         self.path = Path(path)
         self.is_folder = self.path.is_dir()
-        self._archive = None if self.is_folder else _opened(self.path)
+        self._archive = None if self.is_folder else _opened(self.path, expected)
 
     def locate(self, path: str) -> str | None:
         """The member that `path` names, or `None`.
@@ -126,8 +129,7 @@ class Container:
         return index
 
 
-def _opened(path: Path) -> zipfile.ZipFile:
-    expected = "a folder or a whole zip archive that is not encrypted; it may be truncated: fetch it again"
+def _opened(path: Path, expected: str) -> zipfile.ZipFile:
     require_file(path, expected)
     with reading(path, expected):
         archive = zipfile.ZipFile(path)

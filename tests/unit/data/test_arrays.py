@@ -66,9 +66,12 @@ MEMBERS = {
         [("rows.npy", npy()), ("rows.npy", npy())],
         "members that have the name of another one (1 in all): rows.npy.",
     ),
-    "objects": ([("rows.npy", npy(descr="|O"))], "rows: expected plain numbers or text, found object"),
-    "no header": ([("rows.npy", b"x" * 200)], "rows: cannot be read: it is damaged; expected a .npy file"),
-    "empty": ([("rows.npy", b"")], "rows: cannot be read: it is damaged; expected a .npy file"),
+    "objects": (
+        [("rows.npy", npy(descr="|O"))],
+        "rows: expected plain numbers or text, no Python objects, found object",
+    ),
+    "no header": ([("rows.npy", b"x" * 200)], "rows: it is damaged; expected a .npy file"),
+    "empty": ([("rows.npy", b"")], "rows: it is damaged; expected a .npy file"),
     "93 GiB": ([("rows.npy", npy(shape=(25_000_000_000,)))], "rows: expected 100,000,000,128 bytes"),
     "fewer rows": (
         [("rows.npy", npy(shape=(2, 4)))],
@@ -76,7 +79,7 @@ MEMBERS = {
     ),
     "less than none": (
         [("rows.npy", npy(shape=(-3, -4)))],
-        "rows: expected plain numbers or text, found float32 (-3, -4)",
+        "rows: expected plain numbers or text, no Python objects, found float32 (-3, -4)",
     ),
     "numbers of no size": ([("rows.npy", npy(descr="|S0"))], "rows: expected plain numbers or text"),
     "records": (

@@ -137,9 +137,9 @@ def test_a_written_vocabulary_comes_back(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "cannot be read: Expecting"),
-        ("[]", "cannot be read: it is damaged; expected a vocabulary; run the step"),
-        ('{"words": []}', "cannot be read: it is damaged; expected a vocabulary"),
+        ("{", "not valid JSON: Expecting"),
+        ("[]", "it is damaged; expected a vocabulary; run the step"),
+        ('{"words": []}', "it is damaged; expected a vocabulary"),
         (
             '{"words": ["a"], "counts": {}, "threshold": 1, "splits": [], "captions": 1, "tokenizer": ""}',
             "expected <pad>, <start>, <end>, <unk>",

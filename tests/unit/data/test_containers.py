@@ -59,12 +59,12 @@ def test_of_two_members_with_one_name_the_one_with_the_path_is_meant(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, r"a\.zip: cannot be read: no such file"),
+        (None, r"a\.zip: no such file"),
         (
             b"<html>404</html>",
-            r"a\.zip: cannot be read: it is damaged; expected a folder or a whole zip archive",
+            r"a\.zip: it is damaged; expected a folder or a whole zip archive",
         ),
-        (-200, r"a\.zip: cannot be read: .* whole zip archive.*truncated"),
+        (-200, r"a\.zip: it is damaged; .* whole zip archive.*truncated"),
     ],
 )
 def test_what_is_no_archive_is_refused_and_named(archive, tmp_path, content, said):
@@ -113,14 +113,14 @@ def test_one_wrong_byte_anywhere_in_a_member_is_found_and_named(tmp_path, compre
     path.write_bytes(data)
     container = Container(path)
     assert container.read("good.jpg") == b"good"
-    with pytest.raises(VseppError, match=r"a\.zip/bad\.jpg: cannot be read: it is damaged"):
+    with pytest.raises(VseppError, match=r"a\.zip/bad\.jpg: it is damaged"):
         container.read("bad.jpg")
 
 
 @pytest.mark.parametrize(
     ("central", "said"),
     [
-        ({10: b"\x63\0"}, "cannot be read: it is damaged"),
+        ({10: b"\x63\0"}, "it is damaged"),
         ({8: b"\1\0"}, "is encrypted; give a copy that needs no password"),
         ({8: b"\1\0", 10: b"\x63\0"}, "is encrypted"),  # AES
     ],
@@ -157,7 +157,7 @@ def test_what_is_too_large_for_memory_is_refused_and_named(tmp_path):
 def test_a_member_that_holds_more_than_it_declares_is_refused(tmp_path, declared):
     path = stored_in(tmp_path / "a.zip", "liar.jpg", random.Random(1).randbytes(5000))
     patched(path, "liar.jpg", {24: declared.to_bytes(4, "little")})
-    with pytest.raises(VseppError, match=r"liar\.jpg: cannot be read: it is damaged"):
+    with pytest.raises(VseppError, match=r"liar\.jpg: it is damaged"):
         Container(path).read("liar.jpg")
 
 

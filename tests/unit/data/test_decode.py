@@ -112,7 +112,7 @@ def test_postscript_that_is_named_like_a_photograph_starts_no_other_program(tmp_
     started.unlink()
     with pytest.raises(
         VseppError,
-        match=r"a\.jpg in .*: cannot be read: it is damaged; expected a whole picture, one of JPEG, PNG",
+        match=r"a\.jpg in .*: it is damaged; expected a whole picture, one of JPEG, PNG",
     ):
         built(tmp_path, {"a.jpg": postscript})
     assert not started.exists()
@@ -132,7 +132,7 @@ def test_a_picture_that_is_too_large_names_itself(tmp_path):
 def test_all_that_cannot_be_decoded_is_said_at_once_where_sizes_are_needed_first(tmp_path):
     bad = {"1.jpg": b"<html>", "2.jpg": jpeg(1, (200, 150))[:-1500], "3.jpg": jpeg(2)}
     short = StoreSpec("short_side", 16)
-    with pytest.raises(VseppError, match=r"\(2 in all\): 1\.jpg in .*: cannot be read.*2\.jpg in"):
+    with pytest.raises(VseppError, match=r"\(2 in all\): 1\.jpg in .*: it is damaged.*2\.jpg in"):
         built(tmp_path, bad, short)
     listed = (tmp_path / "state/problems.txt").read_text().splitlines()
     assert [line.partition(" ")[0] for line in listed] == ["1.jpg", "2.jpg"]

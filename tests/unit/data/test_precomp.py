@@ -79,7 +79,7 @@ OTHER_ARRAYS = {
     "three dimensions": (np.ones((7, 1, 6), np.float32), "found float32 (7, 1, 6)"),
     "by columns": (np.asfortranarray(np.ones((7, 6), np.float32)), "column by column"),
     "big-endian": (np.ones((7, 6), ">f4"), "found >f4 (7, 6)"),
-    "objects": (np.array([[Hostile()]], object), "numbers or text, found object"),
+    "objects": (np.array([[Hostile()]], object), "no Python objects, found object"),
 }
 
 
@@ -92,7 +92,7 @@ def test_arrays_of_another_form_are_refused_and_never_unpickled(tmp_path, case, 
     np.save(path, array, allow_pickle=True)
     refused(spec, f"{path}: expected", part)
     path.write_bytes(pickle.dumps(array))
-    refused(spec, f"{path}: cannot be read", "a .npy file")
+    refused(spec, f"{path}: it is damaged", "a .npy file")
     assert not (tmp_path / "unpickled").exists()
 
 

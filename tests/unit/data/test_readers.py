@@ -208,7 +208,7 @@ def test_karpathy_bad_entries_are_named_with_file_and_row(tmp_path, case):
     ("content", "said"),
     [
         (b'{"images": [{"filename": "caf\xe9', "not UTF-8: line 1, byte 30: 0xe9 after … caf"),
-        (b'{"images": [', "cannot be read … line 1, column 13"),
+        (b'{"images": [', "not valid JSON … line 1, column 13"),
         (b"[]", "expected a JSON object, found []"),
         (b'{"annotations": []}', "expected a list under 'images'"),
     ],

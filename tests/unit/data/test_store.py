@@ -136,7 +136,7 @@ def test_photographs_that_do_not_decode_are_reported_together_with_their_contain
     for number in bad:
         assert f"{number}.jpg in {spec.files['images']}" in str(caught.value)
     assert ("(3 in all)" if packed else "(4 in all)") in str(caught.value)
-    assert packed or "9.jpg: cannot be read: no such file" in str(caught.value)
+    assert packed or "9.jpg: no such file" in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
@@ -241,12 +241,10 @@ def test_no_images_are_refused(tmp_path):
 
 
 def test_what_is_no_store_is_named(tmp_path):
-    with pytest.raises(VseppError, match=r"images\.npy: cannot be read: no such file"):
+    with pytest.raises(VseppError, match=r"images\.npy: no such file"):
         open_store(tmp_path)
     np.save(tmp_path / "sizes.npy", np.full((2, 2), 4, np.int32))
     np.save(tmp_path / "images.npy", np.zeros((2, 4, 4, 3), np.uint8))
     (tmp_path / "images.npy").write_bytes((tmp_path / "images.npy").read_bytes()[:-1])
-    with pytest.raises(
-        VseppError, match=r"images\.npy: cannot be read: it is damaged; expected an image store"
-    ):
+    with pytest.raises(VseppError, match=r"images\.npy: it is damaged; expected an image store"):
         open_store(tmp_path)

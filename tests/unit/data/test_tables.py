@@ -30,8 +30,8 @@ def test_equal_tables_give_equal_bytes(tables, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda path: path.unlink(), "cannot be read: no such file"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "cannot be read: it is damaged"),
+        (lambda path: path.unlink(), "no such file"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-9]), "it is damaged"),
         (
             lambda path: pd.read_parquet(path).astype({"image_index": "int64"}).to_parquet(path, index=False),
             "expected .*image_index int32.*image_index int64",

@@ -42,10 +42,8 @@ def test_saved_tokens_are_the_same(tmp_path):
 
 
 def test_a_missing_or_damaged_file_is_named(tmp_path):
-    with pytest.raises(VseppError, match=r"tokens\.npz: cannot be read: no such file"):
+    with pytest.raises(VseppError, match=r"tokens\.npz: no such file"):
         Tokens.load(tmp_path)
     (tmp_path / "tokens.npz").write_bytes(b"PK\x03\x04 nothing")
-    with pytest.raises(
-        VseppError, match=r"tokens\.npz: cannot be read: it is damaged; expected a token file"
-    ):
+    with pytest.raises(VseppError, match=r"tokens\.npz: it is damaged; expected a token file"):
         Tokens.load(tmp_path)

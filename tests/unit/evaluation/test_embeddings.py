@@ -108,7 +108,7 @@ def test_bad_files_are_refused_with_file_and_key(tmp_path, key, value, message):
 
 def test_a_pickled_array_is_not_read(tmp_path):
     path = written(tmp_path / "theirs.npz", similarity=np.array({"any": "object"}, dtype=object))
-    with pytest.raises(VseppError, match="similarity: expected numbers or text, found Python objects"):
+    with pytest.raises(VseppError, match="similarity: expected plain numbers or text, no Python objects"):
         Embeddings.load(path)
 
 
@@ -122,7 +122,7 @@ def test_a_file_that_is_no_npz_is_named(tmp_path):
     text.write_text("not an archive", encoding="utf-8")
     cut.write_bytes(whole.read_bytes()[:400])
     for path in (text, cut):
-        with pytest.raises(VseppError, match=r"not an \.npz archive"):
+        with pytest.raises(VseppError, match=r"expected an \.npz of embeddings, whole"):
             Embeddings.load(path)
 
 
@@ -132,7 +132,5 @@ def test_a_damaged_array_is_named(tmp_path):
     position = content.index(arrays()["caption_embeddings"].tobytes()[:16])
     content[position] ^= 0xFF
     path.write_bytes(bytes(content))
-    with pytest.raises(
-        VseppError, match=r"caption_embeddings\.npy cannot be read \(checksum or packing is wrong\)"
-    ):
+    with pytest.raises(VseppError, match=r"caption_embeddings\.npy: it is damaged"):
         Embeddings.load(path)

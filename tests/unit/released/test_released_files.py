@@ -98,7 +98,7 @@ def test_views_of_storages_are_windows_into_them(tmp_path):
 def test_byte_strings_are_utf8(tmp_path):
     content = {"texts": ["caf\u00e9", Unicode("\u4e2d")]}
     assert read_torch(write_torch(tmp_path / "a", content)) == content
-    with pytest.raises(VseppError, match=r"a: cannot be read: not UTF-8: .*0xe9"):
+    with pytest.raises(VseppError, match=r"a: not UTF-8: .*0xe9"):
         read_torch(write_torch(tmp_path / "a", {"texts": b"caf\xe9"}))
 
 
@@ -213,7 +213,7 @@ def test_sizes_that_do_not_fit_are_refused(tmp_path, storage, place):
     body = pickler.dump({"model": [{"a": tensor}, {}], "opt": namespace(margin=0.2)})
     pickler.tensors[str(NUMBERS.untyped_storage().data_ptr())] = NUMBERS
     (tmp_path / "a").write_bytes(HEAD + body + pickler.numbers())
-    with pytest.raises(VseppError, match="/a: cannot be read: it is damaged"):
+    with pytest.raises(VseppError, match="/a: it is damaged"):
         read_checkpoint(tmp_path / "a")
 
 
@@ -238,7 +238,7 @@ def test_a_file_that_was_cut_off_anywhere_is_refused(tmp_path):
     cut = tmp_path / "cut"
     for length in [*range(0, len(whole), 7), len(whole) - 1]:
         cut.write_bytes(whole[:length])
-        with pytest.raises(VseppError, match="cut: cannot be read: "):
+        with pytest.raises(VseppError, match=r"cut: .*; expected a file of the released code"):
             read_torch(cut)
 
 
@@ -246,7 +246,7 @@ def test_a_file_that_was_cut_off_anywhere_is_refused(tmp_path):
 def test_other_files_are_refused(tmp_path, content):
     (tmp_path / "a").write_bytes(content)
     for read in (read_torch, read_vocabulary):
-        with pytest.raises(VseppError, match=r"a: (cannot be read|holds|.*may not hold)"):
+        with pytest.raises(VseppError, match=r"a: (it is damaged|holds|.*may not hold)"):
             read(tmp_path / "a")
-        with pytest.raises(VseppError, match="gone: cannot be read: no such file"):
+        with pytest.raises(VseppError, match="gone: no such file"):
             read(tmp_path / "gone")

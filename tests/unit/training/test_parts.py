@@ -160,10 +160,6 @@ def test_tokens_of_another_kind_are_kept_as_such_and_refused(corpus, tmp_path):
     folders = artefacts(corpus) | {"tokens": pieces}
     with pytest.raises(VseppError, match=r"text encoder gru takes words, but .*pieces holds pieces"):
         load_training_data(tiny.FROZEN, folders, tiny.CPU)
-    np.savez(pieces / "tokens.npz", ids=words.ids, offsets=words.offsets, kind=np.array(["a", "b"]))
-    with pytest.raises(VseppError, match=r"not a token file: kind: expected one string, got shape \(2,\)"):
-        Tokens.load(pieces)
-    dataclasses.replace(words, kind="pieces").save(pieces)
     taken = dataclasses.replace(
         tiny.FROZEN, model=change(tiny.MODEL, text=Component("mean_of_pieces", {"dim": 10}))
     )
