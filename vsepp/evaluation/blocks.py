@@ -1,107 +1,91 @@
-"""Ranks under any similarity, counted in blocks of scores: with NumPy on a CPU's threads, or with torch on a device.
+"""Scores of embeddings under any similarity, in blocks: with NumPy on a CPU's threads, or with torch on a device.
 
-Ties must be exact: equal pairs of vectors need bitwise equal scores wherever they lie. Inner products take the grid of
-`vsepp.evaluation.products`, where every sum is exact. Other similarities sum over the dimensions in an
-order that can depend on the number of pairs scored at once and, on a GPU, on the pair's position in memory. So `score` is
-always called with the same number of pairs, as two whole arrays, for correct and wrong pairs alike.
+Ties must be exact: equal pairs of vectors need bitwise equal scores wherever they lie. Sums of floating-point numbers do not give
+that: the kernels of a matrix product sum in an order that depends on an element's position in the matrix, so that rounding errors would
+decide the ranks of a collapsed model.
+
+Inner products are therefore made exact. Embeddings are rounded to a grid fine enough that scores are closer to the true ones than
+float32 sums are, and coarse enough that float64 holds every sum without rounding. So ranks are the same on every machine.
+
+Other similarities sum over the dimensions in an order that can depend on the number of pairs scored at once and, on a GPU, on the
+pair's position in memory. So they are always called with the same number of pairs, as two whole arrays, for correct and wrong pairs
+alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from vsepp import components
 from vsepp.errors import VseppError
-from vsepp.evaluation.products import on_grid, usable_threads
-from vsepp.evaluation.scores import Pairs, along, between, blanked, down, ranges
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.scores import Blocks, ranges
 from vsepp.similarity import namespace
 
-# Elements of the largest temporaries. On a CPU they fit a core's cache; with fewer, time is lost passing the interpreter's
-# lock between threads. 128 MB of float64 keep a GPU busy.
+# Images × captions of a block of inner products on a CPU: large enough for a matrix product to run at full speed.
+_TILE = (1024, 512)
+# Elements of the largest temporaries of other similarities. On a CPU they fit a core's cache; with fewer, time is lost passing the
+# interpreter's lock between threads. On a device, of all similarities: 128 MB of float64 keep a GPU busy.
 _ON_CPU, _ON_DEVICE = 1 << 17, 1 << 24
 
-Score = Callable[[Any, Any], Any]
-"""Images and captions `(n, d)` → the score of each with the other, `(n,)`."""
+# Bits of an embedding's norm on its grid. A sum of products stays below 2^(2·26+1) by Cauchy-Schwarz, in any
+# order of summation, so float64's 53 bits hold it exactly. One score is off by about 2^-27 of the norms.
+_GRID_BITS = 26
 
 
-class BlockCounter:
-    """Scores of embeddings, see `vsepp.evaluation.scores.Scores`.
+class EmbeddingScores(Blocks):
+    """Scores of embeddings by their similarity, see `vsepp.evaluation.scores.Scores`.
+
+    Under another similarity than an inner product a device, or another kernel of NumPy's BLAS, may differ in the last digit, and wrong
+    items closer than that to the correct one may change sides.
 
     Parameters
     ----------
-    images, captions
-        float32 `(n_images, d)` and `(n_captions, d)`.
-    score
-        The similarity; `None` for the inner product.
+    embeddings
+        Of all images and captions.
     device
-        Where scores are computed and counted; `None` for NumPy. It needs memory for the images' embeddings and a few times
-        128 MB, or for one caption's scores if these take more.
+        A torch device with float64, and memory for the embeddings and a few times 128 MB; `None` for NumPy.
     """
 
-    def __init__(self, images: np.ndarray, captions: np.ndarray, score: Score | None, device: Any) -> None:
-        self.shape = len(images), len(captions)
-        self.captions, self.score, self.device = captions, score, device
+    def __init__(self, embeddings: Embeddings, device: Any = None) -> None:
+        images, captions = embeddings.image_embeddings, embeddings.caption_embeddings
+        (n_images, dims), n_captions = images.shape, len(captions)
+        self.shape, self.device = (n_images, n_captions), device
         self.xp = np if device is None else namespace(device)
-        self.images = self._put(on_grid(images) if score is None else images)
-        n_images, dims = images.shape
+        module = components.load("similarity", embeddings.similarity.name)
+        self.is_product = getattr(module, "INNER_PRODUCT", False)
+        self.score = partial(module.score, options=components.options("similarity", embeddings.similarity))
+        if self.is_product:
+            images, captions = on_grid(images), on_grid(captions)
+        self.images, self.captions = self._put(images), self._put(captions)
         # A GPU loads four numbers of a row at once, aligned in memory: only every fourth row is summed alike.
-        self.spread = 4 if score and device and dims % 4 else 1
-        room = _ON_DEVICE // max(n_images, self.spread * dims) if device else _ON_CPU // dims
-        self.width = max(1, min(room, len(captions)))
+        self.spread = 4 if device and dims % 4 and not self.is_product else 1
+        if device is not None:
+            height, width = n_images, _ON_DEVICE // max(n_images, self.spread * dims)
+        else:
+            height, width = _TILE if self.is_product else (_TILE[0], _ON_CPU // dims)
+        self.block_shape = height, max(1, min(width, n_captions))
 
     def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
         """Scores of pairs, see `Scores.of`."""
-        score = self.score or self.xp.linalg.vecdot
         found = []
-        for start in range(0, len(images), self.width):
-            rows = self.images[self._put(self._rows(images, start))]
-            found.append(self._host(score(rows, self._captions(captions, start))[:: self.spread]))
-        return np.concatenate(found)[: len(images)] if found else np.zeros(0)
+        for part in ranges(len(images), self.block_shape[1]):
+            rows, columns = self._call(self.images, images[part]), self._call(self.captions, captions[part])
+            scores = self.score(rows, columns)[:: self.spread][: part.stop - part.start]
+            found.append(scores if self.device is None else scores.cpu().numpy())
+        return np.concatenate(found)
 
-    def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
-        """Counts, see `Scores.above`."""
-        n_images, n_captions = self.shape
-        of_images, of_captions = (np.zeros(len(pairs.scores), np.int64) for pairs in (i2t, t2i))
-        images, wanted, right = map(self._put, i2t)
-        shown, columns, own = map(self._put, t2i)
-        threads = usable_threads() if self.device is None else 1
-        stripes = list(ranges(n_images, -(-n_images // (4 * threads if self.device is None else 1))))
-        parts = [between(i2t.images, stripe) for stripe in stripes]
-        every = np.arange(n_captions)
-        with ThreadPoolExecutor(threads) as pool:
-            for cols in ranges(n_captions, self.width):
-                captions = self._captions(every, cols.start)
-                asked = between(t2i.captions, cols)
-
-                def count(
-                    stripe: slice,
-                    part: slice,
-                    cols: slice = cols,
-                    captions: Any = captions,
-                    asked: slice = asked,
-                ) -> tuple[Any, Any]:
-                    scores = self._scores(self.images[stripe], captions)[:, : cols.stop - cols.start]
-                    places, within = images[part] - stripe.start, columns[asked] - cols.start
-                    with blanked(scores, places, wanted[part] - cols.start):
-                        of_rows = along(scores, places, right[part])
-                    with blanked(scores, shown[asked] - stripe.start, within):
-                        return of_rows, down(scores, within, own[asked])
-
-                for part, counted in zip(parts, pool.map(count, stripes, parts), strict=True):
-                    of_images[part] += self._host(counted[0])
-                    of_captions[asked] += self._host(counted[1])
-        return of_images, of_captions
-
-    def _scores(self, images: Any, captions: Any) -> Any:
-        """`scores[image, caption]` of some images and the captions of a call."""
-        if self.score is None:
-            return images @ captions.T
-        whole = (len(captions), 1)
-        found = [self.score(self.xp.tile(image, whole), captions)[:: self.spread] for image in images]
-        scores = self.xp.stack(found)
+    def block(self, images: slice, captions: slice) -> Any:
+        """Scores of a range of images and a range of captions."""
+        if self.is_product:
+            return self.images[images] @ self.captions[captions].T
+        columns = self._call(self.captions, np.arange(captions.start, captions.stop))
+        whole, number = (len(columns), 1), captions.stop - captions.start
+        rows = [self.score(self.xp.tile(image, whole), columns) for image in self.images[images]]
+        scores = self.xp.stack([row[:: self.spread][:number] for row in rows])
         if self.xp.isnan(scores).any():
             raise VseppError(
                 "the similarity of some image and caption is NaN, which has no rank; expected a number for any finite "
@@ -109,18 +93,22 @@ class BlockCounter:
             )
         return scores
 
-    def _captions(self, rows: np.ndarray, start: int) -> Any:
-        """The captions of one call, of `rows` from `start` on."""
-        rows = self.captions[self._rows(rows, start)]
-        return self._put(on_grid(rows) if self.score is None else rows)
-
-    def _rows(self, rows: np.ndarray, start: int) -> np.ndarray:
-        """The rows of one call: `width` of them, the last one repeated if there are fewer, each `spread` times."""
-        places = np.minimum(np.arange(start, start + self.width), len(rows) - 1)
-        return rows[places.repeat(self.spread)]
+    def _call(self, vectors: Any, rows: np.ndarray) -> Any:
+        """The vectors of one call: as many as a block has captions, the last one repeated if there are fewer, each `spread` times."""
+        places = np.minimum(np.arange(self.block_shape[1]), len(rows) - 1)
+        return vectors[self._put(rows[places.repeat(self.spread)])]
 
     def _put(self, array: np.ndarray) -> Any:
         return self.xp.asarray(array, device=self.device)
 
-    def _host(self, array: Any) -> np.ndarray:
-        return array if self.device is None else array.cpu().numpy()
+
+def on_grid(embeddings: np.ndarray) -> np.ndarray:
+    """Embeddings in float64, each row rounded to 2^-26 of its norm's power of two."""
+    wide = embeddings.astype(np.float64)
+    _, exponent = np.frexp(np.sqrt(np.vecdot(wide, wide)))
+    step = np.ldexp(1.0, exponent - _GRID_BITS)[:, None]
+    # Scaling by a power of two is exact, there and back.
+    wide /= step
+    np.rint(wide, out=wide)
+    wide *= step
+    return wide

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from vsepp import components
 from vsepp.errors import VseppError
-from vsepp.evaluation.blocks import BlockCounter
+from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.products import ProductCounter
 from vsepp.evaluation.scores import Pairs, Scores
 from vsepp.evaluation.truth import Truth, captions_of, own_captions
 
@@ -107,22 +105,6 @@ def rank_positives(scores: Scores, truth: Truth) -> Ranks:
     return Ranks(found[0].best, found[1].best, *found)
 
 
-def scores_of(embeddings: Embeddings, device: Any = None) -> Scores:
-    """What ranks embeddings by their similarity: on a torch device with float64, or `None`: by NumPy, on all threads.
-
-    Inner products are exact, so their ranks are the same everywhere. Under another similarity a device, or another kernel of
-    NumPy's BLAS, may differ in the last digit, and wrong items closer than that to the correct one may change sides.
-    """
-    images, captions = embeddings.image_embeddings, embeddings.caption_embeddings
-    module = components.load("similarity", embeddings.similarity.name)
-    score = None
-    if not getattr(module, "INNER_PRODUCT", False):
-        score = partial(module.score, options=components.options("similarity", embeddings.similarity))
-    elif device is None:
-        return ProductCounter(images, captions)
-    return BlockCounter(images, captions, score, device)
-
-
 def retrieval_ranks(embeddings: Embeddings, device: Any = None) -> Ranks:
     """Rank every image against every caption, both ways, in one pass over the scores; own captions are the correct items.
 
@@ -133,9 +115,9 @@ def retrieval_ranks(embeddings: Embeddings, device: Any = None) -> Ranks:
     embeddings
         Of all images and captions.
     device
-        As for `scores_of`.
+        A torch device, or `None` for NumPy; see `EmbeddingScores`.
     """
-    return rank_positives(scores_of(embeddings, device), own_captions(embeddings.caption_to_image))
+    return rank_positives(EmbeddingScores(embeddings, device), own_captions(embeddings.caption_to_image))
 
 
 def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str) -> Ranks:

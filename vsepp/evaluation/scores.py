@@ -1,13 +1,13 @@
 """What can be ranked: anything that scores images and captions, and counts what lies above a score.
 
-Embeddings are ranked by `vsepp.evaluation.products` or `.blocks`; here are a matrix of scores, and the best items of each query,
-as a reranker gives them.
+Here are a matrix of scores, and the best items of each query, as a reranker gives them; `vsepp.evaluation.blocks` has embeddings.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -34,7 +34,7 @@ class Scores(Protocol):
     """Images, captions."""
 
     def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
-        """Score of each image with a caption, rows `(n,)` both; `direction` (`i2t`, `t2i`) says which of them asks."""
+        """Score of each image with a caption, rows `(n,)` both, ordered by the query; `direction` (`i2t`, `t2i`) says which of them asks."""
 
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
         """Twice the number of wrong items above each pair's score, those tied with it counted half: int64 `(n,)` of both directions.
@@ -44,7 +44,54 @@ class Scores(Protocol):
         """
 
 
-class ScoreMatrix:
+class Blocks:
+    """Scores that are computed and counted block by block."""
+
+    shape: tuple[int, int]
+    block_shape: tuple[int, int]
+    """Images and captions of a block."""
+    device: Any = None
+    """A torch device; `None`: blocks are NumPy arrays, made and counted on all threads."""
+
+    def block(self, images: slice, captions: slice) -> Any:
+        """`scores[image, caption]` of a range of both: an array of its own, since it is written to."""
+        raise NotImplementedError
+
+    def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
+        """Counts, see `Scores.above`."""
+
+        def count(block: tuple[slice, slice, slice, slice]) -> tuple[np.ndarray, np.ndarray]:
+            images, captions, of_images, of_captions = block
+            scores = self.block(images, captions)
+            counts = []
+            for pairs, part, table in ((i2t, of_images, scores), (t2i, of_captions, scores.T)):
+                rows, columns, right = (
+                    namespace(scores).asarray(array, device=self.device)
+                    for array in (
+                        pairs.images[part] - images.start,
+                        pairs.captions[part] - captions.start,
+                        pairs.scores[part],
+                    )
+                )
+                queries, items = (rows, columns) if pairs is i2t else (columns, rows)
+                twice = twice_above(table, queries, items, right)
+                counts.append(twice if self.device is None else twice.cpu().numpy())
+            return counts[0], counts[1]
+
+        blocks = [
+            (images, captions, between(i2t.images, images), between(t2i.captions, captions))
+            for captions in ranges(self.shape[1], self.block_shape[1])
+            for images in ranges(self.shape[0], self.block_shape[0])
+        ]
+        totals = np.zeros(len(i2t.scores), np.int64), np.zeros(len(t2i.scores), np.int64)
+        with ThreadPoolExecutor(usable_threads() if self.device is None else 1) as pool:
+            for block, counts in zip(blocks, pool.map(count, blocks), strict=True):
+                for total, part, counted in zip(totals, block[2:], counts, strict=True):
+                    total[part] += counted
+        return totals
+
+
+class ScoreMatrix(Blocks):
     """A matrix of scores.
 
     Parameters
@@ -65,27 +112,19 @@ class ScoreMatrix:
                 f"scores: expected floating-point numbers (images, captions), got shape {scores.shape} of {scores.dtype}"
             )
         self.scores, self.shape = scores, scores.shape
+        self.block_shape = max(1, _AT_ONCE // self.shape[1]), self.shape[1]
 
     def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
         """Scores of pairs, see `Scores.of`."""
         return np.asarray(self.scores[images, captions])
 
-    def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
-        """Counts, see `Scores.above`."""
-        of_images, of_captions = (np.zeros(len(pairs.scores), np.int64) for pairs in (i2t, t2i))
-        height = max(1, _AT_ONCE // self.shape[1])
-        for top in range(0, self.shape[0], height):
-            block = np.array(self.scores[top : top + height])
-            if np.isnan(block).any():
-                row = top + int(np.argmax(np.isnan(block).any(axis=1)))
-                raise VseppError(f"scores: image row {row} holds NaN, which has no rank")
-            here = between(i2t.images, slice(top, top + len(block)))
-            places = i2t.images[here] - top
-            with blanked(block, places, i2t.captions[here]):
-                of_images[here] = along(block, places, i2t.scores[here])
-            with blanked(block, t2i.images - top, t2i.captions):
-                of_captions += down(block, t2i.captions, t2i.scores)
-        return of_images, of_captions
+    def block(self, images: slice, captions: slice) -> np.ndarray:
+        """A copy of a part of the matrix."""
+        block = np.array(self.scores[images, captions])
+        if np.isnan(block).any():
+            row = images.start + int(np.argmax(np.isnan(block).any(axis=1)))
+            raise VseppError(f"scores: image row {row} holds NaN, which has no rank")
+        return block
 
 
 class BestLists:
@@ -123,51 +162,63 @@ class BestLists:
 
     def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
         """Scores of pairs, see `Scores.of`; minus infinity where the item is not listed."""
-        queries, wanted = (images, captions) if direction == "i2t" else (captions, images)
-        items, scores = self.lists[direction]
-        found = np.full(len(wanted), -np.inf)
-        for part in ranges(len(wanted), max(1, _AT_ONCE // items.shape[1])):
-            pair, place = np.nonzero(items[queries[part]] == wanted[part, None])
-            found[part][pair] = scores[queries[part][pair], place]
-        return found
+        queries, items = (images, captions) if direction == "i2t" else (captions, images)
+        parts = [
+            table[queries[part] - first, items[part]]
+            for part, first, table in self._tables(direction, queries)
+        ]
+        return np.concatenate(parts)
 
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
         """Counts, see `Scores.above`."""
-        found = []
-        for direction, queries, pairs, gallery in (
-            ("i2t", i2t.images, i2t, self.shape[1]),
-            ("t2i", t2i.captions, t2i, self.shape[0]),
+        counts = []
+        for direction, queries, items, right in (
+            ("i2t", i2t.images, i2t.captions, i2t.scores),
+            ("t2i", t2i.captions, t2i.images, t2i.scores),
         ):
-            scores = self.lists[direction][1]
-            twice = np.where(np.isneginf(pairs.scores), gallery - scores.shape[1], 0)
-            for part in ranges(len(queries), max(1, _AT_ONCE // scores.shape[1])):
-                twice[part] += _twice(scores[queries[part]], pairs.scores[part, None], 1)
-            found.append(twice - _among_own(queries, pairs.scores))
-        return found[0], found[1]
+            parts = [
+                twice_above(table, queries[part] - first, items[part], right[part])
+                for part, first, table in self._tables(direction, queries)
+            ]
+            counts.append(np.concatenate(parts))
+        return counts[0], counts[1]
+
+    def _tables(self, direction: str, queries: np.ndarray) -> Iterator[tuple[slice, int, np.ndarray]]:
+        """Where ascending queries `(n,)` lie within a range, its first query, and its queries' scores of all items."""
+        items, scores = self.lists[direction]
+        gallery = self.shape[1 if direction == "i2t" else 0]
+        for rows in ranges(len(items), max(1, _AT_ONCE // gallery)):
+            table = np.full((rows.stop - rows.start, gallery), -np.inf)
+            np.put_along_axis(table, items[rows], scores[rows], axis=1)
+            yield between(queries, rows), rows.start, table
 
 
-def _among_own(queries: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Twice the number of a query's own items above each of them, those tied with it counted half, itself too."""
-    _, starts, counts = np.unique(queries, return_index=True, return_counts=True)
-    twice = np.empty(len(scores), np.int64)
-    for count in np.unique(counts):
-        of_count = starts[counts == count]
-        for part in ranges(len(of_count), max(1, _AT_ONCE // count**2)):
-            places = of_count[part, None] + np.arange(count)
-            own = scores[places]
-            twice[places] = _twice(own[:, None], own[:, :, None], 2)
-    return twice
+def twice_above(scores: Any, queries: Any, items: Any, right: Any) -> Any:
+    """Twice the number of wrong items above some scores: an item above counts two, by > and by ≥, a tied one counts one, by ≥ alone.
 
+    Parameters
+    ----------
+    scores
+        `(n, m)`, of all queries with some items; it is the same array again afterwards.
+    queries, items, right
+        `(q,)`, each query's row, its positive's column, which may lie outside, and the score above which is counted.
 
-@contextmanager
-def blanked(scores: Any, rows: Any, cols: Any) -> Iterator[None]:
-    """Within, scores are without those of some rows and columns, `(n,)` both, which may lie outside: comparisons with NaN are false."""
-    there = (rows >= 0) & (rows < scores.shape[0]) & (cols >= 0) & (cols < scores.shape[1])
-    place = rows[there], cols[there]
-    right = scores[place]
-    scores[place] = np.nan
-    yield
-    scores[place] = right
+    Returns
+    -------
+    Array
+        `(q,)` int64.
+    """
+    inside = (items >= 0) & (items < scores.shape[1])
+    own = queries[inside], items[inside]
+    of_own = scores[own]
+    scores[own] = np.nan  # so that no comparison counts them
+    found = []
+    # As many at a time as there are rows, which bounds the copies of these.
+    for part in ranges(len(queries), len(scores)):
+        rows, wanted = scores[queries[part]], right[part, None]
+        found.append((rows > wanted).sum(1) + (rows >= wanted).sum(1))
+    scores[own] = of_own
+    return namespace(scores).concat(found) if found else queries
 
 
 def between(ordered: np.ndarray, rows: slice) -> slice:
@@ -175,36 +226,13 @@ def between(ordered: np.ndarray, rows: slice) -> slice:
     return slice(*np.searchsorted(ordered, (rows.start, rows.stop)))
 
 
-def along(scores: Any, rows: Any, right: Any) -> Any:
-    """Twice the number of items above scores of `(n, m)` in their rows: an item above counts two, a tied one counts one.
-
-    Parameters
-    ----------
-    scores
-        `(n, m)`.
-    rows, right
-        `(q,)`, the row and the score of each sought item; as many at a time as there are rows.
-    """
-    found = [
-        _twice(scores[rows[part]], right[part, None], 1) for part in ranges(len(rows), max(1, len(scores)))
-    ]
-    return namespace(scores).concat(found) if found else rows
-
-
-def down(scores: Any, columns: Any, right: Any) -> Any:
-    """The same in columns."""
-    width = scores.shape[1]
-    if len(columns) == width and bool((columns[1:] > columns[:-1]).all()):
-        return _twice(scores, right, 0)  # each column once: no copy
-    found = [_twice(scores[:, columns[part]], right[part], 0) for part in ranges(len(columns), width)]
-    return namespace(scores).concat(found) if found else columns
-
-
-def _twice(scores: Any, right: Any, axis: int) -> Any:
-    """By > an item above counts, by ≥ a tied one too."""
-    return (scores > right).sum(axis) + (scores >= right).sum(axis)
-
-
 def ranges(total: int, size: int) -> Iterator[slice]:
     """Ranges of at most `size` that cover `total`."""
     return (slice(start, min(start + size, total)) for start in range(0, total, size))
+
+
+def usable_threads() -> int:
+    """Cores that this process may use, or the number that the scheduler gave it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(asked)) if asked.isdigit() and int(asked) else cores

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vsepp.errors import VseppError
-from vsepp.evaluation import products, protocols
+from vsepp.evaluation import protocols
+from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import per_image
 from vsepp.evaluation.metric_list import METRICS
-from vsepp.evaluation.ranks import PositiveRanks, kept_ranks, rank_positives, retrieval_ranks, scores_of
+from vsepp.evaluation.ranks import PositiveRanks, kept_ranks, rank_positives, retrieval_ranks
 from vsepp.evaluation.scores import BestLists, ScoreMatrix
 from vsepp.evaluation.truth import Positives, Truth, own_captions
 from vsepp.similarity import scorer
@@ -73,7 +74,7 @@ def test_ranks_of_all_positives_equal_the_double_loop(problem, similarity, devic
     scores = np.asarray(scorer(Component(similarity))(images.astype(np.float64), captions.astype(np.float64)))
     expected = naive(scores, truth)
     # Not every image need have a caption of its own: the truth says what is correct.
-    found = scores_of(embeddings_of(images, captions, similarity), device)
+    found = EmbeddingScores(embeddings_of(images, captions, similarity), device)
     assert_ranks(rank_positives(found, truth), expected)
     assert_ranks(rank_positives(ScoreMatrix(scores), truth), expected)
     lists = BestLists(best(scores, scores.shape[1]), best(scores.T, scores.shape[0]))
@@ -115,7 +116,7 @@ def test_on_more_than_a_tile_ranks_of_many_positives_equal_a_matrix(similarity):
     captions[7:90] = captions[6]
     pairs = np.unique(rng.integers(0, (1100, 2300), (9000, 2)), axis=0)
     truth = Truth("some", Positives.of_pairs(*pairs[:6000].T), Positives.of_pairs(*pairs[3000:, ::-1].T))
-    found = scores_of(embeddings_of(images, captions, similarity))
+    found = EmbeddingScores(embeddings_of(images, captions, similarity))
     grid = np.meshgrid(np.arange(1100), np.arange(2300), indexing="ij")
     every = found.of(grid[0].ravel(), grid[1].ravel(), "i2t").reshape(1100, 2300)
     expected = rank_positives(ScoreMatrix(every), truth)
@@ -289,16 +290,16 @@ def test_kept_ranks_that_do_not_fit_each_other_are_refused(part, values):
 
 
 def test_many_positives_are_counted_in_parts():
-    """More of a tile than are counted at once, and lists of half of the gallery."""
+    """More of a query than a block has images, and lists of all of the gallery."""
     rng = np.random.default_rng(5)
     images, captions = (rng.integers(-2, 3, (n, 4)).astype(np.float32) for n in (90, 300))
     pairs = np.argwhere(rng.random((90, 300)) < 0.5)
     truth = Truth("many", Positives.of_pairs(*pairs.T), Positives.of_pairs(*pairs[:, ::-1].T))
-    assert len(pairs) > products._QUERIES
     scores = images.astype(np.float64) @ captions.T
     expected = rank_positives(ScoreMatrix(scores), truth)
     for found in (
-        scores_of(embeddings_of(images, captions, "dot"), device) for device in (None, torch.device("cpu"))
+        EmbeddingScores(embeddings_of(images, captions, "dot"), device)
+        for device in (None, torch.device("cpu"))
     ):
         assert_ranks(rank_positives(found, truth), [expected.of(one).ranks for one in ("i2t", "t2i")])
     whole = BestLists(best(scores, 300), best(scores.T, 90))
