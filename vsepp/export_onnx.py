@@ -6,7 +6,6 @@ import logging
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -91,15 +90,15 @@ def export_onnx(model: Model, folder: Path) -> dict[str, float]:
         )
     found = {}
     for name, tower, inputs in (
-        (IMAGES, ImageTower(model), _crops(model)),
-        (CAPTIONS, CaptionTower(model), _captions(model)),
+        (IMAGES, ImageTower(model), _crops),
+        (CAPTIONS, CaptionTower(model), _captions),
     ):
         path = folder / name
         with evaluation_mode(model.joint, model.device):
-            expected = tower(*map(torch.from_numpy, inputs(3).values())).numpy()
-        _write(tower.eval(), inputs(2), path)
+            expected = tower(*map(torch.from_numpy, inputs(model, 3).values())).numpy()
+        _write(tower.eval(), inputs(model, 2), path)
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        (embeddings,) = session.run(None, inputs(3))
+        (embeddings,) = session.run(None, inputs(model, 3))
         lengths = np.linalg.norm(expected, axis=1)
         found[name] = float((np.linalg.norm(embeddings - expected, axis=1) / lengths).max())
         if not found[name] <= CLOSE:
@@ -136,25 +135,17 @@ def _write(tower: nn.Module, inputs: Mapping[str, np.ndarray], path: Path) -> No
         )
 
 
-def _crops(model: Model) -> Any:
-    """A function from n to the image encoder's inputs for n images of noise."""
+def _crops(model: Model, n: int) -> dict[str, np.ndarray]:
+    """The image encoder's inputs for n images of noise."""
     crop = model.run.eval_crop
-
-    def inputs(n: int) -> dict[str, np.ndarray]:
-        count = n * (10 if crop.kind == "10C" else 1)
-        noise = np.random.default_rng(n).integers(0, 256, (count, crop.size, crop.size, 3))
-        return {"crops": noise.astype(np.uint8)}
-
-    return inputs
+    count = n * (10 if crop.kind == "10C" else 1)
+    noise = np.random.default_rng(n).integers(0, 256, (count, crop.size, crop.size, 3))
+    return {"crops": noise.astype(np.uint8)}
 
 
-def _captions(model: Model) -> Any:
-    """A function from n to the caption encoder's inputs for n random captions of different lengths."""
-
-    def inputs(n: int) -> dict[str, np.ndarray]:
-        lengths = np.arange(n, dtype=np.int64) + 4
-        ids = np.random.default_rng(n).integers(1, len(model.vocabulary), (n, lengths.max()))
-        ids[np.arange(lengths.max()) >= lengths[:, None]] = 0
-        return {"ids": ids.astype(np.int64), "lengths": lengths}
-
-    return inputs
+def _captions(model: Model, n: int) -> dict[str, np.ndarray]:
+    """The caption encoder's inputs for n random captions of different lengths."""
+    lengths = np.arange(n, dtype=np.int64) + 4
+    ids = np.random.default_rng(n).integers(1, len(model.vocabulary), (n, lengths.max()))
+    ids[np.arange(lengths.max()) >= lengths[:, None]] = 0
+    return {"ids": ids.astype(np.int64), "lengths": lengths}

@@ -21,16 +21,23 @@ from PIL import Image
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from vsepp.data.captions import TOKENIZER, tokenize
+from vsepp.data.captions import tokenize
 from vsepp.data.containers import LARGEST_MEMBER
 from vsepp.data.decode import PICTURE, decoded, stored, upright
 from vsepp.data.store import WholeImages
 from vsepp.data.tokens import UNKNOWN, Tokens
-from vsepp.data.vocabulary import FILE, Vocabulary
+from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.encode import BATCH, CentreCrops, embed_captions, embed_images, evaluation_mode
+from vsepp.evaluation.encode import (
+    BATCH,
+    CentreCrops,
+    embed_captions,
+    embed_images,
+    evaluation_mode,
+    warn_of_another_tokenizer,
+)
 from vsepp.features.extract import features_of
 from vsepp.foreign import bytes_of, json_of, reading, text_of
 from vsepp.models import unmade_inputs
@@ -257,13 +264,7 @@ def load(
     for said in unmade_inputs(run.model.image_head, run.model.text).values():
         raise VseppError(f"{folder}: {said}; pictures and sentences give none")
     vocabulary = Vocabulary.read(folder)
-    if vocabulary.tokenizer != TOKENIZER:
-        log.warning(
-            "%s: its words were split by %r, captions are split by %r here",
-            folder / FILE,
-            vocabulary.tokenizer,
-            TOKENIZER,
-        )
+    warn_of_another_tokenizer(vocabulary, folder)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     place = encoder_of(run, folder, None if encoder is None else Path(encoder))

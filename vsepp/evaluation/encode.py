@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import torch
 
 from vsepp.data.store import open_store
 from vsepp.data.tokens import Tokens
+from vsepp.data.vocabulary import FILE, Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.features.crops import Images, fixed_boxes, gather_crops, sizes_of
@@ -25,6 +27,8 @@ from vsepp.spec import CropSpec, RunSpec
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
+
+log = logging.getLogger("vsepp")
 
 ImageInputs = Callable[[np.ndarray], ImageBatch]
 """Rows of the images table `(n,)` to what the model embeds."""
@@ -191,6 +195,19 @@ def check_tokens(run: RunSpec, tokens: Tokens, where: Path) -> None:
     if tokens.kind != takes:
         raise VseppError(
             f"run {run.id}: text encoder {name} takes {takes}, but {where} holds {tokens.kind}; make the tokens of the other kind"
+        )
+
+
+def warn_of_another_tokenizer(vocabulary: Vocabulary, folder: Path) -> None:
+    """Say so where the words of a run's vocabulary were split in another way than captions are split here."""
+    from vsepp.data.captions import TOKENIZER  # needs nltk, which the steps run without
+
+    if vocabulary.tokenizer != TOKENIZER:
+        log.warning(
+            "%s: its words were split by %r, captions are split by %r here",
+            folder / FILE,
+            vocabulary.tokenizer,
+            TOKENIZER,
         )
 
 

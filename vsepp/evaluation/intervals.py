@@ -148,7 +148,7 @@ def ranks_like_chance(ranks: Ranks, caption_images: np.ndarray, fold_size: int) 
 
 def image_interval(values: np.ndarray, resamples: int = RESAMPLES) -> Interval:
     """95 % bootstrap interval of a metric, from its values `(n_images,)`."""
-    return _bootstrap((values,), _mean, n_resamples=resamples)
+    return _bootstrap((values,), np.mean, n_resamples=resamples)
 
 
 def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1) -> Effect:
@@ -230,10 +230,6 @@ def holm(values: Sequence[float]) -> list[float]:
     corrected = np.empty(len(order))
     corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return corrected.tolist()
-
-
-def _mean(values: np.ndarray, axis: int = -1) -> Any:
-    return np.mean(values, axis=axis)
 
 
 def _difference(first: np.ndarray, second: np.ndarray, axis: int = -1) -> Any:

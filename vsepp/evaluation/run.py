@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,16 +9,21 @@ import torch
 
 from vsepp.data.tables import Table, read_tables
 from vsepp.data.tokens import Tokens
-from vsepp.data.vocabulary import FILE, Vocabulary
+from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.encode import check_tokens, encode_split, eval_images, required, split_rows
+from vsepp.evaluation.encode import (
+    check_tokens,
+    encode_split,
+    eval_images,
+    required,
+    split_rows,
+    warn_of_another_tokenizer,
+)
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.joint import holds_encoder, load_joint
 from vsepp.spec import EvaluationSpec, RunSpec
-
-log = logging.getLogger("vsepp")
 
 
 def evaluate_run(
@@ -93,11 +97,9 @@ def _tokens(folders: Mapping[str, Path], captions: Table, vocabulary: Vocabulary
                 f"{folders['corpus']}; make the word ids from this corpus"
             )
         return tokens
-    from vsepp.data.captions import TOKENIZER, encode_captions
+    from vsepp.data.captions import encode_captions  # needs nltk, which the steps run without
 
-    if vocabulary.tokenizer != TOKENIZER:
-        said = "%s: its words were split by %r, captions are split by %r here"
-        log.warning(said, folders["run"] / FILE, vocabulary.tokenizer, TOKENIZER)
+    warn_of_another_tokenizer(vocabulary, folders["run"])
     return encode_captions(captions, vocabulary)
 
 

@@ -61,22 +61,13 @@ class Blocks:
         """Counts, see `Scores.above`."""
 
         def count(block: tuple[slice, slice, slice, slice]) -> tuple[np.ndarray, np.ndarray]:
-            images, captions, of_images, of_captions = block
+            images, captions, asking_images, asking_captions = block
             scores = self.block(images, captions)
-            counts = []
-            for pairs, part, table in ((i2t, of_images, scores), (t2i, of_captions, scores.T)):
-                rows, columns, right = (
-                    namespace(scores).asarray(array, device=self.device)
-                    for array in (
-                        pairs.images[part] - images.start,
-                        pairs.captions[part] - captions.start,
-                        pairs.scores[part],
-                    )
-                )
-                queries, items = (rows, columns) if pairs is i2t else (columns, rows)
-                twice = twice_above(table, queries, items, right)
-                counts.append(twice if self.device is None else twice.cpu().numpy())
-            return counts[0], counts[1]
+            rows, columns, right = (values[asking_images] for values in i2t)
+            of_images = twice_above(scores, rows - images.start, columns - captions.start, right)
+            rows, columns, right = (values[asking_captions] for values in t2i)
+            of_captions = twice_above(scores.T, columns - captions.start, rows - images.start, right)
+            return of_images, of_captions
 
         blocks = [
             (images, captions, between(i2t.images, images), between(t2i.captions, captions))
@@ -193,32 +184,37 @@ class BestLists:
             yield between(queries, rows), rows.start, table
 
 
-def twice_above(scores: Any, queries: Any, items: Any, right: Any) -> Any:
+def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Twice the number of wrong items above some scores: an item above counts two, by > and by ≥, a tied one counts one, by ≥ alone.
 
     Parameters
     ----------
     scores
-        `(n, m)`, of all queries with some items; it is the same array again afterwards.
+        `(n, m)`, of all queries with some items, an array or a tensor; it is the same again afterwards.
     queries, items, right
         `(q,)`, each query's row, its positive's column, which may lie outside, and the score above which is counted.
 
     Returns
     -------
-    Array
+    np.ndarray
         `(q,)` int64.
     """
+    if not len(queries):
+        return np.zeros(0, np.int64)
+    xp = namespace(scores)
     inside = (items >= 0) & (items < scores.shape[1])
     own = queries[inside], items[inside]
     of_own = scores[own]
     scores[own] = np.nan  # so that no comparison counts them
-    found = []
+    rows, wanted = (xp.asarray(values, device=scores.device) for values in (queries, right))
+    counts = []
     # As many at a time as there are rows, which bounds the copies of these.
     for part in ranges(len(queries), len(scores)):
-        rows, wanted = scores[queries[part]], right[part, None]
-        found.append((rows > wanted).sum(1) + (rows >= wanted).sum(1))
+        some = scores[rows[part]]
+        counts.append((some > wanted[part, None]).sum(1) + (some >= wanted[part, None]).sum(1))
     scores[own] = of_own
-    return namespace(scores).concat(found) if found else queries
+    twice = xp.concat(counts)
+    return twice if xp is np else twice.cpu().numpy()
 
 
 def between(ordered: np.ndarray, rows: slice) -> slice:

@@ -10,13 +10,14 @@ from pathlib import Path
 import torch
 
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.violations import negatives
+from vsepp.losses.violations import negatives, rows_for_mask
 
 CITATION = (
     "Radford et al., 2021: Learning transferable visual models from natural language supervision; "
     "van den Oord, Li and Vinyals, 2018: Representation learning with contrastive predictive coding"
 )
 _LARGEST_SCALE = 100.0
+needs = rows_for_mask
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,6 @@ class State(torch.nn.Module):
         with torch.no_grad():
             self.log_scale.clamp_(max=math.log(_LARGEST_SCALE))
         return self.log_scale.exp()
-
-
-def needs(options: Options) -> tuple[str, ...]:
-    """What the loss needs to know about the pairs."""
-    return ("image_rows",) if options.mask_same_image else ()
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

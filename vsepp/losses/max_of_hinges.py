@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.losses import WHOLE, Batch, first_epoch_after
-from vsepp.losses.violations import hinge_costs
+from vsepp.losses.violations import hinge_costs, rows_for_mask
 
 CITATION = (
     "Faghri, Fleet, Kiros and Fidler, 2018: VSE++: improving visual-semantic embeddings with hard negatives"
 )
+needs = rows_for_mask
 
 
 @dataclass(frozen=True)
@@ -30,11 +31,6 @@ class Options:
             raise ValueError(f"margin: got {self.margin}; expected a number above 0")
         if not 0 <= self.curriculum <= 1:
             raise ValueError(f"curriculum: got {self.curriculum}; expected a fraction from 0 to 1")
-
-
-def needs(options: Options) -> tuple[str, ...]:
-    """What the loss needs to know about the pairs."""
-    return ("image_rows",) if options.mask_same_image else ()
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

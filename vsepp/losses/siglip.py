@@ -11,9 +11,10 @@ import torch
 from torch.nn.functional import softplus
 
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.violations import negatives
+from vsepp.losses.violations import negatives, rows_for_mask
 
 CITATION = "Zhai, Mustafa, Kolesnikov and Beyer, 2023: Sigmoid loss for language image pre-training"
+needs = rows_for_mask
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,6 @@ class State(torch.nn.Module):
         super().__init__()
         self.log_scale = torch.nn.Parameter(torch.tensor(-math.log(options.temperature)))
         self.bias = torch.nn.Parameter(torch.tensor(float(options.bias)))
-
-
-def needs(options: Options) -> tuple[str, ...]:
-    """What the loss needs to know about the pairs."""
-    return ("image_rows",) if options.mask_same_image else ()
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

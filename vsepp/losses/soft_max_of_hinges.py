@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.violations import hinge_costs
+from vsepp.losses.violations import hinge_costs, rows_for_mask
 
 CITATION = (
     "Oh Song, Xiang, Jegelka and Savarese, 2016: Deep metric learning via lifted structured feature embedding"
 )
+needs = rows_for_mask
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,6 @@ class Options:
         for name in ("margin", "temperature"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: got {getattr(self, name)}; expected a number above 0")
-
-
-def needs(options: Options) -> tuple[str, ...]:
-    """What the loss needs to know about the pairs."""
-    return ("image_rows",) if options.mask_same_image else ()
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

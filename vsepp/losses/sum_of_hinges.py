@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.violations import hinge_costs
+from vsepp.losses.violations import hinge_costs, rows_for_mask
 
 CITATION = "Kiros, Salakhutdinov and Zemel, 2014: Unifying visual-semantic embeddings with multimodal neural language models"
+needs = rows_for_mask
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,6 @@ class Options:
     def __post_init__(self) -> None:
         if not self.margin > 0:
             raise ValueError(f"margin: got {self.margin}; expected a number above 0")
-
-
-def needs(options: Options) -> tuple[str, ...]:
-    """What the loss needs to know about the pairs."""
-    return ("image_rows",) if options.mask_same_image else ()
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

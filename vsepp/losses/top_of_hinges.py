@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.violations import hinge_costs
+from vsepp.losses.violations import hinge_costs, rows_for_mask
 
 CITATION = "Fan, Lyu, Ying and Hu, 2017: Learning with average top-k loss"
+needs = rows_for_mask
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,6 @@ class Options:
             raise ValueError(f"margin: got {self.margin}; expected a number above 0")
         if self.k < 1:
             raise ValueError(f"k: got {self.k}; expected a number of negatives, 1 or more")
-
-
-def needs(options: Options) -> tuple[str, ...]:
-    """What the loss needs to know about the pairs."""
-    return ("image_rows",) if options.mask_same_image else ()
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

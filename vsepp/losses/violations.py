@@ -5,10 +5,17 @@ All losses over the pairs of a batch are made of it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from vsepp.errors import VseppError
 from vsepp.losses import WHOLE, Batch
+
+
+def rows_for_mask(options: Any) -> tuple[str, ...]:
+    """What a loss with the option `mask_same_image` needs to know about the pairs: its `needs`."""
+    return ("image_rows",) if options.mask_same_image else ()
 
 
 def negatives(

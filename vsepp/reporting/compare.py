@@ -59,7 +59,7 @@ class Difference:
 class Comparison:
     """All that is said of two models A and B."""
 
-    sources: tuple[tuple[str, ...], tuple[str, ...]]
+    sources: tuple[tuple[str, ...], ...]
     """Folders or files of A and of B."""
     seeds: tuple[int | None, ...]
     """That were compared."""
@@ -121,7 +121,7 @@ def compare(
     """
     a, b = read_two(first, second, protocol, fold_size)
     return Comparison(
-        sources=(_sources(a), _sources(b)),
+        sources=tuple(tuple(dict.fromkeys(one.source for one in side)) for side in (a, b)),
         seeds=tuple(
             one.seed if one.seed is not None else other.seed for one, other in zip(a, b, strict=True)
         ),
@@ -132,16 +132,20 @@ def compare(
 
 
 def _differences(a: Sequence[Ranked], b: Sequence[Ranked]) -> tuple[Difference, ...]:
-    found = []
+    differences = []
     for metric in COMPARED:
-        of, over = ([_values(one, metric) for one in side] for side in (a, b))
-        exact = (
-            [intervals.mcnemar(*pair) for pair in zip(of, over, strict=True)] if metric == "i2t_r1" else []
+        of, over = (
+            [
+                intervals.per_image(one.ranks, one.caption_images, metric, one.metrics["fold_size"])
+                for one in side
+            ]
+            for side in (a, b)
         )
+        exact = tuple(map(intervals.mcnemar, of, over)) if metric == "i2t_r1" else ()
         effect = intervals.effect(over, of)
-        found.append(Difference(metric, float(np.mean(of)), float(np.mean(over)), effect, 1.0, tuple(exact)))
-    corrected = intervals.holm([one.effect.p for one in found])
-    return tuple(replace(one, p=p) for one, p in zip(found, corrected, strict=True))
+        differences.append(Difference(metric, float(np.mean(of)), float(np.mean(over)), effect, 1.0, exact))
+    corrected = intervals.holm([difference.effect.p for difference in differences])
+    return tuple(replace(difference, p=p) for difference, p in zip(differences, corrected, strict=True))
 
 
 def metric_text(*metrics: str) -> str:
@@ -171,25 +175,23 @@ def sentences(differences: Sequence[Difference]) -> list[str]:
 
 
 def _warnings(a: Sequence[Ranked], b: Sequence[Ranked]) -> list[str]:
-    found = []
+    warnings = []
+    if len(a) == 1:
+        warnings.append("one seed a side: what another seed would give is not known")
     similarities = [
         filters.listing(dict.fromkeys(one.metrics["similarity"] for one in side)) for side in (a, b)
     ]
     if similarities[0] != similarities[1]:
-        found.append(f"A ranks by {similarities[0]} similarity, B by {similarities[1]}")
+        warnings.append(f"A ranks by {similarities[0]} similarity, B by {similarities[1]}")
     if any(one.seed != two.seed and None not in (one.seed, two.seed) for one, two in zip(a, b, strict=True)):
-        found.append(f"A is of seed {a[0].seed}, B of seed {b[0].seed}")
+        warnings.append(f"A is of seed {a[0].seed}, B of seed {b[0].seed}")
     for name, side in zip("AB", (a, b), strict=True):
         if any(
             intervals.ranks_like_chance(one.ranks, one.caption_images, one.metrics["fold_size"])
             for one in side
         ):
-            found.append(f"{name} {AT_CHANCE}, so a difference says nothing of its method")
-    return found
-
-
-def _sources(side: Sequence[Ranked]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.source for one in side))
+            warnings.append(f"{name} {AT_CHANCE}, so a difference says nothing of its method")
+    return warnings
 
 
 def _place(sources: Sequence[str]) -> str:
@@ -202,10 +204,6 @@ def _place(sources: Sequence[str]) -> str:
 
 def _p(value: float) -> str:
     return f"{value:.4f}" if value >= 0.0001 else "<0.0001"
-
-
-def _values(one: Ranked, metric: str) -> np.ndarray:
-    return intervals.per_image(one.ranks, one.caption_images, metric, one.metrics["fold_size"])
 
 
 def _as_dict(found: Difference) -> dict[str, Any]:
