@@ -77,6 +77,7 @@ def _paths(given: argparse.Namespace, name: str) -> list[Path | Kept]:
 
 def expected(given: argparse.Namespace) -> None:
     """Print or set what the results of a plan are expected to be."""
+    from vsepp.config.plan import expected_file
     from vsepp.provenance.manifest import git_state
     from vsepp.reporting import expected as values
     from vsepp.reporting.records import read_records
@@ -90,7 +91,7 @@ def expected(given: argparse.Namespace) -> None:
         for model in models.values()
         if model.study or (Path(model.evaluation) / "metrics.json").is_file()
     ]
-    file = values.study(given.docs, plan.preset, plan.variant)
+    file = expected_file(given.docs, plan.preset, plan.variant)
     if not there:
         raise VseppError(
             f"preset {plan.preset}: nothing was evaluated yet; make it: snakemake --cores all all_results"
@@ -107,7 +108,7 @@ def expected(given: argparse.Namespace) -> None:
         return
     print(*table(values.matrix(states), "llrlllr"), sep="\n")
     print("", ", ".join(f"{number} {word}" for word, number in values.counts(states)), sep="\n")
-    failed = values.failures(states)
+    failed = values.failures(states, context)
     print(*failed, sep="\n", end="\n" * bool(failed))
     known = {(row.run, row.seed) for row in rows}
     if new := [

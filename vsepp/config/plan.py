@@ -14,7 +14,6 @@ from vsepp.config.parameters import Parameters
 from vsepp.declared import FOLDS
 from vsepp.provenance.artefacts import Artefact, owner_of
 from vsepp.provenance.records import Study, study_of
-from vsepp.reporting.expected import study
 from vsepp.spec import RunSpec, SourceSpec, seeded
 
 DOWNLOADS = Path("resources") / "downloads"
@@ -130,9 +129,14 @@ class Plan:
         return Path("reports") / self.preset / self.variant
 
 
+def expected_file(docs: Path, preset: str, variant: str) -> Path:
+    """File of the expected values of a variant's scores, if there are any, below the folder of the documentation."""
+    return docs / "results" / (preset if variant == "paper" else f"{preset}-{variant}") / "expected.csv"
+
+
 def expected_of(parameters: Parameters) -> Path:
-    """File of the expected values of a variant's scores, if there are any, beside the folder of parameters."""
-    return study(parameters.folder.parent / "docs", parameters.settings.preset, parameters.variant)
+    """The same, beside the folder of parameters."""
+    return expected_file(parameters.folder.parent / "docs", parameters.settings.preset, parameters.variant)
 
 
 def study_folder(parameters: Parameters) -> Path:

@@ -20,31 +20,36 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import astuple, fields, replace
 from pathlib import Path
-from statistics import mean, stdev, variance
+from typing import NamedTuple
 
-from vsepp.errors import VseppError
+import numpy as np
+from pydantic import ValidationError
+from pydantic.dataclasses import dataclass
+
+from vsepp.declared import STRICT, mistakes_of
+from vsepp.errors import VseppError, first_of
 from vsepp.reporting import filters
-from vsepp.reporting.records import Record, Records
+from vsepp.reporting.records import Record, Records, dirty_steps, trouble_of
 from vsepp.reporting.specs import ContextSpec
 from vsepp.runtime.files import write_text
 from vsepp.spec import seeded
 
 METRICS = {"i2t_r1": "caption R@1", "t2i_r1": "image R@1", "rsum": "rsum"}
-"""That are held to a value → what they are called."""
+"""Scores that have an expected value."""
 OK, OKISH, FAIL, NOT_RUN = "as expected", "within tolerance", "not as expected", "not run"
 WORDS = (OK, OKISH, FAIL, NOT_RUN)
 """Of a score, in the order in which they are counted."""
-TOLERANCE, CHANCE, NOTHING = "tolerance", "chance", "nothing"
 TIGHT = 0.05
 TIMES = 8.0
 UNSTABLE = 0.05
 FRAGILE = 0.33
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Expected:
     """One row of the file."""
 
@@ -62,23 +67,20 @@ class Expected:
     cause: str = ""
     """Of a known deviation, written by hand or by the rule."""
 
+    @property
+    def key(self) -> tuple[str, str, int, str]:
+        """The score that it is about."""
+        return self.run, self.protocol, self.seed, self.metric
 
-@dataclass(frozen=True)
-class State:
+
+class State(NamedTuple):
     """A row, and what the present results say of it."""
 
     row: Expected
     value: float | None
+    """`None` where it was not run."""
     word: str
     """One of `WORDS`."""
-    command: str
-    """That makes the score."""
-
-
-def study(root: Path, preset: str, variant: str) -> Path:
-    """File of a variant's expected values, below the folder of the documentation."""
-    name = preset if variant == "paper" else f"{preset}-{variant}"
-    return root / "results" / name / "expected.csv"
 
 
 def read_expected(path: Path) -> list[Expected]:
@@ -91,26 +93,40 @@ def read_expected(path: Path) -> list[Expected]:
     """
     if not path.is_file():
         raise VseppError(f"{path}: no such file; no values were set for this study")
+    rows: dict[tuple[str, str, int, str], Expected] = {}
     with path.open(newline="", encoding="utf-8") as stream:
-        table = csv.DictReader(stream)
-        names = [one.name for one in fields(Expected)]
-        if table.fieldnames != names:
-            raise VseppError(f"{path}: expected the columns {', '.join(names)}")
-        rows = [_row(cells, f"{path}, line {table.line_num}") for cells in table]
-    keys = [_key(row) for row in rows]
-    if twice := next((key for key in keys if keys.count(key) > 1), None):
-        raise VseppError(f"{path}: {' '.join(map(str, twice))} stands twice; keep one")
-    return rows
+        table = csv.DictReader(stream, restkey="more cells than columns")
+        columns = [field.name for field in fields(Expected)]
+        if table.fieldnames != columns:
+            raise VseppError(f"{path}: expected the columns {', '.join(columns)}")
+        for cells in table:
+            where = f"{path}, line {table.line_num}"
+            try:
+                row = Expected(**{**cells, "tolerance": cells["tolerance"] or None})  # type: ignore[arg-type]  # checked
+            except ValidationError as error:
+                mistakes = [f"{key}: {mistake}" for key, mistake in mistakes_of(error, Expected)]
+                raise VseppError(f"{where}: {first_of(mistakes)}") from None
+            if row.metric not in METRICS or row.held_to not in ("tolerance", "chance", "nothing"):
+                raise VseppError(
+                    f"{where}: expected a metric of {', '.join(METRICS)}, held to tolerance, chance or nothing; "
+                    f"got {row.metric!r} and {row.held_to!r}"
+                )
+            if (row.held_to == "tolerance") is (row.tolerance is None):
+                raise VseppError(f"{where}: a tolerance is given exactly where a score is held to it")
+            if row.key in rows:
+                raise VseppError(f"{where}: {' '.join(map(str, row.key))} stands twice; keep one")
+            rows[row.key] = row
+    return list(rows.values())
 
 
 def write_expected(path: Path, rows: Iterable[Expected]) -> None:
     """Write a study's file, its rows in order of run, protocol, seed and metric."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([one.name for one in fields(Expected)])
-    for row in sorted(rows, key=lambda row: (*_key(row)[:3], list(METRICS).index(row.metric))):
-        cells = astuple(replace(row, expected=round(row.expected, 4)))
-        writer.writerow(["" if cell is None else cell for cell in cells])
+    writer.writerow([field.name for field in fields(Expected)])
+    metrics = list(METRICS)
+    for row in sorted(rows, key=lambda row: (*row.key[:3], metrics.index(row.metric))):
+        writer.writerow(astuple(row))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text.getvalue())
 
@@ -125,69 +141,146 @@ def expected_state(rows: Iterable[Expected], records: Records, context: ContextS
     records
         Of each model; what is not among them is `not run`.
     context
-        Preset, variant and seeds of the report.
+        Of the report.
     """
-    found = {(run, record.spec.seed): record for run, seeds in records.items() for record in seeds}
-    states = []
-    for row in rows:
-        if row.seed in context.seeds:
-            record = found.get((row.run, row.seed))
-            section = record.metrics.get(row.protocol) if record else None
-            value = None if section is None else section[row.metric]
-            word = NOT_RUN if record is None or section is None else _word(row, record)
-            states.append(State(row, value, word, _command(row, context)))
-    return states
+    by_seed = {(run, record.spec.seed): record for run, seeds in records.items() for record in seeds}
+    return [_state(row, by_seed.get((row.run, row.seed))) for row in rows if row.seed in context.seeds]
+
+
+def _state(row: Expected, record: Record | None) -> State:
+    if record is None or row.protocol not in record.metrics:
+        return State(row, None, NOT_RUN)
+    value = record.metrics[row.protocol][row.metric]
+    off = abs(value - row.expected)
+    if off <= TIGHT:
+        return State(row, value, OK)
+    too_far = row.tolerance is not None and off > row.tolerance
+    lost = row.held_to == "chance" and row.protocol in record.at_chance
+    return State(row, value, FAIL if too_far or lost else OKISH)
 
 
 def counts(states: Iterable[State]) -> list[tuple[str, int]]:
     """How many scores are in which state; states that none is in are left out."""
-    words = [state.word for state in states]
-    return [(word, words.count(word)) for word in WORDS if word in words]
+    numbers = Counter(state.word for state in states)
+    return [(word, numbers[word]) for word in WORDS if numbers[word]]
 
 
-def set_expected(rows: Sequence[Expected], records: Records) -> list[Expected]:
+def worst(states: Iterable[State]) -> str:
+    """The state of several scores together: that of the worst."""
+    words = {state.word for state in states}
+    return next(word for word in (FAIL, NOT_RUN, OKISH, OK) if word in words)
+
+
+def set_expected(rows: Iterable[Expected], records: Records) -> list[Expected]:
     """The rows that the present results give; those of other runs and seeds stay.
 
-    A row whose score did not move stays as it is but for its tolerance, and so keeps its commit and its cause. With fewer
-    seeds here than the rows have, what a run is held to stays too, and with fewer runs its tolerance.
+    A row whose score did not move keeps its value, its commit and its cause. What scores are held to, and their tolerances, are
+    set anew where all runs and seeds of the rows are here, since they rest on the spread of all; else they stay.
 
     Raises
     ------
     VseppError
         Where code or parameters behind a score are in no commit.
     """
-    old = {_key(row): row for row in rows}
-    new: dict[tuple[str, str, int, str], Expected] = {}
-    rules = _rules(records)
-    # Tolerances rest on the deviations of all stable runs together.
-    whole = {row.run for row in rows if row.held_to == TOLERANCE} <= records.keys()
-    for run, seeds in records.items():
-        for record in seeds:
-            commit, dirty = record.evaluated
-            if dirty or record.dirty:
-                raise VseppError(
-                    f"{record.kept.where}: made with uncommitted changes; commit them and make it again, since an "
-                    "expected value names the commit that set it"
+    old = {row.key: row for row in rows}
+    new = {row.key: row for row in _present_rows(records)}
+    whole = old.keys() <= new.keys()
+    for key, row in new.items():
+        if key in old:
+            new[key] = _updated(old[key], row, whole)
+    return list({**old, **new}.values())
+
+
+def _updated(old: Expected, new: Expected, whole: bool) -> Expected:
+    """A new row with what stays of the old one."""
+    if not whole:
+        new = replace(new, tolerance=old.tolerance, held_to=old.held_to, cause=old.cause)
+    if abs(old.expected - new.expected) > TIGHT:
+        return new
+    cause = old.cause if old.held_to == new.held_to else new.cause
+    return replace(new, expected=old.expected, commit=old.commit, cause=cause)
+
+
+def _present_rows(records: Records) -> Iterator[Expected]:
+    """A row for each score of the present results."""
+    scores = {
+        (run, protocol): np.array(
+            [[record.metrics[protocol][metric] for metric in METRICS] for record in seeds]
+        )
+        for run, seeds in records.items()
+        for protocol in seeds[0].metrics
+    }
+    rules = {key: _held_to(values[:, -1]) for key, values in scores.items()}
+    tolerances = _tolerances(
+        {key: scores[key] for key, (held_to, _) in rules.items() if held_to == "tolerance"}
+    )
+    for run, protocol in scores:
+        for record in records[run]:
+            held_to, cause = rules[run, protocol]
+            if protocol in record.at_chance:
+                held_to, cause = "nothing", trouble_of([record], protocol)
+            bounds = tolerances[run, protocol] if held_to == "tolerance" else [None] * len(METRICS)
+            for metric, bound in zip(METRICS, bounds, strict=True):
+                yield Expected(
+                    run=run,
+                    protocol=protocol,
+                    seed=record.spec.seed,
+                    metric=metric,
+                    expected=round(record.metrics[protocol][metric], 4),
+                    tolerance=bound,
+                    held_to=held_to,
+                    commit=_clean_commit(record),
+                    cause=cause,
                 )
-            for protocol in record.metrics:
-                for metric in METRICS:
-                    row = _fresh(record, run, protocol, metric, commit, rules[run, protocol])
-                    new[_key(row)] = _kept(row, old.get(_key(row)), rows, len(seeds), whole)
-    return [*(row for key, row in old.items() if key not in new), *new.values()]
+
+
+def _tolerances(scores: Mapping[tuple[str, str], np.ndarray]) -> dict[tuple[str, str], list[float]]:
+    """The tolerance of each metric, from the scores `(seeds, metrics)` of the stable runs."""
+    variances = {key: values.var(axis=0, ddof=1) for key, values in scores.items()}
+    freedom = [len(values) - 1 for values in scores.values()]
+    pooled = np.average(list(variances.values()), axis=0, weights=freedom) if scores else 0.0
+    return {
+        key: (TIMES * np.sqrt(np.maximum(variance, pooled))).round(2).tolist()
+        for key, variance in variances.items()
+    }
+
+
+def _held_to(rsums: np.ndarray) -> tuple[str, str]:
+    """What the scores of a run are held to, by rsum of its seeds, and why not to their values."""
+    if len(rsums) < 2:
+        return "chance", "one seed"
+    varies = rsums.std(ddof=1) / rsums.mean()
+    cause = f"rsum varied by {100 * varies:.0f} % over {len(rsums)} seeds"
+    if varies > FRAGILE:
+        return "nothing", f"fragile: {cause}"
+    return ("chance", f"unstable: {cause}") if varies > UNSTABLE else ("tolerance", "")
+
+
+def _clean_commit(record: Record) -> str:
+    """The commit that evaluated a model, where commits hold all that is behind its scores."""
+    if dirty_steps([record]):
+        raise VseppError(
+            f"{record.kept.where}: made with uncommitted changes; commit them and make it again, since an "
+            "expected value names the commit that set it"
+        )
+    return record.evaluated[0][:12]
 
 
 def moved(old: Iterable[Expected], new: Iterable[Expected]) -> list[str]:
     """Lines of the change log: a line for each run and protocol whose rsum moved, and one for the runs that are new."""
-    before, after = ({_key(row): row.expected for row in rows if row.metric == "rsum"} for rows in (old, new))
-    lines: dict[str, list[str]] = {}
-    for (run, protocol, seed, _), value in sorted(after.items()):
-        was = before.get((run, protocol, seed, "rsum"))
-        if was is not None and abs(was - value) > TIGHT:
-            lines.setdefault(f"{run}, {protocol}", []).append(f"{was:.1f} → {value:.1f} (seed {seed})")
-    told = [f"- {name}: rsum {', '.join(parts)}" for name, parts in lines.items()]
-    if added := list(dict.fromkeys(key[0] for key in sorted(set(after) - set(before)))):
-        told.append(f"- new values: {filters.listing(added)}")
-    return told
+    before, after = ({row.key: row.expected for row in rows if row.metric == "rsum"} for rows in (old, new))
+    moves: dict[str, list[str]] = {}
+    added: dict[str, None] = {}
+    for key, value in sorted(after.items()):
+        run, protocol, seed, _ = key
+        if key not in before:
+            added[run] = None
+        elif abs(before[key] - value) > TIGHT:
+            moves.setdefault(f"{run}, {protocol}", []).append(
+                f"{before[key]:.1f} → {value:.1f} (seed {seed})"
+            )
+    lines = [f"- {name}: rsum {', '.join(of_seeds)}" for name, of_seeds in moves.items()]
+    return [*lines, *([f"- new values: {filters.listing(added)}"] if added else [])]
 
 
 def update_expected(file: Path, log: Path, records: Records, commit: str, why: str = "") -> None:
@@ -210,174 +303,53 @@ def update_expected(file: Path, log: Path, records: Records, commit: str, why: s
     new = set_expected(old, records)
     write_expected(file, new)
     if lines := moved(old, new):
-        parts = [f"## {file.parent.name}, {commit[:12]}", *([why] if why else []), "\n".join(lines)]
+        parts = [f"## {file.parent.name}, {commit[:12]}", why, "\n".join(lines)]
         with log.open("a", encoding="utf-8") as stream:
-            stream.write("\n" + "\n\n".join(parts) + "\n")
+            stream.write("\n" + "\n\n".join(filter(None, parts)) + "\n")
 
 
-def failures(states: Iterable[State]) -> list[str]:
+def failures(states: Iterable[State], context: ContextSpec) -> list[str]:
     """Of each score outside its bounds: the cause that was written down, and the command that makes it."""
+    # A variant with a label has overrides of its own, which come on top.
+    label = f" label={context.variant}" if context.variant != context.fidelity else ""
+    config = f"preset={context.preset} fidelity={context.fidelity}"
+    evaluations = f"results/{context.preset}/{context.variant}/evaluations"
     return [
-        f"{state.row.run}, {state.row.protocol}, seed {state.row.seed}, {state.row.metric}: "
-        f"{state.row.cause or 'no known cause'}; expected since {state.row.commit}; made by: {state.command}"
-        for state in states
-        if state.word == FAIL
+        f"{row.run}, {row.protocol}, seed {row.seed}, {row.metric}: {row.cause or 'no known cause'}; expected since "
+        f"{row.commit}; made by: snakemake --cores all --config {config} 'seeds=[{row.seed}]'{label} -- "
+        f"{evaluations}/{seeded(row.run, row.seed)}/metrics.json"
+        for row, _, word in states
+        if word == FAIL
     ]
 
 
-def matrix(states: Sequence[State]) -> list[tuple[str, ...]]:
+def matrix(states: Iterable[State]) -> list[tuple[str, ...]]:
     """Rows to print: run, protocol, seed, each metric beside what is expected, the worst state of these; headings first."""
-    rows = [("run", "protocol", "seed", *METRICS.values(), "state")]
     groups: dict[tuple[str, str, int], dict[str, State]] = {}
     for state in states:
-        groups.setdefault((state.row.run, state.row.protocol, state.row.seed), {})[state.row.metric] = state
+        groups.setdefault(state.row.key[:3], {})[state.row.metric] = state
+    rows = [("run", "protocol", "seed", *METRICS.values(), "state")]
     for (run, protocol, seed), metrics in groups.items():
         cells = [_cell(metrics[metric]) if metric in metrics else "" for metric in METRICS]
         rows.append((run, protocol, str(seed), *cells, worst(metrics.values())))
     return rows
 
 
-def worst(states: Iterable[State]) -> str:
-    """The state of several scores together: that of the worst."""
-    words = {state.word for state in states}
-    return next(word for word in (FAIL, NOT_RUN, OKISH, OK) if word in words)
-
-
-def reproduction(states: Sequence[State], records: Records) -> str:
-    """One row of the table in `docs/reproductions.md`: where these results were made, with what, and how they came out."""
-    made = [record.kept.evaluated for seeds in records.values() for record in seeds]
-    machines = dict.fromkeys(
-        f"{one['machine']['processor']}, {one['machine']['cores']} cores, {one['facts'].get('device', 'cpu')}"
-        for one in made
-    )
-    versions = dict.fromkeys(
-        ", ".join(f"{name} {one['versions'][name]}" for name in ("torch", "numpy") if name in one["versions"])
-        for one in made
-    )
-    commits = dict.fromkeys(filters.commit(str(one["git"]["commit"]), one["git"]["dirty"]) for one in made)
-    said = ", ".join(f"{number} {word}" for word, number in counts(states))
-    return f"| {'; '.join(machines)} | {'; '.join(versions)} | {'; '.join(commits)} | {said} |"
-
-
-def _row(cells: Mapping[str, str | None], where: str) -> Expected:
-    try:
-        row = Expected(
-            run=cells["run"] or "",
-            protocol=cells["protocol"] or "",
-            seed=int(cells["seed"] or ""),
-            metric=cells["metric"] or "",
-            expected=float(cells["expected"] or ""),
-            tolerance=float(cells["tolerance"]) if cells["tolerance"] else None,
-            held_to=cells["held_to"] or "",
-            commit=cells["commit"] or "",
-            cause=cells["cause"] or "",
-        )
-    except ValueError as error:
-        raise VseppError(f"{where}: {error}") from None
-    if row.metric not in METRICS or row.held_to not in (TOLERANCE, CHANCE, NOTHING):
-        raise VseppError(
-            f"{where}: expected a metric of {', '.join(METRICS)}, held to tolerance, chance or nothing; "
-            f"got {row.metric!r} and {row.held_to!r}"
-        )
-    if (row.held_to == TOLERANCE) is (row.tolerance is None):
-        raise VseppError(f"{where}: a tolerance is given exactly where a score is held to it")
-    return row
-
-
-def _key(row: Expected) -> tuple[str, str, int, str]:
-    return row.run, row.protocol, row.seed, row.metric
-
-
-def _word(row: Expected, record: Record) -> str:
-    section = record.metrics[row.protocol]
-    off = abs(section[row.metric] - row.expected)
-    if off <= TIGHT:
-        return OK
-    if row.held_to == TOLERANCE:
-        assert row.tolerance is not None
-        return OKISH if off <= row.tolerance else FAIL
-    return FAIL if row.held_to == CHANCE and record.at_chance(row.protocol) else OKISH
-
-
-def _command(row: Expected, context: ContextSpec) -> str:
-    """The command that makes a score; of a variant with a label its own overrides come on top."""
-    chosen = [f"preset={context.preset}", f"fidelity={context.fidelity}", f"'seeds=[{row.seed}]'"]
-    if context.variant != context.fidelity:
-        chosen.append(f"label={context.variant}")
-    folder = f"results/{context.preset}/{context.variant}/evaluations/{seeded(row.run, row.seed)}"
-    return f"snakemake --cores all --config {' '.join(chosen)} -- {folder}/metrics.json"
-
-
-def _rules(records: Records) -> dict[tuple[str, str], dict[str, float] | str]:
-    """(run, protocol) → tolerance of each metric, or why there is none."""
-    stable: dict[tuple[str, str], dict[str, list[float]]] = {}
-    rules: dict[tuple[str, str], dict[str, float] | str] = {}
-    for run, seeds in records.items():
-        for protocol in seeds[0].metrics:
-            found = [record.metrics[protocol] for record in seeds]
-            if len(found) < 2:
-                rules[run, protocol] = "one seed"
-                continue
-            values = {metric: [one[metric] for one in found] for metric in METRICS}
-            varies = stdev(values["rsum"]) / mean(values["rsum"])
-            if varies > UNSTABLE:
-                kind = "fragile" if varies > FRAGILE else "unstable"
-                rules[run, protocol] = f"{kind}: rsum varied by {100 * varies:.0f} % over {len(found)} seeds"
-            else:
-                stable[run, protocol] = values
-    least = {metric: _pooled([values[metric] for values in stable.values()]) for metric in METRICS if stable}
-    for key, values in stable.items():
-        rules[key] = {
-            metric: round(TIMES * max(stdev(values[metric]), least[metric]), 2) for metric in METRICS
-        }
-    return rules
-
-
-def _pooled(groups: Sequence[Sequence[float]]) -> float:
-    """The standard deviation within the groups, each weighted by its degrees of freedom."""
-    weights = [(len(group) - 1, variance(group)) for group in groups]
-    return (sum(free * one for free, one in weights) / sum(free for free, _ in weights)) ** 0.5
-
-
-def _fresh(
-    record: Record, run: str, protocol: str, metric: str, commit: str, rule: dict[str, float] | str
-) -> Expected:
-    section = record.metrics[protocol]
-    tolerance, held_to, cause = None, CHANCE, rule
-    if record.at_chance(protocol):
-        held_to, cause = NOTHING, "collapsed" if record.collapsed else "ranks like chance"
-    elif isinstance(rule, dict):
-        tolerance, held_to, cause = rule[metric], TOLERANCE, ""
-    elif rule.startswith("fragile"):
-        held_to = NOTHING
-    return Expected(
-        run,
-        protocol,
-        record.spec.seed,
-        metric,
-        round(section[metric], 4),
-        tolerance,
-        held_to,
-        commit[:12],
-        str(cause),
-    )
-
-
-def _kept(row: Expected, old: Expected | None, rows: Sequence[Expected], seeds: int, whole: bool) -> Expected:
-    """A new row, with what stays of the one that was there."""
-    known = {other.seed for other in rows if (other.run, other.protocol) == (row.run, row.protocol)}
-    if old is None:
-        return row
-    if seeds < len(known) or (not whole and old.held_to == row.held_to == TOLERANCE):
-        row = replace(row, tolerance=old.tolerance, held_to=old.held_to, cause=old.cause)
-    if abs(old.expected - row.expected) > TIGHT:
-        return row
-    same = old.held_to == row.held_to
-    return replace(row, expected=old.expected, commit=old.commit, cause=old.cause if same else row.cause)
-
-
 def _cell(state: State) -> str:
     row = state.row
     bound = f" ± {row.tolerance:.1f}" if row.tolerance is not None else f", held to {row.held_to}"
-    value = filters.MISSING if state.value is None else f"{state.value:.1f}"
-    return f"{value} ({row.expected:.1f}{bound})"
+    return f"{filters.number(state.value)} ({row.expected:.1f}{bound})"
+
+
+def reproduction(states: Iterable[State], records: Records) -> str:
+    """One row of the table in `docs/reproductions.md`: where these results were made, with what, and how they came out."""
+    machines, versions, commits = dict[str, None](), dict[str, None](), dict[str, None]()
+    for record in (record for seeds in records.values() for record in seeds):
+        manifest = record.kept.evaluated
+        machine, device = manifest["machine"], manifest["facts"].get("device", "cpu")
+        machines[f"{machine['processor']}, {machine['cores']} cores, {device}"] = None
+        known = manifest["versions"]
+        versions[", ".join(f"{name} {known[name]}" for name in ("torch", "numpy") if name in known)] = None
+        commits[filters.commit(*record.evaluated)] = None
+    counted = ", ".join(f"{number} {word}" for word, number in counts(states))
+    return f"| {'; '.join(machines)} | {'; '.join(versions)} | {'; '.join(commits)} | {counted} |"

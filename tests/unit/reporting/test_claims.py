@@ -482,7 +482,7 @@ def test_like_chance_is_what_no_test_tells_from_chance(models, i2t_r1, t2i_r1, l
     models.add("a", protocol=PROTOCOL, ranks=found)
     (record,) = models.records["a"]
     level = intervals.chance(100, 500)["rsum"]
-    assert record.at_chance(PROTOCOL) is like_chance, (record.metrics[PROTOCOL]["rsum"], level)
+    assert (record.at_chance == [PROTOCOL]) is like_chance, (record.metrics[PROTOCOL]["rsum"], level)
 
 
 def test_p_values_are_corrected_for_the_number_of_claims(models, own_data):

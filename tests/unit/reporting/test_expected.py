@@ -9,6 +9,7 @@ from plans import PARAMS, plan
 from reported import DIRTY, I2T, T2I
 
 from vsepp.cli import main
+from vsepp.config.plan import expected_file
 from vsepp.errors import VseppError
 from vsepp.reporting.expected import (
     METRICS,
@@ -22,7 +23,6 @@ from vsepp.reporting.expected import (
     read_expected,
     reproduction,
     set_expected,
-    study,
     update_expected,
     worst,
     write_expected,
@@ -205,13 +205,13 @@ def test_an_update_logs_what_moved_under_its_commit(study_of, now, tmp_path, con
     assert log.read_text() == before, "nothing moved"
     changed = now(steady=60)
     states = expected_state(read_expected(file), changed, context)
-    assert failures(states)[0].startswith(
+    assert failures(states, context)[0].startswith(
         "steady, 1K, seed 0, i2t_r1: no known cause; expected since abc; made by: snake"
     )
     update_expected(file, log, changed, "3" * 40, "A better way.")
     added = log.read_text().removeprefix(before)
     assert added.startswith("\n## mini, 333333333333\n\nA better way.\n\n- steady, 1K: rsum ")
-    assert failures(expected_state(read_expected(file), changed, context)) == []
+    assert failures(expected_state(read_expected(file), changed, context), context) == []
 
 
 def test_values_are_not_set_from_uncommitted_code(models):
@@ -220,30 +220,36 @@ def test_values_are_not_set_from_uncommitted_code(models):
         set_expected([], models.records)
 
 
-def test_the_matrix_has_a_line_for_each_score_and_the_command_that_makes_it(rows, study_of, context):
+def test_the_matrix_has_a_line_for_each_model_and_protocol(rows, study_of, context):
     states = expected_state(rows, study_of, context)
     heading, *lines = matrix(states)
     assert heading == ("run", "protocol", "seed", "caption R@1", "image R@1", "rsum", "state")
     assert [line[0] for line in lines] == list(LEVELS)
     assert lines[2][3].endswith("held to chance)")
-    assert states[0].command == (
-        "snakemake --cores all --config preset=mini fidelity=paper 'seeds=[0]' -- "
+
+
+def test_a_score_that_is_not_as_expected_comes_with_the_command_that_makes_it(rows, now, context):
+    states = expected_state(rows, now(steady=60), context)
+    first, *_ = failures(states, context)
+    assert first.endswith(
+        "; made by: snakemake --cores all --config preset=mini fidelity=paper 'seeds=[0]' -- "
         "results/mini/paper/evaluations/steady/seed-0/metrics.json"
     )
-    mine = expected_state(rows, study_of, replace(context, variant="mine"))
-    assert "label=mine" in mine[0].command
+    assert "'seeds=[0]' label=mine --" in failures(states, replace(context, variant="mine"))[0]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("run,seed\n", "expected the columns run, protocol, seed, metric"),
-        ("{h}a,1K,zero,rsum,1,,chance,c,\n", "line 2: invalid literal"),
-        ("{h}a,1K,0,rsum,much,,chance,c,\n", "line 2: could not convert"),
+        ("{h}a,1K,zero,rsum,1,,chance,c,\n", "line 2: seed: got 'zero'"),
+        ("{h}a,1K,0,rsum,much,,chance,c,\n", "line 2: expected: got 'much'"),
         ("{h}a,1K,0,r1,1,,chance,c,\n", "line 2: expected a metric of i2t_r1, t2i_r1, rsum"),
         ("{h}a,1K,0,rsum,1,,hope,c,\n", "got 'rsum' and 'hope'"),
         ("{h}a,1K,0,rsum,1,,tolerance,c,\n", "a tolerance is given exactly where"),
         ("{h}a,1K,0,rsum,1,2,chance,c,\n", "a tolerance is given exactly where"),
+        ("{h}a,1K,0,rsum\n", "line 2: expected: got None"),
+        ("{h}a,1K,0,rsum,1,,chance,c,,more\n", "line 2: more cells than columns: unknown key"),
         ("{h}a,1K,0,rsum,1,,chance,c,\na,1K,0,rsum,2,,chance,c,\n", "a 1K 0 rsum stands twice"),
     ],
 )
@@ -275,8 +281,8 @@ def test_an_entry_for_others_names_machine_versions_commit_and_states(rows, stud
 
 
 def test_the_file_of_a_study(tmp_path):
-    assert study(tmp_path, "mini", "paper") == tmp_path / "results/mini/expected.csv"
-    assert study(tmp_path, "flickr8k", "code") == tmp_path / "results/flickr8k-code/expected.csv"
+    assert expected_file(tmp_path, "mini", "paper") == tmp_path / "results/mini/expected.csv"
+    assert expected_file(tmp_path, "flickr8k", "code") == tmp_path / "results/flickr8k-code/expected.csv"
 
 
 def test_the_shipped_values_are_of_runs_that_there_are():

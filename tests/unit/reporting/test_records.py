@@ -12,7 +12,7 @@ from reported import CLEAN, DIRTY, I2T, T2I, seal
 
 from vsepp.errors import VseppError
 from vsepp.reporting.published import read_published
-from vsepp.reporting.records import read_history, read_records, scores
+from vsepp.reporting.records import dirty_steps, read_history, read_records, scores
 
 PAPERS = Path(__file__).resolve().parents[4] / "shared" / "paper"
 SOURCE, GOALS = PAPERS / "vsepp_tables.csv", PAPERS / "goal_recall_at_1.csv"
@@ -102,20 +102,22 @@ def test_a_model_is_as_clean_as_all_that_it_was_made_from(models):
     models.add("tuned", behind=["run.init_from"])
     unknown = {"commit": "unknown", "dirty": None}
     models.add("without git", git=unknown, trained=unknown)
-    found = {name: seeds[0] for name, seeds in models.records.items()}
-    assert (found["clean"].dirty, found["clean"].trained, found["clean"].evaluated) == (
-        (),
-        ("abc", False),
-        ("abc", False),
-    )
-    assert found["data"].dirty == found["data"].dirty_training == ("store", "tape", "train"), (
-        "in the order of the work"
-    )
-    assert found["measured"].dirty == ("features", "evaluate")
-    assert found["measured"].dirty_training == ()
-    assert found["measured"].evaluated == ("abc", True)
-    assert found["tuned"].trained == ("abc", True), "as dirty as the run that it starts from"
-    assert (found["without git"].dirty, found["without git"].trained) == ((), ("unknown", False))
+    records = models.records
+    dirty = {name: dirty_steps(seeds) for name, seeds in records.items()}
+    assert dirty == {
+        "clean": (),
+        "data": ("store", "tape", "train"),  # in the order of the work
+        "measured": ("features", "evaluate"),
+        "tuned": ("init_from",),
+        "without git": (),
+    }
+    assert dirty_steps(records["data"], training=True) == dirty["data"]
+    assert dirty_steps(records["measured"], training=True) == ()
+    states = {name: (seed.trained, seed.evaluated) for name, (seed,) in records.items()}
+    assert states["clean"] == (("abc", False), ("abc", False))
+    assert states["measured"][1] == ("abc", True)
+    assert states["tuned"][0] == ("abc", True), "as dirty as the run that it starts from"
+    assert states["without git"][0] == ("unknown", False)
 
 
 # The paper's numbers.
