@@ -18,17 +18,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from vsepp.evaluation import intervals
-from vsepp.evaluation.intervals import Effect, Interval
+from vsepp.evaluation.intervals import Interval
 from vsepp.reporting import filters
-from vsepp.reporting.measured import Measured, measure
-from vsepp.reporting.records import AT_CHANCE, Records
-from vsepp.reporting.specs import ClaimSpec, ContextSpec
+from vsepp.reporting.specs import ClaimSpec
 
 REPRODUCED, SMALLER, SAME = "reproduced", "smaller", "same direction"
 NO_DIFFERENCE, LARGER, WORSE, OPPOSITE = "no difference", "larger", "worse", "opposite"
@@ -48,7 +44,7 @@ class Verdict:
 
     spec: ClaimSpec
     word: str
-    """One of `WORDS`."""
+    """One of `WORDS`; empty until it is judged."""
     why: str
     """What the verdict rests on, in a few words."""
     own: bool
@@ -66,6 +62,8 @@ class Verdict:
     """Of the permutation test over the images, corrected after Holm for all claims of the report."""
     mcnemar: tuple[float, ...] = ()
     """Per seed, of differences of caption retrieval's R@1; not corrected."""
+    ends: tuple[Interval | None, ...] = ()
+    """Of a crossing, over the seeds: of the gap after the first epoch and after the last."""
 
     @property
     def judged(self) -> bool:
@@ -84,45 +82,22 @@ class Verdict:
         published = self.spec.published
         return self.value / published if differs and self.value is not None and published else None
 
+    @property
+    def bounds(self) -> list[Interval]:
+        """All intervals of the effect."""
+        return [interval for interval in (self.images, self.over_seeds) if interval]
 
-def judge(claims: Iterable[ClaimSpec], context: ContextSpec, records: Records) -> list[Verdict]:
-    """Hold claims against runs.
+    @property
+    def sign(self) -> int:
+        """1 or -1 where the effect is told: zero lies outside all intervals, on one side, and p is below .05; else 0."""
+        signs = {interval.sign for interval in self.bounds}
+        told = len(signs) == 1 and (self.p is None or self.p < intervals.ALPHA)
+        return signs.pop() if told else 0
 
-    Parameters
-    ----------
-    claims
-        Of the paper.
-    context
-        Which data and encoders play the paper's roles.
-    records
-        Of each model; a claim about a run that is not there is `not run`.
-
-    Raises
-    ------
-    VseppError
-        When a run was not evaluated under a claim's protocol, and when runs that are compared were measured on different
-        test images.
-    """
-    claims = list(claims)
-    measured = [_measured(claim, context, records, len(claims)) for claim in claims]
-    tested = [found for found in measured if found.effect]
-    corrected = dict(
-        zip(map(id, tested), intervals.holm([e.effect.p for e in tested if e.effect]), strict=True)
-    )
-    return [
-        _judged(claim, _own(claim, context), found, corrected.get(id(found)))
-        for claim, found in zip(claims, measured, strict=True)
-    ]
-
-
-def _own(claim: ClaimSpec, context: ContextSpec) -> bool:
-    return not context.data_note and not context.swaps(claim.roles)
-
-
-def _measured(claim: ClaimSpec, context: ContextSpec, records: Records, tests: int) -> Measured:
-    if claim.kind == "above_published" and not _own(claim, context):
-        return Measured(missing=("the paper's own data and encoders, which the published number is of",))
-    return measure(claim, records, tests)
+    @property
+    def holds(self) -> str:
+        """The verdict where the claim holds."""
+        return REPRODUCED if self.own and self.spec.place else SAME
 
 
 def by_claim(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
@@ -145,120 +120,104 @@ def counts(verdicts: Iterable[Verdict]) -> list[tuple[str, int]]:
     return [(word, found[word]) for word in WORDS if found[word]]
 
 
-def _judged(claim: ClaimSpec, own: bool, found: Measured, p: float | None) -> Verdict:
-    if found.missing:
-        why = "; ".join([f"not run: {filters.listing(found.missing)}", *found.told])
-        return Verdict(claim, NOT_RUN, why, own)
-    if found.failed:
-        return Verdict(claim, CHANCE if found.failed.endswith(AT_CHANCE) else COLLAPSED, found.failed, own)
-    value = found.effect.value if found.effect else float(np.mean(found.values))
-    over_seeds = found.effect.seeds if found.effect else found.epochs or found.late
-    word, why = _by_test(claim, own, found, p or 0.0) if found.effect else _by_seeds(claim, own, found)
-    if found.seeds == 1 and not found.borrowed:
-        word = ONE_SEED
-        why = _over_images(found.effect) if found.effect else "curves need several seeds"
-    borrowed = f"seeds of {found.borrowed}" if found.borrowed else ""
-    return Verdict(
-        claim,
-        word,
-        "; ".join(filter(None, (*found.told, why, borrowed))),
-        own,
-        seeds=found.seeds,
-        value=None if np.isnan(value) else value,
-        images=found.effect.images if found.effect else None,
-        over_seeds=None if claim.kind == "crossing" and found.epochs is None else over_seeds,
-        borrowed=found.borrowed,
-        paper_sd=found.paper_sd if claim.published is not None else None,
-        p=p,
-        mcnemar=found.mcnemar,
-    )
+# Each rule returns the verdict, and what it rests on beside the intervals.
 
 
-def _over_images(effect: Effect) -> str:
-    """What one seed shows."""
-    where = {1: "lies above zero", -1: "lies below zero", 0: "holds zero"}[effect.images.sign]
-    return f"the interval over the images {where}"
+def rule_of(measured: Verdict) -> tuple[str, str]:
+    """The verdict on what was measured: by the rule of the claim's kind, where there are several seeds that tell an interval."""
+    if measured.seeds == 1 and not measured.borrowed:
+        if measured.images is None:
+            return ONE_SEED, "curves need several seeds"
+        where = {1: "lies above zero", -1: "lies below zero", 0: "holds zero"}[measured.images.sign]
+        return ONE_SEED, f"the interval over the images {where}"
+    if None in (measured.ends or [measured.over_seeds]):
+        return INCONCLUSIVE, "the seeds agree to the last digit, which tells no interval"
+    return _RULES.get(measured.spec.kind, _difference)(measured)
 
 
-def _by_test(claim: ClaimSpec, own: bool, found: Measured, p: float) -> tuple[str, str]:
-    """The verdict on a difference of test scores."""
-    effect = found.effect
-    assert effect
-    holds = REPRODUCED if own and claim.place else SAME
-    if effect.seeds is None and found.seeds > 1:
-        return INCONCLUSIVE, ""
-    bounds = [effect.images, *([effect.seeds] if effect.seeds else [])]
-    sign = effect.sign if p < intervals.ALPHA else 0
-    if claim.kind == "no_difference":
-        if effect.within(claim.margin):
-            return (REPRODUCED if own and claim.place else NO_DIFFERENCE), f"within ±{claim.margin:g}"
-        return (
-            (OPPOSITE, "there is a difference") if sign else (INCONCLUSIVE, f"not within ±{claim.margin:g}")
-        )
-    if claim.kind == "no_gain":
-        return _no_gain(claim, bounds, sign, holds)
-    if sign == claim.sign:
-        return _of_size(claim, own, bounds, effect.value, holds)
-    if sign:
+def _difference(measured: Verdict) -> tuple[str, str]:
+    claim = measured.spec
+    if measured.sign == claim.sign:
+        return _size(measured)
+    if measured.sign:
         return OPPOSITE, ""
+    signs = [interval.sign for interval in measured.bounds]
     # An effect that is smaller than the margin is not refuted by one that lies within it.
     small = claim.published is not None and abs(claim.published) <= claim.margin
-    if effect.within(claim.margin) and not small and not any(bound.sign for bound in bounds):
+    if _within_margin(measured) and not small and not any(signs):
         return NO_DIFFERENCE, f"within ±{claim.margin:g}"
-    if not effect.images.sign:
+    if not signs[0]:
         return INCONCLUSIVE, "the interval over the images holds zero"
-    if not effect.sign:
+    if signs[0] != signs[-1]:
         return INCONCLUSIVE, "the interval over the seeds holds zero"
-    return INCONCLUSIVE, f"p {p:.2f} after Holm"
+    return INCONCLUSIVE, f"p {measured.p:.2f} after Holm"
 
 
-def _no_gain(claim: ClaimSpec, bounds: Sequence[Interval], sign: int, holds: str) -> tuple[str, str]:
-    if sign > 0:
-        return OPPOSITE, "there is a gain"
-    if max(bound.high for bound in bounds) < -claim.margin:
-        return WORSE, f"a loss of more than {claim.margin:g}"
-    if max(bound.high for bound in bounds) < claim.margin:
-        return holds, f"below {claim.margin:g}"
-    return INCONCLUSIVE, f"may reach {claim.margin:g}"
-
-
-def _of_size(
-    claim: ClaimSpec, own: bool, bounds: Sequence[Interval], value: float, holds: str
-) -> tuple[str, str]:
-    """The verdict on a difference that has the claimed sign: whether it is of the claimed size."""
-    ends = [(claim.sign * bound.low, claim.sign * bound.high) for bound in bounds]
+def _size(measured: Verdict) -> tuple[str, str]:
+    """Whether a difference that has the claimed sign is of the claimed size."""
+    claim = measured.spec
+    ends = [sorted((claim.sign * bound.low, claim.sign * bound.high)) for bound in measured.bounds]
+    nearest, farthest = min(low for low, _ in ends), max(high for _, high in ends)
     if claim.at_most is not None:
-        if all(min(end) > claim.at_most for end in ends):
+        if nearest > claim.at_most:
             return LARGER, f"above {claim.at_most:g}"
-        if all(max(end) <= claim.at_most for end in ends):
-            return holds, f"at most {claim.at_most:g}"
+        if farthest <= claim.at_most:
+            return measured.holds, f"at most {claim.at_most:g}"
         return INCONCLUSIVE, f"may be above {claim.at_most:g}"
-    if own and claim.published is not None:
-        farthest = max(max(end) for end in ends)
-        if farthest < claim.sign * claim.published:
-            return SMALLER, f"{filters.signed(value)} for {filters.signed(claim.published)}"
-    return holds, ""
+    if measured.own and claim.published is not None and farthest < claim.sign * claim.published:
+        return SMALLER, f"{filters.signed(measured.value)} for {filters.signed(claim.published)}"
+    return measured.holds, ""
 
 
-def _by_seeds(claim: ClaimSpec, own: bool, found: Measured) -> tuple[str, str]:
-    """The verdict on validation curves."""
-    if found.late is None or (claim.kind == "crossing" and found.early is None):
-        return INCONCLUSIVE, "the seeds agree to the last digit, which tells no interval"
-    holds = REPRODUCED if own and claim.place else SAME
-    if claim.kind != "crossing":
-        if not found.late.sign:
-            return INCONCLUSIVE, "the interval over the seeds holds zero"
-        return (holds, "") if found.late.sign == claim.sign else (OPPOSITE, "")
-    assert found.early
-    if found.early.sign > 0:
+def _no_difference(measured: Verdict) -> tuple[str, str]:
+    margin = measured.spec.margin
+    if _within_margin(measured):
+        return (REPRODUCED if measured.holds == REPRODUCED else NO_DIFFERENCE), f"within ±{margin:g}"
+    return (OPPOSITE, "there is a difference") if measured.sign else (INCONCLUSIVE, f"not within ±{margin:g}")
+
+
+def _within_margin(measured: Verdict) -> bool:
+    return all(interval.within(measured.spec.margin) for interval in measured.bounds)
+
+
+def _no_gain(measured: Verdict) -> tuple[str, str]:
+    margin, highest = measured.spec.margin, max(interval.high for interval in measured.bounds)
+    if measured.sign > 0:
+        return OPPOSITE, "there is a gain"
+    if highest < -margin:
+        return WORSE, f"a loss of more than {margin:g}"
+    if highest < margin:
+        return measured.holds, f"below {margin:g}"
+    return INCONCLUSIVE, f"may reach {margin:g}"
+
+
+def _on_curves(measured: Verdict) -> tuple[str, str]:
+    if not measured.sign:
+        return INCONCLUSIVE, "the interval over the seeds holds zero"
+    return (measured.holds if measured.sign == measured.spec.sign else OPPOSITE), ""
+
+
+def _crossing(measured: Verdict) -> tuple[str, str]:
+    first, last = (interval.sign for interval in measured.ends if interval)
+    if first > 0:
         return OPPOSITE, "ahead from the first epoch on"
-    if found.late.sign < 0:
+    if last < 0:
         return OPPOSITE, "behind after the last epoch"
-    ends = {"first": found.early, "last": found.late}
-    if zero := [f"after the {when} epoch" for when, interval in ends.items() if not interval.sign]:
+    if zero := [f"after the {when} epoch" for when, sign in (("first", first), ("last", last)) if not sign]:
         return INCONCLUSIVE, f"the interval over the seeds holds zero {' and '.join(zero)}"
-    if found.epochs is None:
+    epochs, published = measured.over_seeds, measured.spec.published
+    if epochs is None:
         return INCONCLUSIVE, "some seed never passes"
-    if claim.published is None or found.epochs.low <= claim.published <= found.epochs.high:
-        return holds, ""
-    return SAME, f"in another epoch than {claim.published:g}"
+    if published is None or epochs.low <= published <= epochs.high:
+        return measured.holds, ""
+    return SAME, f"in another epoch than {published:g}"
+
+
+_RULES = {
+    "no_difference": _no_difference,
+    "no_gain": _no_gain,
+    "start": _on_curves,
+    "overfitting": _on_curves,
+    "crossing": _crossing,
+}
+"""Kind of claim → its rule; all others are differences of test scores."""

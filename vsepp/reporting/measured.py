@@ -1,18 +1,20 @@
-"""What runs say of a claim, before it is judged: effects, intervals, and what had to be left out."""
+"""What runs say of claims: effects, intervals, what had to be left out, and the verdict on it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import stdev
+from typing import Any
 
 import numpy as np
 
 from vsepp.evaluation import intervals
-from vsepp.evaluation.intervals import Effect, Interval
 from vsepp.provenance.digests import differing
 from vsepp.reporting import filters
+from vsepp.reporting.claims import CHANCE, COLLAPSED, NOT_RUN, Verdict, rule_of
 from vsepp.reporting.records import (
+    AT_CHANCE,
     TEST_IMAGES,
     Record,
     Records,
@@ -23,7 +25,7 @@ from vsepp.reporting.records import (
     shared_seeds,
     trouble_of,
 )
-from vsepp.reporting.specs import ClaimSpec
+from vsepp.reporting.specs import ClaimSpec, ContextSpec
 
 _OF_A_SEED = {"id", "init_seed", "order_seed"}
 """Keys of a run's parameters in which seeds of one run, and runs of one configuration, differ."""
@@ -39,115 +41,110 @@ _SHARED = {
 _ROUNDED = 12**-0.5
 """Standard deviation that counting whole epochs alone gives an epoch."""
 
-
-@dataclass(frozen=True)
-class Measured:
-    """What runs say of a claim."""
-
-    missing: tuple[str, ...] = ()
-    """What was not run."""
-    failed: str = ""
-    """Why no seed of some run is sound: `collapsed`, or `ranks like chance`."""
-    effect: Effect | None = None
-    """Of test scores."""
-    seeds: int = 0
-    borrowed: str = ""
-    """Whose seeds the interval over the seeds is of, where there is one seed."""
-    paper_sd: float | None = None
-    """Standard deviation of the effect of one seed, by our seeds: the paper has one."""
-    values: tuple[float, ...] = ()
-    """Per seed, of validation curves; NaN where a curve never passes the other."""
-    early: Interval | None = None
-    """Over the seeds, of the gap after the first epoch."""
-    late: Interval | None = None
-    """Of a crossing: of the gap after the last epoch; of other curves: of the effect."""
-    epochs: Interval | None = None
-    """Of a crossing: of the epoch."""
-    told: tuple[str, ...] = ()
-    """What the verdict has to say beside itself."""
-    mcnemar: tuple[float, ...] = ()
+Compared = Mapping[str, Sequence[Record]]
+"""Run → its records of the seeds that are compared, in their order."""
 
 
-def measure(claim: ClaimSpec, records: Records, tests: int) -> Measured:
-    """Read off records what a claim is about.
+def judge(claims: Iterable[ClaimSpec], context: ContextSpec, records: Records) -> list[Verdict]:
+    """Hold claims against runs.
 
     Parameters
     ----------
-    claim
-        A claim.
+    claims
+        Of the paper.
+    context
+        Which data and encoders play the paper's roles.
     records
-        Of each model.
-    tests
-        For how many tests p will be corrected.
+        Of each model; a claim about a run that is not there is `not run`.
 
     Raises
     ------
     VseppError
-        When a run was not evaluated under the claim's protocol, and when runs that are compared were measured on different
+        When a run was not evaluated under a claim's protocol, and when runs that are compared were measured on different
         test images.
     """
-    if claim.kind == "best_value":
-        return _best(claim, records, tests)
-    if missing := [run for run in claim.runs if run not in records]:
-        return Measured(missing=tuple(missing))
-    chosen = _Chosen.of(claim.runs, claim.protocol, records)
-    if chosen.failed or not chosen.seeds:
-        return chosen.as_measured()
-    if claim.protocol is None:
-        return _on_curves(claim, chosen)
-    if claim.kind == "above_published":
-        return _above(claim, chosen, records, tests)
-    plus, minus = list(claim.runs[0::2]), list(claim.runs[1::2])
-    if len(claim.runs) == 4:  # (a - b) - (c - d)
-        plus[1], minus[1] = minus[1], plus[1]
-    return _tested(claim, plus, minus, chosen, records, tests)
+    claims = list(claims)
+    verdicts = [_measured(claim, context, records, len(claims)) for claim in claims]
+    corrected = iter(intervals.holm([verdict.p for verdict in verdicts if verdict.p is not None]))
+    for place, measured in enumerate(verdicts):
+        if measured.p is not None:
+            measured = replace(measured, p=next(corrected))
+        if not measured.word:
+            word, reason = rule_of(measured)
+            lender = f"seeds of {measured.borrowed}" if measured.borrowed else ""
+            why = "; ".join(filter(None, (measured.why, reason, lender)))
+            measured = replace(measured, word=word, why=why)
+        verdicts[place] = measured
+    return verdicts
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """The records of some runs that are compared: of the seeds that all have, where each is sound and all read the same."""
+class _Unmeasured(Exception):
+    """The verdict on a claim without an effect, and what it rests on."""
 
-    seeds: tuple[int, ...] = ()
-    by_run: Mapping[str, list[Record]] | None = None
-    failed: str = ""
-    told: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, runs: Sequence[str], protocol: str | None, records: Records) -> _Chosen:
-        sound: dict[str, dict[int, Record]] = {}
-        told = []
-        for run in dict.fromkeys(runs):
-            bad: dict[str, list[int]] = {}
-            for record in records[run]:
-                if why := trouble_of([record], protocol):
-                    bad.setdefault(why, []).append(record.spec.seed)
-                else:
-                    sound.setdefault(run, {})[record.spec.seed] = record
-            if run not in sound:
-                return cls(failed=f"{run} {filters.listing(bad)}")
-            told += [f"{run}: {_seeds(seeds)} {why}, left out" for why, seeds in bad.items()]
-        common = shared_seeds(seeds.values() for seeds in sound.values())
-        mixed = {seed: roles for seed in common if (roles := _mixed([sound[run][seed] for run in runs]))}
-        if mixed:
-            named = filters.listing(dict.fromkeys(role for of_seed in mixed.values() for role in of_seed))
-            left_out = len(mixed) < len(common)
-            said = f"{_seeds(list(mixed))}: its runs were made from different {named} of the same parameters"
-            told.append(f"{said}, left out" if left_out else said)
-            common = [seed for seed in common if seed not in mixed] if left_out else common
-        by_run = {run: [sound[run][seed] for seed in common] for run in sound}
-        told += _machines(list(by_run.values()))
-        return cls(tuple(common), by_run, told=tuple(told))
+def _not_run(missing: Iterable[str], notes: Sequence[str] = ()) -> _Unmeasured:
+    return _Unmeasured(NOT_RUN, "; ".join([f"not run: {filters.listing(missing)}", *notes]))
 
-    def as_measured(self) -> Measured:
-        """Why nothing can be measured."""
-        if self.failed:
-            return Measured(failed=self.failed)
-        return Measured(missing=("a seed that all of its runs have",), told=self.told)
 
-    def records(self, run: str) -> list[Record]:
-        """Of a run, in the order of the seeds."""
-        assert self.by_run
-        return self.by_run[run]
+def _failed(why: str) -> _Unmeasured:
+    return _Unmeasured(CHANCE if why.endswith(AT_CHANCE) else COLLAPSED, why)
+
+
+def _measured(claim: ClaimSpec, context: ContextSpec, records: Records, tests: int) -> Verdict:
+    """What a claim is about, not judged yet; `tests`: for how many tests p will be corrected."""
+    own = not context.data_note and not context.swaps(claim.roles)
+    try:
+        if claim.kind == "above_published" and not own:
+            raise _not_run(["the paper's own data and encoders, which the published number is of"])
+        if claim.kind == "best_value":
+            runs, compared, notes = _best(claim, records)
+        else:
+            runs = list(claim.runs)
+            if missing := [run for run in runs if run not in records]:
+                raise _not_run(missing)
+            compared, notes = _compared(runs, claim.protocol, records)
+        if claim.protocol is None:
+            note, values = _on_curves(claim, compared)
+            notes = [note, *notes]
+        else:
+            values = _on_test(claim, claim.protocol, runs, compared, records, tests)
+    except _Unmeasured as unmeasured:
+        word, why = unmeasured.args
+        return Verdict(claim, word, why, own)
+    if claim.published is None:
+        values["paper_sd"] = None
+    return Verdict(claim, "", "; ".join(notes), own, seeds=len(compared[runs[0]]), **values)
+
+
+def _compared(runs: Iterable[str], protocol: str | None, records: Records) -> tuple[Compared, list[str]]:
+    """Runs on the seeds that all have, where each is sound and all read the same; and what is to be said of that."""
+    sound: dict[str, dict[int, Record]] = {}
+    notes = []
+    for run in dict.fromkeys(runs):
+        bad: dict[str, list[int]] = {}
+        sound[run] = {}
+        for record in records[run]:
+            seed = record.spec.seed
+            if trouble := trouble_of([record], protocol):
+                bad.setdefault(trouble, []).append(seed)
+            else:
+                sound[run][seed] = record
+        if not sound[run]:
+            raise _failed(f"{run} {filters.listing(bad)}")
+        notes += [f"{run}: {_seeds(seeds)} {trouble}, left out" for trouble, seeds in bad.items()]
+    seeds = shared_seeds(of_run.values() for of_run in sound.values())
+    mixed = {seed: kinds for seed in seeds if (kinds := _mixed(of_run[seed] for of_run in sound.values()))}
+    if mixed:
+        named = filters.listing(dict.fromkeys(kind for kinds in mixed.values() for kind in kinds))
+        note = f"{_seeds(list(mixed))}: its runs were made from different {named} of the same parameters"
+        if len(mixed) < len(seeds):
+            note += ", left out"
+            seeds = [seed for seed in seeds if seed not in mixed]
+        notes.append(note)
+    if not seeds:
+        raise _not_run(["a seed that all of its runs have"], notes)
+    compared = {run: [of_run[seed] for seed in seeds] for run, of_run in sound.items()}
+    return compared, notes + _machines(compared.values())
 
 
 def _seeds(seeds: Sequence[int]) -> str:
@@ -159,132 +156,94 @@ def _mixed(records: Iterable[Record]) -> list[str]:
     made: dict[tuple[str, str], set[str]] = {}
     for record in records:
         for ancestor in record.kept.evaluated["ancestors"].values():
-            if shared := _SHARED.get(ancestor["step"]):
-                key = shared, str(ancestor.get("spec_digest"))
-                made.setdefault(key, set()).add(str(ancestor["digest"]))
-    return list(dict.fromkeys(what for (what, _), digests in made.items() if len(digests) > 1))
+            if kind := _SHARED.get(ancestor["step"]):
+                made.setdefault((kind, str(ancestor.get("spec_digest"))), set()).add(str(ancestor["digest"]))
+    return list(dict.fromkeys(kind for (kind, _), digests in made.items() if len(digests) > 1))
 
 
-def _machines(runs: Sequence[Sequence[Record]]) -> list[str]:
+def _machines(runs: Iterable[Sequence[Record]]) -> list[str]:
     """A sentence where the runs were trained on different processors."""
-    on = [
-        {
-            str(record.kept.trained.get("machine", {}).get("processor"))
-            for record in seeds
-            if record.kept.trained
-        }
-        for seeds in runs
+    processors = []
+    for records in runs:
+        manifests = [record.kept.trained for record in records if record.kept.trained]
+        processors.append({str(made.get("machine", {}).get("processor")) for made in manifests})
+    if all(names == processors[0] for names in processors):
+        return []
+    every = sorted(set[str]().union(*processors))
+    return [f"trained on {filters.listing(every)}"] if len(every) > 1 else []
+
+
+def _on_test(
+    claim: ClaimSpec, protocol: str, runs: Sequence[str], compared: Compared, records: Records, tests: int
+) -> dict[str, Any]:
+    """The difference a − b of test scores, (a − b) − (c − d), or a less the number that others published."""
+    scores([record for run in runs for record in compared[run]], protocol, same=TEST_IMAGES)
+    values = [
+        np.array([image_values(record, protocol, claim.metric) for record in compared[run]]) for run in runs
     ]
-    every = sorted(set().union(*on))
-    return (
-        [f"trained on {filters.listing(every)}"] if len(every) > 1 and any(one != on[0] for one in on) else []
-    )
-
-
-def _tested(
-    claim: ClaimSpec, plus: Sequence[str], minus: Sequence[str], chosen: _Chosen, records: Records, tests: int
-) -> Measured:
-    """The difference of test scores: the sum of `plus` less that of `minus`."""
-    runs = [*plus, *minus]
-    assert claim.protocol
-    protocol, metric = claim.protocol, claim.metric
-    scores([record for run in runs for record in chosen.records(run)], protocol, same=TEST_IMAGES)
-    values = [[image_values(record, protocol, metric) for record in chosen.records(run)] for run in runs]
-    of, over = (
-        [np.sum(seed, axis=0) for seed in zip(*part, strict=True)]
-        for part in (values[: len(plus)], values[len(plus) :])
-    )
-    single = len(plus) == 1 and metric == "i2t_r1"
-    exact = [intervals.mcnemar(a, b) for a, b in zip(over, of, strict=True)] if single else []
-    return _with_seeds(intervals.effect(over, of, tests), runs, claim, chosen, records, tuple(exact))
-
-
-def _above(claim: ClaimSpec, chosen: _Chosen, records: Records, tests: int) -> Measured:
-    """How far a run lies above a number that others published, which has no interval of its own."""
-    assert claim.protocol and claim.against is not None
-    (run,) = claim.runs
-    values = [image_values(record, claim.protocol, claim.metric) for record in chosen.records(run)]
-    fixed = [np.full_like(one, claim.against) for one in values]
-    return _with_seeds(intervals.effect(fixed, values, tests), [run], claim, chosen, records, ())
-
-
-def _with_seeds(
-    effect: Effect,
-    runs: Sequence[str],
-    claim: ClaimSpec,
-    chosen: _Chosen,
-    records: Records,
-    exact: tuple[float, ...],
-) -> Measured:
-    """An effect with its interval over the seeds; with one seed, from the seeds of runs of the same configuration."""
-    found = Measured(effect=effect, seeds=len(chosen.seeds), told=chosen.told, mcnemar=exact)
-    if found.seeds > 1:
-        sd = stdev(effect.by_seed)
-        told = () if effect.seeds else ("the seeds agree to the last digit, which tells no interval",)
-        return replace(found, paper_sd=sd or None, told=(*found.told, *told))
-    spreads = [_spread(run, claim, records) for run in runs]
-    known = [one for one in spreads if one]
-    if len(known) < len(spreads):
-        return found
+    if claim.against is not None:  # a number that has no interval of its own
+        values.append(np.full_like(values[0], claim.against))
+    of, over = np.sum(values[0::3], axis=0), np.sum(values[1:3], axis=0)
+    effect = intervals.effect(over, of, tests)
+    measured: dict[str, Any] = {"value": effect.value, "images": effect.images, "p": effect.p}
+    if len(runs) == 2 and claim.metric == "i2t_r1":
+        measured["mcnemar"] = tuple(intervals.mcnemar(*seed) for seed in zip(over, of, strict=True))
+    if len(effect.by_seed) > 1:
+        return measured | {"over_seeds": effect.seeds, "paper_sd": stdev(effect.by_seed) or None}
+    spreads = [_spread(run, claim, records) for run in (*runs[0::3], *runs[1:3])]
+    known = [spread for spread in spreads if spread]
     variance = sum(sd**2 for _, sd, _ in known)
-    if not variance:
-        return found
-    # Welch and Satterthwaite: each run's variance is known from as many seeds as its sibling has.
+    if len(known) < len(spreads) or not variance:
+        return measured
+    # Welch and Satterthwaite: each run's variance is known from as many seeds as the run has that lends them.
     freedom = variance**2 / sum(sd**4 / (number - 1) for _, sd, number in known)
-    interval = intervals.around(effect.value, variance**0.5, freedom)
-    names = filters.listing(dict.fromkeys(f"{run} ({number})" for run, _, number in known))
-    return replace(found, effect=replace(effect, seeds=interval), borrowed=names, paper_sd=variance**0.5)
+    return measured | {
+        "over_seeds": intervals.around(effect.value, variance**0.5, freedom),
+        "paper_sd": variance**0.5,
+        "borrowed": filters.listing(dict.fromkeys(f"{run} ({number})" for run, _, number in known)),
+    }
 
 
 def _spread(run: str, claim: ClaimSpec, records: Records) -> tuple[str, float, int] | None:
-    """Whose seeds say how much a run's score varies, its standard deviation, and how many they are."""
-    candidates = [run, *(other for other in records if other != run)]
-    for other in candidates:
-        seeds = [record for record in records[other] if not trouble_of([record], claim.protocol)]
-        if len(seeds) < 2 or any(claim.protocol not in record.metrics for record in seeds):
+    """How much a run's score varies: the run, or one that differs from it in one parameter at most, whose seeds say so, their
+    standard deviation and number."""
+    protocol = str(claim.protocol)
+    for other in [run, *(name for name in records if name != run)]:
+        seeds = [record for record in records[other] if not trouble_of([record], protocol)]
+        if len(seeds) < 2 or any(protocol not in record.metrics for record in seeds):
             continue
-        if other == run or _is_sibling(records[run][0], seeds[0]):
-            values = [score(record, str(claim.protocol), claim.metric) for record in seeds]
-            return other, stdev(values), len(values)
+        parameters = (record.kept.evaluated["spec"]["run"] for record in (records[run][0], seeds[0]))
+        if other == run or sum(key not in _OF_A_SEED for key, *_ in differing(*parameters)) <= 1:
+            return other, stdev(score(record, protocol, claim.metric) for record in seeds), len(seeds)
     return None
 
 
-def _is_sibling(one: Record, other: Record) -> bool:
-    """Whether two runs are of one configuration: they differ in one parameter at most."""
-    parameters = (record.kept.evaluated["spec"]["run"] for record in (one, other))
-    return sum(key not in _OF_A_SEED for key, *_ in differing(*parameters)) <= 1
-
-
-def _best(claim: ClaimSpec, records: Records, tests: int) -> Measured:
-    """The best of the claimed sizes beside the best of the others, chosen on validation; all others must be there."""
-    assert claim.protocol and claim.best
-    sizes = dict(zip(claim.runs, claim.sizes, strict=True))
-    found = {run: size for run, size in sizes.items() if run in records}
+def _best(claim: ClaimSpec, records: Records) -> tuple[list[str], Compared, list[str]]:
+    """The best of the claimed sizes and the best of the others, chosen on validation; all others must be there."""
+    assert claim.best
     low, high = claim.best
-    if rivals := tuple(run for run, size in sizes.items() if run not in found and not low <= size <= high):
-        return Measured(missing=rivals)
+    sizes = dict(zip(claim.runs, claim.sizes, strict=True))
+    missing = [run for run in sizes if run not in records]
+    if rivals := [run for run in missing if not low <= sizes[run] <= high]:
+        raise _not_run(rivals)
     # A size whose training failed is no rival, and is named.
-    bad = {run: trouble_of(records[run], claim.protocol) for run in found}
-    sound = {run: size for run, size in found.items() if not bad[run]}
-    parts = [
-        [run for run, size in sound.items() if (low <= size <= high) is inside] for inside in (True, False)
-    ]
-    if not all(parts):
-        missing = tuple(run for run in sizes if run not in found)
-        failed = "; ".join(f"{run} {why}" for run, why in bad.items() if why)
-        return Measured(failed=failed) if failed else Measured(missing=missing)
-    chosen = _Chosen.of(list(sound), claim.protocol, records)
-    if not chosen.seeds:
-        return chosen.as_measured()
-    level = {
-        run: np.mean([_validated(record, claim.metric) for record in chosen.records(run)]) for run in sound
-    }
-    claimed, other = (max(runs, key=level.__getitem__) for runs in parts)
-    told = f"best on validation of {low} to {high}: {sizes[claimed]}; of the others: {sizes[other]}"
-    if unsound := sorted(set(sizes) - set(sound), key=sizes.__getitem__):
-        told += f"; left out: {filters.listing(sizes[run] for run in unsound)}"
-    tested = _tested(claim, [claimed], [other], chosen, records, tests)
-    return replace(tested, told=(told, *tested.told))
+    trouble = {run: trouble_of(records[run], claim.protocol) for run in sizes if run in records}
+    sound = [run for run, why in trouble.items() if not why]
+    claimed = [run for run in sound if low <= sizes[run] <= high]
+    others = [run for run in sound if run not in claimed]
+    if not claimed or not others:
+        failed = "; ".join(f"{run} {why}" for run, why in trouble.items() if why)
+        raise _failed(failed) if failed else _not_run(missing)
+    compared, notes = _compared(sound, claim.protocol, records)
+
+    def level(run: str) -> float:
+        return float(np.mean([_validated(record, claim.metric) for record in compared[run]]))
+
+    runs = [max(claimed, key=level), max(others, key=level)]
+    note = f"best on validation of {low} to {high}: {sizes[runs[0]]}; of the others: {sizes[runs[1]]}"
+    if left_out := sorted(size for run, size in sizes.items() if run not in sound):
+        note += f"; left out: {filters.listing(left_out)}"
+    return runs, compared, [note, *notes]
 
 
 def _validated(record: Record, metric: str) -> float:
@@ -293,50 +252,42 @@ def _validated(record: Record, metric: str) -> float:
     return read_history(record, metric)[max(rsum, key=rsum.__getitem__)]
 
 
-def _on_curves(claim: ClaimSpec, chosen: _Chosen) -> Measured:
-    """Of validation curves, per seed: where the first passes the second, how it starts, or how much further it falls."""
+def _on_curves(claim: ClaimSpec, compared: Compared) -> tuple[str, dict[str, Any]]:
+    """Of validation curves, where the first passes the second, how it starts, or how much further it falls; and in words."""
     first, second = (
-        [list(read_history(record, claim.metric).values()) for record in chosen.records(run)]
-        for run in claim.runs
+        [list(read_history(record, claim.metric).values()) for record in compared[run]] for run in claim.runs
     )
-    longest = min(map(len, [*first, *second]))
-    if longest < claim.epochs:
-        return Measured(missing=(f"runs of {claim.epochs} epochs (these have {longest})",))
-    found = Measured(seeds=len(chosen.seeds), told=chosen.told)
+    shortest = min(map(len, [*first, *second]))
+    if shortest < claim.epochs:
+        raise _not_run([f"runs of {claim.epochs} epochs (these have {shortest})"])
     if claim.kind == "overfitting":
         falls = np.array([[max(curve) - curve[-1] for curve in curves] for curves in (first, second)])
-        mean = [f"{run} falls by {np.mean(fall):.1f}" for run, fall in zip(claim.runs, falls, strict=True)]
-        told = f"from its best epoch to the last {', '.join(mean)} points on average"
-        return _of_values(found, falls[0] - falls[1], told)
-    gaps = [np.subtract(a[:longest], b[:longest]) for a, b in zip(first, second, strict=True)]
+        means = [f"{run} falls by {np.mean(fall):.1f}" for run, fall in zip(claim.runs, falls, strict=True)]
+        note = f"from its best epoch to the last {', '.join(means)} points on average"
+        return note, _over_seeds(falls[0] - falls[1])
+    gaps = np.array([np.subtract(a[:shortest], b[:shortest]) for a, b in zip(first, second, strict=True)])
     if claim.kind == "start":
-        return _of_values(found, np.array([gap[0] for gap in gaps]), "after the first epoch")
-    passed = [_passes(gap) for gap in gaps]
-    told = ", ".join(
-        "never passes" if np.isnan(epoch) else f"passes in epoch {epoch:.0f}" for epoch in passed
-    )
-    return replace(
-        found,
-        values=tuple(passed),
-        early=intervals.seed_interval([gap[0] for gap in gaps]),
-        late=intervals.seed_interval([gap[-1] for gap in gaps]),
-        epochs=None if np.isnan(passed).any() else intervals.seed_interval(passed, least_sd=_ROUNDED),
-        told=(told, *found.told),
-    )
+        return "after the first epoch", _over_seeds(gaps[:, 0])
+    epochs = [_passes(gap) for gap in gaps]
+    note = ", ".join(f"passes in epoch {epoch}" if epoch else "never passes" for epoch in epochs)
+    ends = (intervals.seed_interval(gaps[:, 0]), intervals.seed_interval(gaps[:, -1]))
+    if None in epochs:
+        return note, {"ends": ends}
+    passed = np.array(epochs, float)
+    over_seeds = intervals.seed_interval(passed, least_sd=_ROUNDED)
+    return note, {"value": float(np.mean(passed)), "over_seeds": over_seeds, "ends": ends}
 
 
-def _of_values(found: Measured, values: np.ndarray, told: str) -> Measured:
-    return replace(
-        found,
-        values=tuple(values),
-        late=intervals.seed_interval(values),
-        paper_sd=stdev(values) or None if len(values) > 1 else None,
-        told=(told, *found.told),
-    )
+def _over_seeds(values: np.ndarray) -> dict[str, Any]:
+    return {
+        "value": float(np.mean(values)),
+        "over_seeds": intervals.seed_interval(values),
+        "paper_sd": stdev(values) or None if len(values) > 1 else None,
+    }
 
 
-def _passes(gap: np.ndarray) -> float:
-    """The epoch, from 1, from which a gap stays above zero; NaN where it does not end above zero."""
+def _passes(gap: np.ndarray) -> int | None:
+    """The epoch, from 1, from which a gap stays above zero; `None` where it does not end above zero."""
     below = np.flatnonzero(gap <= 0)
     last = int(below[-1]) + 1 if len(below) else 0
-    return float(last + 1) if last < len(gap) else float("nan")
+    return last + 1 if last < len(gap) else None

@@ -32,11 +32,11 @@ from vsepp.reporting.claims import (
     WORSE,
     Verdict,
     by_claim,
-    judge,
     of_the_paper,
 )
 from vsepp.reporting.drawing import inline_svg, write_figure, write_gaps
 from vsepp.reporting.expected import State, expected_state, read_expected, worst
+from vsepp.reporting.measured import judge
 from vsepp.reporting.paper import paper_values, tex_layout
 from vsepp.reporting.published import read_published
 from vsepp.reporting.records import Record, Records, read_records
