@@ -7,4 +7,4 @@ TEMPLATES = next(
     (place for place in (_HERE / "templates", _HERE.parents[1] / "reports" / "templates") if place.is_dir()),
     _HERE,
 )
-"""Of pages, tables and figures: inside an installed package, or in `reports/templates` of a clone."""
+"""Folder of the templates of pages, tables and figures: inside an installed package, or in `reports/templates` of a clone."""

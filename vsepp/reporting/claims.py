@@ -12,7 +12,8 @@
 | `start` | a, b | a − b on validation after the first epoch | it has the claimed sign |
 | `overfitting` | a, b | how much further a falls than b, from the best epoch to the last, on validation | it is above zero |
 
-`docs/reading.md` has a table of all verdicts and when they are given. What is read off the runs is in `measured`.
+`docs/reading.md` has a table of all verdicts and when they are given. `vsepp.reporting.measured` reads effects off the runs, and
+asks the rules here.
 """
 
 from __future__ import annotations
@@ -59,11 +60,11 @@ class Verdict:
     paper_sd: float | None = None
     """Standard deviation of the effect of one seed, by our seeds: how sure the paper's number may be."""
     p: float | None = None
-    """Of the permutation test over the images, corrected after Holm for all claims of the report."""
+    """The permutation test over the images gives it; corrected after Holm for all claims of the report."""
     mcnemar: tuple[float, ...] = ()
     """Per seed, of differences of caption retrieval's R@1; not corrected."""
     ends: tuple[Interval | None, ...] = ()
-    """Of a crossing, over the seeds: of the gap after the first epoch and after the last."""
+    """A crossing has intervals over the seeds: of the gap after the first epoch, and of that after the last."""
 
     @property
     def judged(self) -> bool:
@@ -102,10 +103,10 @@ class Verdict:
 
 def by_claim(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
     """The verdicts on each claim, one a metric."""
-    found: dict[str, list[Verdict]] = {}
+    claims: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
-        found.setdefault(verdict.spec.id.partition("/")[0], []).append(verdict)
-    return list(found.values())
+        claims.setdefault(verdict.spec.id.partition("/")[0], []).append(verdict)
+    return list(claims.values())
 
 
 def of_the_paper(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
@@ -116,8 +117,8 @@ def of_the_paper(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Verdi
 
 def counts(verdicts: Iterable[Verdict]) -> list[tuple[str, int]]:
     """How many claims got which verdict; verdicts that none got are left out."""
-    found = Counter(verdict.word for verdict in verdicts)
-    return [(word, found[word]) for word in WORDS if found[word]]
+    numbers = Counter(verdict.word for verdict in verdicts)
+    return [(word, numbers[word]) for word in WORDS if numbers[word]]
 
 
 # Each rule returns the verdict, and what it rests on beside the intervals.

@@ -42,7 +42,7 @@ METRICS = {"i2t_r1": "caption R@1", "t2i_r1": "image R@1", "rsum": "rsum"}
 """Scores that have an expected value."""
 OK, OKISH, FAIL, NOT_RUN = "as expected", "within tolerance", "not as expected", "not run"
 WORDS = (OK, OKISH, FAIL, NOT_RUN)
-"""Of a score, in the order in which they are counted."""
+"""States of a score, in the order in which they are counted."""
 TIGHT = 0.05
 TIMES = 8.0
 UNSTABLE = 0.05
@@ -63,9 +63,9 @@ class Expected:
     held_to: str
     """`tolerance`, `chance` or `nothing`."""
     commit: str
-    """That evaluated it; of the run's training where that is not the same, see its manifest."""
+    """The one that evaluated it; of the run's training where that is not the same, see its manifest."""
     cause: str = ""
-    """Of a known deviation, written by hand or by the rule."""
+    """Why it deviates, where that is known; written by hand or by the rule."""
 
     @property
     def key(self) -> tuple[str, str, int, str]:
@@ -137,11 +137,11 @@ def expected_state(rows: Iterable[Expected], records: Records, context: ContextS
     Parameters
     ----------
     rows
-        Of the study.
+        The study's.
     records
-        Of each model; what is not among them is `not run`.
+        Those of each model; what is not among them is `not run`.
     context
-        Of the report.
+        The report's.
     """
     by_seed = {(run, record.spec.seed): record for run, seeds in records.items() for record in seeds}
     return [_state(row, by_seed.get((row.run, row.seed))) for row in rows if row.seed in context.seeds]
@@ -289,11 +289,11 @@ def update_expected(file: Path, log: Path, records: Records, commit: str, why: s
     Parameters
     ----------
     file
-        Of the study; made where there is none.
+        The study's; made where there is none.
     log
         `docs/scores.md`.
     records
-        Of each model; errors as in `set_expected`.
+        Those of each model; errors as in `set_expected`.
     commit
         That is checked out.
     why
@@ -309,7 +309,7 @@ def update_expected(file: Path, log: Path, records: Records, commit: str, why: s
 
 
 def failures(states: Iterable[State], context: ContextSpec) -> list[str]:
-    """Of each score outside its bounds: the cause that was written down, and the command that makes it."""
+    """A line for each score outside its bounds: the cause that was written down, and the command that makes it."""
     # A variant with a label has overrides of its own, which come on top.
     label = f" label={context.variant}" if context.variant != context.fidelity else ""
     config = f"preset={context.preset} fidelity={context.fidelity}"

@@ -18,7 +18,7 @@ from vsepp.reporting.specs import DIRECTIONS, ContextSpec, FigureSpec
 from vsepp.spec import Component
 
 KINDS = ("difference", "no_difference", "no_gain")
-"""Of claims that are about one gap between two runs."""
+"""Kinds of claims that are about one gap between two runs."""
 
 
 class _Row(NamedTuple):

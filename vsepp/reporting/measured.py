@@ -51,11 +51,11 @@ def judge(claims: Iterable[ClaimSpec], context: ContextSpec, records: Records) -
     Parameters
     ----------
     claims
-        Of the paper.
+        The paper's, and comparisons of one's own.
     context
         Which data and encoders play the paper's roles.
     records
-        Of each model; a claim about a run that is not there is `not run`.
+        Those of each model; a claim about a run that is not there is `not run`.
 
     Raises
     ------
@@ -117,7 +117,8 @@ def _measured(claim: ClaimSpec, context: ContextSpec, records: Records, tests: i
 
 
 def _compared(runs: Iterable[str], protocol: str | None, records: Records) -> tuple[Compared, list[str]]:
-    """Runs on the seeds that all have, where each is sound and all read the same; and what is to be said of that."""
+    """The records that are compared: of seeds that all runs have, each sound and all made from the same inputs; and notes on what
+    was left out."""
     sound: dict[str, dict[int, Record]] = {}
     notes = []
     for run in dict.fromkeys(runs):
@@ -205,8 +206,8 @@ def _on_test(
 
 
 def _spread(run: str, claim: ClaimSpec, records: Records) -> tuple[str, float, int] | None:
-    """How much a run's score varies: the run, or one that differs from it in one parameter at most, whose seeds say so, their
-    standard deviation and number."""
+    """Standard deviation of a run's score over its seeds or, where it has one, over those of a run that differs from it in one
+    parameter: the name of the run whose seeds they are, the deviation, and how many seeds there are."""
     protocol = str(claim.protocol)
     for other in [run, *(name for name in records if name != run)]:
         seeds = [record for record in records[other] if not trouble_of([record], protocol)]
@@ -253,7 +254,8 @@ def _validated(record: Record, metric: str) -> float:
 
 
 def _on_curves(claim: ClaimSpec, compared: Compared) -> tuple[str, dict[str, Any]]:
-    """Of validation curves, where the first passes the second, how it starts, or how much further it falls; and in words."""
+    """Where the first of two validation curves passes the second, how it starts beside it, or how much further it falls;
+    in words, and as fields of the verdict."""
     first, second = (
         [list(read_history(record, claim.metric).values()) for record in compared[run]] for run in claim.runs
     )

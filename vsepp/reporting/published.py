@@ -16,7 +16,7 @@ Published = Mapping[tuple[str, str], Mapping[str, str]]
 """(id of the table, row) → column of published.csv → text. A row stands below `""` too, for tables of one's own."""
 
 KINDS = ("trained", "quoted")
-"""Of a row: a system that is trained here, or one that is cited alone."""
+"""What a row is: a system that is trained here, or one that is cited alone."""
 _REQUIRED = ("table", "row", "kind")
 _LARGEST = 4 << 20
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)

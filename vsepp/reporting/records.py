@@ -35,7 +35,7 @@ class Corpus(NamedTuple):
     """Which images and captions were embedded."""
 
     digest: str
-    """Of both tables."""
+    """Both tables together have it."""
     made_with: tuple[str, ...]
     """Digests of the parameters of the corpus, and of the scenes that it may be read from."""
 
@@ -158,14 +158,14 @@ def _require_present(model: TrainedSpec, evaluated: Mapping[str, Any]) -> None:
     made = {"run": evaluated["ancestors"].get("run", {}), "evaluation": {**evaluated, **evaluated["git"]}}
     for name, maker in model.made_by.items():
         if made[name].get("spec_digest") != maker.spec_digest:
-            what, wanted, found = "parameters", maker.spec_digest, made[name].get("spec_digest")
+            what, wanted, actual = "parameters", maker.spec_digest, made[name].get("spec_digest")
         elif not is_accepted(made[name], maker.code_digest):
-            what, wanted, found = "code", maker.code_digest, made[name]["code_digest"]
+            what, wanted, actual = "code", maker.code_digest, made[name]["code_digest"]
         else:
             continue
         raise VseppError(
             f"{model.evaluation}: {_MADE[name]} with other {what} than the present ones (expected digest {wanted[:12]}, "
-            f"got {str(found)[:12]}, commit {str(made[name].get('commit'))[:10]}), as a checkout of another commit can "
+            f"got {str(actual)[:12]}, commit {str(made[name].get('commit'))[:10]}), as a checkout of another commit can "
             f"leave it. Get what belongs to this commit: vsepp sync; or make it: snakemake --cores all --forcerun "
             f"{maker.target} -- {model.evaluation}/metrics.json"
         )
@@ -197,15 +197,15 @@ def marks(records: Sequence[Record], training: bool = False) -> dict[str, str]:
 
     Where no commit holds all that is behind them, and where other code made it and somebody accepted that.
     """
-    found = {}
+    signs = {}
     if dirty := dirty_steps(records, training):
-        found[filters.MARK] = filters.dirty_note(dirty)
+        signs[filters.MARK] = filters.dirty_note(dirty)
     accepted: dict[str, None] = {}
     for record in records:
         accepted |= dict.fromkeys(accepted_steps(record.kept.evaluated, "run" if training else ""))
     if accepted:
-        found[filters.ACCEPTED] = filters.accepted_note(accepted)
-    return found
+        signs[filters.ACCEPTED] = filters.accepted_note(accepted)
+    return signs
 
 
 def scores(records: Sequence[Record], protocol: str, same: Sequence[str] = TEST_SET) -> list[dict[str, Any]]:

@@ -109,7 +109,7 @@ class RowSpec:
     tuned: str | None = None
     """The method that it is a row of, until one of its settings has been chosen."""
     own: dict[str, str] = field(default_factory=dict)
-    """Of a row of one's own, what published.csv says of others: `system`, `encoder`, `finetuned`, `dataset`, `trainset`; `label`."""
+    """What published.csv says of other rows, of a row of one's own: `system`, `encoder`, `finetuned`, `dataset`, `trainset`; `label`."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -159,18 +159,18 @@ class FigureEntry:
     title: str
     caption: str
     width: Literal["column", "page"] = "column"
-    """Of a two-column page: 3.3 or 7 inches."""
+    """Columns of a two-column page: 3.3 or 7 inches."""
     dataset: str = ""
     """Role; empty where no data are behind it."""
     metrics: tuple[str, ...] = ()
     """What is drawn, a panel each, such as i2t_r1; of histories and standings one."""
     labels: tuple[str, ...] = ()
-    """Of the runs; of negative_set of the line and of the baseline; of standings entries of `tuned`; of constellations and
-    weights of the losses."""
+    """What the runs are called; negative_set names the line and the baseline, standings entries of `tuned`, constellations and
+    weights the losses."""
     baseline: str | None = None
     """Run drawn as a horizontal line."""
     protocol: Protocol | None = None
-    """Of test scores."""
+    """Under which test scores are shown."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -207,17 +207,17 @@ class ClaimEntry:
     """Where it says so: section, rows, figure; a comparison of one's own has none and is counted apart."""
     kind: ClaimKind
     protocol: Protocol | None = None
-    """Of test scores; none for validation curves."""
+    """Under which test scores are compared; none for validation curves."""
     sign: Literal[1, -1] = 1
-    """Of the effect that the paper claims."""
+    """Sign of the effect that the paper claims."""
     margin: PositiveFloat = 1.0
     """Points within which there is no difference."""
     at_most: PositiveFloat | None = None
-    """Of difference: points above which an effect is not the one that the paper calls slight."""
+    """Points above which a difference is not the one that the paper calls slight."""
     epochs: Annotated[int, Field(ge=0)] = 0
-    """Of validation curves: fewest epochs that its runs must have, else it is not run."""
+    """Fewest epochs that the runs of validation curves must have, else it is not run."""
     best: tuple[Count, Count] | None = None
-    """Of best_value: first and last of the sizes among which the best is claimed to be."""
+    """First and last of the sizes among which best_value is claimed to be."""
     note: str = ""
     """Said beside the claim."""
 
@@ -232,13 +232,13 @@ class ClaimSpec(ClaimEntry):
     metric: str
     """`i2t_r1`, ..., `rsum`."""
     roles: tuple[str, ...]
-    """Of the data and the encoders of these runs."""
+    """Roles of the data and the encoders of these runs."""
     published: float | None = None
     """The paper's effect; `None` where it prints none."""
     against: float | None = None
-    """Of `above_published`: the number that others published."""
+    """The number that others published, which a claim of kind `above_published` is about."""
     sizes: tuple[int, ...] = ()
-    """Of `best_value`: what the runs stand for, ascending."""
+    """What the runs of a claim of kind `best_value` stand for, ascending."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -248,7 +248,7 @@ class TunedSpec:
     label: str
     runs: tuple[str, ...]
     settings: tuple[str, ...]
-    """Of each run, what it differs in: `margin 0.1`."""
+    """What each run differs in: `margin 0.1`."""
 
 
 @dataclass(frozen=True, config=STRICT)

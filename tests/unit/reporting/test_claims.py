@@ -41,14 +41,26 @@ def ranks(i2t_r1, t2i_r1=30, n_images=500, lot=0):
     return Ranks(*found)
 
 
+def add(models, levels, **values):
+    """R@1 of caption retrieval of each run, seed by seed."""
+    for run, seeds in levels.items():
+        for seed, level in enumerate(seeds):
+            models.add(run, seed=seed, protocol=PROTOCOL, ranks=ranks(level, lot=seed), **values)
+
+
+def add_curves(models, **curves):
+    """R@1 of caption retrieval on validation of each run, seed by seed."""
+    for run, seeds in curves.items():
+        for seed, curve in enumerate(seeds):
+            models.add(run, seed=seed, history=curve, ranks=ranks(40))
+
+
 @pytest.fixture
 def verdict(models, context):
     """Judge one claim: `levels` has R@1 of caption retrieval of each run, seed by seed."""
 
     def judged(spec, levels, where=None, **values):
-        for run, seeds in levels.items():
-            for seed, level in enumerate(seeds):
-                models.add(run, seed=seed, protocol=PROTOCOL, ranks=ranks(level, lot=seed), **values)
+        add(models, levels, **values)
         (found,) = judge([spec], where or context, models.records)
         return found
 
@@ -86,10 +98,8 @@ def test_a_difference_on_the_papers_own_data(verdict, own_data, levels, word, wh
     ("seeds", "word"), [((46, 46.2, 45.8), "reproduced"), ((52, 40, 46), "inconclusive")]
 )
 def test_one_seed_borrows_the_spread_of_a_run_that_differs_in_one_parameter(models, own_data, seeds, word):
-    models.add("a", protocol=PROTOCOL, ranks=ranks(50), like="c")
-    models.add("b", protocol=PROTOCOL, ranks=ranks(40), like="c")
-    for seed, level in enumerate(seeds):
-        models.add("c", seed=seed, protocol=PROTOCOL, ranks=ranks(level, lot=seed))
+    add(models, {"a": (50,), "b": (40,)}, like="c")
+    add(models, {"c": seeds})
     (found,) = judge([claim(published=5.0)], own_data, models.records)
     assert (found.word, found.seeds, found.borrowed) == (word, 1, "c (3)")
     assert found.why.endswith("seeds of c (3)")
@@ -110,9 +120,7 @@ def test_a_claim_may_be_about_any_metric_that_is_a_mean_over_the_queries(models,
 
 
 def test_a_run_of_another_configuration_lends_nothing(models, own_data):
-    for run, seeds in (("a", 1), ("b", 1), ("c", 3)):
-        for seed in range(seeds):
-            models.add(run, seed=seed, protocol=PROTOCOL, ranks=ranks({"a": 50}.get(run, 40), lot=seed))
+    add(models, {"a": (50,), "b": (40,), "c": (40, 40, 40)})
     (found,) = judge([claim()], own_data, models.records)
     assert (found.word, found.borrowed) == ("inconclusive (one seed)", "")
 
@@ -287,9 +295,8 @@ def test_a_seed_whose_runs_were_made_from_different_features_is_left_out_or_said
 
 
 def test_a_difference_of_training_machines_is_said(models, own_data):
-    for seed in range(2):
-        models.add("a", seed=seed, ranks=ranks(50 + 0.2 * seed, lot=seed), processor="EPYC")
-        models.add("b", seed=seed, ranks=ranks(40, lot=seed), processor="Xeon")
+    add(models, {"a": (50, 50.2)}, processor="EPYC")
+    add(models, {"b": (40, 40)}, processor="Xeon")
     (found,) = judge([claim()], own_data, models.records)
     assert "trained on EPYC and Xeon" in found.why
     (alike,) = judge([claim(runs=("a", "c"))], own_data, {**models.records, "c": models.records["a"]})
@@ -374,9 +381,7 @@ def test_the_best_value_of_sizes_on_one_side_is_not_run(models, own_data):
 )
 def test_a_crossing(models, own_data, first, second, word, value):
     word, _, why = word.partition(", ")
-    for run, curves in (("a", first), ("b", second)):
-        for seed, curve in enumerate(curves):
-            models.add(run, seed=seed, history=curve, ranks=ranks(40))
+    add_curves(models, a=first, b=second)
     published = 20 if "20" in why else 3
     (found,) = judge([claim("crossing", published=published)], own_data, models.records)
     assert (found.word, found.value) == (word, value)
@@ -396,9 +401,7 @@ def test_a_crossing(models, own_data, first, second, word, value):
     ],
 )
 def test_how_far_curves_fall_and_how_they_start(models, own_data, spec, first, second, word, value):
-    for run, curves in (("a", first), ("b", second)):
-        for seed, curve in enumerate(curves):
-            models.add(run, seed=seed, history=curve, ranks=ranks(40))
+    add_curves(models, a=first, b=second)
     (found,) = judge([spec], own_data, models.records)
     assert (found.word, found.value) == (word, pytest.approx(value))
     if word == "not run":
@@ -406,9 +409,7 @@ def test_how_far_curves_fall_and_how_they_start(models, own_data, spec, first, s
 
 
 def test_an_epoch_that_all_seeds_share_has_the_interval_of_rounding(models, own_data):
-    for run, curves in (("a", ((1, 5, 12), (2.1, 6, 13.1))), ("b", ((4, 8, 10), (5, 9, 11)))):
-        for seed, curve in enumerate(curves):
-            models.add(run, seed=seed, history=curve, ranks=ranks(40))
+    add_curves(models, a=((1, 5, 12), (2.1, 6, 13.1)), b=((4, 8, 10), (5, 9, 11)))
     (found,) = judge([claim("crossing", published=3)], own_data, models.records)
     assert found.value == 3 and found.over_seeds.high - 3 == pytest.approx(
         12.7062 * 12**-0.5 / 2**0.5, rel=1e-4
@@ -416,8 +417,7 @@ def test_an_epoch_that_all_seeds_share_has_the_interval_of_rounding(models, own_
 
 
 def test_curves_of_one_seed_show_nothing(models, own_data):
-    for run, curve in (("a", (1, 20)), ("b", (5, 10))):
-        models.add(run, history=curve, ranks=ranks(40))
+    add_curves(models, a=((1, 20),), b=((5, 10),))
     for kind in ("crossing", "overfitting", "start"):
         (found,) = judge([claim(kind)], own_data, models.records)
         assert found.word == "inconclusive (one seed)"
@@ -480,9 +480,7 @@ def test_what_holm_takes_back_is_neither_a_difference_nor_none(models, own_data)
 
 
 def test_counts_are_in_the_order_of_the_words(models, own_data):
-    for seed in (0, 1):
-        models.add("a", seed=seed, ranks=ranks(50 + 0.2 * seed, lot=seed))
-        models.add("b", seed=seed, ranks=ranks(40, lot=seed))
+    add(models, {"a": (50, 50.2), "b": (40, 40)})
     specs = [claim(runs=("a", "missing")), claim(), claim(runs=("b", "a")), claim(runs=("a", "absent"))]
     found = counts(judge(specs, own_data, models.records))
     assert found == [("reproduced", 1), ("opposite", 1), ("not run", 2)]
