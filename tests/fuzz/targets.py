@@ -330,7 +330,8 @@ def write_lock(folder):
 def lock_as_written(path, result, *_):
     # Tabs between tokens are YAML; PyYAML's loader without libyaml refuses them.
     written = yaml.load(text_in(path), yaml.CSafeLoader) or {}
-    return None if result == written else "other entries than written"
+    entries = {file: dataclasses.asdict(recorded) for file, recorded in result.items()}
+    return None if entries == written else "other entries than written"
 
 
 def write_params(folder):

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import logging
-import os
-import time
-import zipfile
-from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import requests
-
 from vsepp.errors import VseppError
-from vsepp.provenance.publish import publish, state_folder
-from vsepp.provenance.space import full_disk_explained
-from vsepp.sources.partial import Partial
-from vsepp.sources.sums import Demand, check_present, demanded, describe, record, write_sidecar
-from vsepp.sources.transfer import Manner, Refused, transfer
+from vsepp.provenance.manifest import read_sidecar
+from vsepp.provenance.publish import state_folder
+from vsepp.sources.sums import ExpectedSum, describe, expected_sum, fault_of, write_facts
+from vsepp.sources.transfer import Partial, Refused
 from vsepp.spec import SourceSpec
 
 log = logging.getLogger("vsepp")
 
-LONGEST_WAIT = 120.0
-"""Seconds; longest wait before the next attempt, whatever a server asks for."""
 
-
-def fetch(source: SourceSpec, target: Path, lock: Path, manner: Manner | None = None) -> dict[str, Any]:
+def fetch(source: SourceSpec, target: Path, lock: Path) -> dict[str, Any]:
     """Download and verify a file, or verify the one that is already there.
 
     After a failure or a kill, what was received stays in a state folder beside the target, and the next call resumes from it.
@@ -42,8 +32,6 @@ def fetch(source: SourceSpec, target: Path, lock: Path, manner: Manner | None = 
         Path of the file.
     lock
         File of the checksums that first downloads recorded (`params/sources.lock.yaml`).
-    manner
-        How patient the download is.
 
     Returns
     -------
@@ -54,115 +42,59 @@ def fetch(source: SourceSpec, target: Path, lock: Path, manner: Manner | None = 
     Raises
     ------
     VseppError
-        If no mirror gives the file, naming what each did; if it must be requested by hand; if the disk is full; if the
-        file has another checksum.
+        If no mirror gives the file, naming what each did; if it must be requested by hand; if the disk has no room for
+        it; if the file that is there has another checksum.
     """
     if target.exists():
-        return check_present(source, target, lock)
+        return _check_present(source, target, lock)
     if not source.mirrors:
         raise VseppError(_by_hand(source, target))
-    try:
-        with (
-            full_disk_explained(target, "for the file", source.size),
-            state_folder(target, step="download") as state,
-        ):
-            if target.exists():  # another process fetched it while this one waited
-                return check_present(source, target, lock)
-            return _download(source, target, lock, state, manner or Manner())
-    except OSError as error:
-        raise VseppError(f"{target}: cannot be written: {error}; check the folder's permissions") from error
+    with state_folder(target, step="download") as state:
+        if target.exists():  # another process fetched it while this one waited
+            return _check_present(source, target, lock)
+        return _download(source, target, lock, Partial(source, state))
 
 
-def _download(source: SourceSpec, target: Path, lock: Path, state: Path, manner: Manner) -> dict[str, Any]:
-    """Try the mirrors until one gives the right file; `state` belongs to this process alone."""
-    demand = demanded(source, lock)
-    partial = Partial(state, source.file)
-    told = []
-    mirrors, repeated = deque(source.mirrors), set()
-    with requests.Session() as session:
-        while mirrors:
-            url = mirrors.popleft()
-            try:
-                _persist(session, url, source, partial, demand, manner)
-            except Refused as refusal:
-                told.append(f"{url}: {refusal}")
-            else:
-                fault = _fault(source, partial, demand)
-                if fault is None:
-                    return _settle(source, target, lock, partial, demand)
-                # The wrong bytes may be left from a crash, or the file may have been replaced meanwhile: try this mirror
-                # once more from the first byte.
-                if partial.pieced and url not in repeated:
-                    repeated.add(url)
-                    mirrors.appendleft(url)
-                told.append(f"{url}: {fault}; kept as {_put_aside(target, partial)}")
-            log.warning("%s: %s", source.file, told[-1])
-    raise VseppError(_no_mirror(target, told, demand))
-
-
-def _persist(
-    session: requests.Session,
-    url: str,
-    source: SourceSpec,
-    partial: Partial,
-    demand: Demand | None,
-    manner: Manner,
-) -> None:
-    """Ask one mirror until it has given everything or failed too many times in a row.
-
-    Raises
-    ------
-    Refused
-        With its last failure.
-    """
-    furthest = failures = 0
-    while not partial.whole:
-        try:
-            log.info("%s: from %s, byte %d on", source.file, url, partial.length)
-            transfer(session, url, source, partial, sum_known=demand is not None, manner=manner)
-            return
-        except Refused as refusal:
-            failures = 1 if partial.length > furthest else failures + 1
-            furthest = max(furthest, partial.length)
-            if not refusal.again or failures >= manner.attempts:
-                raise
-            wait = min(max(refusal.wait, manner.backoff * 2 ** (failures - 1)), LONGEST_WAIT)
-            log.warning("%s: %s: %s; again in %.1f s", source.file, url, refusal, wait)
-            time.sleep(wait)
-
-
-def _fault(source: SourceSpec, partial: Partial, demand: Demand | None) -> str | None:
-    """What is wrong with a complete file, if anything."""
-    if demand and partial.sha256 != demand.sha256:
-        return f"sha256 {partial.sha256}, expected {demand.sha256}"
-    if source.size is not None and partial.length != source.size:
-        return f"{partial.length:,} bytes, expected {source.size:,}"
-    if source.file.lower().endswith(".zip") and not zipfile.is_zipfile(partial.file):
-        return "not a whole zip file: its directory, at the end, is missing"
-    return None
-
-
-def _put_aside(target: Path, partial: Partial) -> Path:
-    aside = target.with_name(f"{target.name}.bad-{partial.sha256[:12]}")
-    publish({partial.file: aside})
-    partial.start(None)
-    return aside
-
-
-def _settle(
-    source: SourceSpec, target: Path, lock: Path, partial: Partial, demand: Demand | None
-) -> dict[str, Any]:
-    """Publish a verified file; its manifest is written first, so that the file is never there without it."""
-    with partial.file.open("rb") as stream:
-        os.fsync(stream.fileno())
-    url = partial.origin.url if partial.origin else None
-    facts = describe(source, partial.file, partial.sha256, url, demand)
-    if demand is None:
-        record(source, facts, lock)
-    write_sidecar(target, facts)
-    publish({partial.file: target})
-    log.info("%s: %s bytes, sha256 %s (%s)", target, f"{facts['size']:,}", facts["sha256"], facts["verified"])
+def _check_present(source: SourceSpec, target: Path, lock: Path) -> dict[str, Any]:
+    """Verify a file that is already there; it is read only if its manifest does not vouch for it, and left as it is."""
+    if not target.is_file():
+        raise VseppError(f"{target}: expected a file, found something else; move it away")
+    expected = expected_sum(source, lock)
+    facts = read_sidecar(target) or describe(source, target, None, expected)
+    if fault := fault_of(source, target, facts, expected):
+        raise VseppError(
+            f"{target}: {fault}; it is damaged or a different file: move it away and run the step again, or correct what is "
+            "expected if you trust this file"
+        )
+    write_facts(source, target, facts, expected, lock)
     return facts
+
+
+def _download(source: SourceSpec, target: Path, lock: Path, partial: Partial) -> dict[str, Any]:
+    """Try the mirrors until one gives the right file; `partial` belongs to this process alone."""
+    expected = expected_sum(source, lock)
+    mirrors, failures = list(source.mirrors), []
+    while mirrors:
+        url = mirrors.pop(0)
+        resumed = partial.length > 0
+        try:
+            partial.receive(url, sum_known=expected is not None)
+        except Refused as refusal:
+            failures.append(f"{url}: {refusal}")
+        else:
+            facts = describe(source, partial.file, partial.origin[0], expected)
+            fault = fault_of(source, partial.file, facts, expected)
+            if fault is None:
+                write_facts(source, target, facts, expected, lock)
+                partial.file.replace(target)
+                return facts
+            aside = target.with_name(f"{target.name}.bad-{facts['sha256'][:12]}")
+            partial.file.replace(aside)
+            failures.append(f"{url}: {fault}; kept as {aside}")
+            if resumed:  # the bytes of before may have been damaged: once more, from the first one
+                mirrors.insert(0, url)
+        log.warning("%s: %s", source.file, failures[-1])
+    raise VseppError(_no_mirror(target, failures, expected))
 
 
 def _by_hand(source: SourceSpec, target: Path) -> str:
@@ -175,14 +107,17 @@ def _by_hand(source: SourceSpec, target: Path) -> str:
     )
 
 
-def _no_mirror(target: Path, told: Sequence[str], demand: Demand | None) -> str:
-    expected = replaced = ""
-    if demand:
-        expected = f" with sha256 {demand.sha256} ({demand.basis})"
-        replaced = "\nIf all of them send the same other file, it was replaced: make sure that this was intended, and change the expected sum."
-    listed = "".join(f"\n  {what}" for what in told)
+def _no_mirror(target: Path, failures: Sequence[str], expected: ExpectedSum | None) -> str:
+    wanted = replaced = ""
+    if expected:
+        wanted = f" with sha256 {expected.sha256} ({expected.basis})"
+        replaced = (
+            "\nIf all of them send the same other file, it was replaced: make sure that this was intended, and change the "
+            "expected sum."
+        )
+    listed = "".join(f"\n  {failure}" for failure in failures)
     return (
-        f"{target}: none of its mirrors gave the file{expected}:{listed}\n"
+        f"{target}: none of its mirrors gave the file{wanted}:{listed}\n"
         "Run the step again later; it resumes from what was received. Or get the file elsewhere and put it there, or "
         f"into your own folder that `archives` in params/config.yaml names.{replaced}"
     )

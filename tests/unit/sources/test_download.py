@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 
 import pytest
@@ -16,10 +15,9 @@ import yaml
 from file_server import Served, serve
 from processes import wait_until
 
-from vsepp.cli import main
 from vsepp.errors import VseppError
+from vsepp.sources import transfer
 from vsepp.sources.download import fetch
-from vsepp.sources.transfer import Manner
 from vsepp.spec import SourceSpec, to_json
 
 SLICE = 1 << 18  # what the client reads at once
@@ -33,10 +31,16 @@ def source(server, *names, file="photographs.bin", **known):
     return SourceSpec(file=file, mirrors=tuple(server.url(name) for name in names or ("a",)), **known)
 
 
-def get(spec, folder, **patience):
-    """Fetch without waiting long."""
-    manner = Manner(**{"timeouts": (5.0, 0.5), "attempts": 3, "backoff": 0.01} | patience)
-    return fetch(spec, folder / spec.file, folder / "sources.lock.yaml", manner)
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """Downloads within this process wait for tenths of a second where others wait for a minute."""
+    quick = transfer.RETRIES.new(total=2, backoff_factor=0.01, retry_after_max=0.3)
+    monkeypatch.setattr(transfer, "RETRIES", quick)
+    monkeypatch.setattr(transfer, "TIMEOUTS", (5.0, 0.5))
+
+
+def get(spec, folder):
+    return fetch(spec, folder / spec.file, folder / "sources.lock.yaml")
 
 
 def left_over(folder):
@@ -49,16 +53,11 @@ def ranges(server):
 
 
 def in_a_process(spec, folder, before=""):
-    """Fetch in another process; 120 s between bytes, so that only what is done to it ends it."""
-    program = (
-        f"{before}\nimport sys\nfrom pathlib import Path\nfrom vsepp.errors import VseppError\n"
-        "from vsepp.sources.download import Manner, fetch\nfrom vsepp.spec import SourceSpec, from_json\n"
-        f"folder = Path({str(folder)!r})\nspec = from_json(SourceSpec, {to_json(spec)!r})\n"
-        "manner = Manner((5, 120), backoff=0.01)\n"
-        "try: fetch(spec, folder / spec.file, folder / 'sources.lock.yaml', manner)\n"
-        "except VseppError as error: sys.exit(str(error))\n"
-    )
-    return subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+    """Call the command in a process of its own."""
+    places = [f"--lock={folder / 'sources.lock.yaml'}", f"--output={folder / spec.file}"]
+    program = f"{before}\nimport sys\nfrom vsepp.cli import main\nsys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "fetch", "--spec", to_json(spec), *places]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
 def test_a_file_arrives_whole_with_its_manifest(tmp_path, content):
@@ -87,12 +86,12 @@ def test_an_empty_file_arrives(tmp_path):
         {"cut_after": 1_000_000, "cuts": 2},
         {"stall_after": 1_000_000, "cuts": 1},
         {"cut_after": 1_000_000, "cuts": 1, "announce_length": False},
-        {"cut_after": 2 * SLICE},  # attempts that bring something new are not counted
+        {"cut_after": 2 * SLICE},  # as often as it brings something new
     ],
 )
 def test_a_broken_or_stalled_connection_is_gone_on_with(tmp_path, content, bad):
     with serve({"a": Served(content, **bad)}) as server:
-        get(source(server, sha256=sha(content)), tmp_path, attempts=2)
+        get(source(server, sha256=sha(content)), tmp_path)
     assert (tmp_path / "photographs.bin").read_bytes() == content
     first, *later = server.requests
     assert (first.status, {request.status for request in later}) == (200, {206})
@@ -101,27 +100,20 @@ def test_a_broken_or_stalled_connection_is_gone_on_with(tmp_path, content, bad):
     assert sum(request.sent for request in server.requests) <= len(content) + len(later) * SLICE
 
 
-@pytest.mark.parametrize("status", [500, 503, 429, 408])
-def test_errors_that_pass_are_tried_again(tmp_path, content, status):
-    with serve({"a": Served(content, statuses=[status, status])}) as server:
+@pytest.mark.parametrize(("status", "wait"), [(500, None), (429, None), (408, None), (503, "86400")])
+def test_errors_that_pass_are_tried_again_and_a_server_may_ask_for_some_time(tmp_path, content, status, wait):
+    headers = {"Retry-After": wait} if wait else {}
+    with serve({"a": Served(content, statuses=[status, status], headers=headers)}) as server:
         get(source(server, sha256=sha(content)), tmp_path)
     assert [request.status for request in server.requests] == [status, status, 200]
 
 
-@pytest.mark.parametrize("status", [404, 403, 410, 416])
+@pytest.mark.parametrize("status", [404, 403, 416])
 def test_errors_that_stay_go_to_the_next_mirror(tmp_path, content, status):
     with serve({"a": Served(content, always=status), "b": content}) as server:
         facts = get(source(server, "a", "b", sha256=sha(content)), tmp_path)
     assert [(request.name, request.status) for request in server.requests] == [("a", status), ("b", 200)]
     assert facts["url"] == server.url("b")
-
-
-def test_a_server_says_how_long_to_wait_but_not_for_ever(tmp_path, content, monkeypatch):
-    monkeypatch.setattr("vsepp.sources.download.LONGEST_WAIT", 0.3)
-    with serve({"a": Served(content, statuses=[503, 429], headers={"Retry-After": "86400"})}) as server:
-        started = time.monotonic()
-        get(source(server, sha256=sha(content)), tmp_path)
-    assert 0.6 <= time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize(
@@ -138,7 +130,7 @@ def page():
     return Served(b"<!DOCTYPE html><title>Sign in</title>" + b" " * 5000)
 
 
-@pytest.mark.parametrize("file", ["a.zip", "a.pth", "a.json", "a.npy", "a.tar"])
+@pytest.mark.parametrize("file", ["a.zip", "a.pth"])
 def test_a_page_with_status_200_is_not_the_file(tmp_path, file):
     typed = Served(b"PK\x03\x04 of sorts", headers={"Content-Type": "text/html; charset=utf-8"})
     with (
@@ -158,12 +150,13 @@ def zipped(content):
         return stream.getvalue()
 
 
-def test_what_is_no_zip_is_refused_at_once_and_a_cut_one_at_its_end(tmp_path, content):
+def test_what_is_no_whole_zip_is_refused(tmp_path, content):
     whole = zipped(content)
     with serve({"a": content, "b": whole[:-100], "c": whole}) as server:
         facts = get(source(server, "a", "b", "c", file="a.zip"), tmp_path)
     assert facts["url"] == server.url("c")
-    assert [path.name for path in tmp_path.glob("*.bad-*")] == [f"a.zip.bad-{sha(whole[:-100])[:12]}"]
+    kept = {f"a.zip.bad-{sha(other)[:12]}" for other in (content, whole[:-100])}
+    assert {path.name for path in tmp_path.glob("*.bad-*")} == kept
 
 
 def test_a_wrong_sum_is_kept_aside_and_all_that_went_wrong_is_told_mirror_by_mirror(tmp_path, content):
@@ -176,7 +169,10 @@ def test_a_wrong_sum_is_kept_aside_and_all_that_went_wrong_is_told_mirror_by_mir
         facts = get(source(server, "a", "d", sha256=sha(content)), tmp_path)
         assert facts["url"] == server.url("d")
     message = str(raised.value)
-    assert f"/a: sha256 {sha(other)}, expected {sha(content)}; kept as" in message
+    assert (
+        f"/a: sha256 {sha(other)}, expected {sha(content)} (its entry in params/datasets.yaml); kept"
+        in message
+    )
     assert "/b: status 404" in message and "/c: it answers with an HTML page" in message
 
 
@@ -185,13 +181,6 @@ def test_a_file_of_another_size_is_refused_before_its_first_byte(tmp_path, conte
         get(source(server, size=12), tmp_path)
     # The answer's head is read; of the body at most what the sockets hold.
     assert not left_over(tmp_path)
-
-
-def test_a_compressed_answer_is_refused(tmp_path):
-    with serve({"a": Served(b"{}", headers={"Content-Encoding": "gzip"})}) as server:
-        with pytest.raises(VseppError, match=r"compresses the file \(gzip\)"):
-            get(source(server), tmp_path)
-        assert server.requests[0].headers["Accept-Encoding"] == "identity"
 
 
 def test_a_host_that_is_not_there_is_told(tmp_path, content):
@@ -211,10 +200,9 @@ class TestResume:
     @pytest.fixture
     def begun(self, tmp_path, content):
         """A server whose mirrors both have the file, and a third of it on disk."""
-        with serve({"a": Served(content, cut_after=1_000_000), "b": content}) as server:
-            said = r"connection ended after [\d,]+ of 3,000,000 bytes"
-            with pytest.raises(VseppError, match=said):
-                get(source(server), tmp_path, attempts=1)
+        with serve({"a": Served(content, cut_after=1_000_000, statuses=[0, 404]), "b": content}) as server:
+            with pytest.raises(VseppError, match="/a: status 404"):
+                get(source(server), tmp_path)
             server.files["a"].cut_after = None
             server.requests.clear()
             yield server
@@ -242,12 +230,6 @@ class TestResume:
         assert (begun.requests[1].range is None) == (not known)
         assert (tmp_path / "photographs.bin").read_bytes() == content
 
-    def test_another_mirror_with_another_size_starts_over(self, begun, tmp_path, content):
-        begun.files["b"].content = content + b"more"
-        get(source(begun, "b", sha256=sha(content + b"more")), tmp_path)
-        assert [request.status for request in begun.requests] == [206, 200]
-        assert (tmp_path / "photographs.bin").read_bytes() == content + b"more"
-
     def test_a_mirror_that_refuses_costs_no_bytes(self, begun, tmp_path):
         with pytest.raises(VseppError, match="status 404"):
             get(source(begun, "nowhere"), tmp_path)
@@ -271,10 +253,10 @@ class TestResume:
 
     def test_without_etag_or_sum_it_starts_over_and_with_a_date_it_goes_on(self, tmp_path, content):
         for dated, status in ((False, 200), (True, 206)):
-            served = Served(content, cut_after=1_000_000, etag=False, last_modified=dated)
+            served = Served(content, cut_after=1_000_000, statuses=[0, 404], etag=False, last_modified=dated)
             with serve({"a": served}) as server:
                 with pytest.raises(VseppError):
-                    get(source(server), tmp_path / str(dated), attempts=1)
+                    get(source(server), tmp_path / str(dated))
                 served.cut_after = None
                 get(source(server), tmp_path / str(dated))
                 assert server.requests[-1].status == status
@@ -315,7 +297,7 @@ def test_a_limit_met_in_the_middle_keeps_what_came(tmp_path, content):
         process = in_a_process(spec, tmp_path, before=limit)
         _, error = process.communicate()
         assert process.returncode == 1
-        assert "no space for the file (File too large)" in error
+        assert "photographs.bin: no space left on the disk" in error
         assert "Traceback" not in error
         get(spec, tmp_path)
         assert ranges(server) == [None, "bytes=1000000-"]
@@ -380,14 +362,14 @@ class TestRecordedSums:
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
-            ("- a", "expected files and their checksums"),
+            ("- a", "all of it: got"),
             ("a: {", "not valid YAML"),
-            ("a.bin: {size: 1}", "'a.bin': exp"),
+            ("a.bin: {size: 1}", "a.bin.sha256: missing"),
         ],
     )
     def test_a_damaged_record_is_refused(self, tmp_path, text, expected):
         (tmp_path / "sources.lock.yaml").write_text(text)
-        with pytest.raises(VseppError, match=f"sources.lock.yaml: .*{expected}|lock.yaml: {expected}"):
+        with pytest.raises(VseppError, match=f"sources.lock.yaml: {expected}"):
             get(SourceSpec("a.bin", mirrors=("http://127.0.0.1:9/a",)), tmp_path)
 
 
@@ -408,7 +390,7 @@ class TestFilesPutThere:
         target.write_bytes(content)
         with pytest.raises(VseppError, match=rf"sha256 {sha(content)}, expected {sha(b'')}"):
             get(SourceSpec("photographs.bin", sha256=sha(b"")), tmp_path)
-        with pytest.raises(VseppError, match="has 3,000,000 bytes, expected 7; it is truncated"):
+        with pytest.raises(VseppError, match="has 3,000,000 bytes, expected 7; it is damaged"):
             get(SourceSpec("photographs.bin", size=7), tmp_path)
         assert target.read_bytes() == content
 
@@ -427,14 +409,6 @@ class TestFilesPutThere:
             get(SourceSpec("photographs.bin"), tmp_path)
 
 
-def test_the_command_of_the_rule_fetches_its_file(tmp_path, content):
-    with serve({"a": content}) as server:
-        spec = to_json(source(server, sha256=sha(content)))
-        places = ["--lock", str(tmp_path / "lock.yaml"), "--output", str(tmp_path / "a.bin")]
-        assert main(["fetch", "--spec", spec, *places]) == 0
-    assert (tmp_path / "a.bin").read_bytes() == content
-
-
 def test_several_processes_record_the_sums_of_all_their_files(tmp_path, content):
     names = "abcd"
     with serve(dict.fromkeys(names, content[:200_000])) as server:
@@ -442,23 +416,3 @@ def test_several_processes_record_the_sums_of_all_their_files(tmp_path, content)
         assert [process.communicate()[1] for process in fetching if process.wait()] == []
     assert all((tmp_path / name).read_bytes() == content[:200_000] for name in names)
     assert list(yaml.safe_load((tmp_path / "sources.lock.yaml").read_text())) == [*names]
-
-
-def test_an_interrupt_ends_it_and_keeps_the_bytes(tmp_path, content):
-    with serve({"a": Served(content, bytes_per_second=2e5)}) as server:
-        # Python leaves it ignored where these tests run as a shell's background job.
-        heeded = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
-        process = in_a_process(source(server), tmp_path, heeded)
-        wait_until(lambda: sum(request.sent for request in server.requests) > 300_000)
-        process.send_signal(signal.SIGINT)
-        started = time.monotonic()
-        _, error = process.communicate()
-        assert time.monotonic() - started < 8  # the rest of the file takes 14 s
-    assert "KeyboardInterrupt" in error
-    assert [path.name for path in left_over(tmp_path)].count("content") == 1
-
-
-def test_a_folder_that_cannot_be_is_told_with_where_the_file_belongs(tmp_path):
-    (tmp_path / "closed").write_text("a file where a folder belongs")
-    with pytest.raises(VseppError, match=r"closed/a\.bin: cannot be written"):
-        get(SourceSpec("a.bin", mirrors=("http://127.0.0.1:9/a",)), tmp_path / "closed")

@@ -5,14 +5,14 @@ import os
 
 from vsepp.provenance.digests import file_digest
 from vsepp.provenance.manifest import artefact_digest, sidecar_path
-from vsepp.sources.sums import check_present
+from vsepp.sources.download import fetch
 from vsepp.spec import SourceSpec
 
 
 def test_the_noted_sum_is_the_digest_of_a_file_of_that_time_and_size(tmp_path):
-    path = tmp_path / "train2014.zip"
+    path = tmp_path / "photographs.bin"
     path.write_bytes(b"photographs")
-    check_present(SourceSpec(path.name, sha256=file_digest(path)), path, tmp_path / "lock.yaml")
+    fetch(SourceSpec(path.name, sha256=file_digest(path)), path, tmp_path / "lock.yaml")
     note = json.loads(sidecar_path(path).read_text())
     sidecar_path(path).write_text(json.dumps(note | {"sha256": "noted"}))
     assert artefact_digest(path) == "noted"
