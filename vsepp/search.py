@@ -28,6 +28,8 @@ from vsepp.retrieval import Model, Picture, load, rank
 from vsepp.spec import RunSpec, to_dict
 
 PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
+LONGEST_TEXT = 1000
+"""Characters of a sentence, several times those of the longest captions: each word is a step of the text encoder."""
 THUMBNAIL = 256
 """Longest side of a thumbnail, pixels."""
 
@@ -77,10 +79,12 @@ class Index:
         Raises
         ------
         VseppError
-            If the text is empty, or `k` is not positive.
+            If the text is empty or longer than `LONGEST_TEXT`, or `k` is not positive.
         """
         if not text.strip():
             raise VseppError("expected a sentence to look for, got an empty text")
+        if len(text) > LONGEST_TEXT:
+            raise VseppError(f"the sentence has {len(text):,} characters; expected at most {LONGEST_TEXT:,}")
         scores = self.model.scores(self.image_embeddings, self.model.embed_captions([text]))[:, 0]
         found = []
         for place, row in _best(scores, k):

@@ -16,6 +16,9 @@ from threading import Lock
 from typing import IO, Any
 
 import waitress
+import waitress.channel
+import waitress.parser
+import waitress.utilities
 from flask import Flask, Request, Response, render_template, request
 from jinja2 import StrictUndefined
 from PIL import Image, UnidentifiedImageError
@@ -24,15 +27,15 @@ from werkzeug.exceptions import BadRequest, HTTPException, NotFound, SecurityErr
 from vsepp.data.decode import FORMATS, upright
 from vsepp.errors import VseppError
 from vsepp.reporting import TEMPLATES
-from vsepp.search import Hit, Index
+from vsepp.search import LONGEST_TEXT, Hit, Index
 
 MEGABYTE = 1 << 20
 LARGEST_UPLOAD = 20 * MEGABYTE
-# The server breaks off a longer request unread; one between the two limits still gets the page with a sentence.
-LARGEST_REQUEST = 64 * MEGABYTE
-LONGEST_TEXT = 1000
-"""Characters of a sentence."""
+"""Bytes of a request that sends a picture."""
 MOST_PIXELS = 50_000_000
+LONGEST_SILENCE = 10
+"""Seconds after which a connection on which nothing comes or goes is closed."""
+_TOO_LARGE = f"That is more than is taken: one picture of at most {LARGEST_UPLOAD // MEGABYTE} MB."
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
@@ -45,10 +48,37 @@ _HEADERS = {
 
 
 class _Request(Request):
-    """A request whose uploads stay in memory."""
+    """A request whose uploads stay in memory and whose host may be written in capitals."""
+
+    def __init__(self, environ: dict[str, Any], *given: Any, **named: Any) -> None:
+        environ["HTTP_HOST"] = environ.get("HTTP_HOST", "").lower()
+        super().__init__(environ, *given, **named)
 
     def _get_file_stream(self, *given: Any, **named: Any) -> IO[bytes]:
         return io.BytesIO()
+
+
+class _Parser(waitress.parser.HTTPRequestParser):
+    """Reads a request that is too large to its end, keeping nothing: a client that still sends would not read an answer."""
+
+    unread = 0
+
+    def received(self, data: bytes) -> int:
+        if self.unread:
+            count = min(len(data), self.unread)
+            self.unread -= count
+            self.completed = not self.unread
+            return count
+        count = super().received(data)
+        if isinstance(self.error, waitress.utilities.RequestEntityTooLarge):
+            self.error.body = _TOO_LARGE
+            self.unread = self.content_length  # 0 where the length is not told
+            self.completed = not self.unread
+        return count
+
+
+class _Channel(waitress.channel.HTTPChannel):
+    parser_class = _Parser
 
 
 class _Site:
@@ -62,10 +92,6 @@ class _Site:
     def text(self) -> str:
         """The page, with the images nearest to a sentence where one is given."""
         text = request.args.get("text", "")
-        if len(text) > LONGEST_TEXT:
-            raise BadRequest(
-                f"The sentence has {len(text):,} characters, more than the {LONGEST_TEXT:,} that are taken."
-            )
         if not text.strip():
             return self._page()
         answers = self._ask(lambda index: index.images_for(text, self.answers))
@@ -106,7 +132,7 @@ class _Site:
             ), code
         said = {
             404: "There is no such page.",
-            413: f"That is more than is taken: one picture of at most {LARGEST_UPLOAD // MEGABYTE} MB.",
+            413: _TOO_LARGE,
             500: "Something went wrong here; the terminal in which this page was started says what.",
         }
         text = request.args.get("text", "")[:LONGEST_TEXT]
@@ -170,7 +196,6 @@ def create_app(indexes: Sequence[Index], hosts: Sequence[str], answers: int = 12
     app.request_class = _Request
     app.config.update(
         TRUSTED_HOSTS=list(hosts),
-        MAX_CONTENT_LENGTH=LARGEST_UPLOAD,
         MAX_FORM_PARTS=4,
         PROPAGATE_EXCEPTIONS=False,
     )
@@ -234,11 +259,15 @@ def serve(indexes: Sequence[Index], host: str = "127.0.0.1", port: int = 8000, a
             listen=f"{host}:{port}",
             ipv6=False,
             threads=4,
-            connection_limit=32,
-            max_request_body_size=LARGEST_REQUEST,
-            inbuf_overflow=LARGEST_REQUEST + MEGABYTE,  # else it keeps long requests in a file
+            # Connections that send nothing are many and cheap: they leave room for others until they are closed.
+            connection_limit=500,
+            channel_timeout=LONGEST_SILENCE,
+            cleanup_interval=2,
+            max_request_body_size=LARGEST_UPLOAD + MEGABYTE,
+            inbuf_overflow=LARGEST_UPLOAD + MEGABYTE,  # else it keeps long requests in a file
             ident=None,
         )
+        server.channel_class = _Channel
     except (OSError, ValueError) as error:
         used = getattr(error, "errno", None) == errno.EADDRINUSE
         reason = "the port is in use; stop what uses it, or name another port" if used else str(error)

@@ -1,7 +1,15 @@
 """The page of `vsepp serve`: what it takes for a picture, and that text stays text."""
 
+import contextlib
+import http.client
 import io
+import re
+import socket
+import subprocess
+import sys
+import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,3 +120,50 @@ def test_the_hosts_are_this_machine_and_the_one_that_was_given():
 def test_an_address_that_is_none_is_refused(host, port, said):
     with pytest.raises(VseppError, match=said):
         serve([index()], host, port)
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Host and port of a server in a process of its own."""
+    program = "from asked import index; from vsepp.serve import serve; serve([index()], port=0)"
+    support = Path(__file__).parents[1] / "support"
+    command = [sys.executable, "-c", f"import sys; sys.path.append({str(support)!r}); {program}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    yield "127.0.0.1", int(re.match(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())[1])
+    assert process.poll() is None
+    process.kill()
+    process.communicate()
+
+
+def answer(address, *request, **options):
+    """Status and text of an answer."""
+    with contextlib.closing(http.client.HTTPConnection(*address, timeout=60)) as connection:
+        connection.request(*request, **options)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+
+
+def test_connections_that_send_half_a_request_keep_nobody_out_and_are_closed(address):
+    with contextlib.ExitStack() as stack:
+        halves = [stack.enter_context(socket.create_connection(address)) for _ in range(100)]
+        for half in halves:
+            half.sendall(b"GET / HTTP/1.1\r\nHost: local")
+        started = time.monotonic()
+        assert answer(address, "GET", "/")[0] == 200
+        assert time.monotonic() - started < 5
+        for half in halves:
+            half.settimeout(60)
+            assert half.recv(1) == b""
+
+
+@pytest.mark.parametrize("megabytes", [22, 150])
+def test_an_upload_that_is_too_large_is_answered_once_it_is_sent(address, megabytes):
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    found, text = answer(address, "POST", "/", body=b"0" * (megabytes << 20), headers=headers)
+    assert (found, "one picture of at most 20 MB" in text) == (413, True)
+    assert answer(address, "GET", "/")[0] == 200
+
+
+@pytest.mark.parametrize(("host", "status"), [("LOCALHOST", 200), ("127.0.0.1", 200), ("EVIL.example", 400)])
+def test_names_of_hosts_are_the_same_in_capitals(address, host, status):
+    assert answer(address, "GET", "/", headers={"Host": host})[0] == status
