@@ -8,7 +8,7 @@ index.captions_for("a.jpg", k=5)
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from vsepp.data.decode import decoded, upright
 from vsepp.data.store import WholeImages, open_store
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.encode import check_rows, split_rows
+from vsepp.evaluation.encode import split_rows
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
 from vsepp.provenance.places import beside, beside_with, evaluation_of, evaluation_place
@@ -86,11 +86,9 @@ class Index:
         if len(text) > LONGEST_TEXT:
             raise VseppError(f"the sentence has {len(text):,} characters; expected at most {LONGEST_TEXT:,}")
         scores = self.model.scores(self.image_embeddings, self.model.embed_captions([text]))[:, 0]
-        found = []
-        for place, row in _best(scores, k):
-            own = np.flatnonzero(self.caption_to_image == row)
-            found.append(self._hit(place, scores[row], row, self.captions[own[0]] if len(own) else ""))
-        return found
+        # From the last to the first, so that each image keeps its first caption.
+        first = dict(zip(self.caption_to_image[::-1].tolist(), self.captions[::-1], strict=True))
+        return self._hits(scores, k, range(len(self.image_ids)), first)
 
     def captions_for(self, picture: Picture, k: int = 10) -> list[Hit]:
         """Find the k captions nearest to a picture (a file, a PIL picture or an array), best first.
@@ -106,13 +104,20 @@ class Index:
                 f"{self.folder}: there are no captions to look for among pictures of one's own; give a sentence"
             )
         scores = self.model.scores(self.model.embed_images([picture]), self.caption_embeddings)[0]
-        return [
-            self._hit(place, scores[row], int(self.caption_to_image[row]), self.captions[row])
-            for place, row in _best(scores, k)
-        ]
+        return self._hits(scores, k, self.caption_to_image.tolist(), dict(enumerate(self.captions)))
 
-    def _hit(self, place: int, score: float, row: int, caption: str) -> Hit:
-        return Hit(place, float(score), row, self.image_ids[row], self.file_names[row], caption)
+    def _hits(
+        self, scores: np.ndarray, k: int, images: Sequence[int], captions: Mapping[int, str]
+    ) -> list[Hit]:
+        """The k largest scores with the image and the caption of each."""
+        if k < 1:
+            raise VseppError(f"expected at least 1 answer, got {k}")
+        hits = []
+        for place, number in enumerate(rank(scores[None], k)[0].tolist(), start=1):
+            row, score = images[number], float(scores[number])
+            name, caption = self.file_names[row], captions.get(number, "")
+            hits.append(Hit(place, score, row, self.image_ids[row], name, caption))
+        return hits
 
     def unknown_words(self, text: str) -> list[str]:
         """Words of a text that the model does not know: it takes each for the same unknown word."""
@@ -170,11 +175,6 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     embeddings = Embeddings.load(evaluated / "embeddings.npz")
     images, captions = read_tables(corpus)
     rows = split_rows(images, captions, manifest["spec"].get("split", "test"))
-    check_rows(len(embeddings.image_embeddings), len(rows.images), evaluated, "embeddings")
-    if not np.array_equal(embeddings.caption_to_image, rows.caption_to_image):
-        raise VseppError(
-            f"{evaluated}: its captions are not those of {corpus}; make it again: delete it and run the same command"
-        )
     store = _store_of(model.run, folder, corpus)
     return Index(
         model,
@@ -231,10 +231,3 @@ def _store_of(run: RunSpec, folder: Path, corpus: Path) -> Path | None:
             if (manifest["inputs"].get("images"), manifest["spec_digest"]) == wanted:
                 return place
     return None
-
-
-def _best(scores: np.ndarray, k: int) -> list[tuple[int, int]]:
-    """Rank from 1 and row of the k largest scores."""
-    if k < 1:
-        raise VseppError(f"expected at least 1 answer, got {k}")
-    return list(enumerate(rank(scores[None], k)[0].tolist(), start=1))

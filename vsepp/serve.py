@@ -11,7 +11,7 @@ import errno
 import io
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from threading import Lock
 from typing import IO, Any
 
@@ -27,7 +27,7 @@ from werkzeug.exceptions import BadRequest, HTTPException, NotFound, SecurityErr
 from vsepp.data.decode import FORMATS, upright
 from vsepp.errors import VseppError
 from vsepp.reporting import TEMPLATES
-from vsepp.search import LONGEST_TEXT, Hit, Index
+from vsepp.search import LONGEST_TEXT, Index
 
 MEGABYTE = 1 << 20
 LARGEST_UPLOAD = 20 * MEGABYTE
@@ -94,7 +94,8 @@ class _Site:
         text = request.args.get("text", "")
         if not text.strip():
             return self._page()
-        answers = self._ask(lambda index: index.images_for(text, self.answers))
+        with self.model_lock:
+            answers = [index.images_for(text, self.answers) for index in self.indexes]
         unknown = [index.unknown_words(text) for index in self.indexes]
         return self._page(text=text, answers=answers, unknown=unknown)
 
@@ -104,41 +105,31 @@ class _Site:
         if upload is None or not upload.filename:
             raise BadRequest("No picture was chosen.")
         picture = picture_of(upload.read())
-        answers = self._ask(lambda index: index.captions_for(picture, self.answers))
+        with self.model_lock:
+            answers = [index.captions_for(picture, self.answers) for index in self.indexes]
         shown = picture.convert("RGB")
         shown.thumbnail((256, 256))
         address = f"data:image/jpeg;base64,{base64.b64encode(_jpeg(shown)).decode()}"
         return self._page(asked=address, name=upload.filename, answers=answers)
 
-    def _ask(self, question: Callable[[Index], list[Hit]]) -> list[list[Hit]]:
-        with self.model_lock:
-            return [question(index) for index in self.indexes]
-
     def thumbnail(self, number: int, row: int) -> Response:
         """An image of an index."""
-        found = None
-        if number < len(self.indexes) and row < len(self.indexes[number].image_ids):
-            found = self.indexes[number].thumbnail(row)
-        if found is None:
+        if number >= len(self.indexes) or row >= len(self.indexes[number].image_ids):
             raise NotFound
-        return Response(_jpeg(found), mimetype="image/jpeg", headers={"Cache-Control": "no-cache"})
+        picture = self.indexes[number].thumbnail(row)
+        if picture is None:
+            raise NotFound
+        return Response(_jpeg(picture), mimetype="image/jpeg", headers={"Cache-Control": "no-cache"})
 
     def refused(self, error: VseppError | HTTPException) -> tuple[str | Response, int]:
         """The page with what was wrong with a request."""
-        code = 400 if isinstance(error, VseppError) else error.code or 500
         if isinstance(error, SecurityError):  # to a stranger, nothing of what is here
-            return Response(
-                "This address is not one that the page is served under.\n", mimetype="text/plain"
-            ), code
-        said = {
-            404: "There is no such page.",
-            413: _TOO_LARGE,
-            500: "Something went wrong here; the terminal in which this page was started says what.",
-        }
+            message = "This address is not one that the page is served under.\n"
+            return Response(message, mimetype="text/plain"), 400
         text = request.args.get("text", "")[:LONGEST_TEXT]
-        return self._page(
-            text=text, error=said.get(code) or getattr(error, "description", None) or str(error)
-        ), code
+        if isinstance(error, VseppError):
+            return self._page(text=text, error=str(error)), 400
+        return self._page(text=text, error=error.description), error.code or 500
 
     def _page(self, **values: Any) -> str:
         empty = {"text": "", "asked": None, "name": "", "answers": None, "unknown": None, "error": None}

@@ -254,17 +254,61 @@ class FigureDataSpec:
     """What it draws: modules of vsepp.losses."""
 
 
+_Objects = Annotated[float, Field(ge=1, le=6, multiple_of=1)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Difficulty:
+    """How hard generated scenes are: probabilities, and numbers for the renderer."""
+
+    objects_min: _Objects
+    """Fewest objects in a scene."""
+    objects_max: _Objects
+    """Most objects in a scene."""
+    near_duplicate: Fraction
+    """A scene is a copy of an earlier one of its split with one attribute changed."""
+    overlap: Fraction
+    """How far two objects may cover each other, as a fraction of their radii."""
+    shortest_side: Annotated[float, Field(ge=0.5, le=1)]
+    """Shortest side that an image can have, as a fraction of the longer one."""
+    colour_jitter: Annotated[float, Field(ge=0, le=0.5)]
+    """Deviation of an object's colour around its name's, on a scale of 0–1."""
+    noise: Annotated[float, Field(ge=0, le=0.5)]
+    """Deviation of the pixel noise, on a scale of 0–1."""
+    jpeg_quality: Annotated[float, Field(ge=30, le=100, multiple_of=1)]
+    """Quality that images are written with."""
+    omit_object: Fraction
+    """A caption leaves an object out (never all of them)."""
+    omit_attribute: Fraction
+    """A mention leaves out a colour, a size or a texture."""
+    omit_background: Fraction
+    """A caption leaves out the ground, or the sky."""
+    vague: Fraction
+    """A mention says `thing` or similar instead of the shape."""
+    synonym: Fraction
+    """A word is replaced by a synonym."""
+    relation: Fraction
+    """A caption of several objects says how two of them are placed."""
+    extra_captions: Fraction
+    """A COCO image has six or seven captions, not five."""
+
+    @model_validator(mode="after")
+    def _at_least_one_count(self) -> Difficulty:
+        if self.objects_min > self.objects_max:
+            raise ValueError(f"expected objects_min of at most objects_max = {self.objects_max:g}")
+        return self
+
+
 @dataclass(frozen=True, config=STRICT)
 class ScenesSpec:
     """The generator of scenes."""
 
     seed: Seed
-    side: Count
-    """Side of a rendered image, pixels."""
-    images: dict[str, dict[SplitName, Count]]
-    """Layout (`coco`, `flickr`) → split → scenes."""
-    settings: dict[str, float]
-    """Probabilities and counts for renderer and grammar, see vsepp/scenes."""
+    side: Annotated[int, Field(ge=32)]
+    """Longer side of a rendered image, pixels."""
+    images: dict[Annotated[str, Field(pattern="^(coco|flickr)$")], dict[SplitName, Count]]
+    """Layout → split → scenes."""
+    settings: Difficulty
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from vsepp.scenes import words
-from vsepp.scenes.difficulty import Difficulty
 from vsepp.scenes.world import Scene, Thing
+from vsepp.spec import Difficulty
 
 _OPENINGS = (
     "there is {}",

@@ -18,11 +18,10 @@ from vsepp.declared import SPLITS
 from vsepp.errors import VseppError
 from vsepp.runtime.progress import track
 from vsepp.runtime.workers import in_processes
-from vsepp.scenes.difficulty import Difficulty
 from vsepp.scenes.grammar import tokenise, write_captions
-from vsepp.scenes.render import jpeg, render_scene
+from vsepp.scenes.render import render_scene
 from vsepp.scenes.world import Scene, sample_split
-from vsepp.spec import ScenesSpec
+from vsepp.spec import Difficulty, ScenesSpec
 
 LAYOUTS = {"coco": SPLITS, "flickr": ("train", "val", "test")}
 """Layout → the splits that its Karpathy file knows."""
@@ -64,60 +63,44 @@ def generate(spec: ScenesSpec, out: Path, workers: int = 1) -> dict[str, Any]:
     Raises
     ------
     VseppError
-        On unknown layouts, splits or settings, and if a layout's folder is not empty.
+        If a layout is to have other splits than its Karpathy file knows.
     """
-    settings = Difficulty.from_mapping(spec.settings)
-    _check(spec, out)
-    facts: dict[str, Any] = {}
+    for layout, sizes in spec.images.items():
+        if set(sizes) != set(LAYOUTS[layout]):
+            raise VseppError(f"scenes.images.{layout}: expected splits {LAYOUTS[layout]}, got {tuple(sizes)}")
+    facts = {}
     for number, layout in enumerate(LAYOUTS):
         if layout not in spec.images:
             continue
         root = out / layout
-        photographs = _photographs(spec, settings, layout, number)
-        for folder in {photograph.folder for photograph in photographs}:
-            (root / folder).mkdir(parents=True, exist_ok=True)
-        # Flickr30K has five captions per image.
-        drawn = settings if layout == "coco" else replace(settings, extra_captions=0.0)
-        captions = _drawn(photographs, root, drawn, workers, f"scenes of {layout}")
+        photographs = _photographs(spec, layout, number)
         if layout == "coco":
+            captions = _drawn(photographs, root, spec.settings, workers)
             _write_coco(root, photographs, captions, np.random.default_rng([spec.seed, number, 1]))
         else:
+            # Flickr30K has five captions per image.
+            captions = _drawn(photographs, root, replace(spec.settings, extra_captions=0.0), workers)
             entries = _entries(photographs, captions, itertools.count())
             _write_json(root / "dataset_flickr30k.json", {"images": entries, "dataset": "flickr30k"})
         facts[layout] = {"images": len(photographs), "captions": sum(map(len, captions))}
     return facts
 
 
-def _check(spec: ScenesSpec, out: Path) -> None:
-    for layout, splits in spec.images.items():
-        if layout not in LAYOUTS:
-            raise VseppError(f"scenes.images: unknown layout {layout!r}; known are {sorted(LAYOUTS)}")
-        if set(splits) != set(LAYOUTS[layout]):
-            raise VseppError(
-                f"scenes.images.{layout}: expected splits {LAYOUTS[layout]}, got {tuple(splits)}"
-            )
-        root = out / layout
-        if root.exists() and any(root.iterdir()):
-            raise VseppError(f"{root}: not empty; remove it or give another output folder")
-    if spec.side < 32:
-        raise VseppError(f"scenes.side: expected at least 32 pixels, got {spec.side}")
-
-
-def _photographs(spec: ScenesSpec, settings: Difficulty, layout: str, number: int) -> list[Photograph]:
+def _photographs(spec: ScenesSpec, layout: str, number: int) -> list[Photograph]:
     """All scenes of a layout in the order of its Karpathy file: val2014 first, splits mixed within a folder."""
-    places = []
+    scenes = []
     for index, split in enumerate(LAYOUTS[layout]):
         rng = np.random.default_rng([spec.seed, number, 0, index])
-        scenes = sample_split(rng, spec.images[layout][split], spec.side, settings)
-        places += [(scene, split, (spec.seed, number, 2, index, row)) for row, scene in enumerate(scenes)]
+        drawn = sample_split(rng, spec.images[layout][split], spec.side, spec.settings)
+        scenes += [(scene, split, (spec.seed, number, 2, index, row)) for row, scene in enumerate(drawn)]
     rng = np.random.default_rng([spec.seed, number, 0])
-    places = [places[i] for i in rng.permutation(len(places))]
+    scenes = [scenes[row] for row in rng.permutation(len(scenes))]
     if layout == "coco":
-        places.sort(key=lambda place: place[1] == "train")
+        scenes.sort(key=lambda item: item[1] == "train")
     # Ids are neither consecutive nor in the file's order, so nothing can take a row number for an id.
-    ids = rng.choice(np.arange(1, 7 * len(places)), size=len(places), replace=False).tolist()
+    ids = rng.choice(np.arange(1, 7 * len(scenes)), size=len(scenes), replace=False).tolist()
     photographs = []
-    for (scene, split, seeds), image_id in zip(places, ids, strict=True):
+    for (scene, split, seeds), image_id in zip(scenes, ids, strict=True):
         folder, file_name = "flickr30k-images", f"{1_000_000_000 + 1009 * image_id}.jpg"
         if layout == "coco":
             folder = "train2014" if split == "train" else "val2014"
@@ -126,25 +109,23 @@ def _photographs(spec: ScenesSpec, settings: Difficulty, layout: str, number: in
     return photographs
 
 
-def _drawn(
-    photographs: list[Photograph], root: Path, settings: Difficulty, workers: int, what: str
-) -> list[list[str]]:
+def _drawn(photographs: list[Photograph], root: Path, settings: Difficulty, workers: int) -> list[list[str]]:
     """Write every JPEG and return the captions of each, in order."""
+    for folder in {photograph.folder for photograph in photographs}:
+        (root / folder).mkdir(parents=True)
     chunks = [photographs[start : start + _CHUNK] for start in range(0, len(photographs), _CHUNK)]
     results = in_processes(_draw_chunk, [(chunk, root, settings) for chunk in chunks], workers)
-    drawn = dict(track(results, len(chunks), what, f"chunk of {_CHUNK} image"))
-    return [texts for number in range(len(chunks)) for texts in drawn[number]]
+    drawn = dict(track(results, len(chunks), f"scenes of {root.name}", f"chunk of {_CHUNK} image"))
+    return [captions for number in range(len(chunks)) for captions in drawn[number]]
 
 
 def _draw_chunk(photographs: list[Photograph], root: Path, settings: Difficulty) -> list[list[str]]:
     captions = []
     for photograph in photographs:
         rng = np.random.default_rng(photograph.seeds)
-        pixels = render_scene(
-            photograph.scene, rng, colour_jitter=settings.colour_jitter, noise=settings.noise
-        )
-        encoded = jpeg(pixels, int(settings.jpeg_quality))
-        (root / photograph.folder / photograph.file_name).write_bytes(encoded)
+        picture = render_scene(photograph.scene, rng, settings)
+        path = root / photograph.folder / photograph.file_name
+        picture.save(path, quality=int(settings.jpeg_quality), subsampling=0)
         # As in COCO, a few images have six or seven captions.
         surplus = int(rng.integers(1, 3)) if rng.random() < settings.extra_captions else 0
         captions.append(write_captions(photograph.scene, 5 + surplus, rng, settings))
@@ -183,8 +164,8 @@ def _write_coco(
         content = {
             "info": about,
             "licenses": [{"id": 1, "name": "Generated", "url": ""}],
-            "images": [images[i] for i in rng.permutation(len(images))],
-            "annotations": [annotations[i] for i in rng.permutation(len(annotations))],
+            "images": [images[row] for row in rng.permutation(len(images))],
+            "annotations": [annotations[row] for row in rng.permutation(len(annotations))],
         }
         _write_json(root / "annotations" / f"captions_{folder}.json", content)
     _write_json(root / "dataset_coco.json", {"images": entries, "dataset": "coco"})

@@ -75,7 +75,7 @@ def pretrain(encoder_spec: EncoderSpec, spec: PretrainingSpec, out: Path) -> dic
     Returns
     -------
     dict
-        `images`, `train_accuracy` and `held_out_accuracy` (part of the label → fraction).
+        `images`, and `held_out_accuracy` (part of the label → fraction of held-out images).
 
     Raises
     ------
@@ -96,11 +96,11 @@ def pretrain(encoder_spec: EncoderSpec, spec: PretrainingSpec, out: Path) -> dic
         # How it is run when frozen does not affect its weights.
         encoder = build_encoder(replace(encoder_spec, compile="off"))
         head = nn.Linear(encoder.dim, sum(len(values) for values in LABELS.values()))
-        right = _fit(encoder, head, images[held_out:], targets[held_out:], spec)
+        _fit(encoder, head, images[held_out:], targets[held_out:], spec)
     encoder.eval()
     save_encoder(encoder, out)
-    held_out_right = _accuracy(encoder, head, images[:held_out], targets[:held_out])
-    facts = {"images": len(images), "train_accuracy": right, "held_out_accuracy": held_out_right}
+    accuracy = _accuracy(encoder, head, images[:held_out], targets[:held_out])
+    facts = {"images": len(images), "held_out_accuracy": accuracy}
     log.info("pretraining of %s: %s", encoder_spec.name, facts)
     return facts
 
@@ -129,7 +129,7 @@ def _labelled_scene(label: list[int], side: int, rng: np.random.Generator) -> np
     )
     large = side * SUPERSAMPLING
     horizon = int(large * rng.uniform(0.35, 0.65))
-    high, low = (rng.choice(TONES[name]) + rng.normal(0.0, 8.0, size=3) for name in (above, below))
+    high, low = _shade(above, rng), _shade(below, rng)
     canvas = gradient((large, large), [(0, high), (horizon, high + 20), (horizon, low + 20), (large, low)])
     radius = rng.uniform(*_RADII)
     thing = Thing(
@@ -141,17 +141,22 @@ def _labelled_scene(label: list[int], side: int, rng: np.random.Generator) -> np
         y=float(rng.uniform(0.25, 0.75)),
         angle=float(rng.normal(0.0, 0.3)),
     )
-    colour = rng.choice(TONES[tone]) + rng.normal(0.0, 8.0, size=3)
+    colour = _shade(tone, rng)
     # A texture's second colour can be of any tone.
-    partner = rng.choice(TONES[rng.choice(tuple(TONES))]) + rng.normal(0.0, 8.0, size=3)
+    partner = _shade(rng.choice(tuple(TONES)), rng)
     draw_thing(canvas, thing, radius * side, colour, partner, rng)
     return finish(canvas, rng, 0.02)
 
 
+def _shade(tone: str, rng: np.random.Generator) -> np.ndarray:
+    """A colour of a tone, RGB."""
+    return rng.choice(TONES[tone]) + rng.normal(0.0, 8.0, size=3)
+
+
 def _fit(
     encoder: ImageEncoder, head: nn.Linear, images: np.ndarray, targets: torch.Tensor, spec: PretrainingSpec
-) -> dict[str, float]:
-    """Minimise the cross entropy; return the last epoch's accuracy on the crops as they were trained on."""
+) -> None:
+    """Minimise the cross entropy on random crops."""
     rng = np.random.default_rng([spec.seed, 1])
     optimiser = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=spec.learning_rate)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -164,7 +169,6 @@ def _fit(
     encoder.train()
     crop = CropSpec(kind="RC", size=encoder.spec.input_size, flip=True)
     for epoch in range(spec.epochs):
-        right = torch.zeros(len(LABELS), dtype=torch.float64)
         for batch in torch.from_numpy(rng.permutation(len(images))).split(spec.batch_size):
             rows = batch.numpy()
             boxes, flips = crop_boxes(rows, spec.seed, epoch, crop, sizes_of(images, rows))
@@ -183,8 +187,6 @@ def _fit(
             loss.backward()
             optimiser.step()
             schedule.step()
-            right += _hits(parts, targets[batch])
-    return _named(right / len(images))
 
 
 @torch.no_grad()
@@ -193,24 +195,16 @@ def _accuracy(
 ) -> dict[str, float]:
     """Fraction of centre crops for which each part of the label is predicted correctly."""
     crop = CropSpec(kind="1C", size=encoder.spec.input_size)
-    right = torch.zeros(len(LABELS), dtype=torch.float64)
+    hits = torch.zeros(len(LABELS), dtype=torch.float64)
     for rows in np.array_split(np.arange(len(images)), -(-len(images) // 256)):
         boxes, flips = fixed_boxes(crop, sizes_of(images, rows))
         crops = gather_crops(images, rows, boxes[:, 0], flips[:, 0], crop.size)
-        right += _hits(_parts(head(encoder(encoder.normalise(crops)))), targets[rows])
-    return _named(right / len(images))
+        parts = _parts(head(encoder(encoder.normalise(crops))))
+        predicted = torch.stack([scores.argmax(1) for scores in parts], dim=1)
+        hits += (predicted == targets[rows]).sum(0)
+    return dict(zip(LABELS, (hits / len(images)).tolist(), strict=True))
 
 
 def _parts(scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Scores `(n, values of all parts)` to one `(n, values)` for each part of the label."""
     return scores.split([len(values) for values in LABELS.values()], dim=1)
-
-
-def _hits(parts: tuple[torch.Tensor, ...], targets: torch.Tensor) -> torch.Tensor:
-    return torch.stack(
-        [(scores.argmax(1) == truth).sum() for scores, truth in zip(parts, targets.T, strict=True)]
-    )
-
-
-def _named(values: torch.Tensor) -> dict[str, float]:
-    return dict(zip(LABELS, values.tolist(), strict=True))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 from PIL import Image, ImageDraw
 
 from vsepp.scenes.backdrops import backdrop
 from vsepp.scenes.world import Scene, Thing
+from vsepp.spec import Difficulty
 
 PALETTE = {
     "red": (208, 32, 38),
@@ -30,31 +29,15 @@ _TEXTURE_PERIOD = 5.6
 """Pixels of the finished image from one stripe to the next."""
 
 
-def render_scene(scene: Scene, rng: np.random.Generator, *, colour_jitter: float, noise: float) -> np.ndarray:
-    """Draw a scene.
-
-    Parameters
-    ----------
-    scene
-        What to draw.
-    rng
-        Source of the background's details, the colour jitter and the noise.
-    colour_jitter
-        Standard deviation of an object's colour around its name's, per channel, on a 0–1 scale.
-    noise
-        Standard deviation of the pixel noise, on a 0–1 scale.
-
-    Returns
-    -------
-    np.ndarray
-        `(height, width, 3)` uint8 RGB.
-    """
+def render_scene(scene: Scene, rng: np.random.Generator, settings: Difficulty) -> Image.Image:
+    """Draw a scene in RGB; `rng` is the source of the background's details, the colour jitter and the noise."""
     size = (scene.width * SUPERSAMPLING, scene.height * SUPERSAMPLING)
     canvas = backdrop(scene.ground, scene.sky, size, rng)
     for thing in scene.things:
-        colour = np.add(PALETTE[thing.colour], rng.normal(0.0, 255 * colour_jitter, size=3))
+        jitter = rng.normal(0.0, 255 * settings.colour_jitter, size=3)
+        colour = np.add(PALETTE[thing.colour], jitter)
         draw_thing(canvas, thing, scene.radius(thing), colour, partner_colour(colour), rng)
-    return finish(canvas, rng, noise)
+    return Image.fromarray(finish(canvas, rng, settings.noise))
 
 
 def partner_colour(colour: np.ndarray) -> np.ndarray:
@@ -111,13 +94,6 @@ def finish(canvas: Image.Image, rng: np.random.Generator, noise: float) -> np.nd
     return np.clip(pixels + 255.0 * noise * grain + 0.5, 0, 255).astype(np.uint8)
 
 
-def jpeg(pixels: np.ndarray, quality: int) -> bytes:
-    """Encode `(height, width, 3)` uint8 RGB."""
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, format="JPEG", quality=quality, subsampling=0)
-    return stream.getvalue()
-
-
 def _masks(
     shape: str, scale: float, angle: float, offset: tuple[float, float], side: int
 ) -> tuple[Image.Image, Image.Image]:
@@ -142,17 +118,15 @@ def _surface(
     texture: str, colour: np.ndarray, partner: np.ndarray, side: int, angle: float, rng: np.random.Generator
 ) -> np.ndarray:
     """Pixels `(side, side, 3)` of a textured surface, lit from above."""
-    light = np.linspace(1.12, 0.86, side)[:, None]
-    if texture == "plain":
-        row = np.clip(light[:, :, None] * colour, 0, 255).astype(np.uint8)
-        return np.repeat(row, side, axis=1)
-    marked = _pattern(texture, side, angle, rng)
-    two = np.where(marked[:, :, None], partner, colour)
-    return np.clip(light[:, :, None] * two, 0, 255).astype(np.uint8)
+    light = np.linspace(1.12, 0.86, side)[:, None, None]
+    marked = _pattern(texture, side, angle, rng)[:, :, None]
+    return np.clip(light * np.where(marked, partner, colour), 0, 255).astype(np.uint8)
 
 
 def _pattern(texture: str, side: int, angle: float, rng: np.random.Generator) -> np.ndarray:
     """Where the texture shows its second colour: `(side, side)` bool."""
+    if texture == "plain":
+        return np.zeros((side, side), bool)
     period = _TEXTURE_PERIOD * SUPERSAMPLING
     lean = angle + (0.5 if texture == "striped" else 0.0)
     steps = np.arange(side) / period
@@ -175,14 +149,10 @@ def _radial(radius: np.ndarray | float, turn: np.ndarray = _TURN) -> np.ndarray:
     return np.stack([radius * np.sin(turn), -radius * np.cos(turn)], axis=1)
 
 
-def _regular(corners: int, radius: float, inner: float | None = None) -> np.ndarray:
-    """Regular polygon, or a star when the inner corners have a radius of their own."""
-    count = corners * (1 if inner is None else 2)
-    turn = np.arange(count) * 2.0 * np.pi / count
-    radii = np.full(count, radius)
-    if inner is not None:
-        radii[1::2] = inner
-    return _radial(radii, turn)
+def _regular(corners: int, *radii: float) -> np.ndarray:
+    """Regular polygon, or a star, whose outer and inner corners have two radii."""
+    count = corners * len(radii)
+    return _radial(np.resize(radii, count), np.arange(count) * 2.0 * np.pi / count)
 
 
 def _heart() -> np.ndarray:
@@ -223,7 +193,6 @@ OUTLINES: dict[str, np.ndarray] = {
     "ellipse": _radial(0.95) * (1.1, 0.65),
     "half_disc": np.concatenate([_radial(1.0)[10:31], _radial(1.0)[10:11]]) - (0.0, 0.4),
     "pentagon": _regular(5, 1.0),
-    "hexagon": _regular(6, 1.0),
     "bar": np.array([(-1.05, -0.45), (1.05, -0.45), (1.05, 0.45), (-1.05, 0.45)]),
     "spark": _regular(4, 1.15, 0.42),
     "burst": _regular(8, 1.05, 0.6),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from vsepp.scenes import words
-from vsepp.scenes.difficulty import Difficulty
+from vsepp.spec import Difficulty
 
 SHAPES, COLOURS, TEXTURES = tuple(words.SHAPES), tuple(words.COLOURS), tuple(words.TEXTURES)
 GROUNDS, SKIES = tuple(words.GROUNDS), tuple(words.SKIES)
@@ -16,8 +17,8 @@ SIZES = {"small": 0.15, "medium": 0.21, "large": 0.29}
 """Name → radius, as a fraction of the image's shorter side."""
 ATTRIBUTES = ("shape", "colour", "texture", "size", "position", "ground", "sky")
 
-_CHOICES = {"shape": SHAPES, "colour": COLOURS, "texture": TEXTURES, "size": tuple(SIZES)}
-_BACKGROUND = {"ground": GROUNDS, "sky": SKIES}
+_THING_CHOICES = {"shape": SHAPES, "colour": COLOURS, "texture": TEXTURES, "size": tuple(SIZES)}
+_BACKGROUND_CHOICES = {"ground": GROUNDS, "sky": SKIES}
 _PLACES_TRIED = 25
 
 
@@ -88,20 +89,16 @@ def sample_scene(rng: np.random.Generator, side: int, settings: Difficulty) -> S
     short = round(side * rng.uniform(settings.shortest_side, 1.0))
     # Most photographs are wider than high.
     width, height = (side, short) if rng.random() < 0.75 else (short, side)
-    scene = Scene(width, height, str(rng.choice(GROUNDS)), str(rng.choice(SKIES)), ())
+    scene = Scene(width, height, **_random_values(rng, _BACKGROUND_CHOICES), things=())
     for _ in range(rng.integers(int(settings.objects_min), int(settings.objects_max), endpoint=True)):
-        thing = Thing(
-            shape=str(rng.choice(SHAPES)),
-            colour=str(rng.choice(COLOURS)),
-            texture=str(rng.choice(TEXTURES)),
-            size=str(rng.choice(tuple(SIZES))),
-            x=0.5,
-            y=0.5,
-            angle=float(rng.normal(0.0, 0.15)),
-        )
+        thing = Thing(**_random_values(rng, _THING_CHOICES), x=0.5, y=0.5, angle=float(rng.normal(0.0, 0.15)))
         placed = place(rng, scene, thing, settings)
         scene = dataclasses.replace(scene, things=(*scene.things, placed))
     return scene
+
+
+def _random_values(rng: np.random.Generator, choices: dict[str, tuple[str, ...]]) -> dict[str, str]:
+    return {attribute: str(rng.choice(values)) for attribute, values in choices.items()}
 
 
 def place(rng: np.random.Generator, scene: Scene, thing: Thing, settings: Difficulty) -> Thing:
@@ -126,19 +123,18 @@ def place(rng: np.random.Generator, scene: Scene, thing: Thing, settings: Diffic
 def alter(rng: np.random.Generator, scene: Scene, settings: Difficulty) -> Scene:
     """Copy a scene with exactly one attribute changed: of one object, the ground or the sky."""
     attribute = str(rng.choice(ATTRIBUTES))
-    if attribute in _BACKGROUND:
-        other = _another(rng, _BACKGROUND[attribute], getattr(scene, attribute))
-        return dataclasses.replace(scene, **{attribute: other})  # type: ignore[arg-type]  # a field of text
+    if attribute in _BACKGROUND_CHOICES:
+        return _altered(rng, scene, attribute, _BACKGROUND_CHOICES[attribute])
     index = int(rng.integers(len(scene.things)))
-    thing = scene.things[index]
+    before, thing, behind = scene.things[:index], scene.things[index], scene.things[index + 1 :]
     if attribute == "position":
-        others = dataclasses.replace(scene, things=scene.things[:index] + scene.things[index + 1 :])
-        changed = place(rng, others, thing, settings)
+        changed = place(rng, dataclasses.replace(scene, things=before + behind), thing, settings)
     else:
-        value = _another(rng, _CHOICES[attribute], getattr(thing, attribute))
-        changed = dataclasses.replace(thing, **{attribute: value})  # type: ignore[arg-type]  # a field of text
-    return dataclasses.replace(scene, things=(*scene.things[:index], changed, *scene.things[index + 1 :]))
+        changed = _altered(rng, thing, attribute, _THING_CHOICES[attribute])
+    return dataclasses.replace(scene, things=(*before, changed, *behind))
 
 
-def _another(rng: np.random.Generator, choices: tuple[str, ...], present: str) -> str:
-    return str(rng.choice([choice for choice in choices if choice != present]))
+def _altered(rng: np.random.Generator, whole: Any, attribute: str, values: tuple[str, ...]) -> Any:
+    """A copy of a scene or an object with another value of an attribute."""
+    others = [value for value in values if value != getattr(whole, attribute)]
+    return dataclasses.replace(whole, **{attribute: str(rng.choice(others))})

@@ -1,6 +1,6 @@
 import pytest
 
-from vsepp.scenes.difficulty import Difficulty
+from vsepp.spec import Difficulty
 
 VALUES = {
     "objects_min": 1,
@@ -22,10 +22,5 @@ VALUES = {
 
 
 @pytest.fixture(scope="session")
-def values():
-    return dict(VALUES)
-
-
-@pytest.fixture
 def settings():
-    return Difficulty.from_mapping(VALUES)
+    return Difficulty(**VALUES)

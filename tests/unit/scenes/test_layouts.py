@@ -8,7 +8,7 @@ from pycocotools.coco import COCO
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import path_digest
 from vsepp.scenes.layouts import generate
-from vsepp.spec import ScenesSpec
+from vsepp.spec import ScenesSpec, from_json, to_dict
 
 IMAGES = {
     "coco": {"train": 70, "restval": 8, "val": 6, "test": 9},
@@ -17,8 +17,8 @@ IMAGES = {
 
 
 @pytest.fixture(scope="module")
-def scenes_spec(values):
-    return ScenesSpec(seed=3, side=48, images=IMAGES, settings=values)
+def scenes_spec(settings):
+    return ScenesSpec(seed=3, side=48, images=IMAGES, settings=settings)
 
 
 @pytest.fixture(scope="module")
@@ -89,23 +89,22 @@ def test_equal_specs_give_equal_bytes_whatever_the_number_of_workers(tmp_path, s
     assert one == two != other
 
 
+def test_splits_that_a_layout_does_not_know_are_refused(tmp_path, scenes_spec):
+    images = {"flickr": {"train": 5, "restval": 2, "test": 2}}
+    with pytest.raises(VseppError, match="flickr: expected splits"):
+        generate(dataclasses.replace(scenes_spec, images=images), tmp_path)
+
+
 @pytest.mark.parametrize(
-    ("images", "message"),
+    ("wrong", "message"),
     [
-        ({"vizwiz": {"train": 1}}, "unknown layout 'vizwiz'"),
-        ({"flickr": {"train": 5, "test": 2}}, "expected splits"),
+        ({"vague": 1.5}, "settings.vague: got 1.5"),
+        ({"sparkle": 0.1}, "settings.sparkle: unknown key"),
+        ({"objects_max": 1.5}, "settings.objects_max: got 1.5"),
+        ({"objects_min": 4}, "expected objects_min of at most objects_max = 3"),
     ],
 )
-def test_impossible_sizes_are_refused(tmp_path, scenes_spec, images, message):
+def test_impossible_settings_are_refused(scenes_spec, wrong, message):
+    spec = to_dict(scenes_spec)
     with pytest.raises(VseppError, match=message):
-        generate(dataclasses.replace(scenes_spec, images=images), tmp_path)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_folder_that_holds_something_is_left_alone(tmp_path, scenes_spec):
-    photograph = tmp_path / "coco" / "train2014" / "mine.jpg"
-    photograph.parent.mkdir(parents=True)
-    photograph.write_bytes(b"mine")
-    with pytest.raises(VseppError, match="not empty"):
-        generate(scenes_spec, tmp_path)
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [photograph]
+        from_json(ScenesSpec, json.dumps(spec | {"settings": spec["settings"] | wrong}))

@@ -41,7 +41,6 @@ def test_equal_seeds_give_equal_weights_and_leave_the_callers_random_numbers_alo
 def test_the_resnet_learns_the_tones_of_the_background(tmp_path):
     facts = pretrain(encoder("resnet"), dataclasses.replace(SPEC, images=400, epochs=6), tmp_path)
     assert facts["held_out_accuracy"]["above"] > 0.5
-    assert facts["train_accuracy"]["surface"] > 0.6
 
 
 @pytest.mark.parametrize(

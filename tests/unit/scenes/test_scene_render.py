@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -5,11 +7,16 @@ from vsepp.scenes.render import OUTLINES, PALETTE, render_scene
 from vsepp.scenes.world import COLOURS, GROUNDS, SHAPES, SKIES, TEXTURES, Scene, Thing
 
 
-def draw(thing=None, ground="snow", sky="clear", seed=0, **options):
-    scene = Scene(60, 48, ground, sky, (thing,) if thing else ())
-    return render_scene(
-        scene, np.random.default_rng(seed), **({"colour_jitter": 0.0, "noise": 0.0} | options)
-    )
+@pytest.fixture
+def draw(settings):
+    """Draws one object, or none, at a place and in a light."""
+
+    def drawn(thing=None, ground="snow", sky="clear", noise=0.0):
+        scene = Scene(60, 48, ground, sky, (thing,) if thing else ())
+        plain = dataclasses.replace(settings, colour_jitter=0.0, noise=noise)
+        return np.asarray(render_scene(scene, np.random.default_rng(0), plain))
+
+    return drawn
 
 
 def thing(**changes):
@@ -17,7 +24,7 @@ def thing(**changes):
     return Thing(**(usual | changes))
 
 
-def test_every_name_of_the_world_can_be_drawn():
+def test_every_name_of_the_world_can_be_drawn(draw):
     assert set(PALETTE) == set(COLOURS)
     assert set(SHAPES) <= set(OUTLINES)
     images = {(ground, sky): draw(ground=ground, sky=sky) for ground in GROUNDS for sky in SKIES}
@@ -27,13 +34,13 @@ def test_every_name_of_the_world_can_be_drawn():
 
 
 @pytest.mark.parametrize("colour", COLOURS)
-def test_an_object_shows_its_colour_where_it_stands(colour):
+def test_an_object_shows_its_colour_where_it_stands(draw, colour):
     pixels = draw(thing(colour=colour))
     row, column = round(0.6 * 48), round(0.4 * 60)
     assert np.abs(pixels[row, column].astype(int) - PALETTE[colour]).max() < 30
 
 
-def test_an_object_covers_about_its_area_and_nothing_else():
+def test_an_object_covers_about_its_area_and_nothing_else(draw):
     changed = np.abs(draw(thing()).astype(int) - draw().astype(int)).max(axis=2) > 40
     radius = 0.29 * 48
     area = (2 * 0.84 * radius) ** 2
@@ -41,13 +48,13 @@ def test_an_object_covers_about_its_area_and_nothing_else():
     assert not changed[:8].any()
 
 
-def test_a_ring_has_a_hole():
+def test_a_ring_has_a_hole(draw):
     centre = (round(0.6 * 48), round(0.4 * 60))
     ring, nothing = draw(thing(shape="ring")), draw()
     assert np.abs(ring[centre].astype(int) - nothing[centre]).max() < 40
     assert np.abs(draw(thing(shape="circle"))[centre].astype(int) - nothing[centre]).max() > 40
 
 
-def test_noise_has_the_deviation_asked_for():
+def test_noise_has_the_deviation_asked_for(draw):
     grain = draw(noise=0.04).astype(float) - draw(noise=0.0)
     assert grain[24:, :].std() == pytest.approx(0.04 * 255, rel=0.15)
