@@ -1,9 +1,14 @@
 """The site: sphinx-build -W docs site."""
 
 import logging
+import sys
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from fidelity_page import fidelity_document
 
 from vsepp import __version__
 from vsepp.config import make_plan
@@ -35,6 +40,12 @@ STUDIES = {"flickr8k": ["flickr8k_study", "objectives"]}
 logging.getLogger("fontTools").setLevel(logging.WARNING)  # a hundred lines for each PDF otherwise
 
 
+def write_fidelity_page(app):
+    """Write what the fidelities decide, before pages are read."""
+    source = Path(app.srcdir)
+    (source / "fidelity.md").write_text(fidelity_document(source.parent / "params"), encoding="utf-8")
+
+
 def make_reports(app, exception):
     """Make the pages of kept studies where links in the folder of the docs lead."""
     if exception:
@@ -51,4 +62,5 @@ def make_reports(app, exception):
 
 def setup(app):
     """Register the above with Sphinx."""
+    app.connect("builder-inited", write_fidelity_page)
     app.connect("build-finished", make_reports)

@@ -56,7 +56,9 @@ def _explanation(detail: Mapping[str, Any], declaration: Any) -> str:
         return f"unknown key; known here are {', '.join(known)}{did_you_mean(str(detail['loc'][-1]), known)}"
     if detail["type"] in ("missing", "missing_argument"):
         return "missing"
-    message = detail["msg"][0].lower() + detail["msg"][1:]
+    if detail["type"] == "value_error":  # a check of ours, which says itself what it got
+        return str(detail["ctx"]["error"])
+    message = detail["msg"][0].lower() + detail["msg"][1:].replace("valid array", "valid list")
     return f"got {shortly(detail['input'])}; {message}"
 
 

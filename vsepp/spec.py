@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
@@ -162,7 +162,7 @@ class EncoderKeys:
     """family/name: a module of vsepp.models.image and one of its networks."""
     options: dict[str, Any] = field(default_factory=dict)
     """Options of the family; those that equal its defaults are left out of a run."""
-    weights: Annotated[str, Field(pattern=r"^(scenes|pip|random|torchvision/\w+|file/.+)$")]
+    weights: Annotated[str, Field(pattern=r"^(scenes|pip|random|torchvision/\w+|file(/\w[\w.+-]*)+)$")]
     """scenes, pip, random, torchvision/<entry> or file/<name>: an entry of `sources`, or a file in the folder `archives`."""
     input_size: Count
     """Side of the crop that it takes, pixels."""
@@ -170,7 +170,7 @@ class EncoderKeys:
     """Side of the decoded image that crops are taken from, pixels."""
     mean: tuple[float, float, float]
     """Per channel of its input, on a scale of 0–1."""
-    std: tuple[float, float, float]
+    std: tuple[PositiveFloat, PositiveFloat, PositiveFloat]
     """Per channel of its input, on a scale of 0–1."""
     precision: Precision = "fp32"
     """Matrix products of a frozen encoder. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
@@ -182,6 +182,14 @@ class EncoderKeys:
     compile: Literal["off", "default"] = "off"
     """Compile the network with torch.compile, once per process and batch shape (half a minute or more; on a CPU it needs a C++
     compiler). Worth it for networks of many small layers and for long passes; measure with benchmarks/measure.py."""
+
+    @model_validator(mode="after")
+    def _crops_fit(self) -> Self:
+        if self.input_size > self.store_side:
+            raise ValueError(
+                f"input_size: got {self.input_size}; images of a side of {self.store_side} have no such crop"
+            )
+        return self
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_steps(steps: Any) -> None:
-    """Add `runs`, `show`, `fidelity`, `schema` and `models`."""
+    """Add `runs`, `show`, `schema` and `models`."""
     parser = add_step(
         steps, "runs", runs, "list the runs of a preset and the rows of the papers' tables that they fill"
     )
@@ -28,12 +28,6 @@ def add_steps(steps: Any) -> None:
         "--json", action="store_true", help="print the spec that `vsepp make run --spec` reads"
     )
     add_plan_options(parser)
-
-    parser = add_step(
-        steps, "fidelity", fidelity, "print where the paper's text and its released code differ, by key"
-    )
-    add_params(parser)
-    parser.add_argument("--output", type=Path, help="write it to this file instead")
 
     parser = add_step(steps, "schema", schema, "print the JSON schema of the files in params/")
     parser.add_argument("--output", type=Path, help="write it to this file instead")
@@ -216,24 +210,12 @@ def _cell(value: Any) -> str:
     return "–" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
-def fidelity(given: argparse.Namespace) -> None:
-    """Print or write what each fidelity computes."""
-    from vsepp.config.describe import fidelity_document
-
-    require_params(given.params)
-    _print_or_write(fidelity_document(given.params), given.output)
-
-
 def schema(given: argparse.Namespace) -> None:
     """Print or write the JSON schema."""
     from vsepp.config.describe import json_schema
 
     text = json.dumps(json_schema(), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-    _print_or_write(text, given.output)
-
-
-def _print_or_write(text: str, output: Path | None) -> None:
-    if output:
-        output.write_text(text, encoding="utf-8")
+    if given.output:
+        given.output.write_text(text, encoding="utf-8")
     else:
         print(text, end="")

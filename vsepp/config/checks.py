@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 
 from vsepp.config.components import check_entry
 from vsepp.config.files import Mistakes, Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
-from vsepp.config.schema import RowKeys
+from vsepp.config.schema import FigureKeys
 from vsepp.declared import FOLDS
 from vsepp.errors import did_you_mean
 from vsepp.models import unmade_inputs
@@ -45,7 +45,6 @@ def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistake
     """
     _check_preset(parameters, mistakes)
     _check_datasets(parameters, mistakes)
-    _check_shown_roles(parameters, mistakes)
     _check_roles(parameters, mistakes)
     mistakes.raise_if_any()
     _check_only(parameters, mistakes)
@@ -105,44 +104,33 @@ def _check_datasets(parameters: Parameters, mistakes: Mistakes) -> None:
 
 
 def _check_roles(parameters: Parameters, mistakes: Mistakes) -> None:
-    """Note roles that runs name and that a preset neither fills nor sets to null."""
-    runs, preset = parameters.all_runs, parameters.preset
-    for key, section, filled in (
-        ("dataset", "corpora", preset.corpora),
-        ("encoder", "encoders", preset.encoders),
-    ):
-        for paper in parameters.papers.values():
-            by_role: dict[str, list[str]] = {}
-            for run in paper.entries:
-                if run in runs and (role := runs[run][key].value) not in filled:
-                    by_role.setdefault(role, []).append(run)
-            for role, named in by_role.items():
-                mistakes.add(
-                    f"{paper.runs_file}: {key} {role}",
-                    f"of {', '.join(named)}: {parameters.preset_file} says nothing of it; give {section}.{role} there, or "
-                    f"`{role}: null` to leave these runs out",
-                )
-
-
-def _check_shown_roles(parameters: Parameters, mistakes: Mistakes) -> None:
-    """Note roles that tables and figures name and that a preset neither fills nor sets to null."""
-    preset = parameters.preset
+    """Note roles that a paper names and that a preset neither fills nor sets to null."""
     for paper in parameters.papers.values():
-        assert paper.tables is not None
-        data = {f"tables.{name}.dataset": table.dataset for name, table in paper.tables.tables.items()}
-        data |= {
-            f"figures.{name}.dataset": figure.dataset
-            for name, figure in paper.tables.figures.items()
-            if figure.dataset
-        }
-        shown = [("default_encoder", "encoders", paper.tables.default_encoder)]
-        shown += [(place, "corpora", role) for place, role in data.items()]
-        for place, section, role in shown:
-            if role not in getattr(preset, section):
+        for where, section, role, who in _roles(paper, parameters):
+            if role not in getattr(parameters.preset, section):
                 mistakes.add(
-                    f"{paper.tables_file}: {place}",
-                    f"got {role!r}: {parameters.preset_file} says nothing of it; give {section}.{role} there, or `{role}: null`",
+                    where,
+                    f"{who}: {parameters.preset_file} says nothing of it; give {section}.{role} there, or `{role}: null` to "
+                    "leave out what names it",
                 )
+
+
+def _roles(paper: Paper, parameters: Parameters) -> Iterator[tuple[str, str, str, str]]:
+    """Where a paper names a role, the section of a preset that fills it, the role, and what names it."""
+    assert paper.tables is not None
+    for key, section in (("dataset", "corpora"), ("encoder", "encoders")):
+        runs: dict[str, list[str]] = {}
+        for run, values in parameters.of(paper).items():
+            runs.setdefault(values[key].value, []).append(run)
+        for role, named in runs.items():
+            yield f"{paper.runs_file}: {key} {role}", section, role, f"of {', '.join(named)}"
+    encoder = paper.tables.default_encoder
+    yield f"{paper.tables_file}: default_encoder", "encoders", encoder, f"got {encoder!r}"
+    for part, entries in (("tables", paper.tables.tables), ("figures", paper.tables.figures)):
+        for name, entry in entries.items():
+            if entry.dataset:
+                where = f"{paper.tables_file}: {part}.{name}.dataset"
+                yield where, "corpora", entry.dataset, f"got {entry.dataset!r}"
 
 
 def _check_only(parameters: Parameters, mistakes: Mistakes) -> None:
@@ -254,52 +242,67 @@ def _check_data(
 def _check_tables(
     paper: Paper, parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistakes
 ) -> None:
-    """Note rows and runs that a paper's tables name and that do not exist, and trained rows that no run feeds."""
+    """Note what a paper's tables and figures, and a preset's choice of them, name and nobody has."""
     assert paper.tables is not None
-    own, runs = parameters.of(paper), parameters.all_runs
-    fed = {row for values in own.values() for row in values["feeds"].value}
-    for run, values in own.items():
+    for run, values in parameters.of(paper).items():
         for row in sorted(set(values["feeds"].value) - set(paper.rows)):
             mistakes.add(f"{paper.runs_file}: runs.{run}.feeds", f"row {row} is not in {paper.published}")
-    for name, table in paper.tables.tables.items():
-        place = f"{paper.tables_file}: tables.{name}"
-        for row in table.rows:
-            if isinstance(row, RowKeys) and row.run:
-                _check_named(row.run, place, runs, papers, mistakes)
-            elif isinstance(row, RowKeys):
-                _check_tuned([row.tuned or ""], place, paper, mistakes)
-            number = row.row if isinstance(row, RowKeys) else row
-            if number is not None and number not in paper.rows:
-                mistakes.add(place, f"row {number} is not in {paper.published}")
-            elif isinstance(row, str) and paper.rows[row] == "trained" and row not in fed:
-                mistakes.add(place, f"row {row} is trained here, but no run feeds it")
-    for label, named in paper.tables.tuned.items():
-        for run in named:
-            _check_named(run, f"{paper.tables_file}: tuned.{label}", runs, papers, mistakes)
+    _check_rows(paper, parameters, papers, mistakes)
+    for label, runs in paper.tables.tuned.items():
+        for run in runs:
+            _check_named(run, f"{paper.tables_file}: tuned.{label}", parameters.all_runs, papers, mistakes)
     for name, figure in paper.tables.figures.items():
-        place = f"{paper.tables_file}: figures.{name}"
+        where = f"{paper.tables_file}: figures.{name}"
         for run in figure.named:
-            _check_named(run, place, runs, papers, mistakes)
-        kind = kind_of(figure.kind.name)
-        if kind.runs == "tuned":
-            _check_tuned([*figure.labels], f"{place}.labels", paper, mistakes)
-        check_entry("figure", figure.kind.name, figure.kind.options, place, "kind", mistakes)
-        for loss in figure.losses:
-            found = check_entry("loss", loss.name, loss.options, place, "losses", mistakes)
-            for option in kind.losses_need if found else ():
-                if option not in (found or {}):
-                    mistakes.add(
-                        f"{place}.losses",
-                        f"loss {loss.name} has no option `{option}`, which a figure of kind {figure.kind.name} draws",
-                    )
+            _check_named(run, where, parameters.all_runs, papers, mistakes)
+        _check_kind(figure, where, paper, mistakes)
+    names = [*paper.tables.tables, *paper.tables.figures]
     for name in parameters.preset.tables.get(paper.name, []):
-        if name not in paper.tables.tables and name not in paper.tables.figures:
-            known = ", ".join([*paper.tables.tables, *paper.tables.figures])
-            place = f"{parameters.place('tables')}: tables.{paper.name}"
-            mistakes.add(place, f"got {name!r}; {paper.tables_file} has {known}")
+        if name not in names:
+            where = f"{parameters.place('tables')}: tables.{paper.name}"
+            mistakes.add(where, f"got {name!r}; {paper.tables_file} has {', '.join(names)}")
 
 
-def _check_tuned(labels: list[str], place: str, paper: Paper, mistakes: Mistakes) -> None:
+def _check_rows(
+    paper: Paper, parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistakes
+) -> None:
+    """Note rows of tables that name no run, tuned method or published row, and trained rows that no run feeds."""
+    assert paper.tables is not None
+    feeders = parameters.feeders(paper)
+    for name, table in paper.tables.tables.items():
+        where = f"{paper.tables_file}: tables.{name}"
+        for row in table.rows:
+            if isinstance(row, str):
+                published: str | None = row
+                if paper.rows.get(row) == "trained" and row not in feeders:
+                    mistakes.add(where, f"row {row} is trained here, but no run feeds it")
+            else:
+                published = row.row
+                if row.run:
+                    _check_named(row.run, where, parameters.all_runs, papers, mistakes)
+                else:
+                    _check_tuned([row.tuned or ""], where, paper, mistakes)
+            if published is not None and published not in paper.rows:
+                mistakes.add(where, f"row {published} is not in {paper.published}")
+
+
+def _check_kind(figure: FigureKeys, where: str, paper: Paper, mistakes: Mistakes) -> None:
+    """Note options and losses that a kind of figure does not take."""
+    kind = kind_of(figure.kind.name)
+    if kind.runs == "tuned":
+        _check_tuned(figure.labels, f"{where}.labels", paper, mistakes)
+    check_entry("figure", figure.kind.name, figure.kind.options, where, "kind", mistakes)
+    for loss in figure.losses:
+        options = check_entry("loss", loss.name, loss.options, where, "losses", mistakes)
+        missing = [option for option in kind.losses_need if options and option not in options]
+        for option in missing:
+            mistakes.add(
+                f"{where}.losses",
+                f"loss {loss.name} has no option `{option}`, which a figure of kind {figure.kind.name} draws",
+            )
+
+
+def _check_tuned(labels: Sequence[str], place: str, paper: Paper, mistakes: Mistakes) -> None:
     """Note tuned methods that a row or figure names and that there are not."""
     assert paper.tables is not None
     for label in labels:

@@ -10,8 +10,9 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from vsepp.components import describe, known_options
+from vsepp.components import describe
 from vsepp.config.files import Mistakes, Value
+from vsepp.declared import mistakes_of
 from vsepp.errors import VseppError
 from vsepp.spec import Component
 
@@ -56,47 +57,31 @@ def check_component(
     except VseppError as error:
         mistakes.add(f"{origin}: {key}", str(error))
         return None
-    known = {f.name: f for f in dataclasses.fields(described.options)}
-    count = len(mistakes.found)
-    for option in sorted(given.keys() - known.keys()):
-        mistakes.add(
-            f"{given[option].origin}: {key}",
-            f"unknown option {option!r} of {kind} {name}; it takes {known_options(described)}",
-        )
-    values = {option: value.value for option, value in given.items() if option in known}
+    values = {option: value.value for option, value in given.items()}
     try:
-        options = _adapter(kind, name).validate_python(values)
+        options = _adapter(kind, name).validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
-        for detail in error.errors():
-            message = _message(detail)
-            # A component that refuses a value itself says `option: got ...`.
-            option = str(detail["loc"][0]) if detail["loc"] else message.partition(":")[0]
+        for option, what in mistakes_of(error, described.options):
+            # A component that refuses a value itself begins with the option.
+            option = option or what.partition(":")[0]
             where = given[option].origin if option in given else origin
-            said = (
-                f"got {detail['input']!r}; {message}"
-                if detail["loc"]
-                else message.removeprefix(f"{option}: ")
-            )
-            mistakes.add(f"{where}: {key}", f"option {option} of {kind} {name}: {said}")
-    if len(mistakes.found) > count:
+            message = what.removeprefix(f"{option}: ")
+            mistakes.add(f"{where}: {key}", f"option {option} of {kind} {name}: {message}")
         return None
     default = described.options()
-    changed = {f: getattr(options, f) for f in known if getattr(options, f) != getattr(default, f)}
+    names = [f.name for f in dataclasses.fields(described.options)]
+    changed = {f: getattr(options, f) for f in names if getattr(options, f) != getattr(default, f)}
     shown = {
         f: Value(getattr(options, f), given[f].origin if f in given else f"default of {described.module}")
-        for f in known
+        for f in names
     }
     return {"": Value(Component(name, changed), origin), **shown}
-
-
-def _message(detail: Any) -> str:
-    return detail["msg"].removeprefix("Value error, ")
 
 
 @cache
 def _adapter(kind: str, name: str) -> TypeAdapter[Any]:
     options = describe(kind, name).options
-    options.__pydantic_config__ = ConfigDict(strict=False, extra="forbid", allow_inf_nan=False)  # type: ignore[attr-defined]
+    options.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)  # type: ignore[attr-defined]
     return TypeAdapter(options)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,8 @@ def read_yaml(path: Path, mistakes: Mistakes) -> dict[str, Any]:
 def validate(model: type[M], content: Mapping[str, Any], where: str, mistakes: Mistakes) -> M | None:
     """Validate `content` with a model; note each mistake with its key, value and what is accepted."""
     try:
-        return model.model_validate(content)
+        # As JSON, since in Python pydantic's strict types take no lists for tuples: no text is a number, and true is none.
+        return model.model_validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
         for key, what in mistakes_of(error, model):
             mistakes.add(f"{where}: {key or '(the whole)'}", what)

@@ -70,7 +70,7 @@ class Parameters:
     def seeds(self, run: str) -> tuple[int, ...]:
         """Seeds that a run is trained with: its own, or those of all."""
         own = self.get(run, "seeds")
-        return tuple(dict.fromkeys(self.settings.seeds if own is None else own))
+        return tuple(self.settings.seeds if own is None else own)
 
     def _possible(self, run: str) -> bool:
         keys = self.corpora.get(self.get(run, "dataset"))

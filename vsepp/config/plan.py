@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from vsepp.config.parameters import Parameters
@@ -66,7 +67,11 @@ class Plan:
 
     def owner(self, path: Path) -> Artefact | None:
         """As `owner_of`, among the artefacts of the plan."""
-        return owner_of(path, {artefact.folder: artefact for artefact in self.table.values()})
+        return owner_of(path, self._by_folder)
+
+    @cached_property
+    def _by_folder(self) -> dict[Path, Artefact]:
+        return {artefact.folder: artefact for artefact in self.table.values()}
 
     def test_images(self, corpus: Artefact) -> int:
         """Fewest test images of a corpus with which all folds of its evaluations are full."""

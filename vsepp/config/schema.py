@@ -10,7 +10,7 @@ import dataclasses
 import typing
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.dataclasses import dataclass
 
 from vsepp import spec
@@ -22,10 +22,17 @@ from vsepp.reporting.specs import AveragedMetric, ClaimEntry, Column, FigureEntr
 from vsepp.spec import Component, Mode
 
 Trainset = Literal["1C", "10C", "RC", "1C+rV", "10C+rV", "RC+rV"]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$")]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$", max_length=100)]
 Role = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
+def _each_once(seeds: list[int]) -> list[int]:
+    if repeated := [seed for seed in seeds if seeds.count(seed) > 1]:
+        raise ValueError(f"seed {repeated[0]} is there twice; each seed is one training")
+    return seeds
+
+
+Seeds = Annotated[list[Seed], AfterValidator(_each_once)]
 UNSET: Any = None
 """Default of a key that a layer may leave out, but that a resolved run must have."""
 
@@ -124,7 +131,7 @@ class _EntryKeys(_Model):
     image_features: Literal["computed", "precomputed_if_given"] = UNSET
     """1C and 10C: features computed from the images, or the published ones if their folder is given. Text: computed from the
     images. Code: the published files of precomputed features."""
-    seeds: list[Seed] | None = UNSET
+    seeds: Seeds | None = UNSET
     """one training for each; null: the seeds of config.yaml; []: not trained, and its rows say so."""
 
 
@@ -292,7 +299,7 @@ class Settings(_Model):
     papers: Annotated[list[Name], Field(min_length=1)]
     """Folders of params/papers/ to reproduce."""
     fidelity: Literal["paper", "code"]
-    seeds: Annotated[list[Seed], Field(min_length=1)]
+    seeds: Annotated[Seeds, Field(min_length=1)]
     label: Name | None = None
     only: list[str] | None = None
     """Patterns of the run ids to train; null: all."""
@@ -354,10 +361,6 @@ def sizes_of(runs: list[str] | dict[int, str]) -> tuple[int, ...]:
     return tuple(sorted(runs)) if isinstance(runs, dict) else ()
 
 
-# Options of figures that older entries have beside the title.
-_MOVED = ("images", "positive", "negatives", "of", "others", "percentiles", "levels", "printed")
-
-
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class FigureKeys(FigureEntry):
     """One figure of a `tables.yaml`."""
@@ -366,16 +369,6 @@ class FigureKeys(FigureEntry):
     """Run ids; of negative_set size of the negative set → run id; of examples two."""
     losses: list[Component] = dataclasses.field(default_factory=list)
     """Of constellations and weights: modules of vsepp.losses, with their options."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _options_beside_the_title(cls, value: Any) -> Any:
-        """Options of a kind stood there before they stood beside its name."""
-        if not isinstance(value, dict) or not isinstance(value.get("kind"), str):
-            return value
-        options = {key: value[key] for key in _MOVED if key in value}
-        others = {key: given for key, given in value.items() if key not in _MOVED}
-        return {**others, "kind": {"name": value["kind"], **options}}
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> FigureKeys:
