@@ -33,6 +33,7 @@ rule all:
 
 onstart:
     ask_for_files()
+    tell_time()
     follow()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 _NAMED, _LONGEST = 5, 1200
+_LONGEST_MESSAGE = 5000
 
 
 class VseppError(Exception):
@@ -43,9 +44,17 @@ def first_of(items: Sequence[str]) -> str:
     return "; ".join(named) + more
 
 
-def cut(text: str) -> str:
+def cut(text: str, longest: int = _LONGEST) -> str:
     """A text without the middle of what a file says at length."""
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 300]} … {text[-300:]}"
+    return text if len(text) <= longest else f"{text[: longest - 300]} … {text[-300:]}"
+
+
+def printable(message: str) -> str:
+    """A message of bounded length; what a file of others says in it cannot steer the terminal."""
+    return "".join(
+        letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1]
+        for letter in cut(message, _LONGEST_MESSAGE)
+    )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

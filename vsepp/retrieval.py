@@ -133,7 +133,9 @@ class Model:
                 "features with embed_features"
             )
         parts = range(0, len(pictures), _AT_ONCE)
-        shown = track(parts, len(parts), f"{len(pictures)} images", "part") if len(parts) > 1 else parts
+        shown: Iterable[int] = parts
+        if len(parts) > 1:
+            shown = track(parts, len(pictures), "embedding", "image", each=_AT_ONCE)
         # A part is a whole number of batches, so the maps into the joint space see whole batches.
         return np.concatenate(
             [self._embed_pictures(pictures[start : start + _AT_ONCE], start) for start in shown]

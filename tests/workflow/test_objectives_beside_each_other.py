@@ -1,4 +1,4 @@
-"""`compare_objectives` from one command to the table: trainings on all seeds, and the setting that validation prefers."""
+"""The paper `objectives` from one command to the table: trainings on all seeds, and the setting that validation prefers."""
 
 import csv
 
@@ -21,7 +21,8 @@ def best_epochs(project, run):
 def test_one_command_trains_tunes_and_ranks(project):
     before = project.manifests()
     config = {"label": "briefly", "only": [*SH, *MH], "runs": {"objective": {"seeds": SEEDS}}}
-    project.run("compare_objectives", **config)
+    config["papers"] = ["objectives"]
+    project.run("reproduce_tables", **config)
     made = [of(run, seed, "briefly") for run in (*SH, *MH) for seed in SEEDS]
     assert set().union(*made) < project.remade(before)
     report = project.folder / "reports/tiny/briefly/objectives"
@@ -30,4 +31,4 @@ def test_one_command_trains_tunes_and_ranks(project):
     level = {run: np.mean([*best_epochs(project, run)]) for run in SH}
     assert shown == {max(level, key=level.__getitem__), *MH}
     assert (report / "figures/standings.svg").is_file()
-    assert project.planned("compare_objectives", **config) == {}
+    assert project.planned("reproduce_tables", **config) == {}

@@ -1,12 +1,12 @@
 """What a user of the workflow sees: while it runs, at its end, after a failure, and in Snakemake's own report."""
 
 import os
+import pty
 import re
-import signal
+from contextlib import suppress
 
 import pytest
 from dag import RUNS, of
-from processes import wait_until
 
 from vsepp.reporting.typeset import TEX_WANTED, has_tex
 
@@ -31,10 +31,10 @@ def test_a_new_seed_is_trained_alone_and_the_run_tells_what_it_does_and_what_cam
         f": Evaluate {VSE0}/seed-1: embed and rank the test images and captions (log: {LOGS}/evaluate/{VSE0}/seed-1.log)\n"
         in said
     )
-    (line,) = re.findall(rf"^Job \d+: {VSE0}, seed 1: epoch 2/2  .*$", said, re.MULTILINE)
+    (line,) = re.findall(rf"^Train {VSE0}/seed-1: epoch 2/2  .*$", said, re.MULTILINE)
     assert re.search(r"validation: caption R@1 \d+\.\d  image R@1 \d+\.\d", line)
     assert "left" not in line
-    for chatter in ("Reason:", "Host:", "Select jobs", "Execute "):
+    for chatter in ("Reason:", "Host:"):
         assert chatter not in said
     headline = (project.folder / REPORT / "headline.txt").read_text().strip()
     last = headline if has_tex() else f"{headline}\n\n{TEX_WANTED}"
@@ -68,27 +68,28 @@ def test_a_failure_ends_with_the_jobs_their_last_words_and_how_to_go_on(project)
     assert last[:2] == ["1 job failed; what does not depend on it was done:", f"  Train {VSEPP}/seed-0"]
     assert last[2].startswith(f"    vsepp: error: run {VSEPP}: the loss is nan")
     assert last[3] == f"    log: {log}"
-    assert last[-1].startswith("  snakemake --cores all reproduce_tables --config 'only=[")
+    assert last[-1].startswith("Mend the cause and give the same command again; what is finished is kept")
     assert (project.folder / f"results/tiny/broken/runs/{VSE0}/seed-0/model.safetensors").is_file()
     # It goes on with what is left.
     assert project.planned(only=[VSE0], label="broken", runs=runs) == {"report": 1}
 
 
-def test_a_second_call_is_refused_and_after_a_kill_told_how_to_go_on(again):
+def test_a_terminal_shows_bars_and_how_far_jobs_are(again):
     project, config = again
-    command = project.snakemake("all_models", **config)
-    first = project.start(*command)
-    try:
-        locks = project.folder / ".snakemake/locks"
-        wait_until(lambda: locks.is_dir() and any(locks.iterdir()), first)
-        said = project.refusal(*command)
-        assert "another Snakemake is making the same files in this folder. Wait until it has ended" in said
-        assert "--unlock" not in said and "LockException" not in said
-    finally:
-        os.killpg(first.pid, signal.SIGKILL)
-        first.communicate()
-    said = project.refusal(*command)
-    assert "a Snakemake that was killed left its lock here. Remove it with `snakemake --unlock`" in said
+    here, terminal = pty.openpty()
+    snakemake = project.start(*project.snakemake("reproduce_tables", **config), output=terminal, TERM="xterm")
+    os.close(terminal)
+    said = b""
+    with suppress(OSError):  # the other end is closed
+        while some := os.read(here, 1 << 16):
+            said += some
+    assert snakemake.wait() == 0
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", said.decode())
+    assert re.search(r"│ \S+ \S+ Total Progress +━+ +\d+%", text)
+    assert text.count(f"Train {VSE0}/seed-1: epoch 2/2") == 1
+    assert "Finished jobid" not in text
+    headline = (project.folder / REPORT / "headline.txt").read_text().splitlines()[0]
+    assert headline in text[text.index("Workflow Finished") :]
 
 
 def test_snakemakes_report_has_each_page_with_its_headline(project):

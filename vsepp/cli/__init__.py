@@ -6,13 +6,14 @@ The rules of the workflow call `vsepp fetch`, `make` and `paper`; each works by 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from vsepp import __version__
 from vsepp.cli import ask, compare, evaluate, export, fetch, make, parameters, plan, versions
-from vsepp.errors import VseppError, did_you_mean
+from vsepp.errors import VseppError, did_you_mean, printable
 from vsepp.provenance.space import refused_by_system
 from vsepp.runtime.progress import configure_logging
 
@@ -40,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         near = did_you_mean(given_words[0], steps.choices) or "; `vsepp -h` lists them"
         parser.error(f"no command {given_words[0]}{near}")
     given = argparse.Namespace()
+    if arguments is None:  # a process of its own, which a batch system may ask to end
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         given = parser.parse_args(arguments)
         given.call(given)
@@ -55,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except BrokenPipeError:
         return 1
+    except KeyboardInterrupt:
+        _tell("stopped; what is finished is kept, and the same command goes on with the rest")
+        return 130
     except Exception as error:
         said = refused_by_system(error, getattr(given, "output", None) or Path())
         # Of a file of the user's, most often.
@@ -68,8 +74,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _tell(message: str) -> None:
-    """Print an error; what a file of others says in it cannot steer the terminal."""
-    shown = "".join(
-        letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in message
-    )
-    print(f"vsepp: error: {shown}", file=sys.stderr)
+    print(f"vsepp: error: {printable(message)}", file=sys.stderr)

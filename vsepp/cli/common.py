@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.errors import VseppError
 from vsepp.spec import from_json
 
 if TYPE_CHECKING:
@@ -40,23 +39,6 @@ def add_role(parser: argparse.ArgumentParser, role: str, read: Role) -> None:
     """Add the option that says what is read in a role."""
     more = "optional: " if read.optional else ""
     parser.add_argument(option(role), type=Path, metavar="FOLDER", help=more + read.what)
-
-
-def add_code(parser: argparse.ArgumentParser) -> None:
-    """Add the option by which a rule says which digest it knows the step's code by."""
-    parser.add_argument("--code", metavar="DIGEST", help=argparse.SUPPRESS)
-
-
-def add_raw(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says where raw files lie."""
-    parser.add_argument(
-        "--raw",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="ROLE=PATH",
-        help="raw files and folders by their role; of a data set, the keys of its `files` in params/datasets.yaml",
-    )
 
 
 _MACHINE: dict[str, dict[str, Any]] = {
@@ -116,14 +98,3 @@ def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[s
 def given_inputs(given: argparse.Namespace) -> dict[str, Path]:
     """Role → folder or file, of those that were given."""
     return {role: path for role in given.roles if (path := getattr(given, role)) is not None}
-
-
-def raw_files(given: argparse.Namespace) -> dict[str, Path]:
-    """Role → raw file or folder."""
-    found = {}
-    for item in given.raw:
-        role, equals, path = item.partition("=")
-        if not equals:
-            raise VseppError(f"--raw: got {item!r}; expected ROLE=PATH")
-        found[role] = Path(path)
-    return found

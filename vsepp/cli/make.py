@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import (
-    add_code,
     add_machine,
-    add_raw,
     add_role,
     add_spec,
     add_step,
     given_inputs,
     given_options,
     option,
-    raw_files,
 )
 from vsepp.cli.parameters import add_plan_options, plan_of
 from vsepp.errors import VseppError, did_you_mean
@@ -51,9 +48,17 @@ def _add_kind(kinds: Any, kind: str, step: Step) -> None:
     for role, read in step.reads.items():
         add_role(parser, role, read)
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="folder to write the results to")
-    add_code(parser)
+    # The digest by which a rule knows the step's code.
+    parser.add_argument("--code", metavar="DIGEST", help=argparse.SUPPRESS)
     if step.known_raw:
-        add_raw(parser)
+        parser.add_argument(
+            "--raw",
+            nargs="+",
+            action="extend",
+            default=[],
+            metavar="ROLE=PATH",
+            help="raw files and folders by their role; of a data set, the keys of its `files` in params/datasets.yaml",
+        )
     add_machine(parser, step.takes)
     add_plan_options(parser)
 
@@ -70,7 +75,12 @@ def make(given: argparse.Namespace) -> None:
         wanted = [option(role) for role in missing] + ["--output"] * (given.output is None)
         raise VseppError(f"make {given.kind}: with --spec it needs {', '.join(wanted)}, too")
     options = given_options(given)
-    raw = raw_files(given)
+    raw: dict[str, Path] = {}
+    for item in given.raw:
+        role, equals, path = item.partition("=")
+        if not equals:
+            raise VseppError(f"--raw: got {item!r}; expected ROLE=PATH")
+        raw[role] = Path(path)
     make_artefact(step, given.spec, inputs, given.output, raw=raw, held_to=given.code, **options)
 
 

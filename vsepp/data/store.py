@@ -196,7 +196,8 @@ def _sizes(
     else:
         found: dict[int, list[tuple[int, int]]] = {}
         results = in_processes(measure, [(part, store) for part in parts], min(workers, len(parts)))
-        for number, some in track(results, len(parts), "reading the sizes of images", "chunk"):
+        count = sum(map(len, parts))
+        for number, some in track(results, count, "reading sizes", "image", each=len(parts[0])):
             found[number] = some
         sizes = np.array([size for number in sorted(found) for size in found[number]], np.int32)
     state.mkdir(parents=True, exist_ok=True)
@@ -234,7 +235,8 @@ def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[
     problems: list[str] = []
     with path.open("a", encoding="utf-8") as record:
         results = in_processes(decode_chunk, [(chunk,) for chunk in missing], min(workers, len(missing)))
-        for _, result in track(results, len(missing), "decoding images", "chunk"):
+        count, each = sum(len(chunk.photographs) for chunk in missing), len(chunks[0].photographs)
+        for _, result in track(results, count, "decoding", "image", each=each):
             problems += result.problems
             if not result.problems and chunks[0].file:
                 done[result.number] = result

@@ -60,7 +60,7 @@ def extract_features(
     what = f"{crop.kind} features of {len(store)} images"
     check_space(state, written.missing_bytes, what)
     starts = range(written.done, len(store), CHUNK_IMAGES)
-    for start in track(starts, len(starts), what, "chunk"):
+    for start in track(starts, len(store) - written.done, what, "image", each=CHUNK_IMAGES):
         images = np.arange(start, min(start + CHUNK_IMAGES, len(store)))
         written.append(features_of(store, encoder, images, crop, device)[:, None])
     publish({written.path: out / FILE})

@@ -74,7 +74,6 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, 
     out.mkdir(parents=True, exist_ok=True)
     check_space(out, needed, what)
     blocks = chain.from_iterable(map(_blocks, parts.values()))
-    count = sum(-(-part.images // BLOCK_IMAGES) for part in parts.values())
     unit = 0
     with (
         full_disk_explained(out, f"for the {what}", needed),
@@ -82,7 +81,7 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, 
         partial.open("wb") as stream,
     ):
         np.lib.format.write_array_header_1_0(stream, header)
-        for block in track(blocks, count, what, "block"):
+        for block in track(blocks, len(images), what, "image", each=BLOCK_IMAGES):
             stream.write(block.tobytes())
             unit += int((abs(np.linalg.norm(block, axis=1) - 1) < _UNIT).sum())
     if unit < len(images):

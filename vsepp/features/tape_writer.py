@@ -70,8 +70,9 @@ def write_tape(
     for epoch, path in files.items():
         written = GrowingRows(path, (len(caption_rows), encoder.dim), np.float16, CHUNK_CAPTIONS)
         starts = range(written.done, len(caption_rows), CHUNK_CAPTIONS)
+        missing = len(caption_rows) - written.done
         what = f"random-crop features of epoch {epoch + 1} of {epochs}"
-        for start in track(starts, len(starts), what, "chunk"):
+        for start in track(starts, missing, what, "crop", each=CHUNK_CAPTIONS):
             rows = caption_rows[start : start + CHUNK_CAPTIONS]
             written.append(tape_features(store, encoder, crops, epoch, rows, device))
     np.save(state / CAPTIONS, np.asarray(caption_rows, np.int32))

@@ -172,26 +172,16 @@ def withdraw(folder: Path) -> list[str]:
     return missing
 
 
-def date_now(made: Iterable[Path], read: Iterable[Path]) -> int:
-    """Date files that are ahead of the clock to now, in their order, and count them.
-
-    Where the clock was set back, or is another one than that of the machine that made them, Snakemake would throw away what
-    is made from such files as older than its inputs.
+def dated_ahead(made: Iterable[Path], read: Iterable[Path]) -> list[Path]:
+    """Files that are dated ahead of the clock, where it was set back or is another one than that of the machine that made them.
 
     Parameters
     ----------
     made
-        Folders of artefacts: what lies in them counts, with the time stamps that Snakemake leaves below.
+        Folders of artefacts: what lies in them counts.
     read
         Files and folders themselves; a folder may hold a hundred thousand photographs.
     """
-    now = time.time_ns()
-    files = [file for folder in made if folder.is_dir() for file in (folder, *folder.iterdir())]
-    files += [path / ".snakemake_timestamp" for path in files if path.is_dir()]
-    files += read
-    dates = {file: file.lstat().st_mtime_ns for file in files if file.exists()}
-    ahead = sorted((date, file) for file, date in dates.items() if date > now + _APART)
-    for place, (_, file) in enumerate(ahead):
-        with suppress(PermissionError):
-            os.utime(file, ns=(now + place, now + place), follow_symlinks=False)
-    return len(ahead)
+    files = {file for folder in made if folder.is_dir() for file in (folder, *folder.iterdir())}.union(read)
+    latest = time.time_ns() + _APART
+    return sorted(file for file in files if file.exists() and file.lstat().st_mtime_ns > latest)

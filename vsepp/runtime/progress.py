@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from vsepp.errors import printable
+
 log = logging.getLogger("vsepp")
 T = TypeVar("T")
 
@@ -21,30 +23,36 @@ PROGRESS = 25
 logging.addLevelName(PROGRESS, "PROGRESS")
 
 
+class _Formatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def configure_logging() -> None:
     """Send the package's log to standard error, one dated line per message."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(message)s",
-        datefmt="%H:%M:%S",
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # a hundred lines for each PDF otherwise
 
 
-def track(items: Iterable[T], total: int, what: str, unit: str = "it", level: int = PROGRESS) -> Iterator[T]:
+def track(
+    items: Iterable[T], total: int, what: str, unit: str, *, each: int = 1, level: int = PROGRESS
+) -> Iterator[T]:
     """Yield `items` while showing how far along they are.
 
     Parameters
     ----------
     items
-        Anything iterable.
+        Pieces of the work, in the order in which they are done.
     total
-        How many items there are.
+        How many units there are in all.
     what
         A few words naming the work, shown in front.
     unit
-        What one item is ("image", "step").
+        What is counted ("image", "step").
+    each
+        Units of an item, such as the images of a chunk; the last item may have fewer.
     level
         Of the log lines.
     """
@@ -52,19 +60,21 @@ def track(items: Iterable[T], total: int, what: str, unit: str = "it", level: in
     if sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
         from tqdm import tqdm
 
-        yield from tqdm(items, total=total, desc=what, unit=unit, dynamic_ncols=True)
+        with tqdm(total=total, desc=what, unit=unit, dynamic_ncols=True) as bar:
+            for item in items:
+                yield item
+                bar.update(min(each, total - bar.n))
         return
-    units = f"{unit.replace(' ', 's ', 1)}s"  # chunks, chunks of 50 images
     started = last = time.monotonic()
-    for done, item in enumerate(items, start=1):
+    for number, item in enumerate(items, start=1):
         yield item
-        now = time.monotonic()
-        if now - last >= SECONDS_BETWEEN_LOG_LINES and done < total:
+        now, done = time.monotonic(), number * each
+        if now - last >= _seconds_between_lines(now - started) and done < total:
             last = now
             rate = done / (now - started)
             left = duration_text((total - done) / rate)
-            log.log(level, "%s: %d of %d %s, %.1f/s, done in about %s", what, done, total, units, rate, left)
-    log.info("%s: %d %s in %.1f s", what, total, units, time.monotonic() - started)
+            log.log(level, "%s: %d of %d %ss, %.3g/s, about %s left", what, done, total, unit, rate, left)
+    log.info("%s: %d %ss in %.1f s", what, total, unit, time.monotonic() - started)
 
 
 @contextmanager
@@ -93,7 +103,7 @@ def track_bytes(total: int | None, what: str, done: int = 0) -> Iterator[Callabl
         nonlocal here, last
         here += count
         now = time.monotonic()
-        if now - last >= SECONDS_BETWEEN_LOG_LINES:
+        if now - last >= _seconds_between_lines(now - started):
             last = now
             log.log(PROGRESS, "%s: %s", what, _so_far(done + here, total, here / (now - started)))
 
@@ -106,6 +116,11 @@ def track_bytes(total: int | None, what: str, done: int = 0) -> Iterator[Callabl
         seconds,
         bytes_text(here / max(seconds, 1e-9)),
     )
+
+
+def _seconds_between_lines(elapsed: float) -> float:
+    """Less often the longer the work takes, so that hours of it do not fill a terminal."""
+    return max(SECONDS_BETWEEN_LOG_LINES, elapsed / 50)
 
 
 def _so_far(done: int, total: int | None, rate: float) -> str:

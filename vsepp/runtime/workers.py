@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -49,7 +50,10 @@ def in_processes(
     # Spawned: a fork of a process that has threads (PyTorch's, Arrow's) can hang.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(items)), context, initializer=_begin) as pool:
+        # Processes start here, without Ctrl-C: this one is stopped by it, and ends them.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         numbers = {pool.submit(call, *arguments): number for number, arguments in enumerate(items)}
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         try:
             for future in as_completed(numbers):
                 yield numbers.pop(future), future.result()

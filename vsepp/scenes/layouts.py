@@ -115,7 +115,7 @@ def _drawn(photographs: list[Photograph], root: Path, settings: Difficulty, work
         (root / folder).mkdir(parents=True)
     chunks = [photographs[start : start + _CHUNK] for start in range(0, len(photographs), _CHUNK)]
     results = in_processes(_draw_chunk, [(chunk, root, settings) for chunk in chunks], workers)
-    drawn = dict(track(results, len(chunks), f"scenes of {root.name}", f"chunk of {_CHUNK} image"))
+    drawn = dict(track(results, len(photographs), f"scenes of {root.name}", "image", each=_CHUNK))
     return [captions for number in range(len(chunks)) for captions in drawn[number]]
 
 

@@ -88,7 +88,7 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
     )
     what = f"{run.id} epoch {epoch + 1}/{run.schedule.epochs}"
     losses: list[torch.Tensor] = []
-    remaining = track(islice(batches, done, None), total - done, what, "step", logging.INFO)
+    remaining = track(islice(batches, done, None), total - done, what, "step", level=logging.INFO)
     with fp32_products_in(run.precision, training.device):
         for step, drawn in enumerate(remaining, start=done):
             inputs = step_inputs(run, data, training.loss, drawn, epoch, training.device, training.group)

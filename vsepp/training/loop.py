@@ -126,8 +126,8 @@ def _report(training: Training) -> None:
     left = (run.schedule.epochs - last.epoch) * median(record.seconds for record in training.history)
     log.log(
         PROGRESS,
-        "%s, seed %d: epoch %d/%d  loss %.4f  lr %g  validation: caption R@1 %.1f  image R@1 %.1f  rsum %.1f%s  %.0f pairs/s%s",
-        run.id, run.init_seed, last.epoch, run.schedule.epochs, last.loss, last.lr, last.i2t_r1, last.t2i_r1,
+        "epoch %d/%d  loss %.4f  lr %g  validation: caption R@1 %.1f  image R@1 %.1f  rsum %.1f%s  %.0f pairs/s%s",
+        last.epoch, run.schedule.epochs, last.loss, last.lr, last.i2t_r1, last.t2i_r1,
         last.rsum, " (best)" if training.best_epoch == last.epoch else "", last.pairs_per_second,
         f"  about {duration_text(left)} left" if left else "",
     )  # fmt: skip

@@ -11,13 +11,6 @@ rule reproduce_tables:
         "Tables and figures are in {input.pages}"
 
 
-rule compare_objectives:
-    input:
-        rules.reproduce_tables.input,
-    message:
-        "Objectives beside each other: {input[0]}"
-
-
 rule all_downloads:
     input:
         files=[str(file.path) for file in PLAN.files.values()],

@@ -2,69 +2,83 @@
 # the plan's table (`vsepp.config`); here is what only Snakemake needs.
 
 import atexit
-import fcntl
 import os
 import re
 import sys
 import time
-from logging import StreamHandler
+from logging.handlers import QueueHandler
 from pathlib import Path
-from shlex import join, quote
+from shlex import quote
 
 from snakemake.exceptions import WorkflowError
-from snakemake.scheduling.job_scheduler import JobScheduler
+from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
 from snakemake.settings.enums import Quietness
 
 from vsepp.config import make_plan
+from vsepp.config.costs import costs_of, hours_of, read_rates
 from vsepp.config.plan import DOWNLOADS
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, printable
 from vsepp.provenance.acceptance import (
     made_by_other_code,
     other_code_text,
     standing_code,
 )
-from vsepp.provenance.manifest import require_intact
-from vsepp.provenance.publish import RULE_SHELL, date_now, withdraw
-from vsepp.provenance.space import refused_by_system
+from vsepp.provenance.publish import RULE_SHELL, dated_ahead, withdraw
 from vsepp.reporting.typeset import TEX_WANTED, has_tex
 from vsepp.runtime.devices import visible_gpus
-from vsepp.runtime.terminal import (
-    Expected,
-    Terminal,
-    failure_text,
-    is_chatter,
-    look_once,
-    reworded,
-    seconds_taken,
-)
+from vsepp.runtime.progress import duration_text
+from vsepp.runtime.terminal import JobLogs, failure_text
 from vsepp.spec import to_json
 from vsepp.steps import STEPS
-
-# A target of a paper that the default settings leave out. Jobs that a cluster runs are told of it, too.
-if "compare_objectives" in sys.argv and "papers" not in config:
-    config["papers"] = ["objectives"]
-    SETTINGS = workflow.config_settings
-    SETTINGS.config_args = [*(SETTINGS.config_args or []), "papers=[objectives]"]
 
 # Relative, so that a project that was moved has nothing to do again.
 PROJECT = Path(os.path.relpath(workflow.basedir))
 TEMPLATES = PROJECT / "reports" / "templates"
+RATES = PROJECT / "benchmarks" / "results.csv"
+
+
+def use_own_lines():
+    """Show Snakemake's own lines where the plugin `rich` of the profile draws no bars: it says nothing of jobs there."""
+    settings = workflow.output_settings
+    quiet = {Quietness.PROGRESS, Quietness.RULES, Quietness.ALL} & set(settings.quiet)
+    if sys.stderr.isatty() and not settings.dryrun and not quiet:
+        return
+    # The queue leads to the plugins; a job on a cluster has none.
+    queues = [one for one in logger.handlers if isinstance(one, QueueHandler)]
+    if not queues or set(settings.log_handler_settings) != {"rich"}:
+        return
+    logger.removeHandler(*queues)
+    stream = sys.stdout if settings.stdout else sys.stderr
+    formatter = DefaultFormatter(settings.quiet, settings.show_failed_logs)
+    chosen = DefaultFilter(
+        settings.quiet,
+        settings.debug_dag,
+        settings.verbose,
+        settings.dryrun,
+        settings.printshellcmds,
+    )
+    logger.addHandler(
+        ColorizingTextHandler(settings.nocolor, stream, formatter, chosen)
+    )
+
+
+use_own_lines()
 
 try:
     PLAN = make_plan(PROJECT / "params", config)
 except VseppError as error:
-    raise WorkflowError(str(error)) from None
+    raise WorkflowError(printable(str(error))) from None
 
-if AHEAD := date_now(
-    [TEMPLATES, *(made.folder for made in PLAN.table.values())],
-    [
-        Path(path)
-        for made in PLAN.table.values()
-        for path in (*made.inputs.values(), *made.raw.values())
-    ],
-):
+MADE = [TEMPLATES, *(made.folder for made in PLAN.table.values())]
+READ = {
+    Path(path)
+    for made in PLAN.table.values()
+    for path in (*made.inputs.values(), *made.raw.values())
+}
+if AHEAD := dated_ahead(MADE, READ):
     logger.warning(
-        f"{AHEAD} files were dated ahead of this machine's clock; they are dated now, in their order"
+        f"{len(AHEAD)} files are dated ahead of this machine's clock, the first is {AHEAD[0]}: until it has caught up, what is"
+        " made from them may be made again"
     )
 
 for made in PLAN.of_kind("report").values():
@@ -90,21 +104,11 @@ THREADS = RESOURCES.threads
 GPUS = len(visible_gpus())
 STARTED = time.time()
 
-# Every call of Snakemake in this folder holds this file; the system lets go of it however the call ends.
-try:
-    os.makedirs(".snakemake", exist_ok=True)
-    PRESENCE = open(".snakemake/at-work", "w")
-except OSError as error:
-    raise WorkflowError(refused_by_system(error, Path(".snakemake"))) from None
-fcntl.flock(PRESENCE, fcntl.LOCK_SH)
-
 # `gpu` is whole GPUs, which a cluster's scheduler gives to a job. On this machine GPUs are counted in parts: a job
 # that shares a GPU takes one, any other all of it. No more at once than there are, unless the command line says so.
 PARTS = RESOURCES.runs_per_gpu
 if GPUS:
     workflow.global_resources.setdefault("gpu_part", GPUS * PARTS)
-
-JobScheduler._schedule_reevalutation = look_once
 
 
 def any_of(names):
@@ -222,37 +226,29 @@ def ask_for_files():
 
 
 def follow():
-    """Show from now on how far jobs are, what they warn of, and about how long the rest takes."""
-    global TERMINAL
-    expected = {
-        job.jobid: Expected(job.rule.name, seconds_taken(Path(job.benchmark)))
-        for job in workflow.dag.needrun_jobs()
-        if job.benchmark
-    }
-    TERMINAL = Terminal(say, expected)
-    for handler in logger.handlers:
-        if isinstance(handler, StreamHandler):  # not a plugin's
-            handler.addFilter(lambda record: not is_chatter(record))
-    # Before the others, so that the last line of a job stands above the one that says that it is finished.
-    logger.handlers.insert(0, TERMINAL)
+    """Show from now on how far jobs are and what they warn of."""
+    global JOB_LOGS
+    JOB_LOGS = JobLogs(say)
+    logger.addHandler(JOB_LOGS)
 
 
-def is_alone():
-    """Whether no other call of Snakemake is at work in this folder."""
-    try:
-        fcntl.flock(PRESENCE, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        fcntl.flock(PRESENCE, fcntl.LOCK_SH)
-    return True
-
-
-def reword(record):
-    """Change what Snakemake logs where it says neither what stops it nor how to go on."""
-    if record.levelname == "ERROR" and isinstance(record.msg, str):
-        record.msg = reworded(record.msg, is_alone())
-    return True
+def tell_time():
+    """Say what the jobs take where such a device was measured."""
+    rates = read_rates(RATES) if RATES.is_file() else {}
+    measured = [name for name in rates if name.startswith("cpu") == (not GPUS)]
+    todo = {tuple(job.wildcards.items()) for job in workflow.dag.needrun_jobs()}
+    costs = [
+        cost
+        for cost in costs_of(PLAN)
+        if ((cost.artefact.kind, cost.artefact.name),) in todo
+    ]
+    for device in measured[-1:]:
+        seconds = 3600 * hours_of(costs, rates[device])["hours"]
+        if seconds >= 60:
+            say(
+                f"This takes {duration_text(seconds)} by the rates of {device}; validations, evaluations and starts of processes"
+                " come on top"
+            )
 
 
 def say(text):
@@ -265,44 +261,19 @@ def print_last(text):
     atexit.register(print, f"\n{text}", flush=True)
 
 
-def headlines():
-    """What the reports that were made now say first, and where their tables are."""
-    found = [made.folder / "headline.txt" for made in PLAN.of_kind("report").values()]
-    # Not those of earlier reports, after models were trained and nothing more was asked for.
-    return "\n\n".join(
-        path.read_text(encoding="utf-8").strip()
-        for path in found
-        if path.is_file() and path.stat().st_mtime >= STARTED
-    )
-
-
-def name_edited():
-    """Print which reports are not as their step wrote them, and which are of an earlier run."""
-    for made in PLAN.of_kind("report").values():
-        page, manifest = made.targets
-        if page.is_file() and not manifest.is_file():
-            print(
-                f"\n{page} is of an earlier run: the present report is not finished",
-                flush=True,
-            )
-        elif page.is_file():
-            try:
-                require_intact(made.folder)
-            except VseppError as error:
-                print(f"\n{error}", flush=True)
-
-
 def announce():
-    """End with the headlines, once there are any."""
-    if text := headlines():
-        print_last(text if has_tex() else f"{text}\n\n{TEX_WANTED}")
+    """End with what the reports that were made now say first, and where their tables are."""
+    paths = [made.folder / "headline.txt" for made in PLAN.of_kind("report").values()]
+    # Not those of earlier reports, after models were trained and nothing more was asked for.
+    headlines = [
+        path.read_text(encoding="utf-8").strip()
+        for path in paths
+        if path.is_file() and path.stat().st_mtime >= STARTED
+    ]
+    if headlines:
+        print_last("\n\n".join(headlines if has_tex() else [*headlines, TEX_WANTED]))
 
 
 def explain():
     """End with the jobs that failed, their logs, and how to go on."""
-    command = join([Path(sys.argv[0]).name, *sys.argv[1:]])
-    print_last(failure_text(TERMINAL.failed, command))
-
-
-logger.addFilter(reword)
-atexit.register(name_edited)  # also where there was nothing to be done
+    print_last(failure_text(JOB_LOGS.failed))

@@ -2,8 +2,11 @@
 
 import json
 import logging
+import os
 import shutil
+import signal
 import subprocess
+import sys
 from contextlib import chdir
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import numpy as np
 import pytest
 from dag import TINY
 from plans import PARAMS, over, plan
+from processes import wait_until
 
 from vsepp.cli import main
 from vsepp.config.costs import needed_artefacts
@@ -134,3 +138,21 @@ def test_a_step_whose_rule_was_given_up_leaves_no_folder(made, monkeypatch, tmp_
     assert main(["make", "scenes", "--spec", to_json(artefact.spec), "--output", str(output)]) == 1
     assert "nothing was written" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_step_that_is_stopped_says_so_in_a_sentence(tmp_path, stop):
+    """As by Ctrl-C: the signal reaches all of its processes."""
+    (scenes,) = plan().of_kind("scenes").values()
+    options = ["--spec", to_json(scenes.spec), "--output", str(tmp_path / "scenes"), "--threads", "2"]
+    command = [sys.executable, "-m", "vsepp.cli", "make", "scenes", *options]
+    # A process that was started in the background may ignore interrupts, and so would what it starts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    step = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    signal.signal(signal.SIGINT, before)
+    wait_until(lambda: any(tmp_path.rglob("*.jpg")), step)
+    os.killpg(step.pid, stop)
+    _, said = step.communicate(timeout=60)
+    assert step.returncode == 130
+    assert said.splitlines()[-1].startswith("vsepp: error: stopped; what is finished is kept")
+    assert "Traceback" not in said

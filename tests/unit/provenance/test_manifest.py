@@ -16,7 +16,7 @@ from vsepp.provenance.manifest import (
     require_intact,
     write_manifest,
 )
-from vsepp.provenance.publish import date_now, state_folder
+from vsepp.provenance.publish import dated_ahead, state_folder
 
 
 def make(folder, text, **inputs):
@@ -111,32 +111,15 @@ def test_a_second_process_says_that_it_waits_and_has_the_folder_next(tmp_path, c
     assert "out: another process is making it; waiting until that has ended" in caplog.text
 
 
-def test_files_ahead_of_the_clock_are_dated_now_in_their_order(tmp_path):
+def test_files_ahead_of_the_clock_are_found(tmp_path):
     """The clock was set back after they were made."""
-    times = {
-        "early": -3600,
-        "made/input": 86400,
-        "made/output": 86401,
-        "made/tables/.snakemake_timestamp": 86402,
-    }
+    times = {"early": -3600, "late": 86400, "made/early": -3600, "made/late": 86400}
     for name, seconds in times.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (time.time() + seconds,) * 2)
-
-    def dates():
-        return {name: (tmp_path / name).stat().st_mtime_ns for name in times}
-
-    before, began = dates(), time.time_ns()
-    paths = [tmp_path / "made"], [tmp_path / "early", tmp_path / "made/input", tmp_path / "gone"]
-    assert date_now(*paths) == 3
-    after = dates()
-    assert after["early"] == before["early"]
-    assert (
-        began
-        <= after["made/input"]
-        < after["made/output"]
-        < after["made/tables/.snakemake_timestamp"]
-        <= time.time_ns()
-    )
-    assert date_now(*paths) == 0 and dates() == after
+    read = [tmp_path / name for name in ("early", "late", "gone")]
+    assert dated_ahead([tmp_path / "made", tmp_path / "none"], read) == [
+        tmp_path / "late",
+        tmp_path / "made/late",
+    ]

@@ -1,9 +1,38 @@
-"""Progress of bytes: lines in a log, a bar at a terminal."""
+"""Lines of a log: how far work is, times in words, and how long a line may be."""
 
 import logging
 
+import pytest
+from processes import python
+
 from vsepp.runtime import progress
 from vsepp.runtime.progress import track_bytes
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.4, "0 s"),
+        (89, "89 s"),
+        (90, "2 min"),
+        (5340, "89 min"),
+        (12_000, "3 h 20 min"),
+        (190_800, "2 d 5 h"),
+    ],
+)
+def test_times_are_said_as_one_says_them(seconds, text):
+    assert progress.duration_text(seconds) == text
+
+
+def test_a_line_of_a_log_has_a_bound_and_cannot_steer_the_terminal():
+    log = (
+        "import sys\nfrom vsepp.runtime import progress\n"
+        "sys.stderr = sys.stdout\nprogress.configure_logging()\n"
+        "progress.log.warning('a\\x1b[2J%sz', 'word ' * 50_000)"
+    )
+    (line,) = python(log).splitlines()
+    assert "WARNING a\\x1b[2Jword word" in line and line.endswith("word z")
+    assert len(line) < 6000
 
 
 def test_lines_tell_bytes_rate_and_the_time_left(caplog, monkeypatch):
