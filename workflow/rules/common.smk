@@ -65,6 +65,11 @@ def use_own_lines():
 use_own_lines()
 
 try:
+    os.makedirs(".snakemake", exist_ok=True)
+except OSError as error:
+    raise WorkflowError(f"This folder cannot be written to: {error}") from None
+
+try:
     PLAN = make_plan(PROJECT / "params", config)
 except VseppError as error:
     raise WorkflowError(printable(str(error))) from None

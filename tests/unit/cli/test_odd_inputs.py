@@ -79,6 +79,12 @@ def test_what_is_no_run_is_said_to_be_none(tmp_path, capsys, case):
     assert time.monotonic() - started < 30
 
 
+def test_a_message_has_a_bound(embeddings, capsys):
+    said = refused(capsys, "evaluate", embeddings, "--protocol", "5K" + 2_000_000 * "no " + "!")
+    assert "5Kno no" in said and "no !" in said
+    assert len(said) < 6000
+
+
 def test_what_a_file_says_cannot_steer_the_terminal(tmp_path, capsys):
     np.savez(tmp_path / "a.npz", **{"a\x1b[2Jb": np.ones(3)})
     assert "a\\x1b[2Jb.npy" in refused(capsys, "evaluate", tmp_path / "a.npz")
