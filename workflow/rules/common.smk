@@ -38,28 +38,30 @@ RATES = PROJECT / "benchmarks" / "results.csv"
 
 
 def use_own_lines():
-    """Show Snakemake's own lines where the plugin `rich` of the profile draws no bars: it says nothing of jobs there."""
+    """Show Snakemake's own lines where the profile's plugin `rich` can draw no bars, since it shows no jobs there."""
     settings = workflow.output_settings
-    quiet = {Quietness.PROGRESS, Quietness.RULES, Quietness.ALL} & set(settings.quiet)
+    quiet = {Quietness.PROGRESS, Quietness.RULES, Quietness.ALL} & set(
+        settings.quiet or ()
+    )
     if sys.stderr.isatty() and not settings.dryrun and not quiet:
         return
-    # The queue leads to the plugins; a job on a cluster has none.
-    queues = [one for one in logger.handlers if isinstance(one, QueueHandler)]
-    if not queues or set(settings.log_handler_settings) != {"rich"}:
+    # It leads to the plugins; Snakemake's process for a single job has none.
+    queue = next(
+        (one for one in logger.handlers if isinstance(one, QueueHandler)), None
+    )
+    if queue is None or set(settings.log_handler_settings) != {"rich"}:
         return
-    logger.removeHandler(*queues)
+    logger.removeHandler(queue)
     stream = sys.stdout if settings.stdout else sys.stderr
     formatter = DefaultFormatter(settings.quiet, settings.show_failed_logs)
-    chosen = DefaultFilter(
+    shown = DefaultFilter(
         settings.quiet,
         settings.debug_dag,
         settings.verbose,
         settings.dryrun,
         settings.printshellcmds,
     )
-    logger.addHandler(
-        ColorizingTextHandler(settings.nocolor, stream, formatter, chosen)
-    )
+    logger.addHandler(ColorizingTextHandler(settings.nocolor, stream, formatter, shown))
 
 
 use_own_lines()
