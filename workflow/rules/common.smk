@@ -84,8 +84,8 @@ READ = {
 }
 if AHEAD := dated_ahead(MADE, READ):
     logger.warning(
-        f"{len(AHEAD)} files are dated ahead of this machine's clock, the first is {AHEAD[0]}: until it has caught up, what is"
-        " made from them may be made again"
+        f"{len(AHEAD)} files are dated ahead of this machine's clock, the first is {AHEAD[0]}: until it has caught up,"
+        " Snakemake fails jobs that read them, and may delete what they made. docs/running.md says how to date them now"
     )
 
 for made in PLAN.of_kind("report").values():
