@@ -7,7 +7,7 @@ embeddings, of anyone's model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -54,12 +54,28 @@ class Difference:
         value = f"{abs(self.effect.value):.1f} [{low:.1f}, {high:.1f}]"
         return f"{name} is ahead by {value} in {metric_text(self.metric)}."
 
+    def to_dict(self) -> dict[str, Any]:
+        """Nothing rounded."""
+        images, seeds = self.effect.images, self.effect.seeds
+        return {
+            "a": self.first,
+            "b": self.second,
+            "difference": self.effect.value,
+            "by_seed": list(self.effect.by_seed),
+            "interval_images": [images.low, images.high],
+            "interval_seeds": seeds and [seeds.low, seeds.high],
+            "p": self.effect.p,
+            "p_holm": self.p,
+            "mcnemar": list(self.mcnemar),
+            "verdict": self.said,
+        }
+
 
 @dataclass(frozen=True)
 class Comparison:
     """All that is said of two models A and B."""
 
-    sources: tuple[tuple[str, ...], ...]
+    sources: tuple[tuple[str, ...], tuple[str, ...]]
     """Folders or files of A and of B."""
     seeds: tuple[int | None, ...]
     """That were compared."""
@@ -76,7 +92,7 @@ class Comparison:
             "seeds": list(self.seeds),
             **self.test,
             "warnings": list(self.warnings),
-            "metrics": {found.metric: _as_dict(found) for found in self.differences},
+            "metrics": {difference.metric: difference.to_dict() for difference in self.differences},
         }
 
     def __str__(self) -> str:
@@ -121,7 +137,7 @@ def compare(
     """
     a, b = read_two(first, second, protocol, fold_size)
     return Comparison(
-        sources=tuple(tuple(dict.fromkeys(one.source for one in side)) for side in (a, b)),
+        sources=(_sources(a), _sources(b)),
         seeds=tuple(
             one.seed if one.seed is not None else other.seed for one, other in zip(a, b, strict=True)
         ),
@@ -132,20 +148,24 @@ def compare(
 
 
 def _differences(a: Sequence[Ranked], b: Sequence[Ranked]) -> tuple[Difference, ...]:
-    differences = []
-    for metric in COMPARED:
-        of, over = (
-            [
-                intervals.per_image(one.ranks, one.caption_images, metric, one.metrics["fold_size"])
-                for one in side
-            ]
-            for side in (a, b)
+    values = {metric: [[_values(model, metric) for model in side] for side in (a, b)] for metric in COMPARED}
+    effects = {metric: intervals.effect(of_b, of_a) for metric, (of_a, of_b) in values.items()}
+    corrected = intervals.holm([effect.p for effect in effects.values()])
+    exact = tuple(intervals.mcnemar(*pair) for pair in zip(*values["i2t_r1"], strict=True))
+    return tuple(
+        Difference(
+            metric,
+            *(float(np.mean(side)) for side in values[metric]),
+            effects[metric],
+            p,
+            exact if metric == "i2t_r1" else (),
         )
-        exact = tuple(map(intervals.mcnemar, of, over)) if metric == "i2t_r1" else ()
-        effect = intervals.effect(over, of)
-        differences.append(Difference(metric, float(np.mean(of)), float(np.mean(over)), effect, 1.0, exact))
-    corrected = intervals.holm([difference.effect.p for difference in differences])
-    return tuple(replace(difference, p=p) for difference, p in zip(differences, corrected, strict=True))
+        for metric, p in zip(COMPARED, corrected, strict=True)
+    )
+
+
+def _values(model: Ranked, metric: str) -> np.ndarray:
+    return intervals.per_image(model.ranks, model.caption_images, metric, model.metrics["fold_size"])
 
 
 def metric_text(*metrics: str) -> str:
@@ -163,14 +183,16 @@ def metric_text(*metrics: str) -> str:
 
 def sentences(differences: Sequence[Difference]) -> list[str]:
     """What is said of the metrics; those in which no difference can be told share a sentence."""
-    told = [found.said for found in differences if found.ahead]
-    level = [found for found in differences if not found.ahead]
-    torn = [found for found in level if found.effect.images.sign and not found.effect.sign]
-    if torn:
-        text = metric_text(*(found.metric for found in torn))
-        told.append(f"No difference can be told in {text}: the seeds differ too much.")
-    if calm := [found.metric for found in level if found not in torn]:
-        told.append(f"No difference can be told in {metric_text(*calm)}.")
+    told = [difference.said for difference in differences if difference.ahead]
+    seeds_differ, equal = [], []
+    for difference in differences:
+        if not difference.ahead:
+            effect = difference.effect
+            (seeds_differ if effect.images.sign and not effect.sign else equal).append(difference.metric)
+    if seeds_differ:
+        told.append(f"No difference can be told in {metric_text(*seeds_differ)}: the seeds differ too much.")
+    if equal:
+        told.append(f"No difference can be told in {metric_text(*equal)}.")
     return told
 
 
@@ -178,20 +200,24 @@ def _warnings(a: Sequence[Ranked], b: Sequence[Ranked]) -> list[str]:
     warnings = []
     if len(a) == 1:
         warnings.append("one seed a side: what another seed would give is not known")
-    similarities = [
-        filters.listing(dict.fromkeys(one.metrics["similarity"] for one in side)) for side in (a, b)
-    ]
-    if similarities[0] != similarities[1]:
-        warnings.append(f"A ranks by {similarities[0]} similarity, B by {similarities[1]}")
+    of_a, of_b = (
+        filters.listing(dict.fromkeys(model.metrics["similarity"] for model in side)) for side in (a, b)
+    )
+    if of_a != of_b:
+        warnings.append(f"A ranks by {of_a} similarity, B by {of_b}")
     if any(one.seed != two.seed and None not in (one.seed, two.seed) for one, two in zip(a, b, strict=True)):
         warnings.append(f"A is of seed {a[0].seed}, B of seed {b[0].seed}")
     for name, side in zip("AB", (a, b), strict=True):
         if any(
-            intervals.ranks_like_chance(one.ranks, one.caption_images, one.metrics["fold_size"])
-            for one in side
+            intervals.ranks_like_chance(model.ranks, model.caption_images, model.metrics["fold_size"])
+            for model in side
         ):
             warnings.append(f"{name} {AT_CHANCE}, so a difference says nothing of its method")
     return warnings
+
+
+def _sources(side: Sequence[Ranked]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(model.source for model in side))
 
 
 def _place(sources: Sequence[str]) -> str:
@@ -204,22 +230,6 @@ def _place(sources: Sequence[str]) -> str:
 
 def _p(value: float) -> str:
     return f"{value:.4f}" if value >= 0.0001 else "<0.0001"
-
-
-def _as_dict(found: Difference) -> dict[str, Any]:
-    effect = found.effect
-    return {
-        "a": found.first,
-        "b": found.second,
-        "difference": effect.value,
-        "by_seed": list(effect.by_seed),
-        "interval_images": [effect.images.low, effect.images.high],
-        "interval_seeds": None if effect.seeds is None else [effect.seeds.low, effect.seeds.high],
-        "p": effect.p,
-        "p_holm": found.p,
-        "mcnemar": list(found.mcnemar),
-        "verdict": found.said,
-    }
 
 
 def _table(differences: Sequence[Difference]) -> list[str]:
