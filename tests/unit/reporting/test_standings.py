@@ -6,9 +6,8 @@ from PIL import Image
 
 from vsepp.evaluation.ranks import Ranks
 from vsepp.reporting.drawing import write_figure
-from vsepp.reporting.figures.standings import compare, read_values, untold
 from vsepp.reporting.specs import FigureSpec, GroupSpec, ReportSpec, RowSpec, TableSpec, TunedSpec
-from vsepp.reporting.tuned import choose
+from vsepp.reporting.tuned import choose, standings, ties
 from vsepp.spec import Component
 
 pytestmark = pytest.mark.usefixtures("formats")
@@ -55,9 +54,8 @@ def report(context):
     return ReportSpec(context, "published.csv", (table,), (STANDINGS,), tuned=TUNED)
 
 
-def ties(models, order):
-    values = {name: read_values(models.records[name], "1K", "i2t_r1") for name in order}
-    return untold(order, compare(order, values))
+def tied(models):
+    return [(first.label, last.label) for first, last in ties(standings(models.records, "1K", "i2t_r1"))]
 
 
 def test_the_setting_with_the_best_mean_of_the_best_epochs_stands_for_a_method(models, context):
@@ -86,7 +84,7 @@ def test_bars_join_the_longest_rows_of_methods_that_no_test_tells_apart(models):
     better = Ranks(np.where(np.arange(IMAGES) < 8, 0.0, same.i2t), same.t2i)
     for name, ranks in (("a", ranked(1.0)), ("b", better), ("c", same), ("d", same), ("e", ranked(0.0))):
         models.add(name, protocol="1K", fold_size=IMAGES, ranks=ranks)
-    assert ties(models, "abcde") == [("b", "d")]
+    assert tied(models) == [("b", "d")]
 
 
 def test_rows_overlap_where_only_their_ends_differ(models):
@@ -95,7 +93,7 @@ def test_rows_overlap_where_only_their_ends_differ(models):
     for step, name in enumerate("cba"):
         i2t = np.where(np.arange(IMAGES) < 200 + 5 * step, 0.0, base)
         models.add(name, protocol="1K", fold_size=IMAGES, ranks=Ranks(i2t, np.repeat(base, 5)))
-    assert ties(models, "abc") == [("a", "b"), ("b", "c")]
+    assert tied(models) == [("a", "b"), ("b", "c")]
 
 
 @pytest.mark.parametrize("formats", [("png",)], indirect=True, ids="+".join)
@@ -138,7 +136,7 @@ def test_methods_without_a_common_seed_are_not_compared_and_nothing_is_said_of_t
 ):
     for seed, (name, share) in enumerate({"sh-1": 0.5, "mh-1": 0.6}.items()):
         models.add(name, protocol="1K", seed=seed, fold_size=IMAGES, ranks=ranked(share))
-    assert ties(models, ("mh-1", "sh-1")) == []
+    assert tied(models) == []
     assert "less the best" not in write_figure(STANDINGS, context, models.records, tmp_path).alt
 
 
@@ -146,8 +144,3 @@ def test_equal_methods_are_less_by_zero_without_a_sign(models, context, tmp_path
     for name in ("sh-1", "mh-1"):
         models.add(name, protocol="1K", fold_size=IMAGES, ranks=ranked(0.5))
     assert "less the best 0.0 [0.0, 0.0]" in write_figure(STANDINGS, context, models.records, tmp_path).alt
-
-
-def test_nothing_run_is_an_empty_panel(context, tmp_path):
-    drawn = write_figure(STANDINGS, context, {}, tmp_path)
-    assert "Not run: sh-1 and mh-1." in drawn.caption

@@ -1,8 +1,9 @@
 """Kinds of figures, one module each, found by name as all components are; see `vsepp.components`.
 
 A kind defines `draw(figure, spec, options, material) -> Said`: a matplotlib figure to draw on, a `FigureSpec`, the kind's
-`Options` and the `Material` of `vsepp.reporting.plots`; it returns what captions and text alternatives say. Constants, see
-`Kind`, say which keys its entries in a `tables.yaml` have. A kind that needs losses defines
+`Options` and the `Material` of `vsepp.reporting.plots`; it returns what captions and text alternatives say. It is called only
+where one of its runs, or what is computed for it, is there. Constants, see `Kind`, say which keys its entries in a
+`tables.yaml` have. A kind that needs losses defines
 `compute(options, losses) -> dict`, too: a step of its own keeps what that returns as JSON, since reports are made without torch.
 """
 

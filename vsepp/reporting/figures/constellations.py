@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from vsepp import components
-from vsepp.reporting import filters
-from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, not_run, read_data
+from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, read_data
 from vsepp.reporting.specs import FigureSpec
 from vsepp.spec import Component
 
@@ -67,24 +66,18 @@ def _loss(loss: Component, positive: Sequence[float], negatives: Sequence[Sequen
     np.fill_diagonal(square, _FAR)
     square[0] = scores
     module = components.load("loss", loss.name)
-    found = module.loss(torch.from_numpy(square), components.options("loss", loss), Batch(queries=1))
-    return float(found)
+    return float(module.loss(torch.from_numpy(square), components.options("loss", loss), Batch(queries=1)))
 
 
 def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
     """A panel per set of negatives: the query, its positive, the negatives, and each loss below."""
-    if not spec.data:
-        not_run(figure.subplots())
-        return Said()
-    found, said = read_data(spec), Said()
-    panels = found["panels"]
+    data, said = read_data(spec), Said()
+    panels, positive, margin = data["panels"], data["positive"], data["margins"][0]
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    reach = 1.12 * max(
-        math.hypot(*point) for panel in panels for point in [*panel["negatives"], found["positive"]]
-    )
-    radius, (margin, *_) = math.hypot(*found["positive"]), found["margins"]
+    points = [positive, *(point for panel in panels for point in panel["negatives"])]
+    reach, radius = 1.12 * max(math.hypot(*point) for point in points), math.hypot(*positive)
     for letter, axis, panel in zip("abcdefgh", axes, panels, strict=False):
-        _constellation(axis, found["positive"], panel["negatives"], (radius, radius + margin))
+        _draw_points(axis, positive, panel["negatives"], (radius, radius + margin))
         axis.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
         axis.grid(False)
         axis.spines[:].set_visible(False)
@@ -98,12 +91,12 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
         )
     said.caption.append(
         f"Filled: the query i and its positive c; hollow: negatives, the hardest one with a double edge. Dashed "
-        f"circles: the positive's distance, and {filters.listing([f'{margin:g}'])} beyond it, the margin."
+        f"circles: the positive's distance, and {margin:g} beyond it, the margin."
     )
     return said
 
 
-def _constellation(axis: Axes, positive: Any, negatives: Any, radii: tuple[float, float]) -> None:
+def _draw_points(axis: Axes, positive: Any, negatives: Any, radii: tuple[float, float]) -> None:
     blue = looks()[1]["color"]
     for radius in radii:
         axis.add_patch(Circle((0, 0), radius, fill=False, color=MUTED, linestyle=(0, (4, 3)), linewidth=0.8))

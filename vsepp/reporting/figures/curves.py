@@ -13,17 +13,17 @@ from vsepp.reporting.plots import (
     PAGE,
     Material,
     Said,
+    direction,
     legend,
     looks,
     mark,
-    mean_sd,
-    not_run,
-    say_seeds,
+    panel_name,
     say_trouble,
+    seeds_text,
     unit,
 )
 from vsepp.reporting.records import Records, read_history
-from vsepp.reporting.specs import DIRECTIONS, FigureSpec
+from vsepp.reporting.specs import FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 2a"
 RUNS = "listed"
@@ -32,31 +32,25 @@ NEEDS = ("dataset", "metrics", "labels")
 
 def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
     """A panel per metric, a line per run over the epochs: mean over the seeds, band of one standard deviation."""
-    shown = {run: material.records[run] for run in spec.runs if run in material.records}
-    shared = len({unit(metric) for metric in spec.metrics}) == 1
-    axes = figure.subplots(1, len(spec.metrics), squeeze=False, sharey=shared)[0]
+    shown = material.shown(spec.runs)
+    is_shared = len({unit(metric) for metric in spec.metrics}) == 1
+    axes = figure.subplots(1, len(spec.metrics), squeeze=False, sharey=is_shared)[0]
     said = Said()
     for axis, metric in zip(axes, spec.metrics, strict=True):
-        axis.set_title(DIRECTIONS.get(metric.partition("_")[0], ""))
-        if not shown:
-            not_run(axis)
-            continue
-        told = _curves(axis, metric, spec, shown)
-        said.alt.append(
-            f"{f'{axis.get_title()}, validation'.removeprefix(', ')} {unit(metric)}: {'; '.join(told)}."
-        )
-    if shown:
-        axes[0].set_ylabel(f"Validation {unit(spec.metrics[0])}")
-        if not shared:
-            for axis, metric in zip(axes, spec.metrics, strict=True):
-                axis.set_ylabel(f"Validation {unit(metric)}")
-        legend(figure, axes[0])
-    say_seeds(said, shown, "band of one sample standard deviation")
+        axis.set_title(direction(metric))
+        if axis is axes[0] or not is_shared:
+            axis.set_ylabel(f"Validation {unit(metric)}")
+        told = _draw_curves(axis, metric, spec, shown)
+        said.alt.append(f"{panel_name(metric, 'validation')}: {'; '.join(told)}.")
+    legend(figure, axes[0])
+    several = max(map(len, shown.values())) > 1
+    said.caption.append(seeds_text(shown) + ("; band of one sample standard deviation." if several else "."))
     say_trouble(said, {run: "collapsed" for run in shown if any(r.collapsed for r in shown[run])})
     return said
 
 
-def _curves(axis: Axes, metric: str, spec: FigureSpec, shown: Records) -> list[str]:
+def _draw_curves(axis: Axes, metric: str, spec: FigureSpec, shown: Records) -> list[str]:
+    """Draw a line per run, and say where each begins and ends."""
     told = []
     for place, (run, label) in enumerate(zip(spec.runs, spec.labels, strict=True)):
         if run not in shown:
@@ -64,20 +58,20 @@ def _curves(axis: Axes, metric: str, spec: FigureSpec, shown: Records) -> list[s
         look = looks()[place % len(looks())]
         histories = [read_history(record, metric) for record in shown[run]]
         epochs = list(histories[0])
-        means, sds = zip(
-            *(mean_sd([history[epoch] for history in histories]) for epoch in epochs), strict=True
-        )
+        values = np.array([list(history.values()) for history in histories])
+        means = values.mean(axis=0)
+        hollow: Any = {"markerfacecolor": PAGE} if any(record.collapsed for record in shown[run]) else {}
         # Not a marker at every point, so that long curves stay lines.
         every = max(1, len(epochs) // 15)
-        hollow: Any = {"markerfacecolor": PAGE} if any(record.collapsed for record in shown[run]) else {}
         axis.plot(
             epochs, means, **look, **hollow, label=label + mark(shown[run], training=True), markevery=every
         )
-        if len(histories) > 1:
-            low, high = np.subtract(means, sds), np.add(means, sds)
-            axis.fill_between(epochs, low, high, color=look["color"], alpha=0.18, linewidth=0)
-        ends = f"{means[0]:.1f} after epoch {epochs[0]}, {means[-1]:.1f} after epoch {epochs[-1]}"
-        told.append(f"{label} {ends}")
+        if len(values) > 1:
+            sds = values.std(axis=0, ddof=1)
+            axis.fill_between(epochs, means - sds, means + sds, color=look["color"], alpha=0.18, linewidth=0)
+        told.append(
+            f"{label} {means[0]:.1f} after epoch {epochs[0]}, {means[-1]:.1f} after epoch {epochs[-1]}"
+        )
     axis.set(xlabel="Epoch")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     return told

@@ -18,16 +18,17 @@ from vsepp.reporting.plots import (
     PAGE,
     Material,
     Said,
+    direction,
     legend,
     looks,
     mark,
-    not_run,
-    say_seeds,
+    panel_name,
     say_trouble,
+    seeds_text,
     unit,
 )
 from vsepp.reporting.records import Record, Records, image_values, score, scores, trouble_of
-from vsepp.reporting.specs import DIRECTIONS, FigureSpec
+from vsepp.reporting.specs import FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 2b"
 RUNS = "by_size"
@@ -35,88 +36,90 @@ NEEDS = ("dataset", "metrics", "labels", "protocol")
 TAKES = ("baseline",)
 HEIGHT = 2.4
 
+Level = tuple[float, Interval | None]
+"""Mean over the seeds, and its interval."""
+
 
 def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
     """A metric over the size of the negative set on a log axis; the baseline as a horizontal line."""
-    runs = [*spec.runs, *([spec.baseline] if spec.baseline else [])]
-    shown = {run: material.records[run] for run in runs if run in material.records}
-    axes, said = figure.subplots(1, len(spec.metrics), squeeze=False)[0], Said()
-    bad = {run: why for run in shown if (why := trouble_of(shown[run], spec.under))}
+    shown, said = material.shown((*spec.runs, spec.baseline)), Said()
+    axes = figure.subplots(1, len(spec.metrics), squeeze=False)[0]
+    trouble = {run: why for run in shown if (why := trouble_of(shown[run], spec.under))}
     for axis, metric in zip(axes, spec.metrics, strict=True):
         if len(axes) > 1:
-            axis.set_title(DIRECTIONS.get(metric.partition("_")[0], ""))
-        if not shown:
-            not_run(axis)
-            continue
-        told = _negative_set(axis, metric, spec, shown, bad)
-        drawn = _references(axis, metric, spec, material)
-        direction = DIRECTIONS.get(metric.partition("_")[0], "")
-        said.alt.append(f"{f'{direction}, test'.removeprefix(', ')} {unit(metric)}: {'; '.join(told)}.")
-        if drawn:
-            said.alt.append(f"The paper prints {'; '.join(drawn)}.")
+            axis.set_title(direction(metric))
+        levels = {run: _level(records, spec.under, metric) for run, records in shown.items()}
+        told = [*_draw_baseline(axis, spec, shown, levels), *_draw_sizes(axis, spec, shown, levels, trouble)]
+        said.alt.append(f"{panel_name(metric, 'test')}: {'; '.join(told)}.")
+        _set_axes(axis, metric, spec.sizes)
+        if printed := _draw_published(axis, metric, spec, material):
+            said.alt.append(f"The paper prints {'; '.join(printed)}.")
             said.caption.append("Crosses: the paper's values, where it prints one.")
-    if shown:
-        legend(figure, axes[0])
+    legend(figure, axes[0])
     if spec.baseline in shown:
         said.caption.append(f"Dashed: the level of {spec.labels[-1]}.")
     numbers = set(map(len, shown.values()))
-    of_seeds, of_images = "95 % interval over the seeds (Student's t)", "over the test images (bootstrap)"
-    if max(numbers, default=0) < 2:
-        bars = f"Bars and band: 95 % interval {of_images}"
+    of_images = "over the test images (bootstrap)"
+    if numbers == {1}:
+        said.caption.append(f"One seed. Bars and band: 95 % interval {of_images}.")
     else:
-        bars = f"bars and band: {of_seeds}{f', of one seed {of_images}' if 1 in numbers else ''}"
-    say_seeds(said, shown, bars)
-    say_trouble(said, bad)
+        of_one = f", of one seed {of_images}" if 1 in numbers else ""
+        bars = f"bars and band: 95 % interval over the seeds (Student's t){of_one}"
+        said.caption.append(f"{seeds_text(shown)}; {bars}.")
+    say_trouble(said, trouble)
     return said
 
 
-def _negative_set(
-    axis: Axes, metric: str, spec: FigureSpec, shown: Records, bad: dict[str, str]
+def _draw_baseline(axis: Axes, spec: FigureSpec, shown: Records, levels: dict[str, Level]) -> list[str]:
+    """Draw the baseline as a horizontal line, and say its level."""
+    if spec.baseline not in levels:
+        return []
+    mean, bounds = levels[spec.baseline]
+    colour, label = looks()[0]["color"], spec.labels[-1]
+    axis.axhline(mean, color=colour, linestyle=(0, (5, 3)), label=label + mark(shown[spec.baseline]))
+    if bounds:
+        axis.axhspan(bounds.low, bounds.high, color=colour, alpha=0.15, linewidth=0)
+    return [f"{label} {_told(mean, bounds)}"]
+
+
+def _draw_sizes(
+    axis: Axes, spec: FigureSpec, shown: Records, levels: dict[str, Level], trouble: dict[str, str]
 ) -> list[str]:
-    level, line, *_ = looks()
-    found = {run: _level(records, spec.under, metric) for run, records in shown.items()}
-    told = []
-    if spec.baseline in found:
-        mean, bounds = found[spec.baseline]
-        label = spec.labels[-1] + mark(shown[spec.baseline])
-        axis.axhline(mean, color=level["color"], linestyle=(0, (5, 3)), label=label)
+    """Draw the line over the sizes with its points, and say each level."""
+    line, sizes = looks()[1], dict(zip(spec.runs, spec.sizes, strict=True))
+    runs = [run for run in spec.runs if run in levels]
+    if not runs:
+        return []
+    told, label = [], spec.labels[0]
+    # A size that was not run, or whose run is in trouble, is a gap in the line, not a bridge.
+    means = [levels[run][0] if run in levels and run not in trouble else math.nan for run in spec.runs]
+    signs = mark([record for run in runs for record in shown[run]])
+    axis.plot(spec.sizes, means, **line, label=label + signs)
+    for run in runs:
+        mean, bounds = levels[run]
         if bounds:
-            axis.axhspan(bounds.low, bounds.high, color=level["color"], alpha=0.15, linewidth=0)
-        told.append(f"{spec.labels[-1]} {_told(mean, bounds)}")
-    sizes = dict(zip(spec.runs, spec.sizes, strict=True))
-    if there := [run for run in spec.runs if run in found]:
-        # A size that was not run, or whose run is in trouble, is a gap in the line, not a bridge.
-        means = [found[run][0] if run in found and run not in bad else math.nan for run in spec.runs]
-        label = spec.labels[0] + mark([record for run in there for record in shown[run]])
-        axis.plot(spec.sizes, means, **line, label=label)
-        for run in there:
-            mean, bounds = found[run]
-            face = PAGE if run in bad else line["color"]
-            if bounds:
-                axis.vlines(sizes[run], bounds.low, bounds.high, color=line["color"], linewidth=1)
-            axis.plot(
-                [sizes[run]],
-                [mean],
-                color=line["color"],
-                marker=line["marker"],
-                markerfacecolor=face,
-                zorder=3,
-            )
-            why = f" ({bad[run]})" if run in bad else ""
-            told.append(f"{spec.labels[0]} with {sizes[run]}: {_told(mean, bounds)}{why}")
+            axis.vlines(sizes[run], bounds.low, bounds.high, color=line["color"], linewidth=1)
+        look = {"color": line["color"], "marker": line["marker"], "zorder": 3}
+        face = PAGE if run in trouble else line["color"]
+        axis.plot([sizes[run]], [mean], markerfacecolor=face, **look)
+        why = f" ({trouble[run]})" if run in trouble else ""
+        told.append(f"{label} with {sizes[run]}: {_told(mean, bounds)}{why}")
+    return told
+
+
+def _set_axes(axis: Axes, metric: str, sizes: Sequence[int]) -> None:
     axis.set(xlabel="Size of the negative set (pairs, log scale)", ylabel=f"Test {unit(metric)}")
     axis.set_xscale("log", base=2)
-    axis.set_xlim(min(spec.sizes) / 1.35, max(spec.sizes) * 1.35)
-    axis.xaxis.set_major_locator(FixedLocator(spec.sizes))
+    axis.set_xlim(min(sizes) / 1.35, max(sizes) * 1.35)
+    axis.xaxis.set_major_locator(FixedLocator(sizes))
     axis.xaxis.set_major_formatter(ScalarFormatter())
     axis.xaxis.set_minor_locator(NullLocator())
     axis.margins(y=0.12)
     axis.set_ylim(bottom=max(0.0, axis.get_ylim()[0]))
-    return told
 
 
-def _references(axis: Axes, metric: str, spec: FigureSpec, material: Material) -> list[str]:
-    """Marks of the paper's values, where data and encoders are the paper's: levels of other data are no reference."""
+def _draw_published(axis: Axes, metric: str, spec: FigureSpec, material: Material) -> list[str]:
+    """Mark the paper's values where data and encoders are the paper's: levels of other data are no reference."""
     if material.context.data_note or material.context.swaps([spec.dataset, *spec.encoders]):
         return []
     sizes, told = dict(zip(spec.runs, spec.sizes, strict=True)), list[str]()
@@ -124,14 +127,14 @@ def _references(axis: Axes, metric: str, spec: FigureSpec, material: Material) -
         text = material.published.get(("", row), {}).get(metric)
         if not text or (run not in sizes and run != spec.baseline):
             continue
-        place = sizes.get(run, max(spec.sizes) * 1.2)
+        size = sizes.get(run, max(spec.sizes) * 1.2)
         label = "" if told else "the paper's value"
-        axis.plot([place], [float(text)], color=INK, marker="x", linestyle="none", label=label, zorder=4)
-        told.append(f"{text} for {f'size {sizes[run]}' if run in sizes else spec.labels[-1]}")
+        axis.plot([size], [float(text)], color=INK, marker="x", linestyle="none", label=label, zorder=4)
+        told.append(f"{text} for {f'size {size}' if run in sizes else spec.labels[-1]}")
     return told
 
 
-def _level(records: Sequence[Record], protocol: str, metric: str) -> tuple[float, Interval | None]:
+def _level(records: Sequence[Record], protocol: str, metric: str) -> Level:
     """Mean over the seeds, and its interval: over the seeds or, with one, over the test images."""
     scores(records, protocol)  # refuses what cannot stand beside each other
     values = [score(record, protocol, metric) for record in records]

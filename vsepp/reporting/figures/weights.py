@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from vsepp import components
 from vsepp.errors import VseppError
-from vsepp.reporting.plots import Material, Said, looks, not_run, read_data
+from vsepp.reporting.plots import Material, Said, looks, read_data
 from vsepp.reporting.specs import FigureSpec
 from vsepp.spec import Component
 
@@ -19,6 +19,8 @@ CITATION = "Xuan and Chen (2023), GOAL, Figures 2 and 3"
 NEEDS = ("losses", "labels", "of")
 HEIGHT = 2.0
 _POINTS = {"triplet": 101, "pair": 201}
+_FUNCTIONS = {"triplet": "triplet_weight", "pair": "pair_weights"}
+"""Of a loss that has such weights."""
 _TICKS = (0, 0.5, 1)
 _TOLD = ((0.6, 0.3), (0.5, 0.5), (0.9, 0.9), (0.3, 0.6))
 """Similarities of positive and negative whose weights the text alternative tells."""
@@ -51,42 +53,39 @@ def compute(options: Options, losses: Sequence[Component]) -> dict[str, Any]:
     import torch  # not at the top: reports are drawn without it
 
     similarities = torch.linspace(0, 1, _POINTS[options.of], dtype=torch.float64)
-    found: dict[str, Any] = {"similarities": similarities.tolist()}
+    data: dict[str, Any] = {"similarities": similarities.tolist()}
     for loss in losses:
         module, of_loss = components.load("loss", loss.name), components.options("loss", loss)
-        if not hasattr(module, f"{options.of}_weight{'s' if options.of == 'pair' else ''}"):
+        if not hasattr(module, _FUNCTIONS[options.of]):
             raise VseppError(
                 f"figure of kind weights: loss {loss.name!r} has no {options.of} weights; expected goal"
             )
         if options.of == "triplet":
             n, p = torch.meshgrid(similarities, similarities, indexing="ij")
-            found.setdefault("weights", []).append(module.triplet_weight(p, n, of_loss).tolist())
+            data.setdefault("weights", []).append(module.triplet_weight(p, n, of_loss).tolist())
         else:
             both = module.pair_weights(similarities, similarities, of_loss, options.others, options.others)
             for name, weights in zip(("positive", "negative"), both, strict=True):
-                found.setdefault(name, []).append(weights.tolist())
-    return found
+                data.setdefault(name, []).append(weights.tolist())
+    return data
 
 
 def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
     """A panel a loss: weights of triplets over both similarities, or those of positive and of negative pairs over one."""
-    if not spec.data:
-        not_run(figure.subplots())
-        return Said()
-    found = read_data(spec)
-    return _triplets(figure, spec, found) if "weights" in found else _pairs(figure, spec, found)
+    data = read_data(spec)
+    return _draw_triplets(figure, spec, data) if "weights" in data else _draw_pairs(figure, spec, data)
 
 
-def _triplets(figure: Figure, spec: FigureSpec, found: dict[str, list]) -> Said:
+def _draw_triplets(figure: Figure, spec: FigureSpec, data: dict[str, list]) -> Said:
     axes, said = figure.subplots(1, len(spec.labels), squeeze=False, sharey=True)[0], Said()
-    similarities = np.asarray(found["similarities"])
-    ends = (similarities[0], similarities[-1])
-    for axis, label, weights in zip(axes, spec.labels, found["weights"], strict=True):
+    similarities = np.asarray(data["similarities"])
+    places = [[int(np.argmin(np.abs(similarities - value))) for value in pair] for pair in _TOLD]
+    for axis, label, weights in zip(axes, spec.labels, data["weights"], strict=True):
         values = np.asarray(weights)
-        drawn = axis.imshow(
+        shown = axis.imshow(
             values,
             origin="lower",
-            extent=(*ends, *ends),
+            extent=(0, 1, 0, 1),
             vmin=0,
             vmax=1,
             cmap="Greens",
@@ -95,21 +94,22 @@ def _triplets(figure: Figure, spec: FigureSpec, found: dict[str, list]) -> Said:
         axis.set(title=label, xlabel="positive", xticks=_TICKS, yticks=_TICKS)
         axis.grid(False)
         told = [
-            f"{values[_at(similarities, n), _at(similarities, p)]:.3g} at {p:g} and {n:g}" for p, n in _TOLD
+            f"{values[negative, positive]:.3g} at {p:g} and {n:g}"
+            for (p, n), (positive, negative) in zip(_TOLD, places, strict=True)
         ]
         said.alt.append(f"{label}, at similarities of positive and negative: {'; '.join(told)}.")
     axes[0].set_ylabel("negative")
-    figure.colorbar(drawn, ax=list(axes), shrink=0.7)
+    figure.colorbar(shown, ax=list(axes), shrink=0.7)
     return said
 
 
-def _pairs(figure: Figure, spec: FigureSpec, found: dict[str, list]) -> Said:
+def _draw_pairs(figure: Figure, spec: FigureSpec, data: dict[str, list]) -> Said:
     axes, said = figure.subplots(1, len(spec.labels), squeeze=False)[0], Said()
-    similarities, sides = found["similarities"], ("positive", "negative")
+    similarities, sides = data["similarities"], ("positive", "negative")
     for place, (axis, label) in enumerate(zip(axes, spec.labels, strict=True)):
         told = []
         for look, dashes, side in zip(looks(), ("-", "--"), sides, strict=False):
-            values = found[side][place]
+            values = data[side][place]
             axis.plot(
                 similarities, values, color=look["color"], linestyle=dashes, marker="", label=f"{side} pair"
             )
@@ -120,7 +120,3 @@ def _pairs(figure: Figure, spec: FigureSpec, found: dict[str, list]) -> Said:
     axes[0].set_ylabel("weight")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(sides))
     return said
-
-
-def _at(similarities: np.ndarray, value: float) -> int:
-    return int(np.argmin(np.abs(similarities - value)))
