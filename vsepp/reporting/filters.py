@@ -130,9 +130,31 @@ def p_value(value: float | None) -> str:
     return "< .001" if value < 0.001 else f"{value:.{digits}f}".removeprefix("0")
 
 
-def count(value: int) -> str:
-    """A whole number with commas between thousands."""
-    return f"{value:,}"
+def count(value: float) -> str:
+    """A whole number with commas between thousands.
+
+    >>> count(5000), count(1234.5)
+    ('5,000', '1,234')
+    """
+    return f"{value:,.0f}"
+
+
+def rank(value: float) -> str:
+    """A rank of one query, which ties may have halved.
+
+    >>> rank(3.0), rank(2.5)
+    ('3', '2.5')
+    """
+    return f"{value:g}"
+
+
+def ratio(value: float | None) -> str:
+    """A ratio with two decimals; nothing where there is none.
+
+    >>> ratio(0.874), ratio(-1.5), ratio(None)
+    ('0.87', '−1.50', '')
+    """
+    return "" if value is None else f"{value:.2f}".replace("-", "−")
 
 
 def metric_name(metric: str) -> str:

@@ -58,7 +58,7 @@ _LATEX: dict[str, Any] = {
     "comment_end_string": "#>",
 }
 _FILTERS = (
-    "number", "deviation", "signed", "epoch", "interval", "levels", "p_value", "slug", "metric_name", "metric_title", "numbered", "commit",
+    "number", "deviation", "signed", "epoch", "interval", "levels", "p_value", "count", "rank", "ratio", "slug", "metric_name", "metric_title", "numbered", "commit",
     "bytes_text", "tex_value", "tex_sd",
 )  # fmt: skip
 _SIGNS = {
@@ -92,47 +92,52 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
     spec = choose(spec, records)
     verdicts = judge(spec.claims, context, records)
     tables = [build_table(table, context, published, records, verdicts) for table in spec.tables]
-    shared: dict[str, Any] = {
+    figures = [
+        write_figure(figure, context, records, folder / "figures", published) for figure in spec.figures
+    ]
+    gaps = write_gaps(verdicts, context, folder / "figures")
+    if gaps:
+        figures.insert(0, gaps)
+    shared = {
         "context": context,
         "directions": DIRECTIONS,
         "git": git_state(),
         "signs": _SIGNS,
+        "known": list(records),
+        "commands": {model.model: command(model, context) for model in reversed(spec.models)},
+        "expected": _expected(spec, records),
     }
-    shared["known"] = list(records)
-    shared["commands"] = {model.model: command(model, context) for model in reversed(spec.models)}
-    shared["expected"] = _expected(spec, records)
     for table in tables:
         _write_table(table, shared, folder / "tables")
     # A document of all tables, which reads the tabulars beside it.
-    write_text(folder / "tables" / "tables.tex", _render("tables.tex.j2", tables=tables, **shared))
-    gaps = write_gaps(verdicts, context, folder / "figures")
-    drawn = [gaps] if gaps else []
-    drawn += [
-        write_figure(figure, context, records, folder / "figures", published) for figure in spec.figures
-    ]
-    figures = [
-        (one.spec, one.caption, Markup(inline_svg(one, folder / "figures" / f"{one.spec.id}.svg")))
-        for one in drawn
-    ]
-    paper = paper_values(tables, drawn, verdicts, context)
-    write_text(folder / "paper.tex", _render("paper.tex.j2", **paper, **shared))
+    _write(folder / "tables" / "tables.tex", "tables.tex.j2", tables=tables, **shared)
+    paper = paper_values(tables, figures, verdicts, context)
+    _write(folder / "paper.tex", "paper.tex.j2", **paper, **shared)
     _write_exports(records, folder)
     _write_claims(verdicts, folder / "claims.csv")
     _write_runs(records, verdicts, tables, shared, folder / "runs")
-    page = _render(
+    theirs, ours = of_the_paper(verdicts)
+    _write(
+        folder / "index.html",
         "index.html.j2",
         tables=[(table, _layout(table)) for table in tables],
-        figures=figures,
+        figures=[
+            (
+                figure.spec,
+                figure.caption,
+                Markup(inline_svg(figure, folder / "figures" / f"{figure.spec.id}.svg")),
+            )
+            for figure in figures
+        ],
         answer=summary.answer(verdicts, context),
-        claims=by_claim(of_the_paper(verdicts)[0]),
-        comparisons=by_claim(of_the_paper(verdicts)[1]),
+        claims=by_claim(theirs),
+        comparisons=by_claim(ours),
         gaps=gaps.spec.id if gaps else "",
         troubles=summary.troubles(records),
         provenance=summary.provenance(context, records, shared["git"]),
         sources=spec.sources,
         **shared,
     )
-    write_text(folder / "index.html", page)
     headline = summary.headline(tables, verdicts, records, context, place)
     write_text(folder / "headline.txt", headline + "\n")
     return headline
@@ -142,21 +147,20 @@ def _expected(spec: ReportSpec, records: Records) -> dict[tuple[str, str], tuple
     """(run, protocol) → whether its scores are as expected, and the cause that is known of a deviation."""
     if not spec.expected:
         return {}
-    found: dict[tuple[str, str], list[State]] = {}
+    states: dict[tuple[str, str], list[State]] = {}
     for state in expected_state(read_expected(Path(spec.expected)), records, spec.context):
-        found.setdefault((state.row.run, state.row.protocol), []).append(state)
-    causes = {
-        key: next((one.row.cause for one in states if one.row.cause), "") for key, states in found.items()
+        states.setdefault((state.row.run, state.row.protocol), []).append(state)
+    return {
+        key: (worst(of_run), next((state.row.cause for state in of_run if state.row.cause), ""))
+        for key, of_run in states.items()
     }
-    return {key: (worst(states), causes[key]) for key, states in found.items()}
 
 
 def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
     """Write one row a claim and metric, unrounded."""
     rows = []
     for verdict in verdicts:
-        claim = verdict.spec
-        bounds = {"images": verdict.images, "seeds": verdict.over_seeds}
+        claim, images, seeds = verdict.spec, verdict.images, verdict.over_seeds
         rows.append(
             {
                 "claim": claim.id,
@@ -168,11 +172,10 @@ def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
                 "paper": claim.published,
                 "paper_sd": verdict.paper_sd,
                 "ours": verdict.value,
-                **{
-                    f"{over}_{side}": getattr(found, side, None)
-                    for over, found in bounds.items()
-                    for side in ("low", "high")
-                },
+                "images_low": images and images.low,
+                "images_high": images and images.high,
+                "seeds_low": seeds and seeds.low,
+                "seeds_high": seeds and seeds.high,
                 "ratio": verdict.ratio,
                 "p_holm": verdict.p,
                 "mcnemar": " ".join(map(str, verdict.mcnemar)),
@@ -202,30 +205,24 @@ def _write_runs(
 ) -> None:
     """Write a page per model."""
     for model, seeds in records.items():
-        fed = [
-            row.spec.row
-            for table in tables
-            for row in table.rows
-            if model in (row.spec.run, row.spec.released)
-        ]
-        page = run_page(model, seeds, shared["context"], verdicts, list(dict.fromkeys(fed)))
-        write_text(folder / f"{model}.html", _render("run.html.j2", page=page, **shared))
+        rows = (row.spec for table in tables for row in table.rows)
+        filled = dict.fromkeys(row.row for row in rows if model in (row.run, row.released))
+        page = run_page(model, seeds, shared["context"], verdicts, list(filled))
+        _write(folder / f"{model}.html", "run.html.j2", page=page, **shared)
 
 
 def _write_table(table: Table, shared: Mapping[str, Any], folder: Path) -> None:
     r"""Write `<id>.csv` (unrounded), `<id>.html` (a page) and `<id>.tex` (a tabular to `\input`)."""
     _write_csv(flat_rows(table, shared["context"]), folder / f"{table.spec.id}.csv")
     values = {"table": table, "layout": _layout(table), **shared}
-    write_text(folder / f"{table.spec.id}.html", _render("table_page.html.j2", runs="../runs/", **values))
-    write_text(folder / f"{table.spec.id}.tex", _render("table.tex.j2", tex=tex_layout(table), **values))
+    _write(folder / f"{table.spec.id}.html", "table_page.html.j2", runs="../runs/", **values)
+    _write(folder / f"{table.spec.id}.tex", "table.tex.j2", tex=tex_layout(table), **values)
 
 
 def _layout(table: Table) -> dict[str, Any]:
     """Where a table's columns lie; templates do no arithmetic."""
     numbers = len(table.spec.cells)
     return {
-        "seeds": any(len(row.ours) > 1 for row in table.rows),
-        "published": table.published,
         "columns": numbers,
         "width": 2 + table.spec.trainset + numbers * (1 + table.published),
         "first": [f"{direction}_{table.spec.columns[0]}" for direction in DIRECTIONS],
@@ -266,7 +263,7 @@ def write_entry(reports: Path) -> None:
         link = manifest.with_name("index.html").relative_to(reports).as_posix()
         pages.append((link, spec["context"]["title"], spec["context"]["paper"]["title"]))
     if pages:
-        write_text(reports / "index.html", _render("entry.html.j2", preset=reports.name, pages=pages))
+        _write(reports / "index.html", "entry.html.j2", preset=reports.name, pages=pages)
 
 
 @cache
@@ -277,25 +274,20 @@ def _environment(templates: Path, latex: bool) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=not latex,
-        finalize=_escaped if latex else None,
+        finalize=filters.tex if latex else None,
         **(_LATEX if latex else {}),
     )
     environment.filters |= {key: getattr(filters, key) for key in _FILTERS}
     return environment
 
 
-def _render(name: str, **values: Any) -> str:
+def _write(file: Path, template: str, **values: Any) -> None:
     """Fill a template. In those of LaTeX whatever is printed gets escaped, unless it is `Tex` already."""
+    environment = _environment(TEMPLATES, template.endswith(".tex.j2"))
     try:
-        return (
-            _environment(TEMPLATES, name.endswith(".tex.j2")).get_template(name).render(values).rstrip()
-            + "\n"
-        )
+        text = environment.get_template(template).render(values)
     except UndefinedError as error:
         raise VseppError(
-            f"template {name}: {error}; it uses a value that the report does not have"
+            f"template {template}: {error}; it uses a value that the report does not have"
         ) from error
-
-
-def _escaped(value: Any) -> Any:
-    return value if isinstance(value, StrictUndefined) else filters.tex(value)
+    write_text(file, text.rstrip() + "\n")

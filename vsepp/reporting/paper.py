@@ -16,8 +16,6 @@ from vsepp.reporting.tables import Table
 
 # Claims of one float; a page holds some more.
 _CLAIMS = 16
-TROUBLE = Tex(r"\ddag{}")
-"""Mark of a row whose run collapsed or ranks like chance."""
 
 
 @dataclass(frozen=True)
@@ -62,25 +60,19 @@ def paper_values(
             for place, part in enumerate(parts, 1)
         ],
         "tables": [
-            Float(
-                f"tab:{table.spec.id}",
-                _number(table.spec.id) or next(table_letters),
-                _with_note(table.caption, context),
-                table,
-            )
+            _float("tab", table.spec.id, table_letters, f"{table.caption} {note}".strip(), table)
             for table in tables
         ],
         "figures": [
-            Float(
-                f"fig:{one.spec.id}",
-                _number(one.spec.id) or next(figure_letters),
-                _with_note(one.caption, context) if one.caption.endswith(context.data_note) else one.caption,
-                one.spec,
-            )
-            for one in drawn
+            _float("fig", figure.spec.id, figure_letters, _shortened(figure.caption, context), figure.spec)
+            for figure in drawn
         ],
-        "in_trouble": {table.spec.id: tex_layout(table)["trouble"] for table in tables},
     }
+
+
+def _float(kind: str, name: str, letters: Iterator[str], caption: str, content: Any) -> Float:
+    number = filters.numbered(name).partition(" ")[2] or next(letters)
+    return Float(f"{kind}:{name}", number, caption, content)
 
 
 def short_note(context: ContextSpec) -> str:
@@ -90,35 +82,28 @@ def short_note(context: ContextSpec) -> str:
 
 
 def tex_layout(table: Table) -> dict[str, Any]:
-    """Where a tabular's columns lie, and which of its rows are in trouble; templates do no arithmetic."""
+    """Where a tabular's columns lie; templates do no arithmetic."""
     columns = len(table.spec.columns)
     labels = 4 if table.spec.trainset else 3
-    seeds = any(len(row.ours) > 1 for row in table.rows)
     # A deviation has a column of its own, so that the values above and below it stay aligned.
-    span = columns * (2 if seeds else 1)
+    span = 2 * columns if table.has_seeds else columns
+    number = r"r@{\,}l" if table.has_seeds else "r"
     starts = [labels + place * span + 1 for place in range(len(DIRECTIONS))]
-    number = r"r@{\,}l" if seeds else "r"
-    trouble = {row.spec.row: row.trouble for row in table.rows if row.trouble}
     return {
-        "seeds": seeds,
         "labels": labels,
         "span": span,
         "numbers": span * len(DIRECTIONS),
         "width": labels + span * len(DIRECTIONS),
         "columns": Tex("@{}" + "l" * labels + number * columns * len(DIRECTIONS) + "@{}"),
         "rules": [(start, start + span - 1) for start in starts],
-        "trouble": trouble,
-        "mark": TROUBLE,
     }
 
 
-def _with_note(caption: str, context: ContextSpec) -> str:
-    own = caption.removesuffix(context.data_note).strip() if context.data_note else caption
-    return " ".join(filter(None, (own, short_note(context))))
-
-
-def _number(name: str) -> str:
-    return filters.numbered(name).partition(" ")[2]
+def _shortened(caption: str, context: ContextSpec) -> str:
+    """A caption with the first sentence of the data's note where it ends in the whole note."""
+    if not context.data_note or not caption.endswith(context.data_note):
+        return caption
+    return caption.removesuffix(context.data_note) + short_note(context)
 
 
 def _letters() -> Iterator[str]:

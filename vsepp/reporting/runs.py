@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -15,15 +15,13 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from vsepp import components
-from vsepp.data.pictures import Pictures
-from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import image_interval
 from vsepp.evaluation.metric_list import COMPARED
-from vsepp.provenance.manifest import require_intact
 from vsepp.reporting import filters
+from vsepp.reporting.answers import Answers
 from vsepp.reporting.claims import Verdict, by_claim, of_the_paper
 from vsepp.reporting.drawing import STYLE, themed
+from vsepp.reporting.plots import looks
 from vsepp.reporting.records import Record, image_values, marks, read_history, read_ranks, trouble_of
 from vsepp.reporting.specs import DIRECTIONS, ContextSpec, TrainedSpec
 
@@ -78,15 +76,16 @@ def run_page(
     """
     first = records[0]
     manifest = first.kept.evaluated
+    about = [verdict for verdict in verdicts if model in verdict.spec.runs]
     return {
         "model": model,
         "records": records,
         "configuration": list(_flat(manifest["spec"]["run"])),
         "recalls": {protocol: list(_recalls(records, protocol)) for protocol in first.metrics},
         "trouble": trouble_of(records),
-        "claims": [by_claim(some) for some in of_the_paper(v for v in verdicts if model in v.spec.runs)],
+        "claims": [by_claim(some) for some in of_the_paper(about)],
         "rows": rows,
-        "trainings": [_training(record) for record in records],
+        "trainings": [_training(record) for record in records] if first.spec.trained else [],
         # Of the first seed: what it was made from, and the end of its log.
         "ancestors": [
             (role, made["step"], filters.commit(str(made["commit"]), made["dirty"]), str(made["digest"])[:12])
@@ -97,7 +96,7 @@ def run_page(
         "command": command(first.spec, context),
         "curves": _curves(records) if first.spec.trained else Markup(""),
         "ranks": _rank_figure(records),
-        "queries": _queries(first),
+        "queries": _queries(first) if first.spec.pictures else {},
     }
 
 
@@ -123,20 +122,12 @@ def _recalls(records: Sequence[Record], protocol: str) -> Iterator[dict[str, Any
 
 
 def _training(record: Record) -> dict[str, Any]:
-    """What a training took, from its manifest where it is here; the evaluation alone may have been fetched."""
-    found, manifest = {"seed": record.spec.seed}, record.kept.trained
-    if not record.spec.trained or manifest is None:
-        return found
-    facts, seconds = manifest["facts"], list(read_history(record, "seconds").values())
-    return found | {
-        "best_epoch": facts.get("best_epoch"),
-        "epochs": facts.get("epochs"),
+    """What a training took; its manifest may not be here, since the evaluation alone may have been fetched."""
+    seconds = list(read_history(record, "seconds").values())
+    return {
+        "seed": record.spec.seed,
+        "manifest": record.kept.trained,
         "seconds": float(np.median(seconds)),
-        "pairs": facts.get("pairs_per_second"),
-        "device": facts.get("device"),
-        "processor": manifest["machine"].get("processor"),
-        "memory": manifest["peak_memory_bytes"],
-        "wall": manifest["wall_seconds"],
         "commit": filters.commit(*record.trained),
     }
 
@@ -154,6 +145,7 @@ def command(model: TrainedSpec, context: ContextSpec) -> str:
 
 
 def _log(record: Record) -> tuple[str, str]:
+    """File of a training's log, and its last lines; empty where it is not here."""
     if record.spec.study:
         return "", ""
     run = Path(record.spec.run)
@@ -169,62 +161,60 @@ def _log(record: Record) -> tuple[str, str]:
 # --- Figures -----------------------------------------------------------------------------------------------------
 
 
-def _svg(figure: Figure, name: str, title: str, text: str) -> Markup:
-    out = io.StringIO()
-    figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return Markup(themed(out.getvalue(), name, title, text))
+def _inline(name: str, title: str, size: tuple[float, float], draw: Callable[[Figure], str]) -> Markup:
+    """A figure as part of a page; `draw` returns its text alternative."""
+    svg = io.StringIO()
+    with matplotlib.rc_context(fname=STYLE):
+        figure = Figure(figsize=size)
+        text = draw(figure)
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    return Markup(themed(svg.getvalue(), name, title, text))
 
 
 def _curves(records: Sequence[Record]) -> Markup:
     """Loss, and R@1 of both directions on validation, a line per seed."""
-    with matplotlib.rc_context(fname=STYLE):
-        figure = Figure(figsize=(8.4, 2.9))
+
+    def draw(figure: Figure) -> str:
         figure.subplots_adjust(left=0.08, right=0.99, bottom=0.17, top=0.97, wspace=0.2)
-        panels = figure.subplots(1, 2)
-        looks = list(matplotlib.rcParams["axes.prop_cycle"])
+        losses, recalls = figure.subplots(1, 2)
         for record in records:
             loss = read_history(record, "loss")
-            panels[0].plot(list(loss), list(loss.values()), color=looks[2]["color"])
-            for look, (direction, title) in zip(looks, DIRECTIONS.items(), strict=False):
+            losses.plot(list(loss), list(loss.values()), color=looks()[2]["color"])
+            for look, (direction, title) in zip(looks(), DIRECTIONS.items(), strict=False):
                 line = read_history(record, f"{direction}_r1")
                 label = title if record is records[0] else None
-                panels[1].plot(
-                    list(line), list(line.values()), **look, markevery=max(1, len(line) // 10), label=label
-                )
-        panels[0].set(xlabel="Epoch", ylabel="Training loss a query")
-        panels[1].set(xlabel="Epoch", ylabel="Validation R@1 (%)")
-        panels[1].legend()
+                every = max(1, len(line) // 10)
+                recalls.plot(list(line), list(line.values()), **look, markevery=every, label=label)
+        losses.set(xlabel="Epoch", ylabel="Training loss a query")
+        recalls.set(xlabel="Epoch", ylabel="Validation R@1 (%)")
+        recalls.legend()
         last = [f"{list(read_history(record, 'rsum').values())[-1]:.1f}" for record in records]
-        text = f"Training loss and validation R@1 over {len(loss)} epochs. rsum after the last: {filters.listing(last)}."
-        return _svg(figure, "curves", "Learning curves", text)
+        return f"Training loss and validation R@1 over {len(loss)} epochs. rsum after the last: {filters.listing(last)}."
+
+    return _inline("curves", "Learning curves", (8.4, 2.9), draw)
 
 
 def _rank_figure(records: Sequence[Record]) -> Markup:
     """The share of queries whose right item is among the first k, over k."""
-    protocol = next(iter(records[0].metrics))
-    fold = records[0].metrics[protocol]["fold_size"]
-    told = []
-    with matplotlib.rc_context(fname=STYLE):
-        figure = Figure(figsize=(5.6, 2.9))
+    protocol, metrics = next(iter(records[0].metrics.items()))
+
+    def draw(figure: Figure) -> str:
         figure.subplots_adjust(left=0.12, right=0.98, bottom=0.17, top=0.97)
-        axis = figure.subplots()
-        looks = list(matplotlib.rcParams["axes.prop_cycle"])
-        for look, (direction, title) in zip(looks, DIRECTIONS.items(), strict=False):
-            ranks = np.concatenate(
-                [getattr(read_ranks(record, protocol)[0], direction) for record in records]
-            )
-            ks = np.unique(np.geomspace(1, fold, 60).astype(int))
+        axis, told = figure.subplots(), []
+        ks = np.unique(np.geomspace(1, metrics["fold_size"], 60).astype(int))
+        for look, dashes, (direction, title) in zip(looks(), ("-", "--"), DIRECTIONS.items(), strict=False):
+            of_seeds = [getattr(read_ranks(record, protocol)[0], direction) for record in records]
+            ranks = np.concatenate(of_seeds)
             shares = [100 * np.mean(ranks < k) for k in ks]
-            axis.plot(
-                ks, shares, color=look["color"], linestyle="-" if direction == "i2t" else "--", label=title
-            )
+            axis.plot(ks, shares, color=look["color"], linestyle=dashes, label=title)
             told.append(f"{title}: half of the queries within the first {int(np.median(ranks)) + 1}")
         axis.set(xscale="log", xlabel="k", ylabel="Queries with rank ≤ k (%)", ylim=(0, 102))
         # Not powers of ten, which would be set as formulas.
         axis.xaxis.set_major_formatter(lambda k, _: f"{k:,.0f}")
         axis.legend(loc="lower right")
-        text = f"Recall at k over k, protocol {protocol}. {'; '.join(told)}."
-        return _svg(figure, "ranks", "Distribution of ranks", text)
+        return f"Recall at k over k, protocol {protocol}. {'; '.join(told)}."
+
+    return _inline("ranks", "Distribution of ranks", (5.6, 2.9), draw)
 
 
 # --- Queries -----------------------------------------------------------------------------------------------------
@@ -232,43 +222,37 @@ def _rank_figure(records: Sequence[Record]) -> Markup:
 
 def _queries(record: Record) -> dict[str, list[Query]]:
     """The first queries that find the right item at once, and those that find it last, within the first fold."""
-    if not record.spec.pictures:
-        return {}
-    pictures, folder = Pictures(Path(record.spec.pictures)), Path(record.spec.evaluation)
-    require_intact(folder, "embeddings.npz")
-    embeddings = Embeddings.load(folder / "embeddings.npz")
-    protocol, found = next(iter(record.metrics.items()))
+    answers = Answers(record)
+    protocol, metrics = next(iter(record.metrics.items()))
     ranks, owner = read_ranks(record, protocol)
-    fold, captions = found["fold_size"], np.flatnonzero(owner < found["fold_size"])
-    module = components.load("similarity", embeddings.similarity.name)
-    options = components.options("similarity", embeddings.similarity)
-    texts = pictures.texts
-    images, words = embeddings.image_embeddings[:fold], embeddings.caption_embeddings[captions]
+    fold, texts = slice(0, metrics["fold_size"]), answers.pictures.texts
+    captions = np.flatnonzero(owner < fold.stop)
 
     def picture(row: int, right: bool = False) -> Item:
-        data = base64.b64encode(pictures.jpeg(row)).decode()
-        name = str(pictures.images[row]["id"])
+        data = base64.b64encode(answers.pictures.jpeg(row)).decode()
+        name = str(answers.pictures.images[row]["id"])
         return Item(name if data else f"image {name}", data and f"data:image/jpeg;base64,{data}", right)
 
     def caption_query(row: int) -> Query:
         """An image that seeks its captions."""
-        best = np.argsort(-module.score(images[row], words, options), kind="stable")[:_EXAMPLES]
-        items = tuple(Item(texts[captions[k]], right=bool(owner[captions[k]] == row)) for k in best)
+        best = answers.captions(row, fold, _EXAMPLES)
+        items = tuple(Item(texts[caption], right=bool(owner[caption] == row)) for caption in best)
         return Query(picture(row), items, float(ranks.i2t[row]) + 1)
 
     def image_query(place: int) -> Query:
         """A caption that seeks its image."""
         row = captions[place]
-        best = np.argsort(-module.score(images, words[place], options), kind="stable")
-        items = tuple(picture(int(k), bool(k == owner[row])) for k in best[:_EXAMPLES])
+        best = answers.images(row, fold, _EXAMPLES)
+        items = tuple(picture(int(image), bool(image == owner[row])) for image in best)
         return Query(Item(texts[row]), items, float(ranks.t2i[row]) + 1)
 
     queries = {}
-    for title, of, make in (
-        ("Caption retrieval", ranks.i2t[:fold], caption_query),
+    for title, of_queries, make in (
+        ("Caption retrieval", ranks.i2t[fold], caption_query),
         ("Image retrieval", ranks.t2i[captions], image_query),
     ):
-        order = np.argsort(of, kind="stable")
-        queries[f"{title}: found first"] = [make(int(place)) for place in order[:_EXAMPLES] if of[place] < 1]
+        order = np.argsort(of_queries, kind="stable")
+        first = [place for place in order[:_EXAMPLES] if of_queries[place] < 1]
+        queries[f"{title}: found first"] = [make(int(place)) for place in first]
         queries[f"{title}: found last"] = [make(int(place)) for place in order[::-1][:_EXAMPLES]]
     return queries

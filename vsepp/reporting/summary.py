@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.reporting import filters
-from vsepp.reporting.claims import NOT_RUN, Verdict, counts, of_the_paper
+from vsepp.reporting.claims import Verdict, counts, of_the_paper
 from vsepp.reporting.records import Records, State, trouble_of
 from vsepp.reporting.specs import ContextSpec
 from vsepp.reporting.tables import Table
@@ -24,41 +24,35 @@ def _told(verdicts: Sequence[Verdict], theirs: bool, context: ContextSpec) -> st
     what = "claims" if theirs else "comparisons of our own"
     if not verdicts:
         return ""
-    judged = [verdict for verdict in verdicts if verdict.word != NOT_RUN]
+    judged = [verdict for verdict in verdicts if verdict.judged]
     if not judged:
         return f"None of {len(verdicts)} {what} was tested: the runs that they are about were not run."
-    said = filters.listing(f"{number} {word}" for word, number in counts(judged))
-    left = f" {len(verdicts) - len(judged)} more were not run." if len(judged) < len(verdicts) else ""
-    seeds = [verdict.seeds for verdict in judged if verdict.seeds]
-    once = (
-        " One seed: below stands what it showed; it supports no claim."
-        if theirs and seeds and max(seeds) < 2
-        else ""
-    )
+    counted = f"{filters.listing(f'{number} {word}' for word, number in counts(judged))}."
+    if len(judged) < len(verdicts):
+        counted += f" {len(verdicts) - len(judged)} more were not run."
     if not theirs:
-        return f"{len(judged)} {what}: {said}.{left}"
+        return f"{len(judged)} {what}: {counted}"
+    if max((verdict.seeds for verdict in judged), default=0) == 1:
+        counted += " One seed: below stands what it showed; it supports no claim."
     if all(verdict.own for verdict in judged):
-        return f"Of the {len(judged)} claims that were tested, each about one metric: {said}.{left}{once}"
+        return f"Of the {len(judged)} claims that were tested, each about one metric: {counted}"
     roles = dict.fromkeys(role for verdict in judged for role in verdict.spec.roles)
     here = filters.listing(dict.fromkeys(context.here(role) for role in roles))
     return (
         f"{len(judged)} claims, each about one metric, were tested on other data or encoders than the paper’s ({here}): "
-        f"{said}.{left}{once} "
-        "This says how these systems compare on these data, not whether the paper’s numbers hold."
+        f"{counted} This says how these systems compare on these data, not whether the paper’s numbers hold."
     )
 
 
 def troubles(records: Records) -> list[str]:
     """Which models collapsed or rank like chance: `run (collapsed: seeds 0 and 2)`."""
-    found = []
+    lines = []
     for model, seeds in records.items():
-        by_why: dict[str, list[int]] = {}
-        for record in seeds:
-            if why := trouble_of([record]):
-                by_why.setdefault(why, []).append(record.spec.seed)
-        for why, numbers in by_why.items():
-            found.append(f"{model} ({why}: seed{'s' * (len(numbers) > 1)} {filters.listing(numbers)})")
-    return found
+        of_seeds = {record.spec.seed: trouble_of([record]) for record in seeds}
+        for why in dict.fromkeys(filter(None, of_seeds.values())):
+            numbers = [seed for seed, trouble in of_seeds.items() if trouble == why]
+            lines.append(f"{model} ({why}: seed{'s' * (len(numbers) > 1)} {filters.listing(numbers)})")
+    return lines
 
 
 def headline(
@@ -89,19 +83,19 @@ def headline(
             lines += [f"  {number:>3}  {word}" for word, number in counts(some)]
     if bad := troubles(records):
         lines += ["", "trained in vain:", *(f"  {line}" for line in bad)]
-    rows = {row.spec.row: row for table in tables for row in table.rows}
-    if missing := sum(row.status == "not run" for row in rows.values()):
+    rows = {row.spec.row: row for table in tables for row in table.rows}.values()
+    if missing := sum(row.status == "not run" for row in rows):
         lines += [
             "",
-            f"{missing} {'row of the tables was' if missing == 1 else 'rows of the tables were'} not run.",
+            f"{missing} {'row' if missing == 1 else 'rows'} of the tables {'was' if missing == 1 else 'were'} not run.",
         ]
     for sign, what in (
         (filters.MARK, "with uncommitted changes"),
         (filters.ACCEPTED, "by other code, which was accepted"),
     ):
-        if marked := sum(sign in row.signs for row in rows.values()):
-            said = f"{marked} {'row is' if marked == 1 else 'rows are'} marked {sign}"
-            lines += ["", f"{said}: made in part {what}."]
+        if marked := sum(sign in row.signs for row in rows):
+            count = f"{marked} {'row is' if marked == 1 else 'rows are'}"
+            lines += ["", f"{count} marked {sign}: made in part {what}."]
     if context.data_note:
         lines += ["", context.data_note]
     return "\n".join(lines)
@@ -139,8 +133,8 @@ def provenance(context: ContextSpec, records: Records, git: Mapping[str, Any]) -
 
 def _by_commit(states: Iterable[State]) -> str:
     """How many models each commit made; every seed of a run is one."""
-    counts = [
-        f"{count} {'model' if count == 1 else 'models'} at {filters.commit(*state)}"
-        for state, count in sorted(Counter(states).items())
+    parts = [
+        f"{number} {'model' if number == 1 else 'models'} at {filters.commit(*state)}"
+        for state, number in sorted(Counter(states).items())
     ]
-    return "; ".join(counts) or "nothing was run"
+    return "; ".join(parts) or "nothing was run"

@@ -14,29 +14,32 @@ from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import Record, Records, dirty_steps, marks, score, scores, trouble_of
-from vsepp.reporting.specs import ContextSpec, GroupSpec, RowSpec, TableSpec
+from vsepp.reporting.specs import ContextSpec, RowSpec, TableSpec
+
+_COLUMNS = (
+    ("paper", "paper", "value"),
+    ("ours", "ours", "value"),
+    ("sd", "ours", "sd"),
+    ("released", "released", "value"),
+    ("paper_sd", "paper", "sd"),
+)
+"""Of a CSV: what its names begin with, the source, and what is printed of it."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Cell:
-    """One metric of one row. Recalls in per cent; `None` where there is no number."""
+    """One metric of one row from one source."""
 
-    paper: float | None
-    ours: float | None
-    """Mean over the seeds."""
-    sd: float | None
-    """Sample standard deviation over the seeds; `None` with one seed."""
-    released: float | None
-    """Of the authors' own checkpoint, evaluated here; it is in no comparison for the best."""
-    mark: str
-    """Letter of the note that the printed number carries."""
-    paper_best: bool = False
-    ours_best: bool = False
-    paper_sd: float | None = None
-    """What the paper prints as its standard deviation."""
-    paper_tint: float | None = None
-    """Of a tinted table: from 0, the worst of its column and group, to 1, the best; the paper's among the paper's."""
-    ours_tint: float | None = None
+    value: float | None = None
+    """Mean over the seeds, recalls in per cent; `None` where there is no number."""
+    sd: float | None = None
+    """Sample standard deviation over the seeds, `None` with one seed; of the paper what it prints."""
+    mark: str = ""
+    """Letter of the note that the number carries."""
+    best: bool = False
+    """Whether it is the best of its column and group from its source."""
+    tint: float | None = None
+    """Of a tinted table: from 0, the worst of its column and group from its source, to 1, the best."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ class Row:
     """Columns of published.csv: `kind` (`trained`, `quoted`, or `own` where no paper has the row), `system`, `encoder` ...,
     with `label`, the system with its encoder and fine-tuning, and `trainset_label`, both as the paper prints them, and `at`,
     the cell at which the row's note stands."""
-    cells: dict[str, Cell]
+    cells: dict[str, dict[str, Cell]]
+    """Source → metric → number. Sources: `ours`; `paper`; `released`, the authors' own checkpoint evaluated here."""
     mark: str
     """Letter of the note on the row."""
     ours: Sequence[Record]
@@ -110,6 +114,11 @@ class Table:
         return (row for group in self.groups for row in group.rows)
 
     @property
+    def has_seeds(self) -> bool:
+        """Whether any of our numbers is a mean over several seeds."""
+        return any(len(row.ours) > 1 for row in self.rows)
+
+    @property
     def published(self) -> bool:
         """Whether a paper has any of its rows."""
         return any(row.facts["kind"] != "own" for row in self.rows)
@@ -148,21 +157,29 @@ def build_table(
     VseppError
         When a row is not published or fed under another protocol, and as in `scores`.
     """
-    groups: list[Group] = []
     notes: list[tuple[str, str]] = []
+    rows_of_groups: list[list[Row]] = []
     for group in spec.groups:
-        rows = []
+        rows_of_groups.append([])
         for row_spec in group.rows:
             facts = _facts(spec, row_spec, context, published)
             mark = string.ascii_lowercase[len(notes)] if facts["note"] else ""
-            rows.append(_row(spec, row_spec, facts, mark, records, context))
+            rows_of_groups[-1].append(_row(spec, row_spec, facts, mark, records, context))
             if mark:
                 notes.append((mark, facts["note"]))
-        groups.append(_group(spec, group, rows))
-    groups = _with_gaps(groups, verdicts)
-    rows = [row for group in groups for row in group.rows]
+        _compare(spec, rows_of_groups[-1])
+    rows = [row for rows_of_group in rows_of_groups for row in rows_of_group]
+    gaps = _gaps(rows, verdicts)
+    groups = tuple(
+        Group(
+            group.heading,
+            _measured_on(rows_of_group),
+            tuple(replace(row, gaps=gaps.get(row.spec.row, ())) for row in rows_of_group),
+        )
+        for group, rows_of_group in zip(spec.groups, rows_of_groups, strict=True)
+    )
     notes += marks([record for row in rows for record in (*row.ours, *row.released)]).items()
-    return Table(spec, tuple(groups), tuple(notes), _caption(spec, context, rows))
+    return Table(spec, groups, tuple(notes), _caption(spec, context, rows))
 
 
 def _facts(spec: TableSpec, row: RowSpec, context: ContextSpec, published: Published) -> dict[str, str]:
@@ -194,46 +211,71 @@ def _row(
     spec: TableSpec, row: RowSpec, facts: dict[str, str], mark: str, records: Records, context: ContextSpec
 ) -> Row:
     ours, released = records.get(row.run or "", []), records.get(row.released or "", [])
-    protocol, records_of_row = facts["protocol"], [*ours, *released]
-    scores(records_of_row, protocol)  # refuses what cannot stand in one row
-    cells = {}
-    for name in spec.cells:
-        values = [score(record, protocol, name) for record in records_of_row]
-        mine, theirs = values[: len(ours)], values[len(ours) :]
-        cells[name] = Cell(
-            paper=_printed(facts, name, row),
-            ours=float(np.mean(mine)) if mine else None,
-            sd=float(np.std(mine, ddof=1)) if len(mine) > 1 else None,
-            released=float(np.mean(theirs)) if theirs else None,
-            mark=mark if facts["at"] == name else "",
-            paper_sd=_printed(facts, f"{name}_sd", row),
-        )
+    protocol = facts["protocol"]
+    scores([*ours, *released], protocol)  # refuses what cannot stand in one row
     return Row(
         row,
         facts,
-        cells,
+        {
+            "ours": {name: _measured(ours, protocol, name) for name in spec.cells},
+            "paper": {name: _printed(facts, name, row, mark) for name in spec.cells},
+            "released": {name: Cell(_measured(released, protocol, name).value) for name in spec.cells},
+        },
         "" if facts["at"] else mark,
         ours,
         released,
-        made=_made(ours, context.here(facts["encoder"]), facts["protocol"]) if ours else "",
-        trouble=trouble_of(ours, facts["protocol"]),
+        made=_made(ours, context.here(facts["encoder"]), protocol) if ours else "",
+        trouble=trouble_of(ours, protocol),
     )
 
 
-def _printed(facts: dict[str, str], name: str, row: RowSpec) -> float | None:
-    """A number of published.csv."""
-    try:
-        return float(facts[name]) if facts.get(name) else None
-    except ValueError:
-        raise VseppError(
-            f"published.csv, row {row.row}: {name} is {facts[name]!r}, expected a number or nothing"
-        ) from None
+def _measured(records: Sequence[Record], protocol: str, name: str) -> Cell:
+    """Mean and deviation over the seeds."""
+    if not records:
+        return Cell()
+    values = [score(record, protocol, name) for record in records]
+    return Cell(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
 
-def _with_gaps(groups: Sequence[Group], verdicts: Sequence[Verdict]) -> list[Group]:
-    """Hang claimed gains of one row over another on the row that gains."""
+def _printed(facts: dict[str, str], name: str, row: RowSpec, mark: str) -> Cell:
+    """A number of published.csv, with the note that stands at it."""
+    numbers: list[float | None] = []
+    for column in (name, f"{name}_sd"):
+        text = facts.get(column)
+        try:
+            numbers.append(float(text) if text else None)
+        except ValueError:
+            raise VseppError(
+                f"published.csv, row {row.row}: {column} is {text!r}, expected a number or nothing"
+            ) from None
+    return Cell(*numbers, mark=mark if facts["at"] == name else "")
+
+
+def _compare(spec: TableSpec, rows: Sequence[Row]) -> None:
+    """Mark the best of each column of a group, from each source, and tint all; name single folds beside means over five."""
+    for source in ("ours", "paper"):
+        sound = [row for row in rows if source == "paper" or not row.trouble]
+        for name in spec.cells:
+            column = [cell for row in sound if (cell := row.cells[source][name]).value is not None]
+            values = [cell.value for cell in column if cell.value is not None]
+            if not values:
+                continue
+            worst, best = min(values), max(values)
+            if filters.lower_is_better(name):
+                worst, best = best, worst
+            for cell, value in zip(column, values, strict=True):
+                cell.best = filters.number(value) == filters.number(best)
+                if spec.tint and best != worst:
+                    cell.tint = (value - worst) / (best - worst)
+    if {row.facts["protocol"] for row in rows} == {"1K", "5x1K"}:
+        for row in rows:
+            row.facts["trainset_label"] += " (1 fold)" if row.facts["protocol"] == "1K" else ""
+
+
+def _gaps(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> dict[str, tuple[Gap, ...]]:
+    """Row → claimed gains of it over other rows."""
     fed: dict[tuple[str | None, str | None], Row] = {
-        (row.spec.run, row.facts["protocol"]): row for group in groups for row in group.rows if row.ours
+        (row.spec.run, row.facts["protocol"]): row for row in rows if row.ours
     }
     gaps: dict[str, dict[str, Gap]] = {}
     for verdict in verdicts:
@@ -244,46 +286,9 @@ def _with_gaps(groups: Sequence[Group], verdicts: Sequence[Verdict]) -> list[Gro
         if ahead and behind:
             spec, facts = behind.spec, behind.facts
             over = facts["label"] if spec.own else f"{facts['system']} ({spec.row})"
-            of_row = gaps.setdefault(ahead.spec.row, {})
-            of_row.setdefault(spec.row, Gap(over, {})).verdicts[claim.metric] = verdict
-    return [
-        replace(
-            group,
-            rows=tuple(replace(row, gaps=tuple(gaps.get(row.spec.row, {}).values())) for row in group.rows),
-        )
-        for group in groups
-    ]
-
-
-def _group(spec: TableSpec, group: GroupSpec, rows: list[Row]) -> Group:
-    """Rows beside each other: the best of each column, and single folds between means over five."""
-    for name in spec.cells:
-        choose = min if filters.lower_is_better(name) else max
-        for source in ("paper", "ours"):
-            sound = [row for row in rows if source == "paper" or not row.trouble]
-            values = [value for row in sound if (value := getattr(row.cells[name], source)) is not None]
-            best = filters.number(choose(values, default=None))
-            for row in sound:
-                value = getattr(row.cells[name], source)
-                if value is not None and filters.number(value) == best:
-                    row.cells[name] = replace(row.cells[name], **{f"{source}_best": True})  # type: ignore[arg-type]  # a flag
-            if spec.tint:
-                _tint(sound, name, source)
-    if {row.facts["protocol"] for row in rows} == {"1K", "5x1K"}:
-        for row in rows:
-            row.facts["trainset_label"] += " (1 fold)" if row.facts["protocol"] == "1K" else ""
-    return Group(group.heading, _measured_on(rows), tuple(rows))
-
-
-def _tint(rows: list[Row], name: str, source: str) -> None:
-    """Say where each number of a column stands between the worst and the best of them."""
-    values = {id(row): value for row in rows if (value := getattr(row.cells[name], source)) is not None}
-    ends = sorted([min(values.values(), default=0.0), max(values.values(), default=0.0)])
-    worst, best = reversed(ends) if filters.lower_is_better(name) else ends
-    for row in rows:
-        if id(row) in values and best != worst:
-            share = (values[id(row)] - worst) / (best - worst)
-            row.cells[name] = replace(row.cells[name], **{f"{source}_tint": share})
+            gaps_of_row = gaps.setdefault(ahead.spec.row, {})
+            gaps_of_row.setdefault(spec.row, Gap(over, {})).verdicts[claim.metric] = verdict
+    return {row: tuple(gaps_of_row.values()) for row, gaps_of_row in gaps.items()}
 
 
 def _measured_on(rows: list[Row]) -> str:
@@ -370,7 +375,9 @@ def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
                 "ours_uncommitted": " ".join(dirty_steps(row.ours)),
                 "released_uncommitted": " ".join(dirty_steps(row.released)),
             }
-            for source in ("paper", "ours", "sd", "released", "paper_sd"):
-                record |= {f"{source}_{name}": getattr(cell, source) for name, cell in row.cells.items()}
+            for column, source, part in _COLUMNS:
+                record |= {
+                    f"{column}_{name}": getattr(cell, part) for name, cell in row.cells[source].items()
+                }
             records.append(record)
     return records

@@ -33,8 +33,8 @@ def build(models, context, published):
     return make
 
 
-def cells(table, attribute):
-    return {row.spec.row: [getattr(cell, attribute) for cell in row.cells.values()] for row in table.rows}
+def cells(table, source, part="value"):
+    return {row.spec.row: [getattr(cell, part) for cell in row.cells[source].values()] for row in table.rows}
 
 
 def test_rows_keep_their_order_and_hold_both_numbers(models, build):
@@ -45,7 +45,7 @@ def test_rows_keep_their_order_and_hold_both_numbers(models, build):
     assert cells(table, "ours") == {"2.2": [41.25, 86.0, 2.0, 30.0, 80.0, 3.0], "1.7": [None] * 6}
     assert [row.status for row in table.rows] == ["run", "not run"]
     assert [len(row.ours) for row in table.rows] == [1, 0]
-    assert set(cells(table, "sd")["2.2"]) == {None}, "one seed has no deviation"
+    assert set(cells(table, "ours", "sd")["2.2"]) == {None}, "one seed has no deviation"
     assert "Not run: 1 of 2 trained rows." in table.caption
 
 
@@ -54,10 +54,10 @@ def test_several_seeds_give_mean_and_sample_deviation(models, build):
         models.add("vse0", (r1, *I2T[1:]), seed=seed)
     table = build(RowSpec("2.2", "vse0", "5x1K"))
     (row,) = table.rows
-    assert row.cells["i2t_r1"].ours == 42.0
+    assert row.cells["ours"]["i2t_r1"].value == 42.0
     # ((40 − 42)² + (41 − 42)² + (45 − 42)²) / (3 − 1) = 7
-    assert row.cells["i2t_r1"].sd == pytest.approx(math.sqrt(7))
-    assert row.cells["t2i_r1"].sd == 0.0
+    assert row.cells["ours"]["i2t_r1"].sd == pytest.approx(math.sqrt(7))
+    assert row.cells["ours"]["t2i_r1"].sd == 0.0
     assert "Ours: mean ± sample standard deviation over 3 seeds." in table.caption
 
 
@@ -66,13 +66,13 @@ def test_the_best_of_each_column_is_marked_and_ties_all_are(models, build):
     models.add("a", (41.24, 76, 86, 2, 5), (30, 66, 80, 3, 9))
     models.add("b", (41.16, 76, 88, 1, 5), (30, 66, 79, 3, 9))
     table = build(RowSpec("2.2", "a", "5x1K"), RowSpec("1.7", "b", "5x1K"), RowSpec("2.3", "c", "5x1K"))
-    best = cells(table, "ours_best")
+    best = cells(table, "ours", "best")
     assert best["2.2"] == [True, False, False, True, True, True]
     assert best["1.7"] == [True, True, True, True, False, True]
     assert best["2.3"] == [False] * 6, "a missing cell is never the best"
     # Printed, rows 2.2 / 1.7 / 2.3: R@1 43.1 / 49.0 / 46.8, R@10 87.1 / 88.4 / 89.0, Med r 2.0 / 1.8 / 1.8,
     # then image retrieval 32.5 / 37.1 / 34.2, 82.1 / 83.8 / 83.6, 3.0 / 2.0 / 2.6.
-    assert cells(table, "paper_best") == {
+    assert cells(table, "paper", "best") == {
         "2.2": [False] * 6,
         "1.7": [True, False, True, True, True, True],
         "2.3": [False, True, True, False, False, False],
@@ -85,7 +85,7 @@ def test_a_tint_says_where_a_number_stands_between_the_worst_and_the_best_of_its
     models.add("c", (42.5, 76, 86, 5, 5))
     rows = (RowSpec("2.2", "a", "5x1K"), RowSpec("1.7", "b", "5x1K"), RowSpec("2.3", "c", "5x1K"))
     plain = spec(*rows)
-    tinted = cells(build(replace(plain, tint="green")), "ours_tint")
+    tinted = cells(build(replace(plain, tint="green")), "ours", "tint")
     # R@1; R@10, where all are alike; Med r, of which the lowest is the best.
     assert [tinted[row][:3] for row in ("2.2", "1.7", "2.3")] == [
         [0, None, 0.75],
@@ -93,22 +93,22 @@ def test_a_tint_says_where_a_number_stands_between_the_worst_and_the_best_of_its
         [0.25, None, 0],
     ]
     # Printed: R@1 43.1 / 49.0 / 46.8.
-    paper = cells(build(replace(plain, tint="green")), "paper_tint")
+    paper = cells(build(replace(plain, tint="green")), "paper", "tint")
     assert [paper[row][0] for row in ("2.2", "1.7", "2.3")] == [0, 1, pytest.approx(3.7 / 5.9)]
-    assert set(cells(build(plain), "ours_tint")["2.2"]) == {None}
+    assert set(cells(build(plain), "ours", "tint")["2.2"]) == {None}
 
 
 def test_a_deviation_that_the_paper_prints_stands_beside_its_number(models, context, published):
     key = ("table2", "2.2")
     printed = {**published, key: {**published[key], "i2t_r1_sd": "0.3"}}
     table = build_table(spec(RowSpec("2.2")), context, printed, models.records)
-    assert cells(table, "paper_sd") == {"2.2": [0.3, *[None] * 5]}
+    assert cells(table, "paper", "sd") == {"2.2": [0.3, *[None] * 5]}
     assert flat_rows(table, context)[0]["paper_sd_i2t_r1"] == 0.3
 
 
 def test_the_best_is_sought_within_a_group(build):
     groups = (GroupSpec("1K", (RowSpec("1.11"),)), GroupSpec("5K", (RowSpec("1.13"), RowSpec("1.14"))))
-    best = cells(build(table_of("table1", groups)), "paper_best")
+    best = cells(build(table_of("table1", groups)), "paper", "best")
     assert best == {"1.11": [True] * 6, "1.13": [False] * 6, "1.14": [True] * 6}
 
 
@@ -118,8 +118,8 @@ def test_quoted_rows_and_labels_follow_the_paper(build):
         for row in build(*map(RowSpec, ("1.5", "1.6", "1.7", "1.9", "1.11")), table="table1").rows
     }
     assert (rows["1.5"].status, rows["1.5"].facts["citation"]) == ("quoted", "Eisenschtat & Wolf (2016)")
-    assert [rows["1.5"].cells[name].paper for name in ("i2t_r1", "i2t_r10")] == [55.8, None]
-    assert not rows["1.5"].cells["i2t_r10"].paper_best, "a missing cell is never the best"
+    assert [rows["1.5"].cells["paper"][name].value for name in ("i2t_r1", "i2t_r10")] == [55.8, None]
+    assert not rows["1.5"].cells["paper"]["i2t_r10"].best, "a missing cell is never the best"
     labels = [(row.facts["label"], row.facts["trainset_label"]) for row in rows.values()]
     assert labels == [
         ("2WayNet", "10C+rV"), ("VSE++", "1C (1 fold)"), ("VSE++", "RC"), ("VSE++ (fine-tuned)", "RC+rV"),
@@ -131,11 +131,12 @@ def test_quoted_rows_and_labels_follow_the_paper(build):
 def test_a_note_stands_at_its_row_or_at_the_cell_that_it_names(build):
     table = build(RowSpec("1.3"), RowSpec("2.1"), table="table1")
     slip, _ = table.rows
-    assert (slip.cells["i2t_r10"].paper, slip.cells["i2t_r10"].mark, slip.mark) == (69.4, "a", "")
+    cell = slip.cells["paper"]["i2t_r10"]
+    assert (cell.value, cell.mark, slip.mark) == (69.4, "a", "")
     ((mark, text),) = table.notes
     assert mark == "a" and text.startswith("[sic]")
     (noted,) = build(RowSpec("1.9")).rows
-    assert noted.mark == "a" and not any(cell.mark for cell in noted.cells.values())
+    assert noted.mark == "a" and not any(cell.mark for cell in noted.cells["paper"].values())
 
 
 def test_the_group_says_which_test_images_were_used(models, build):
@@ -188,9 +189,9 @@ def test_flat_rows_give_every_number_unrounded(models, build, context):
     models.add("a", I2T, (100 / 3, *T2I[1:]), seed=1)
     table = build(RowSpec("2.2", "a", "5x1K"), RowSpec("1.7"), RowSpec("1.9"))
     rows = {row["row"]: row for row in flat_rows(table, context)}
-    cell = next(table.rows).cells["i2t_r1"]
+    cell = next(table.rows).cells["ours"]["i2t_r1"]
     assert list(rows) == ["2.2", "1.7", "1.9"]
-    assert (rows["2.2"]["ours_i2t_r1"], rows["2.2"]["sd_i2t_r1"]) == (cell.ours, cell.sd)
+    assert (rows["2.2"]["ours_i2t_r1"], rows["2.2"]["sd_i2t_r1"]) == (cell.value, cell.sd)
     assert (rows["2.2"]["ours_t2i_r1"], rows["2.2"]["paper_i2t_r1"]) == (100 / 3, 43.1)
     assert [row["n_seeds"] for row in rows.values()] == [2, 0, 0]
     assert [row["status"] for row in rows.values()] == ["run", "not run", "not run"]
@@ -227,8 +228,8 @@ def test_released_numbers_stand_beside_ours_and_take_no_part_in_the_rest(models,
     assert cells(table, "released")["2.2"] == [99 + 1 / 7, 99.0, 1.0, 99.0, 99.0, 1.0]
     assert cells(table, "released")["1.7"] == cells(table, "released")["2.2"]
     assert cells(table, "released")["2.3"] == [None] * 6
-    for attribute in ("ours", "sd", "ours_best", "paper_best"):
-        assert cells(table, attribute) == cells(plain, attribute)
+    for source, part in (("ours", "value"), ("ours", "sd"), ("ours", "best"), ("paper", "best")):
+        assert cells(table, source, part) == cells(plain, source, part)
     assert [row.status for row in table.rows] == ["run", "not run", "not run"]
     assert table.caption == plain.caption
     assert [row["released_i2t_r1"] for row in flat_rows(table, context)] == [99 + 1 / 7, 99 + 1 / 7, None]
@@ -249,7 +250,7 @@ def test_a_row_of_ones_own_shows_our_numbers_alone_beside_published_ones_of_any_
     ]
     assert cells(table, "paper")["mine"] == [None] * 6
     assert cells(table, "ours")["mine"][0] == 60
-    assert cells(table, "ours_best")["mine"] == [True] * 6
+    assert cells(table, "ours", "best")["mine"] == [True] * 6
     assert [row.status for row in table.rows] == ["not run", "run", "not run"]
     assert (
         "Our rows use scenes A in place of MS-COCO and vgg_mini in place of VGG19. Not run: 2 of 3"
