@@ -152,16 +152,12 @@ def _differences(a: Sequence[Ranked], b: Sequence[Ranked]) -> tuple[Difference, 
     effects = {metric: intervals.effect(of_b, of_a) for metric, (of_a, of_b) in values.items()}
     corrected = intervals.holm([effect.p for effect in effects.values()])
     exact = tuple(intervals.mcnemar(*pair) for pair in zip(*values["i2t_r1"], strict=True))
-    return tuple(
-        Difference(
-            metric,
-            *(float(np.mean(side)) for side in values[metric]),
-            effects[metric],
-            p,
-            exact if metric == "i2t_r1" else (),
-        )
-        for metric, p in zip(COMPARED, corrected, strict=True)
-    )
+    differences = []
+    for (metric, (of_a, of_b)), p in zip(values.items(), corrected, strict=True):
+        tests = exact if metric == "i2t_r1" else ()
+        means = float(np.mean(of_a)), float(np.mean(of_b))
+        differences.append(Difference(metric, *means, effects[metric], p, tests))
+    return tuple(differences)
 
 
 def _values(model: Ranked, metric: str) -> np.ndarray:
@@ -184,7 +180,8 @@ def metric_text(*metrics: str) -> str:
 def sentences(differences: Sequence[Difference]) -> list[str]:
     """What is said of the metrics; those in which no difference can be told share a sentence."""
     told = [difference.said for difference in differences if difference.ahead]
-    seeds_differ, equal = [], []
+    seeds_differ: list[str] = []
+    equal: list[str] = []
     for difference in differences:
         if not difference.ahead:
             effect = difference.effect

@@ -98,7 +98,7 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
     gaps = write_gaps(verdicts, context, folder / "figures")
     if gaps:
         figures.insert(0, gaps)
-    shared = {
+    shared: dict[str, Any] = {
         "context": context,
         "directions": DIRECTIONS,
         "git": git_state(),

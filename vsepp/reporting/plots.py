@@ -32,7 +32,7 @@ class Material:
 
     def shown(self, runs: Iterable[str | None]) -> Records:
         """Those of some runs that were run."""
-        return {run: self.records[run] for run in runs if run in self.records}
+        return {run: self.records[run] for run in runs if run is not None and run in self.records}
 
 
 @dataclass

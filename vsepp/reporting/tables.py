@@ -239,16 +239,17 @@ def _measured(records: Sequence[Record], protocol: str, name: str) -> Cell:
 
 def _printed(facts: dict[str, str], name: str, row: RowSpec, mark: str) -> Cell:
     """A number of published.csv, with the note that stands at it."""
-    numbers: list[float | None] = []
-    for column in (name, f"{name}_sd"):
+
+    def number(column: str) -> float | None:
         text = facts.get(column)
         try:
-            numbers.append(float(text) if text else None)
+            return float(text) if text else None
         except ValueError:
             raise VseppError(
                 f"published.csv, row {row.row}: {column} is {text!r}, expected a number or nothing"
             ) from None
-    return Cell(*numbers, mark=mark if facts["at"] == name else "")
+
+    return Cell(number(name), number(f"{name}_sd"), mark=mark if facts["at"] == name else "")
 
 
 def _compare(spec: TableSpec, rows: Sequence[Row]) -> None:
