@@ -14,9 +14,14 @@ from jinja2 import Template
 from vsepp import __version__, components
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
-from vsepp.provenance.fitting import spec_of
-from vsepp.provenance.manifest import MANIFEST, accepted_steps, dirty_parts, read_manifest, require_intact
-from vsepp.provenance.places import beside_with, evaluation_of
+from vsepp.provenance.fitting import beside_with, evaluation_of, spec_of
+from vsepp.provenance.manifest import (
+    MANIFEST,
+    accepted_steps,
+    read_manifest,
+    require_intact,
+    uncommitted_steps,
+)
 from vsepp.retrieval import ENCODER_FOLDER, LAYOUT, LAYOUT_FILE, encoder_of, load, require_files
 from vsepp.runtime.files import write_text
 from vsepp.spec import Component, RunSpec
@@ -101,7 +106,7 @@ def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]
     return text.render(
         run=run,
         manifest=manifest,
-        changed=bool(dirty_parts(manifest)),
+        changed=bool(uncommitted_steps(manifest)),
         accepted=accepted_steps(manifest),
         dataset=dataset,
         corpus=corpus,

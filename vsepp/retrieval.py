@@ -45,9 +45,8 @@ from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 from vsepp.provenance.digests import value_digest
-from vsepp.provenance.fitting import spec_of
+from vsepp.provenance.fitting import beside, spec_of
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
-from vsepp.provenance.places import beside
 from vsepp.runtime.progress import track
 from vsepp.spec import Component, RunSpec, to_dict
 

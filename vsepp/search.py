@@ -22,8 +22,8 @@ from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import split_rows
 from vsepp.provenance.digests import value_digest
+from vsepp.provenance.fitting import beside, beside_with, evaluation_of, evaluation_place
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
-from vsepp.provenance.places import beside, beside_with, evaluation_of, evaluation_place
 from vsepp.retrieval import Model, Picture, load, rank
 from vsepp.spec import RunSpec, to_dict
 

@@ -32,12 +32,13 @@ class Models:
     def add(
         self, name, i2t=I2T, t2i=T2I, protocol="5x1K", seed=0, history=(10.0, 20.0), git=CLEAN, trained=CLEAN, behind=(),
         fold_size=100, n_images=500, ranks=None, collapsed=False, like=None, made_from=None, processor="a processor",
+        measured_on=None,
     ):  # fmt: skip
-        """A model: R@1, R@5, R@10, Med r and Mean r both ways. `behind`: dotted roles of what was made with dirty code.
+        """A model: R@1, R@5, R@10, Med r and Mean r both ways. `behind`: steps behind its training that dirty code made.
 
         Its ranks have these recalls; `ranks`, of five captions an image, stand in the place of both. `history` is R@1 of
         caption retrieval epoch by epoch; rsum is six times that. `collapsed` is said of the last epoch. `like` names the run
-        whose parameters it has, but for one. `made_from`: digest of its features, of which all have the same parameters.
+        whose parameters it has, but for one. `measured_on`: a dirty step behind its evaluation alone. `made_from`: digest of its features, of which all have the same parameters.
         """
         run, evaluation = (self.root / kind / name / f"seed-{seed}" for kind in ("runs", "evaluations"))
         run.mkdir(parents=True)
@@ -50,19 +51,17 @@ class Models:
                 for epoch, r1 in enumerate(history, start=1)
             ]
             (run / "history.csv").write_text("\n".join([heading, *lines]) + "\n")
-        ancestors = {role: {"step": role.rpartition(".")[2], "digest": "d", **DIRTY} for role in behind}
+        ancestors = [{"step": step, "digest": "d", **DIRTY} for step in behind]
         training = {**TRAINING, "machine": {"processor": processor}}
-        seal(run, "train", trained, {k.removeprefix("run."): v for k, v in ancestors.items()}, **training)
+        seal(run, "train", trained, ancestors, **training)
         protocols.save([evaluation_of(protocol, fold_size, n_images, i2t, t2i, ranks)], evaluation)
-        ancestors["run"] = {"step": "train", "spec_digest": "s", "code_digest": "c", "digest": "d", **trained}
+        own = {"step": "train", "spec_digest": "s", "code_digest": "c", "digest": artefact_digest(run)}
+        ancestors = [*ancestors, {**own, **trained}]
+        if measured_on:
+            ancestors.append({"step": measured_on, "digest": "d", **DIRTY})
         if made_from:
-            ancestors["features"] = {
-                "step": "features",
-                "spec_digest": "f",
-                "code_digest": "c",
-                "digest": made_from,
-                **CLEAN,
-            }
+            features = {"step": "features", "spec_digest": "f", "code_digest": "c", "digest": made_from}
+            ancestors.append({**features, **CLEAN})
         parameters = {
             "id": name,
             "init_seed": seed,

@@ -19,6 +19,7 @@ from vsepp.cli.parameters import (
 )
 from vsepp.errors import VseppError, did_you_mean
 from vsepp.provenance.artefacts import PHASES
+from vsepp.provenance.digests import DIGESTS, FileCache
 from vsepp.provenance.manifest import MANIFEST, read_manifest
 from vsepp.runtime.progress import bytes_text
 
@@ -91,40 +92,40 @@ def add_steps(steps: Any) -> None:
 def verify(given: argparse.Namespace) -> None:
     """Verify what the plan has; every mismatch is told before it fails."""
     from vsepp.config.versions import require_versionable
-    from vsepp.provenance.known import KnownDigests
     from vsepp.provenance.verify import verify_all
 
     started = time.monotonic()
     plan = plan_of(given)
     if given.phase:
         require_versionable(plan)
-    known = KnownDigests()
-    if given.full:
-        known.forget()
+    known = FileCache(DIGESTS, forget=given.full)
     verified, mismatches = verify_all(plan.table.values(), known, given.phase)
     overrides = given_overrides(given)
     config = f" --config {shlex.join(overrides)}" if overrides else ""
     for mismatch in mismatches:
         print(f"{mismatch}{config}")
-    seconds = time.monotonic() - started
-    what = f"preset {plan.preset}, variant {plan.variant}" + (f", phase {given.phase}" if given.phase else "")
+    what = _name(plan) + (f", phase {given.phase}" if given.phase else "")
     if mismatches:
         raise VseppError(
             f"{what}: {len(mismatches)} of {verified + len(mismatches)} artefacts do not verify, see above"
         )
+    seconds = time.monotonic() - started
     print(f"{what}: {verified} artefacts verified in {seconds:.1f} s, {bytes_text(known.read)} read")
+
+
+def _name(plan: Plan) -> str:
+    return f"preset {plan.preset}, variant {plan.variant}"
 
 
 def accept(given: argparse.Namespace) -> None:
     """Accept what differs by nothing but code; name what differs in more, and fail."""
     from vsepp.provenance.acceptance import accept as accept_results
-    from vsepp.provenance.known import KnownDigests
 
     if not given.why.strip():
         raise VseppError("--why: is empty; expected why the present code makes the same")
     accepted: list[Artefact] = []
     refused: list[Mismatch] = []
-    known = KnownDigests()
+    known = FileCache(DIGESTS)
     # A report says which code its models are held to, so the plan is made anew before it.
     for of_reports in (False, True):
         plan = plan_of(given)
@@ -139,9 +140,9 @@ def accept(given: argparse.Namespace) -> None:
         print(
             f"{mismatch.folder}: not accepted, it differs in more than code: {'; '.join(mismatch.differences)}"
         )
-    counts = f"preset {plan.preset}, variant {plan.variant}: {len(accepted)} results accepted"
+    counts = f"{_name(plan)}: {len(accepted)} results accepted"
     if refused:
-        raise VseppError(f"{counts}, {len(refused)} differ in more than code, see above")
+        raise VseppError(f"{counts} and kept, {len(refused)} differ in more than code and are not, see above")
     print(
         f"{counts}; another edit of what computes them makes them again. Pages say so once they are written again"
     )
@@ -188,7 +189,6 @@ def sync(given: argparse.Namespace) -> None:
 
 def record(given: argparse.Namespace) -> None:
     """Keep what is finished and has no record, and the tables and figures of reports of which a copy is kept."""
-    from vsepp.provenance.known import KnownDigests
     from vsepp.provenance.records import Study, is_of, read_results, tables_and_figures, write_study
     from vsepp.provenance.verify import verify as verify_one
     from vsepp.spec import seeded
@@ -220,6 +220,6 @@ def record(given: argparse.Namespace) -> None:
         kept = study.folder / "reports" / paper
         if not kept.is_dir():
             continue
-        if mismatch := verify_one(made, KnownDigests()):
+        if mismatch := verify_one(made, FileCache(DIGESTS)):
             raise VseppError(f"not kept: {mismatch}")
         print(f"{kept}: {len(tables_and_figures(made.folder, kept))} files copied from {made.folder}")

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import yaml
+from typing import Any
 
 from vsepp.config.plan import Plan
 from vsepp.errors import VseppError
+from vsepp.foreign import text_of
+from vsepp.foreign_yaml import yaml_of
 from vsepp.provenance.artefacts import PHASES
-from vsepp.provenance.known import KnownDigests
-from vsepp.provenance.manifest import MANIFEST, artefact_digest, dirty_parts, read_manifest
+from vsepp.provenance.digests import DIGESTS, FileCache
+from vsepp.provenance.fitting import evaluation_of
+from vsepp.provenance.manifest import MANIFEST, read_manifest, uncommitted_steps
 from vsepp.provenance.verify import verify_all
 
-if TYPE_CHECKING:
-    from dvc.repo import Repo
-
 log = logging.getLogger("vsepp")
-SAFE_CACHE_TYPES = ("reflink", "copy")
+SAFE_CACHE_TYPES = {"reflink", "copy"}
 LOCK = Path("dvc.lock")
 _TARGETS = tuple(f"all_{phase}" for phase in PHASES)
-_DVC_LOGS = ("dvc", "dvc_data", "dvc_objects")
 _SNAKEMAKE_LOCKS = Path(".snakemake") / "locks"
 
 
@@ -59,17 +57,18 @@ def sync(plan: Plan, *, remote: str | None = None, force: bool = False, jobs: in
     """
     require_versionable(plan)
     _require_version(str(plan.reports))
-    with _alone() as repo:
-        _fetch(repo, remote, force, jobs)
-        verified, mismatches = verify_all(plan.table.values(), KnownDigests())
-        if mismatches:
-            print(*mismatches, sep="\n")
-            raise VseppError(
-                f"{len(mismatches)} artefacts are not what preset {plan.preset}, fidelity {plan.variant} of this commit "
-                "would make (see above), so nothing was declared done. Was dvc.lock committed after `dvc repro` with these "
-                "parameters and this code? If so, files here were changed; overwrite them with force"
-            )
-        _touch()
+    _fetch(remote, force, jobs)
+    verified, mismatches = verify_all(plan.table.values(), FileCache(DIGESTS))
+    if mismatches:
+        print(*mismatches, sep="\n")
+        raise VseppError(
+            f"{len(mismatches)} artefacts are not what preset {plan.preset}, fidelity {plan.variant} of this commit "
+            "would make (see above), so nothing was declared done. Was dvc.lock committed after `dvc repro` with these "
+            "parameters and this code? If so, files here were changed; overwrite them with force"
+        )
+    # In the order of the workflow, so that no input is newer than what was made from it.
+    touch = ["snakemake", "--quiet", "all", "--cores", "1", "--touch", "--forceall", "--", *_TARGETS]
+    _call(touch, "the results are here and verified, but Snakemake does not take all of them as done")
     return verified
 
 
@@ -86,40 +85,34 @@ def require_versionable(plan: Plan) -> None:
             f"params/config.yaml: label is {plan.variant!r}, but dvc.yaml versions results/<preset>/<fidelity>: set label to "
             "null, or make this variant with Snakemake alone"
         )
-    require_copies(Path(".dvc"))
+    require_copies()
 
 
-def require_copies(folder: Path) -> None:
+def require_copies() -> None:
     """Refuse a DVC cache of hard or symbolic links.
 
     Before a phase runs, DVC replaces such links by copies with new times, and Snakemake then takes stale results for fresh.
-
-    Parameters
-    ----------
-    folder
-        `.dvc`; where it is missing, DVC is not used.
 
     Raises
     ------
     VseppError
         Naming the file that sets it and the command to change it.
     """
-    if not folder.is_dir():
+    if not Path(".dvc").is_dir():
         return
-    from dvc.config import Config
-
-    config = Config(str(folder))
-    types = config["cache"].get("type") or []
+    file, _, value = _dvc_setting("--show-origin", "cache.type").partition("\t")
+    types = re.findall(r"\w+", value)  # DVC prints `reflink,copy` or a list of Python
     if links := [kind for kind in types if kind not in SAFE_CACHE_TYPES]:
-        level = next(
-            at for at in ("local", "repo", "global", "system") if config.read(at)["cache"].get("type")
-        )
-        option = {"repo": "project"}.get(level, level)
         raise VseppError(
-            f"{config.files[level]}: cache.type is {', '.join(types)}, expected only {' and '.join(SAFE_CACHE_TYPES)}: DVC "
-            f"gives {links[0]}s new times, after which Snakemake keeps stale results. Change it: "
-            f"dvc config --{option} cache.type reflink,copy && dvc checkout --relink"
+            f"{file}: cache.type is {', '.join(types)}, expected only reflink and copy: DVC gives {links[0]}s new times, after which "
+            "Snakemake keeps stale results. Change it: dvc config --local cache.type reflink,copy && dvc checkout --relink"
         )
+
+
+def _dvc_setting(*arguments: str) -> str:
+    """What `dvc config` says of a setting; empty where it is not set."""
+    command = [sys.executable, "-m", "dvc", "config", *arguments]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
 
 
 def _require_version(wanted: str) -> None:
@@ -129,9 +122,9 @@ def _require_version(wanted: str) -> None:
             f"{LOCK}: missing, so this commit has no version of any results; make one: dvc repro"
         )
     try:
-        stages = yaml.safe_load(LOCK.read_text(encoding="utf-8"))["stages"].values()
+        stages = yaml_of(text_of(LOCK, "versions of results"), str(LOCK))["stages"].values()
         kept = {out["path"] for stage in stages for out in stage.get("outs", [])}
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, VseppError) as error:
         raise VseppError(
             f"{LOCK}: cannot be read ({error}); get it back (git checkout {LOCK}) or make it anew: dvc repro"
         ) from error
@@ -143,109 +136,40 @@ def _require_version(wanted: str) -> None:
         )
 
 
-@contextmanager
-def _alone() -> Iterator[Repo]:
-    """DVC's repository, under its lock; the body must not start another command of DVC.
+def _fetch(remote: str | None, force: bool, jobs: int | None) -> None:
+    """Get results from the remote, or from the local cache where there is none.
 
     Raises
     ------
     VseppError
-        If another command of DVC or Snakemake is running in this folder.
+        While Snakemake works in this folder, and where DVC fails.
     """
-    from dvc.exceptions import DvcException, NotDvcRepoError
-    from dvc.lock import LockError
-    from dvc.repo import Repo, lock_repo
-
     if any(_SNAKEMAKE_LOCKS.glob("*.lock")):
         raise VseppError(
             f"{_SNAKEMAKE_LOCKS}: Snakemake is running in this folder, or was killed. Wait for it, or if none is running: "
             "snakemake --unlock"
         )
-    try:
-        repo = Repo()
-    except NotDvcRepoError as error:
-        raise VseppError(
-            f"{Path.cwd()}: not a DVC repository; run this in a git clone of the project"
-        ) from error
-    except DvcException as error:
-        raise VseppError(f".dvc/config: {error}") from error
-    with repo, ExitStack() as held:
-        try:
-            held.enter_context(lock_repo(repo))
-        except LockError as error:
-            raise VseppError(
-                "another command of DVC is running in this folder; wait for it, then: vsepp sync"
-            ) from error
-        yield repo
-
-
-def _fetch(repo: Repo, wished: str | None, force: bool, jobs: int | None) -> None:
-    """From the remote, or from the local cache where there is none."""
-    remote = wished or repo.config["core"].get("remote")
+    command = ["dvc", "pull"]
+    if remote:
+        command += ["--remote", remote]
+    elif not _dvc_setting("core.remote"):
+        log.info("no default remote (dvc remote add --default NAME URL): using the local cache")
+        command = ["dvc", "checkout"]
+    if jobs and command[1] == "pull":
+        command += ["--jobs", str(jobs)]
+    if force:
+        command += ["--force"]
     # By name: without names, DVC also deletes what it once checked out for another preset.
-    stages = list(PHASES)
-    # DVC's own log speaks for itself: through ours, all of it would come twice, and with tracebacks.
-    for name in _DVC_LOGS:
-        logging.getLogger(name).propagate = False
-    logging.getLogger("asyncssh").setLevel(logging.WARNING)  # each connection otherwise
-    try:
-        if remote:
-            repo.pull(stages, jobs=jobs, remote=wished, force=force)
-        else:
-            log.info("no default remote (dvc remote add --default): using the local cache")
-            repo.checkout(stages, force=force)
-    except Exception as error:  # of DVC, of the plugin for this kind of remote, or of the network
-        raise VseppError(f"{_explanation(error, remote)}\nNothing was declared done") from error
+    _call([*command, *PHASES], "nothing was declared done")
 
 
-def _explanation(error: Exception, remote: str | None) -> str:
-    """What went wrong while results were fetched, and what to do."""
-    from dvc.exceptions import CheckoutError, DownloadError
-
-    text = str(error).strip().rstrip(".")
-    if isinstance(error, CheckoutError):
-        folders = ", ".join(sorted(map(str, error.target_infos)))
-        if remote:
-            return (
-                f"remote {remote}: does not answer, or lacks a part of {folders}. Is its address right (dvc remote list), and were "
-                "these results pushed (dvc push)?"
-            )
-        return (
-            f"no remote is set, and the local cache lacks a part of {folders}; name a remote: dvc remote add "
-            "--default NAME URL, see docs/remotes.md"
-        )
-    if "--force" in text:
-        files = "\n".join(f"  {line}" for line in text.splitlines()[1:])
-        return (
-            f"there are files here that no version holds:\n{files}\nMove those that you want to keep, then overwrite the "
-            "rest with force"
-        )
-    if isinstance(error, DownloadError):
-        return f"remote {remote}: {text}, see above; check its address (dvc remote list), the network and your access"
-    if isinstance(error, ImportError):
-        return (
-            f"remote {remote}: {text}; install the plugin: pip install dvc-s3 or dvc-ssh, see docs/remotes.md"
-        )
-    return f"{f'remote {remote}' if remote else 'local cache'}: {text or type(error).__name__}"
-
-
-def _touch() -> None:
-    """Touch all results in the order of the workflow, so that no input is newer than what was made from it."""
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--touch", "--forceall", "--", *_TARGETS]
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        print(done.stdout)
-        raise VseppError(
-            f"snakemake --touch: ended with status {done.returncode}, see above. The results are here and verified, but "
-            "Snakemake does not take all of them as done; sync again once this is fixed"
-        )
+def _call(command: list[str], so: str) -> None:
+    """Run a command of this environment, which says for itself what goes wrong."""
+    status = subprocess.run(
+        [sys.executable, "-m", *command], stdin=subprocess.DEVNULL, check=False
+    ).returncode
+    if status:
+        raise VseppError(f"{shlex.join(command)}: failed with status {status}, see above; {so}")
 
 
 def list_models(plan: Plan) -> list[dict[str, Any]]:
@@ -255,44 +179,38 @@ def list_models(plan: Plan) -> list[dict[str, Any]]:
     -------
     list
         `run`, `seed`, `folder` (of a record that of the study), `digest` (first twelve digits of that of the weights), `commit` (with `+` where some
-        code or parameters were not committed), `uncommitted` (what of its making that was: `itself`, or roles such as `features`),
+        code or parameters were not committed), `uncommitted` (the steps behind it of which that is true),
         `best_epoch`, `megabytes`, and `protocol`, `folds`, `fold_size` (images), `i2t_r1`, `t2i_r1`, `rsum`, which are
         `None` where the model was not evaluated since it was trained.
     """
-    found = []
+    entries = []
     for name, model in plan.models.items():
         for seed in model.specs:
             if seed in model.recorded:
                 kept = plan.study.read(name, seed)
-                folder, weights, manifest, metrics = plan.study.folder, None, kept.trained, kept.metrics
+                folder, megabytes, manifest, metrics = plan.study.folder, None, kept.trained, kept.metrics
             else:
-                folder, evaluation = plan.folders(name, seed)
+                folder, _ = plan.folders(name, seed)
                 weights = folder / "model.safetensors"
-                if (
-                    not (folder / MANIFEST).is_file() or not weights.is_file()
-                ):  # not trained, or not to its end
+                if not (folder / MANIFEST).is_file() or not weights.is_file():  # not trained to its end
                     continue
-                manifest, metrics = read_manifest(folder), _metrics(evaluation / "metrics.json", folder)
+                manifest, megabytes = read_manifest(folder), weights.stat().st_size / 1e6
+                evaluation = evaluation_of(folder)
+                metrics = json.loads((evaluation / "metrics.json").read_text()) if evaluation else {}
             assert manifest
+            uncommitted = uncommitted_steps(manifest)
             entry = {
                 "run": name,
                 "seed": seed,
                 "folder": str(folder),
                 "digest": manifest["outputs"]["model.safetensors"][:12],
-                "commit": str(manifest["git"]["commit"])[:10] + ("+" if dirty_parts(manifest) else ""),
-                "uncommitted": dirty_parts(manifest),
+                "commit": str(manifest["git"]["commit"])[:10] + ("+" if uncommitted else ""),
+                "uncommitted": uncommitted,
                 "best_epoch": manifest["facts"].get("best_epoch"),
-                "megabytes": weights.stat().st_size / 1e6 if weights else None,
+                "megabytes": megabytes,
             }
-            found += [{**entry, **scores} for scores in _scores(metrics)]
-    return found
-
-
-def _metrics(file: Path, run: Path) -> dict[str, Any]:
-    """Metrics of this very model, not of an earlier training of the same run."""
-    if not file.is_file() or read_manifest(file)["inputs"].get("run") != artefact_digest(run):
-        return {}
-    return json.loads(file.read_text(encoding="utf-8"))
+            entries += [{**entry, **scores} for scores in _scores(metrics)]
+    return entries
 
 
 def _scores(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:

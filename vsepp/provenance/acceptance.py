@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from vsepp.errors import VseppError
-from vsepp.provenance.artefacts import Artefact, owner_of
-from vsepp.provenance.digests import value_digest
-from vsepp.provenance.known import KnownDigests
-from vsepp.provenance.manifest import ACCEPTED, HELD_TO, MANIFEST, is_accepted, read_manifest, write_manifest
+from vsepp.provenance.artefacts import Artefact, behind
+from vsepp.provenance.digests import FileCache
+from vsepp.provenance.manifest import (
+    ACCEPTED,
+    HELD_TO,
+    MANIFEST,
+    ancestors_of,
+    is_accepted,
+    read_manifest,
+    write_manifest,
+)
 from vsepp.provenance.verify import Mismatch, is_present, verify
-from vsepp.spec import to_dict
 
 
 def standing_code(artefact: Artefact) -> str:
@@ -34,7 +40,11 @@ def standing_code(artefact: Artefact) -> str:
 
 def made_by_other_code(artefacts: Iterable[Artefact]) -> list[Artefact]:
     """Artefacts whose results are here, were made by other code than the present, and were not accepted for it."""
-    return [artefact for artefact in artefacts if _differs(artefact, _manifest_of(artefact))]
+    return [
+        artefact
+        for artefact in artefacts
+        if (manifest := _manifest_of(artefact)) and not is_accepted(manifest, artefact.code)
+    ]
 
 
 def other_code_text(others: Iterable[Artefact]) -> str:
@@ -45,10 +55,6 @@ def other_code_text(others: Iterable[Artefact]) -> str:
         f"{', '.join(f'{count} {kind}' for kind, count in kinds.items())}. If the present code computes the same, keep "
         "them: vsepp accept all --why '...'"
     )
-
-
-def _differs(artefact: Artefact, manifest: Mapping[str, Any] | None) -> bool:
-    return manifest is not None and not is_accepted(manifest, artefact.code)
 
 
 def _manifest_of(artefact: Artefact) -> dict[str, Any] | None:
@@ -62,7 +68,7 @@ def _manifest_of(artefact: Artefact) -> dict[str, Any] | None:
 
 
 def accept(
-    chosen: Iterable[Artefact], table: Mapping[Path, Artefact], why: str, known: KnownDigests
+    chosen: Iterable[Artefact], table: Mapping[Path, Artefact], why: str, known: FileCache
 ) -> tuple[list[Artefact], list[Mismatch]]:
     """Accept results that differ by nothing but the code that made them, where these differ from the present code at all.
 
@@ -86,55 +92,47 @@ def accept(
         What is accepted now, and what differs in more than code, with what differs; that stays as it is.
     """
     chosen, accepted, refused = list(chosen), [], []
+    # Folder → the code that made what is accepted; of what is absent any code.
+    made_with: dict[Path, str | None] = {
+        artefact.folder: None for artefact in chosen if not is_present(artefact.folder)
+    }
     for artefact in made_by_other_code(chosen):
-        made_with = read_manifest(artefact.folder)["code_digest"]
-        if mismatch := verify(replace(artefact, code=made_with), known):
+        code = read_manifest(artefact.folder)["code_digest"]
+        if mismatch := verify(replace(artefact, code=code), known):
             refused.append(mismatch)
         else:
             accepted.append(artefact)
+            made_with[artefact.folder] = code
     known.save()
-    said = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "why": why}
-    absent = [artefact for artefact in chosen if not is_present(artefact.folder)]
+    note = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "why": why}
     left_alone = {mismatch.folder for mismatch in refused}
     for artefact in table.values():
         if artefact.folder not in left_alone and (manifest := _manifest_of(artefact)):
-            _enter(artefact, manifest, {one.folder for one in (*accepted, *absent)}, table, said)
+            entries = [(artefact, manifest)] if artefact in accepted else []
+            for other in behind(artefact, table).values():
+                if other.folder in made_with:
+                    entries += [(other, made) for made in _made(other, manifest, made_with[other.folder])]
+            for made_again, made in entries:
+                made[ACCEPTED] = {"for": made_again.code, **note}
+            if entries:
+                _rewrite(artefact.folder, manifest)
     return accepted, refused
 
 
-def _enter(
-    artefact: Artefact,
-    manifest: dict[str, Any],
-    accepted: set[Path],
-    table: Mapping[Path, Artefact],
-    said: Mapping[str, str],
-) -> None:
-    """Write acceptances into a manifest: of the artefact itself, and of what it was made from."""
-    entered = False
-    if artefact.folder in accepted:
-        manifest[ACCEPTED], entered = {"for": artefact.code, **said}, True
-    for role, other in _behind(artefact, table):
-        made = manifest["ancestors"].get(role)
-        if other.folder not in accepted or made is None or is_accepted(made, other.code):
-            continue
-        # What was accepted is what lies there, or would be made now, and not another result of the same name.
-        present = _manifest_of(other)
-        same_code = present is None or made["code_digest"] == present["code_digest"]
-        if same_code and made["spec_digest"] == value_digest(to_dict(other.spec)):
-            made[ACCEPTED], entered = {"for": other.code, **said}, True
-    if entered:
-        file = artefact.folder / MANIFEST
-        before = file.stat()
-        write_manifest(artefact.folder, manifest)
-        # A report's manifest is what its PDF is made from, which nothing has changed for.
-        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+def _made(other: Artefact, manifest: Mapping[str, Any], code: str | None) -> list[dict[str, Any]]:
+    """The ancestors that a manifest names which an artefact of the plan stands for, made with some code or with any, as far as
+    they do not count as made by the present one."""
+    return [
+        ancestor
+        for ancestor in ancestors_of(manifest)
+        if (ancestor["step"], ancestor["spec_digest"]) == (other.kind, other.spec_digest)
+        and code in (None, ancestor["code_digest"])
+        and not is_accepted(ancestor, other.code)
+    ]
 
 
-def _behind(
-    artefact: Artefact, table: Mapping[Path, Artefact], below: str = ""
-) -> Iterator[tuple[str, Artefact]]:
-    """Dotted role and artefact of all that an artefact is made from, as a manifest names its ancestors."""
-    for role, path in artefact.inputs.items():
-        if other := owner_of(path, table):
-            yield below + role, other
-            yield from _behind(other, table, f"{below}{role}.")
+def _rewrite(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write a manifest with its acceptances, of the same date: a report's PDF is made from it, for which nothing has changed."""
+    before = (folder / MANIFEST).stat()
+    write_manifest(folder, manifest)
+    os.utime(folder / MANIFEST, ns=(before.st_atime_ns, before.st_mtime_ns))

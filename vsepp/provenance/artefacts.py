@@ -140,6 +140,11 @@ class Artefact:
         return self.step.phase
 
     @property
+    def spec_digest(self) -> str:
+        """Digest of the spec, as manifests have it."""
+        return value_digest(to_dict(self.spec))
+
+    @property
     def versioned(self) -> bool:
         """Whether DVC keeps it."""
         return self.step.versioned
@@ -153,6 +158,15 @@ class Artefact:
 def owner_of(path: Path, by_folder: Mapping[Path, Artefact]) -> Artefact | None:
     """The artefact that a folder is, or that a file belongs to; `None` for what is made by nobody here."""
     return by_folder.get(path) or by_folder.get(path.parent)
+
+
+def behind(artefact: Artefact, by_folder: Mapping[Path, Artefact]) -> dict[Path, Artefact]:
+    """Folder → artefact of all that one is made from, directly or indirectly."""
+    found: dict[Path, Artefact] = {}
+    for path in artefact.inputs.values():
+        if (owner := owner_of(path, by_folder)) and owner.folder not in found:
+            found |= {owner.folder: owner, **behind(owner, by_folder)}
+    return found
 
 
 def short_digest(*parts: Any) -> str:

@@ -7,17 +7,18 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from vsepp.components import source_file
 from vsepp.runtime.files import write_text
 
-CODE = Path("results") / ".state" / "code.json"
-"""File of a working folder that keeps what was read of modules, so that each is parsed once; it needs `results/`."""
-_FORM = 2
-"""Of the digests in that file."""
+_STATE = Path("results") / ".state"
+DIGESTS = _STATE / "digests.json"
+"""File of a working folder that keeps digests of large files."""
+CODE = _STATE / "code-3.json"
+"""File of a working folder that keeps what was read of modules, so that each is parsed once; another form has another name."""
 _BLOCK = 1 << 22
 _NOT_CONTENT = ("manifest.json", ".snakemake_timestamp")
 
@@ -53,20 +54,62 @@ def file_digest(path: Path) -> str:
     return sha.hexdigest()
 
 
-def path_digest(path: Path, of_file: Callable[[Path], str] = file_digest) -> str:
+class FileCache:
+    """Values computed of files: valid as long as size, times and inode of the file stay the same.
+
+    Parameters
+    ----------
+    path
+        JSON file that keeps them between calls; if it is damaged or missing, everything is computed again.
+    forget
+        Whether to compute everything anew.
+    """
+
+    def __init__(self, path: Path, *, forget: bool = False) -> None:
+        self._path = path
+        self._entries: dict[str, Any] = {}
+        self._changed = False
+        self.read = 0
+        """Bytes of the files that were computed of."""
+        with suppress(OSError, ValueError, TypeError):
+            self._entries = {} if forget else dict(json.loads(path.read_text(encoding="utf-8")))
+
+    def get(self, file: Path, compute: Callable[[Path], Any]) -> Any:
+        """The value of a file, a JSON value; `compute` gives it where it is not known."""
+        status = file.stat()
+        state = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+        entry = self._entries.get(str(file))
+        if isinstance(entry, list) and entry[:1] == [state]:
+            return entry[1]
+        value = compute(file)
+        self._entries[str(file)] = [state, value]
+        self._changed = True
+        self.read += status.st_size
+        return value
+
+    def save(self) -> None:
+        """Keep the values of files that are still there, where this user may write."""
+        if self._changed:
+            there = {name: entry for name, entry in self._entries.items() if Path(name).exists()}
+            with suppress(OSError):
+                write_text(self._path, json.dumps(there, indent=0) + "\n")
+        self._changed = False
+
+
+def path_digest(path: Path, known: FileCache | None = None) -> str:
     """Digest of a file, or of the relative names and contents in a folder, without manifests and Snakemake's time stamps.
 
     Parameters
     ----------
     path
         File or folder.
-    of_file
-        Digests a single file.
+    known
+        Digests of files that need not be read again.
     """
     if path.is_file():
-        return of_file(path)
+        return known.get(path, file_digest) if known else file_digest(path)
     entries = sorted(p for p in path.rglob("*") if p.is_file() and p.name not in _NOT_CONTENT)
-    return value_digest([[p.relative_to(path).as_posix(), of_file(p)] for p in entries])
+    return value_digest([[p.relative_to(path).as_posix(), path_digest(p, known)] for p in entries])
 
 
 def value_digest(value: Any) -> str:
@@ -104,7 +147,8 @@ def code_digest(*modules: str) -> str:
         Dotted names, below `vsepp` or of a package that offers components.
     """
     digest = value_digest({name: _module(name).digest for name in sorted(_closure(modules))})
-    _kept().save()
+    if CODE.parents[1].is_dir():
+        _code().save()
     return digest
 
 
@@ -129,42 +173,19 @@ class _Module(NamedTuple):
     """Package and name of each `from package import name`; of `import module` the module alone."""
 
 
-class _Kept:
-    """What was read of modules whose files have not changed since."""
-
-    def __init__(self) -> None:
-        self.modules: dict[str, Any] = {}
-        self.changed = False
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            kept = json.loads(CODE.read_text(encoding="utf-8"))
-            self.modules = dict(kept["modules"]) if kept["form"] == _FORM else {}
-
-    def save(self) -> None:
-        """Keep what was read since the last time, where there are results."""
-        if self.changed and CODE.parents[1].is_dir():
-            with suppress(OSError):
-                write_text(CODE, json.dumps({"form": _FORM, "modules": self.modules}))
-        self.changed = False
-
-
 @cache
-def _kept() -> _Kept:
-    return _Kept()
+def _code() -> FileCache:
+    return FileCache(CODE)
 
 
 @cache
 def _module(name: str) -> _Module:
-    file, kept = source_file(name), _kept()
-    status = file.stat()
-    state = [str(file), status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-    with suppress(ValueError, KeyError, TypeError):
-        before, digest, imports = kept.modules[name]
-        if before == state:
-            return _Module(digest, imports)
+    return _Module(*_code().get(source_file(name), partial(_read_module, name)))
+
+
+def _read_module(name: str, file: Path) -> _Module:
     tree = _tree(file)
-    module = _Module(value_digest(_plain(tree)), list(_imported(name, file, tree)))
-    kept.modules[name], kept.changed = [state, *module], True
-    return module
+    return _Module(value_digest(_plain(tree)), list(_imported(name, file, tree)))
 
 
 def _imports(name: str) -> Iterator[str]:

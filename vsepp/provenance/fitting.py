@@ -1,4 +1,4 @@
-"""Whether artefacts fit a trained run: its vocabulary, its encoder, its crop, one corpus."""
+"""What belongs to a trained run: artefacts that fit it (vocabulary, encoder, crop, corpus), and those that lie beside it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import Any
 
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import differing, value_digest
-from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_input, require_intact
+from vsepp.provenance.manifest import (
+    MANIFEST,
+    ancestors_of,
+    artefact_digest,
+    parent_of,
+    read_manifest,
+    require_input,
+    require_intact,
+)
 from vsepp.provenance.verify import shown
 from vsepp.spec import RunSpec, from_json, to_dict
 
@@ -69,85 +77,102 @@ def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -
     if tokens := artefacts.get("tokens"):
         require_intact(tokens)
         require_input(tokens, "captions", corpus / "captions.parquet")
-        _require_vocabulary(tokens, folder)
-    if run.live_encoder:
-        if store := artefacts.get("eval_store"):
-            _require_store(run, folder, store, corpus)
-        if encoder := artefacts.get("encoder"):
-            _require_encoder(made, folder, encoder, artefact_digest(encoder))
-    elif features := artefacts.get("features"):
-        _require_features(run, made, folder, features, corpus)
-
-
-def _require_vocabulary(tokens: Path, folder: Path) -> None:
-    found, wanted = artefact_digest(tokens / VOCABULARY), artefact_digest(folder / VOCABULARY)
-    if found != wanted:
-        raise VseppError(
-            f"{tokens}: its word ids belong to another vocabulary than {folder}: expected digest {wanted[:12]} of "
-            f"{VOCABULARY}, got {found[:12]}. Leave out tokens, and they are made with the run's vocabulary"
+        _require(
+            tokens,
+            f"its word ids belong to another vocabulary than {folder}",
+            artefact_digest(folder / VOCABULARY),
+            artefact_digest(tokens / VOCABULARY),
+            "Leave out tokens, and they are made with the run's vocabulary",
         )
+    if not run.live_encoder:
+        if features := artefacts.get("features"):
+            _require_features(run, made, folder, features, corpus)
+        return
+    if store := artefacts.get("eval_store"):
+        manifest = read_manifest(store)
+        what = f"its images were not resized like those of {folder}"
+        mend = f"Make it again (vsepp make store) with the eval_store in {folder / CONFIG}"
+        _require(store, what, to_dict(run.eval_store), manifest["spec"], mend)
+        _require_corpus(store, corpus, {manifest["inputs"].get("images")})
+    if encoder := artefacts.get("encoder"):
+        _require_encoder(made, folder, encoder, artefact_digest(encoder))
 
 
 def _require_features(
     run: RunSpec, made: Mapping[str, Any], folder: Path, features: Path, corpus: Path
 ) -> None:
     manifest = require_intact(features)
-    computed = manifest["step"] == "features"
-    if computed != (run.image_features == "computed"):
-        kind = {True: "computed here by an encoder", False: "published with the captions"}
-        raise VseppError(
-            f"{features}: these features were {kind[computed]}, but {folder} was trained on features that were "
-            f"{kind[not computed]}; give it features of that kind"
-        )
-    if computed:
-        for key, wanted in (("encoder", to_dict(run.encoder)), ("crop", to_dict(run.eval_crop))):
-            if (found := manifest["spec"][key]) != wanted:
-                raise VseppError(
-                    f"{features}: made with another {key} than {folder} was trained for: {_difference(wanted, found)}. "
-                    f"Make them again (vsepp make features) with the {key} in {folder / CONFIG}"
-                )
-        _require_encoder(made, folder, features, manifest["inputs"]["encoder"])
-        store = manifest["ancestors"].get("store", {})
-        if store.get("spec_digest") != value_digest(to_dict(run.eval_store)):
-            raise VseppError(
-                f"{features}: made from images resized in another way than those of {folder}. Make them again (vsepp "
-                f"make features) from a store with the eval_store in {folder / CONFIG}"
-            )
-    _require_corpus(manifest, "store.images" if computed else "images", features, corpus)
+    kind = "computed" if manifest["step"] == "features" else "precomputed"
+    what = f"its features are not of the kind that {folder} was trained on"
+    mend = "Features are computed here by an encoder, or precomputed: published with the captions"
+    _require(features, what, run.image_features, kind, mend)
+    if kind == "precomputed":
+        _require_corpus(features, corpus, {manifest["inputs"].get("images")})
+        return
+    for key, wanted in (("encoder", run.encoder), ("crop", run.eval_crop)):
+        what = f"made with another {key} than {folder} was trained for"
+        mend = f"Make them again (vsepp make features) with the {key} in {folder / CONFIG}"
+        _require(features, what, to_dict(wanted), manifest["spec"][key], mend)
+    _require_encoder(made, folder, features, manifest["inputs"]["encoder"])
+    # The store itself may be deleted.
+    what = f"made from images resized in another way than those of {folder}"
+    mend = f"Make them again (vsepp make features) from a store with the eval_store in {folder / CONFIG}"
+    store = parent_of(manifest, "store").get("spec_digest")
+    _require(features, what, value_digest(to_dict(run.eval_store)), store, mend)
+    _require_corpus(features, corpus, {ancestor["digest"] for ancestor in ancestors_of(manifest)})
 
 
 def _require_encoder(made: Mapping[str, Any], folder: Path, artefact: Path, found: str) -> None:
     """Refuse another encoder's weights; a released model names its encoder by the spec only."""
-    wanted = made["inputs"].get("encoder")
-    if wanted is not None and found != wanted:
+    what = f"belongs to another encoder than {folder} was trained with"
+    mend = "Get the run's own encoder and make the features with it"
+    _require(artefact, what, made["inputs"].get("encoder", found), found, mend)
+
+
+def _require_corpus(artefact: Path, corpus: Path, made_from: set[str]) -> None:
+    images = artefact_digest(corpus / "images.parquet")
+    if images not in made_from:
         raise VseppError(
-            f"{artefact}: belongs to another encoder than {folder} was trained with: expected weights with digest "
-            f"{wanted[:12]}, got {found[:12]}. Get the run's own encoder and make the features with it"
+            f"{artefact}: made from the images of another corpus than {corpus}, whose images.parquet has the digest "
+            f"{images[:12]}. Make it again from this corpus, or give the corpus that it was made from"
         )
 
 
-def _require_store(run: RunSpec, folder: Path, store: Path, corpus: Path) -> None:
-    manifest = read_manifest(store)
-    if manifest["spec"] != to_dict(run.eval_store):
-        raise VseppError(
-            f"{store}: its images were not resized like those of {folder}: "
-            f"{_difference(to_dict(run.eval_store), manifest['spec'])}. Make it again (vsepp make store) with the eval_store in "
-            f"{folder / CONFIG}"
-        )
-    _require_corpus(manifest, "images", store, corpus)
+def _require(artefact: Path, what: str, wanted: Any, found: Any, mend: str) -> None:
+    """Refuse an artefact in which something, a digest or a spec, is not as a run wants it."""
+    parts = [
+        f"expected {key} {shown(here)}, got {shown(there)}"
+        if key
+        else f"expected {here[:12]}, got {str(there)[:12]}"
+        for key, here, there in differing(wanted, found)
+    ]
+    if parts:
+        raise VseppError(f"{artefact}: {what}: {'; '.join(parts)}. {mend}")
 
 
-def _require_corpus(manifest: Mapping[str, Any], role: str, artefact: Path, corpus: Path) -> None:
-    wanted = artefact_digest(corpus / "images.parquet")
-    found = manifest["ancestors"].get(role, {}).get("digest")
-    if found != wanted:
-        raise VseppError(
-            f"{artefact}: made from the images of another corpus than {corpus}: expected digest {wanted[:12]} of "
-            f"images.parquet, got {str(found)[:12]}. Make it again from this corpus, or give the corpus that it was made from"
-        )
+def beside(folder: Path, pattern: str) -> list[Path]:
+    """What matches a pattern in `results/<preset>`, for a run in `results/<preset>/<variant>/runs/<run>/<seed>`."""
+    above = folder.absolute().parents
+    return sorted(above[3].glob(pattern)) if len(above) > 3 else []
 
 
-def _difference(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    return "; ".join(
-        f"expected {key} {shown(here)}, got {shown(there)}" for key, here, there in differing(wanted, found)
-    )
+def beside_with(folder: Path, pattern: str, digest: str | None) -> Path | None:
+    """The first artefact that matches a pattern, as `beside`, and has a digest; `None` where there is none."""
+    for artefact in beside(folder, pattern):
+        if (artefact / MANIFEST).is_file() and artefact_digest(artefact) == digest:
+            return artefact
+    return None
+
+
+def evaluation_place(folder: Path) -> Path:
+    """Where the workflow keeps the evaluation of a run."""
+    folder = folder.absolute()
+    return folder.parents[2] / "evaluations" / folder.parent.name / folder.name
+
+
+def evaluation_of(folder: Path) -> Path | None:
+    """Folder of the evaluation of a run's present model; `None` where it was not evaluated, or only another model was."""
+    evaluation = evaluation_place(folder)
+    if not (evaluation / MANIFEST).is_file():
+        return None
+    return evaluation if read_manifest(evaluation)["inputs"].get("run") == artefact_digest(folder) else None

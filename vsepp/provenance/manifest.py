@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 from vsepp.errors import VseppError
 from vsepp.foreign import json_of, require_file, text_of
-from vsepp.provenance.digests import path_digest, value_digest
+from vsepp.provenance.digests import FileCache, path_digest, value_digest
 from vsepp.runtime.files import write_text
 from vsepp.runtime.progress import peak_memory
 
@@ -23,10 +23,10 @@ MANIFEST = "manifest.json"
 SEAL = "digest"
 """Key of a manifest that holds the digest of all others."""
 ACCEPTED = "accepted"
-"""Key of a manifest, and of what it names of ancestors: for which code their result was accepted, when and why."""
+"""Key of a manifest and of its ancestors: for which code the result was accepted, when and why."""
 HELD_TO = "held_to"
-"""Key of a manifest, and of what it names of ancestors: the digest by which the workflow knows the code, where it is that of an
-accepted result which was made again."""
+"""Key of a manifest and of its ancestors: the digest by which the workflow knows the code, where it is that of an accepted
+result which was made again."""
 FILES = "files"
 """Key of the facts: every file that a step wrote, where its outputs are folders whose files are asked for one by one."""
 CLOCKED = ("history.csv",)
@@ -81,7 +81,7 @@ def recorded(
         "code_digest": code,
         **({HELD_TO: held_to} if held_to not in (None, code) else {}),
         "inputs": {role: artefact_digest(path) for role, path in inputs.items()},
-        "ancestors": ancestors(inputs),
+        "ancestors": _ancestors(inputs),
         "outputs": {
             path.name: path_digest(path)
             for path in sorted(folder.iterdir())
@@ -156,42 +156,52 @@ def _seal(manifest: Mapping[str, Any]) -> str:
     return value_digest(json.loads(json.dumps(unsealed)))
 
 
-def ancestors(inputs: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
-    """Everything that artefacts were made from, directly or indirectly, if it has a manifest.
+def _ancestors(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
+    """Every artefact behind some inputs that has a manifest, each once and after those that it was made from.
 
-    Parameters
-    ----------
-    inputs
-        Role → artefact.
-
-    Returns
-    -------
-    dict
-        Dotted roles, such as `run.features.encoder`, to step, digests of content, spec and code, commit, whether
-        tracked files differed from it, and the acceptance, if there is one.
+    A manifest needs this where an ancestor is not at hand: random-crop features are deleted after their last reader, a model
+    is fetched alone, a record is kept without data.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for role, path in inputs.items():
+    found: list[dict[str, Any]] = []
+    for path in inputs.values():
         folder = made_in(path)
         if not (folder / MANIFEST).is_file():
             continue
         manifest = read_manifest(folder)
-        found[role] = {
-            "step": manifest["step"],
+        own = {
             "digest": artefact_digest(path),
-            "spec_digest": manifest["spec_digest"],
-            "code_digest": manifest["code_digest"],
+            **{key: manifest[key] for key in ("step", "spec_digest", "code_digest")},
             **manifest["git"],
             **{key: manifest[key] for key in (ACCEPTED, HELD_TO) if key in manifest},
         }
-        found |= {f"{role}.{other}": entry for other, entry in manifest["ancestors"].items()}
+        for ancestor in (*ancestors_of(manifest), own):
+            if ancestor not in found:
+                found.append(ancestor)
     return found
 
 
-def dirty_parts(manifest: Mapping[str, Any]) -> list[str]:
-    """Which steps behind an artefact used uncommitted code: `itself`, and dotted roles of ancestors."""
-    own = ["itself"] if manifest["git"].get("dirty") else []
-    return own + sorted(role for role, entry in manifest["ancestors"].items() if entry.get("dirty"))
+def ancestors_of(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Artefacts that one was made from, directly or indirectly: `step`, `digest` of the content that was read, `spec_digest`,
+    `code_digest`, `commit`, `dirty` and, where there is one, the acceptance. The first ones stand first."""
+    ancestors = manifest["ancestors"]
+    if isinstance(
+        ancestors, dict
+    ):  # of earlier manifests: under dotted roles, such as `run.features.encoder`
+        return [ancestors[role] for role in sorted(ancestors, key=lambda role: (-role.count("."), role))]
+    return list(ancestors)
+
+
+def parent_of(manifest: Mapping[str, Any], role: str) -> dict[str, Any]:
+    """The ancestor that was read in a role; empty where that had no manifest."""
+    digest = manifest["inputs"].get(role)
+    return next((ancestor for ancestor in ancestors_of(manifest) if ancestor["digest"] == digest), {})
+
+
+def uncommitted_steps(manifest: Mapping[str, Any]) -> list[str]:
+    """Steps behind an artefact, its own the last one, whose code or parameters no commit holds."""
+    steps = [ancestor["step"] for ancestor in ancestors_of(manifest) if ancestor.get("dirty")]
+    own = [manifest["step"]] if manifest["git"].get("dirty") else []
+    return list(dict.fromkeys(steps + own))
 
 
 def is_accepted(made: Mapping[str, Any], code: str) -> bool:
@@ -200,24 +210,11 @@ def is_accepted(made: Mapping[str, Any], code: str) -> bool:
     return code in (made.get("code_digest"), made.get(ACCEPTED, {}).get("for"), made.get(HELD_TO))
 
 
-def accepted_steps(manifest: Mapping[str, Any], below: str = "") -> list[str]:
-    """Of the steps behind an artefact that other code made and somebody accepted: step, day and reason, each once.
-
-    Parameters
-    ----------
-    manifest
-        Of the artefact.
-    below
-        Beginning of the roles that count; the artefact itself is `itself`.
-    """
-    made = {"itself": manifest, **manifest["ancestors"]}
-    return list(
-        dict.fromkeys(
-            f"{entry['step']}, {entry[ACCEPTED]['when'][:10]}: {entry[ACCEPTED]['why']}"
-            for part, entry in made.items()
-            if ACCEPTED in entry and part.startswith(below)
-        )
-    )
+def accepted_steps(manifest: Mapping[str, Any]) -> list[str]:
+    """Of the steps behind an artefact, its own the last one, that other code made and somebody accepted: step, day and reason."""
+    accepted = [made for made in (*ancestors_of(manifest), manifest) if ACCEPTED in made]
+    said = [f"{made['step']}, {made[ACCEPTED]['when'][:10]}: {made[ACCEPTED]['why']}" for made in accepted]
+    return list(dict.fromkeys(said))
 
 
 def sidecar_path(path: Path) -> Path:
@@ -238,7 +235,7 @@ def read_sidecar(path: Path) -> dict[str, Any] | None:
     return noted if same else None
 
 
-def artefact_digest(path: Path, digest: Callable[[Path], str] = path_digest) -> str:
+def artefact_digest(path: Path, known: FileCache | None = None) -> str:
     """Digest of an input: the one that its manifest records or, without a manifest, that of its bytes.
 
     Equal models have equal digests, however long their training took.
@@ -247,19 +244,19 @@ def artefact_digest(path: Path, digest: Callable[[Path], str] = path_digest) -> 
     ----------
     path
         File or folder.
-    digest
-        Function that digests bytes.
+    known
+        Digests of files that need not be read again.
     """
-    if path.is_dir() and (path / MANIFEST).is_file():
-        outputs = read_manifest(path)["outputs"]
-        return value_digest({name: digest for name, digest in outputs.items() if name not in CLOCKED})
-    if (path.parent / MANIFEST).is_file():
-        outputs = read_manifest(path)["outputs"]
+    folder = made_in(path)
+    if (folder / MANIFEST).is_file():
+        outputs = read_manifest(folder)["outputs"]
+        if folder == path:
+            return value_digest({name: digest for name, digest in outputs.items() if name not in CLOCKED})
         if path.name in outputs:
-            return outputs[path.name]
+            return str(outputs[path.name])
     if path.is_file() and (noted := read_sidecar(path)):
-        return noted["sha256"]
-    return digest(path)
+        return str(noted["sha256"])
+    return path_digest(path, known)
 
 
 def require_intact(folder: Path, *names: str) -> dict[str, Any]:
@@ -282,15 +279,6 @@ def require_intact(folder: Path, *names: str) -> dict[str, Any]:
                 f"again: delete {folder} and run the same command"
             )
     return manifest
-
-
-def missing_files(folder: Path) -> list[str]:
-    """Files that are gone of those that a folder's manifest names, in its folders too; none where it has no manifest."""
-    if not (folder / MANIFEST).is_file():
-        return []
-    manifest = read_manifest(folder)
-    names = {*manifest["outputs"], *manifest["facts"].get(FILES, ())}
-    return sorted(name for name in names if not (folder / name).exists())
 
 
 def require_as_written(path: Path) -> None:

@@ -8,13 +8,13 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import differing, value_digest
-from vsepp.provenance.manifest import MANIFEST, missing_files
+from vsepp.provenance.manifest import FILES, MANIFEST, read_manifest
 from vsepp.runtime.files import partial_path, remove
 
 log = logging.getLogger("vsepp")
@@ -123,26 +123,12 @@ def published(output: Path) -> Iterator[Path]:
         _require_rule(output)
         output.mkdir(exist_ok=True)
         (output / MANIFEST).unlink(missing_ok=True)
-        moved = []
         for path in sorted(staged.iterdir(), key=lambda path: path.name == MANIFEST):
-            moved.append(_replace(path, output / path.name))
-        try:
-            _require_rule(output)  # what came after the deletion would stand for what is gone
-        except VseppError:
-            for path in moved:
-                remove(path)
-            with suppress(OSError):
-                output.rmdir()
-            raise
+            if (output / path.name).is_dir():  # folders cannot replace each other at once
+                (output / path.name).rename(staged / f".{path.name}.old")
+            path.replace(output / path.name)
     finally:
         remove(staged)
-
-
-def _replace(path: Path, destination: Path) -> Path:
-    """Move a file or a folder, in place of what is there; folders cannot replace each other at once."""
-    if destination.is_dir():
-        destination.rename(path.with_name(f".{path.name}.old"))
-    return path.replace(destination)
 
 
 def _require_rule(output: Path) -> None:
@@ -165,9 +151,13 @@ def withdraw(folder: Path) -> list[str]:
     Returns
     -------
     list of str
-        The files that are gone.
+        The files that are gone, also of folders of the artefact.
     """
-    if missing := missing_files(folder):
+    if not (folder / MANIFEST).is_file():
+        return []
+    manifest = read_manifest(folder)
+    names = {*manifest["outputs"], *manifest["facts"].get(FILES, ())}
+    if missing := sorted(name for name in names if not (folder / name).exists()):
         (folder / MANIFEST).unlink()
     return missing
 

@@ -18,7 +18,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -30,6 +30,7 @@ from vsepp.foreign import json_of, text_of
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import (
     MANIFEST,
+    SEAL,
     is_intact,
     read_manifest,
     require_input,
@@ -46,6 +47,7 @@ METRICS, RANKS, HISTORY = "metrics.json", "ranks.npz", "history.csv"
 RUNS, MANIFESTS = "runs.jsonl", "manifests.jsonl"
 FILES = (RANKS, HISTORY, MANIFESTS, RUNS)
 """Of a study."""
+_GET_IT = "get it from version control"
 _SHARED = ("caption_rows", "caption_images")
 """Parts of the ranks that all models of one test set share."""
 
@@ -128,13 +130,16 @@ class Study:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        missing = [name for name in FILES if not (folder / name).is_file()]
-        if missing and len(missing) < len(FILES):
-            raise VseppError(
-                f"{folder}: {', '.join(missing)} missing beside the other files of a study; get all from version control"
-            )
-        self._lines = {} if missing else {(line["run"], line["seed"]): line for line in self._jsonl(RUNS)}
-        self._manifests = {} if missing else {line["digest"]: line for line in self._jsonl(MANIFESTS)}
+        self._lines: dict[Name, dict[str, Any]] = {}
+        self._manifests: dict[str, dict[str, Any]] = {}
+        if missing := [name for name in FILES if not (folder / name).is_file()]:
+            if len(missing) < len(FILES):
+                raise VseppError(f"{folder}: {', '.join(missing)} missing; {_GET_IT}")
+            return
+        for line in self._jsonl(RUNS, "run", "seed", "metrics", "trained", "evaluated", "ranks"):
+            self._lines[line["run"], line["seed"]] = line
+        for line in self._jsonl(MANIFESTS, "digest"):
+            self._manifests[line["digest"]] = line
 
     @property
     def models(self) -> list[Name]:
@@ -158,55 +163,46 @@ class Study:
         if (run, seed) not in self._lines:
             raise VseppError(f"{where}: no such record; the study has {len(self._lines)} models")
         line = self._lines[run, seed]
-        kept = Kept(
-            where=where,
-            evaluated=self._manifest(line, "evaluated"),
-            trained=self._manifest(line, "trained"),
-            metrics=line["metrics"],
-            history=self._histories.get((run, str(seed)), ""),
-            arrays=self._arrays(line, where),
-        )
-        assert kept.trained
-        outputs = kept.evaluated["outputs"], kept.trained["outputs"]
-        for part, found, wanted in (
-            (RUNS, _text_digest(_metrics_text(kept.metrics)), outputs[0][METRICS]),
-            (HISTORY, _text_digest(kept.history), outputs[1][HISTORY]),
-            (RANKS, _ranks_digest(kept.arrays), line["ranks"]),
-            *((MANIFESTS, is_intact(manifest), True) for manifest in (kept.evaluated, kept.trained)),
-        ):
-            if found != wanted:
+        evaluated, trained = self._manifest(line, "evaluated"), self._manifest(line, "trained")
+        history = self._histories.get((run, str(seed)), "")
+        arrays = self._arrays(line, where)
+        metrics_text = json.dumps(line["metrics"], indent=1) + "\n"  # as an evaluation writes it
+        as_kept = {
+            RUNS: _text_digest(metrics_text) == evaluated["outputs"][METRICS],
+            HISTORY: _text_digest(history) == trained["outputs"][HISTORY],
+            RANKS: _ranks_digest(arrays) == line["ranks"],
+            MANIFESTS: is_intact(evaluated) and is_intact(trained),
+        }
+        for file, same in as_kept.items():
+            if not same:
                 raise VseppError(
-                    f"{where}: {part} is not as it was kept; get it from version control, or drop the record: vsepp record "
-                    f"--drop {run}"
+                    f"{where}: {file} is not as it was kept; {_GET_IT}, or drop the record: vsepp record --drop {run}"
                 )
-        return kept
+        return Kept(where, evaluated, trained, line["metrics"], history, arrays)
 
     def read_all(self) -> dict[Name, Kept]:
         """Every model's record; errors as in `read`."""
         return {name: self.read(*name) for name in self.models}
 
-    def _jsonl(self, name: str) -> list[dict[str, Any]]:
+    def _jsonl(self, name: str, *keys: str) -> Iterator[dict[str, Any]]:
+        """The lines of a file, each an object with these keys."""
         file = self.folder / name
-        lines = text_of(file, "records").splitlines()
-        found = [json_of(line, f"{file}, line {number}") for number, line in enumerate(lines, start=1)]
-        keys = {"run", "seed", "metrics", "trained", "evaluated", "ranks"} if name == RUNS else {"digest"}
-        for number, line in enumerate(found, start=1):
-            if not isinstance(line, dict) or not keys <= line.keys():
-                raise VseppError(f"{file}, line {number}: expected an object with {', '.join(sorted(keys))}")
-        return found
+        for number, text in enumerate(text_of(file, "records").splitlines(), start=1):
+            line = json_of(text, f"{file}, line {number}")
+            if not isinstance(line, dict) or not line.keys() >= set(keys):
+                raise VseppError(f"{file}, line {number}: expected an object with {', '.join(keys)}")
+            yield line
 
     def _manifest(self, line: Mapping[str, Any], key: str) -> dict[str, Any]:
-        """A manifest with what it was made from in full, as its step wrote it."""
+        """A manifest with its ancestors, as its step wrote it."""
         try:
-            short = dict(self._manifests[line[key]])
-            behind = {
-                role: self._manifests[digest]["ancestor"] for role, digest in short["ancestors"].items()
-            }
+            short = self._manifests[line[key]]
+            ancestors = _each(short["ancestors"], lambda digest: self._manifests[digest]["ancestor"])
         except (KeyError, TypeError) as error:
             raise VseppError(
-                f"{self.folder / MANIFESTS}: has no {error} for {seeded(line['run'], line['seed'])}; get it from version control"
+                f"{self.folder / MANIFESTS}: has no {error} for {seeded(line['run'], line['seed'])}; {_GET_IT}"
             ) from error
-        return {**short, "ancestors": behind}
+        return {**short, "ancestors": ancestors}
 
     @cached_property
     def _histories(self) -> dict[tuple[str, str], str]:
@@ -215,7 +211,11 @@ class Study:
         with (self.folder / HISTORY).open(newline="", encoding="utf-8") as stream:
             for row in csv.DictReader(stream):
                 found.setdefault((row.pop("run"), row.pop("seed")), []).append(row)
-        return {name: _history_text(rows) for name, rows in found.items()}
+        # With the columns that its training had: in others all its cells are empty.
+        return {
+            name: _csv_text(rows, [column for column in rows[0] if any(row[column] for row in rows)])
+            for name, rows in found.items()
+        }
 
     def _arrays(self, line: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
         """Arrays of a model, as its evaluation wrote them."""
@@ -231,9 +231,7 @@ class Study:
                 **{name: values.astype(np.int64) for name, values in shared.items()},
             }
         except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-            raise VseppError(
-                f"{where}: {self.folder / RANKS} cannot be read: {error}; get it from version control"
-            ) from error
+            raise VseppError(f"{where}: {self.folder / RANKS} cannot be read: {error}; {_GET_IT}") from error
 
     @cached_property
     def _archive(self) -> Any:
@@ -253,11 +251,6 @@ def _study(folder: Path, _files: tuple[tuple[Path, int], ...]) -> Study:
     return Study(folder)
 
 
-def _history_text(rows: list[dict[str, str]]) -> str:
-    """A history with the columns that its training had: in others all its cells are empty."""
-    return _csv_text(rows, [name for name in rows[0] if any(row[name] for row in rows)])
-
-
 def _csv_text(rows: Iterable[Mapping[str, Any]], columns: list[str]) -> str:
     """Some columns of rows as CSV."""
     out = io.StringIO()
@@ -265,11 +258,6 @@ def _csv_text(rows: Iterable[Mapping[str, Any]], columns: list[str]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()
-
-
-def _metrics_text(metrics: Mapping[str, Any]) -> str:
-    """`metrics.json`, as an evaluation writes it."""
-    return json.dumps(metrics, indent=1) + "\n"
 
 
 def _text_digest(text: str) -> str:
@@ -300,6 +288,12 @@ def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
             (folder / name).unlink(missing_ok=True)
         return 0
     runs, rows, manifests, arrays = [], [], dict[str, Any](), dict[str, np.ndarray]()
+
+    def keep(ancestor: Mapping[str, Any]) -> str:
+        digest = value_digest(ancestor)[:12]
+        manifests[digest] = {"digest": digest, "ancestor": ancestor}
+        return digest
+
     for (run, seed), kept in sorted(models.items()):
         assert kept.trained
         shared: dict[str, str] = {}
@@ -312,8 +306,8 @@ def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
                 arrays[f"{seeded(run, seed)}/{name}"] = _smallest(values * 2)
         line["ranks"] = _ranks_digest(kept.arrays)
         for key, manifest in (("trained", kept.trained), ("evaluated", kept.evaluated)):
-            line[key] = manifest["digest"]
-            manifests |= _short(manifest)
+            line[key] = manifest[SEAL]
+            manifests[manifest[SEAL]] = {**manifest, "ancestors": _each(manifest["ancestors"], keep)}
         runs.append(line)
         rows += [
             {"run": run, "seed": seed, **row} for row in csv.DictReader(io.StringIO(kept.history, newline=""))
@@ -328,12 +322,11 @@ def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
     return sum((folder / name).stat().st_size for name in FILES)
 
 
-def _short(manifest: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A manifest and each of its ancestors under its digest; the manifest names them by it."""
-    named = {role: value_digest(made)[:12] for role, made in manifest["ancestors"].items()}
-    for role, digest in named.items():
-        yield digest, {"digest": digest, "ancestor": manifest["ancestors"][role]}
-    yield manifest["digest"], {**manifest, "ancestors": named}
+def _each(ancestors: Any, change: Callable[[Any], Any]) -> Any:
+    """Change each ancestor of a manifest; those of earlier manifests have dotted roles."""
+    if isinstance(ancestors, dict):
+        return {role: change(ancestor) for role, ancestor in ancestors.items()}
+    return [change(ancestor) for ancestor in ancestors]
 
 
 def _smallest(values: np.ndarray) -> np.ndarray:

@@ -9,9 +9,8 @@ from typing import Any
 
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact, owner_of
-from vsepp.provenance.digests import differing, value_digest
-from vsepp.provenance.known import KnownDigests
-from vsepp.provenance.manifest import is_accepted, read_manifest
+from vsepp.provenance.digests import FileCache, differing, path_digest
+from vsepp.provenance.manifest import ancestors_of, artefact_digest, is_accepted, read_manifest
 from vsepp.spec import to_dict
 
 
@@ -29,7 +28,7 @@ class Mismatch:
 
 
 def verify_all(
-    artefacts: Iterable[Artefact], known: KnownDigests, phase: str | None = None
+    artefacts: Iterable[Artefact], known: FileCache, phase: str | None = None
 ) -> tuple[int, list[Mismatch]]:
     """Verify the artefacts of a plan.
 
@@ -56,7 +55,7 @@ def verify_all(
 
 
 def verify(
-    expected: Artefact, known: KnownDigests, table: Mapping[Path, Artefact] | None = None
+    expected: Artefact, known: FileCache, table: Mapping[Path, Artefact] | None = None
 ) -> Mismatch | None:
     """Compare an artefact's manifest and bytes with what is expected.
 
@@ -123,7 +122,7 @@ def _code_differences(expected: Artefact, manifest: Mapping[str, Any]) -> list[s
     ]
 
 
-def _input_differences(expected: Artefact, manifest: Mapping[str, Any], known: KnownDigests) -> list[str]:
+def _input_differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCache) -> list[str]:
     """Inputs with other roles or digests; absent ones are not compared."""
     recorded = manifest["inputs"]
     found = []
@@ -135,7 +134,7 @@ def _input_differences(expected: Artefact, manifest: Mapping[str, Any], known: K
             found.append(f"its manifest names no {role}, expected {path}")
         elif path is not None and is_present(path):
             try:
-                present = known.artefact(path)
+                present = artefact_digest(path, known)
             except VseppError as error:
                 found.append(str(error))
                 continue
@@ -145,29 +144,32 @@ def _input_differences(expected: Artefact, manifest: Mapping[str, Any], known: K
 
 
 def _absent_differences(
-    expected: Artefact, manifest: Mapping[str, Any], table: Mapping[Path, Artefact], below: str = ""
+    expected: Artefact, manifest: Mapping[str, Any], table: Mapping[Path, Artefact]
 ) -> Iterator[str]:
     """Absent inputs that would be made differently now: Snakemake no longer asks for them."""
-    for name, path in expected.inputs.items():
-        role, other = below + name, owner_of(path, table)
-        made = manifest["ancestors"].get(role)
-        if other is None or is_present(other.folder) or made is None:
+    for path in expected.inputs.values():
+        other = owner_of(path, table)
+        if other is None or is_present(other.folder):
             continue
-        same_spec = made["spec_digest"] == value_digest(to_dict(other.spec))
-        if not same_spec or not is_accepted(made, other.code):
+        made = [ancestor for ancestor in ancestors_of(manifest) if ancestor["step"] == other.kind]
+        same_spec = [ancestor for ancestor in made if ancestor["spec_digest"] == other.spec_digest]
+        if made and not (same_spec and all(is_accepted(ancestor, other.code) for ancestor in same_spec)):
             what = "code" if same_spec else "parameters"
-            commit = str(made.get("commit"))[:10]
-            yield f"made from a {role} with other {what} (of commit {commit}) than the current, and {other.folder} is absent"
-        yield from _absent_differences(other, manifest, table, f"{role}.")
+            commit = str(made[-1].get("commit"))[:10]
+            yield (
+                f"made from a {other.kind} with other {what} (of commit {commit}) than the current, and {other.folder} is "
+                "absent"
+            )
+        yield from _absent_differences(other, manifest, table)
 
 
-def _output_differences(expected: Artefact, manifest: Mapping[str, Any], known: KnownDigests) -> list[str]:
+def _output_differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCache) -> list[str]:
     found = []
     for name, recorded in sorted(manifest["outputs"].items()):
         path = expected.folder / name
         if not path.exists():
             found.append(f"{name} is missing")
-        elif (present := known.path(path)) != recorded:
+        elif (present := path_digest(path, known)) != recorded:
             found.append(f"{name} is not what its step wrote: {_two(recorded, present)}")
     return found
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from vsepp.evaluation import intervals
 from vsepp.provenance.digests import differing
+from vsepp.provenance.manifest import ancestors_of
 from vsepp.reporting import filters
 from vsepp.reporting.claims import CHANCE, COLLAPSED, NOT_RUN, Verdict, rule_of
 from vsepp.reporting.records import (
@@ -156,7 +157,7 @@ def _mixed(records: Iterable[Record]) -> list[str]:
     """Kinds of shared inputs that records should have in common by their parameters, and have not."""
     made: dict[tuple[str, str], set[str]] = {}
     for record in records:
-        for ancestor in record.kept.evaluated["ancestors"].values():
+        for ancestor in ancestors_of(record.kept.evaluated):
             if kind := _SHARED.get(ancestor["step"]):
                 made.setdefault((kind, str(ancestor.get("spec_digest"))), set()).add(str(ancestor["digest"]))
     return list(dict.fromkeys(kind for (kind, _), digests in made.items() if len(digests) > 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 from vsepp.errors import VseppError
 from vsepp.evaluation.intervals import per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
-from vsepp.provenance.manifest import accepted_steps, dirty_parts, is_accepted
+from vsepp.provenance.manifest import accepted_steps, ancestors_of, is_accepted, parent_of, uncommitted_steps
 from vsepp.provenance.records import Kept, read_results, study_of
 from vsepp.reporting import filters
 from vsepp.reporting.specs import DIRECTIONS, TrainedSpec
@@ -49,12 +49,11 @@ class Corpus(NamedTuple):
 
 def corpus_of(manifest: Mapping[str, Any]) -> Corpus | None:
     """The corpus behind an evaluation, by its manifest; `None` where that names none, as of embeddings of others."""
-    digest = manifest.get("inputs", {}).get("corpus")
-    ancestors = sorted(manifest.get("ancestors", {}).items())
-    made_with = (
-        str(made.get("spec_digest")) for role, made in ancestors if role.partition(".")[0] == "corpus"
-    )
-    return None if digest is None else Corpus(str(digest), tuple(made_with))
+    if (digest := manifest["inputs"].get("corpus")) is None:
+        return None
+    scenes = {made["spec_digest"] for made in ancestors_of(manifest) if made["step"] == "scenes"}
+    made_with = (parent_of(manifest, "corpus").get("spec_digest"), *sorted(scenes))
+    return Corpus(str(digest), made_with if made_with[0] else ())
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,8 @@ class Record:
     @property
     def trained(self) -> State:
         """What its training, or that of the run that it starts from, was made with."""
-        ancestors = self.kept.evaluated["ancestors"]
-        run, start = ancestors["run"], ancestors.get("run.init_from", {})
-        return str(run["commit"]), bool(run["dirty"] or start.get("dirty"))
+        run = parent_of(self.kept.evaluated, "run")
+        return str(run["commit"]), run["step"] in uncommitted_steps(self.kept.evaluated)
 
     @property
     def evaluated(self) -> State:
@@ -155,7 +153,7 @@ def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:
 
 def _require_present(model: TrainedSpec, evaluated: Mapping[str, Any]) -> None:
     """Refuse a model's weights or metrics that present parameters and code would make otherwise."""
-    made = {"run": evaluated["ancestors"].get("run", {}), "evaluation": {**evaluated, **evaluated["git"]}}
+    made = {"run": parent_of(evaluated, "run"), "evaluation": {**evaluated, **evaluated["git"]}}
     for name, maker in model.made_by.items():
         if made[name].get("spec_digest") != maker.spec_digest:
             what, wanted, actual = "parameters", maker.spec_digest, made[name].get("spec_digest")
@@ -171,6 +169,14 @@ def _require_present(model: TrainedSpec, evaluated: Mapping[str, Any]) -> None:
         )
 
 
+def _manifests(records: Iterable[Record], training: bool) -> Iterator[Mapping[str, Any]]:
+    """The manifest of each model's metrics, or of its history."""
+    for record in records:
+        manifest = record.kept.trained if training else record.kept.evaluated
+        if manifest is not None:
+            yield manifest
+
+
 def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     """A section of metrics.json with the metrics of both directions side by side."""
     flat = {key: values[key] for key in (*TEST_SET, "rsum")}
@@ -183,12 +189,8 @@ def dirty_steps(records: Iterable[Record], training: bool = False) -> tuple[str,
     """Steps behind the metrics of models, or their histories, whose code or parameters no commit holds; those of a model in
     the order of the work."""
     steps: dict[str, None] = {}
-    for record in records:
-        manifest = record.kept.evaluated
-        made = {**manifest["ancestors"], "itself": manifest}
-        roles = [role for role in dirty_parts(manifest) if role.startswith("run" if training else "")]
-        roles.sort(key=lambda role: (role == "itself", -role.count(".")))
-        steps |= dict.fromkeys(made[role]["step"] for role in roles)
+    for manifest in _manifests(records, training):
+        steps |= dict.fromkeys(uncommitted_steps(manifest))
     return tuple(steps)
 
 
@@ -201,8 +203,8 @@ def marks(records: Sequence[Record], training: bool = False) -> dict[str, str]:
     if dirty := dirty_steps(records, training):
         signs[filters.MARK] = filters.dirty_note(dirty)
     accepted: dict[str, None] = {}
-    for record in records:
-        accepted |= dict.fromkeys(accepted_steps(record.kept.evaluated, "run" if training else ""))
+    for manifest in _manifests(records, training):
+        accepted |= dict.fromkeys(accepted_steps(manifest))
     if accepted:
         signs[filters.ACCEPTED] = filters.accepted_note(accepted)
     return signs

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 
 from vsepp.evaluation.intervals import image_interval
 from vsepp.evaluation.metric_list import COMPARED
+from vsepp.provenance.manifest import ancestors_of
 from vsepp.reporting import filters
 from vsepp.reporting.answers import Answers
 from vsepp.reporting.claims import Verdict, by_claim, of_the_paper
@@ -88,8 +89,8 @@ def run_page(
         "trainings": [_training(record) for record in records] if first.spec.trained else [],
         # Of the first seed: what it was made from, and the end of its log.
         "ancestors": [
-            (role, made["step"], filters.commit(str(made["commit"]), made["dirty"]), str(made["digest"])[:12])
-            for role, made in sorted(manifest["ancestors"].items())
+            (made["step"], filters.commit(str(made["commit"]), made["dirty"]), str(made["digest"])[:12])
+            for made in ancestors_of(manifest)
         ],
         "marks": list(marks(records).values()),
         "log": _log(first),

@@ -166,13 +166,14 @@ def test_models_are_a_table_or_json(capsys, tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     (folder / "model.safetensors").write_bytes(b"w" * 250_000)
     manifest = {
+        "step": "run",
         "git": {"commit": "0123456789abcdef", "dirty": True},
-        "ancestors": {},
+        "ancestors": [],
         "facts": {"best_epoch": 3},
     }
     write_manifest(folder, {**manifest, "outputs": {"model.safetensors": "d" * 64}})
     (entry,) = json.loads(printed(capsys, "models", "--json"))
-    assert (entry["run"], entry["digest"], entry["uncommitted"]) == ("coco-vsepp-1c", "d" * 12, ["itself"])
+    assert (entry["run"], entry["digest"], entry["uncommitted"]) == ("coco-vsepp-1c", "d" * 12, ["run"])
     heads, row, _, about, note = printed(capsys, "models").splitlines()
     named = "run seed protocol folds × images caption R@1 image R@1 rsum best epoch MB digest commit"
     assert " ".join(heads.split()) == named

@@ -18,7 +18,7 @@ from processes import wait_until
 
 from vsepp.cli import main
 from vsepp.config.costs import needed_artefacts
-from vsepp.provenance.known import KnownDigests
+from vsepp.provenance.digests import FileCache
 from vsepp.provenance.publish import RULE_SHELL
 from vsepp.provenance.verify import verify
 from vsepp.spec import to_json
@@ -66,7 +66,7 @@ def read(made, monkeypatch):
 def test_what_steps_leave_verifies(made, monkeypatch):
     monkeypatch.chdir(made)
     needed = needed_artefacts(plan(**OVERRIDES))
-    kinds = {a.kind for a in needed if verify(a, KnownDigests(Path("known.json"))) is None}
+    kinds = {a.kind for a in needed if verify(a, FileCache(Path("known.json"))) is None}
     assert kinds == {"scenes", "corpus", "tokens", "store", "encoder", "features", "run", "evaluation"}
 
 
@@ -83,7 +83,7 @@ def test_a_step_by_its_name_alone_makes_what_the_workflow_makes(made, monkeypatc
     assert main(command) == 0
     assert "protocol 1K" in capsys.readouterr().out
     assert {name: (row.folder / name).read_bytes() for name in row.step.files} == before
-    assert verify(row, KnownDigests(Path("known.json"))) is None
+    assert verify(row, FileCache(Path("known.json"))) is None
     shutil.rmtree(row.inputs["run"])
     assert main(command) == 1
     assert f"make it first: vsepp make run {RUN}/seed-0" in capsys.readouterr().err

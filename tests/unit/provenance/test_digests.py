@@ -11,7 +11,7 @@ import pytest
 from plans import plan
 
 import vsepp
-from vsepp.provenance.digests import code_digest, path_digest
+from vsepp.provenance.digests import FileCache, code_digest, path_digest
 
 MH, SH, TRAINING = "vsepp.losses.max_of_hinges", "vsepp.losses.sum_of_hinges", "vsepp.training.loop"
 PROBE = f"""
@@ -133,7 +133,7 @@ print(code_digest("mine.a"))
 
 def test_what_is_kept_of_code_follows_its_files(tmp_path):
     """Where there are results, modules are parsed once, as long as their files stay as they are."""
-    package, kept = tmp_path / "mine", tmp_path / "results/.state/code.json"
+    package, kept = tmp_path / "mine", tmp_path / "results/.state/code-3.json"
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "a.py").write_text("from mine import b\n")
@@ -151,7 +151,7 @@ def test_what_is_kept_of_code_follows_its_files(tmp_path):
     assert not kept.exists(), "nothing is kept where there are no results"
     (tmp_path / "results").mkdir()
     assert digest() == first == digest()
-    assert set(json.loads(kept.read_text())["modules"]) == {"mine.a", "mine.b"}
+    assert {Path(file).name for file in json.loads(kept.read_text())} == {"a.py", "b.py"}
 
     # As long as before, and of the same time: an edit all the same.
     status = (package / "b.py").stat()
@@ -159,11 +159,62 @@ def test_what_is_kept_of_code_follows_its_files(tmp_path):
     os.utime(package / "b.py", ns=(status.st_atime_ns, status.st_mtime_ns))
     second = digest()
     assert second != first
-    for damaged in (
-        "{",
-        "[]",
-        '{"form": 1, "modules": {}}',
-        kept.read_text().replace('"mine.b": [', '"mine.b": [0, '),
-    ):
-        kept.write_text(damaged)
-        assert digest() == second
+    kept.write_text("{")
+    assert digest() == second
+
+
+# Files that did not change are not read again.
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "artefact"
+    (folder / "below").mkdir(parents=True)
+    (folder / "weights").write_bytes(b"w" * 1000)
+    (folder / "below" / "history").write_bytes(b"h" * 10)
+    return folder
+
+
+def bytes_read(tmp_path, folder):
+    """Bytes that digesting a folder takes, given what was kept before."""
+    known = FileCache(tmp_path / "state" / "digests.json")
+    assert path_digest(folder, known) == path_digest(folder)
+    known.save()
+    return known.read
+
+
+def test_digests_are_those_of_the_bytes_and_only_a_file_that_changed_is_read_again(tmp_path, folder):
+    assert bytes_read(tmp_path, folder) == 1010
+    assert bytes_read(tmp_path, folder) == 0
+    (folder / "below" / "history").write_bytes(b"i" * 12)
+    assert bytes_read(tmp_path, folder) == 12
+    anew = FileCache(tmp_path / "state" / "digests.json", forget=True)
+    assert path_digest(folder, anew) == path_digest(folder) and anew.read == 1012
+
+
+def test_a_file_replaced_by_one_of_the_same_size_and_time_is_read_again(tmp_path, folder):
+    bytes_read(tmp_path, folder)
+    weights = folder / "weights"
+    before = weights.stat()
+    other = folder.parent / "other"
+    other.write_bytes(b"x" * 1000)
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(weights)
+    assert weights.stat().st_mtime_ns == before.st_mtime_ns
+    assert bytes_read(tmp_path, folder) == 1000
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[1]", '{"a": 3}', '{"a": [1, 2, 3, 4]}', "\x00\xff", '"text"'])
+def test_a_damaged_list_costs_time_and_no_mistake(tmp_path, folder, damage):
+    bytes_read(tmp_path, folder)
+    (tmp_path / "state" / "digests.json").write_text(damage, encoding="latin-1")
+    assert bytes_read(tmp_path, folder) == 1010
+    assert bytes_read(tmp_path, folder) == 0
+
+
+def test_files_that_are_gone_are_dropped(tmp_path, folder):
+    bytes_read(tmp_path, folder)
+    (folder / "weights").unlink()
+    (folder / "other").touch()
+    bytes_read(tmp_path, folder)
+    assert "weights" not in (tmp_path / "state" / "digests.json").read_text()

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from vsepp.provenance.manifest import dirty_parts, git_state, read_manifest, recorded, write_manifest
+from vsepp.provenance.manifest import git_state, read_manifest, recorded, uncommitted_steps, write_manifest
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_the_commit_of_a_repository_that_does_not_hold_the_code_is_not_its_own(c
 
 def made(folder, dirty, **inputs):
     folder.mkdir()
-    with recorded(folder, "step", spec={}, inputs=inputs):
+    with recorded(folder, folder.name, spec={}, inputs=inputs):
         (folder / "file").write_text(folder.name)
     manifest = read_manifest(folder)
     write_manifest(folder, {**manifest, "git": {"commit": "c", "dirty": dirty}})
@@ -79,10 +79,10 @@ def test_dirt_of_ancestors_reaches_everything_that_was_made_from_them(tmp_path):
     run = made(tmp_path / "run", dirty=None, features=features / "file")
     metrics = made(tmp_path / "metrics", dirty=True, run=run)
     clean = made(tmp_path / "clean", dirty=False)
-    for folder, parts in (
+    for folder, steps in (
         (features, ["encoder"]),
-        (run, ["features.encoder"]),
-        (metrics, ["itself", "run.features.encoder"]),
+        (run, ["encoder"]),
+        (metrics, ["encoder", "metrics"]),
         (clean, []),
     ):
-        assert dirty_parts(read_manifest(folder)) == parts
+        assert uncommitted_steps(read_manifest(folder)) == steps

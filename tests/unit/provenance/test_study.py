@@ -40,8 +40,8 @@ def test_a_record_reads_as_its_results_to_the_last_digit(tmp_path_factory, halve
     folder = tmp_path_factory.mktemp("study")
     models = Models(folder)
     ranks = Ranks(np.array(halves[:2]) / 2, np.array(halves[2:]) / 2)
-    models.add("a", fold_size=2, ranks=ranks, history=history, behind=("run.features", "features"))
-    models.add("a", seed=1, fold_size=2, ranks=ranks, history=history, behind=("run.features", "features"))
+    models.add("a", fold_size=2, ranks=ranks, history=history, behind=["features"])
+    models.add("a", seed=1, fold_size=2, ranks=ranks, history=history, behind=["features"])
     models.add("b", i2t=(1 / 3, 2 / 3, 0.1 + 0.2, 2, 5.5))
     results = kept(models)
     write_study(folder / "kept", results)
@@ -59,8 +59,8 @@ def models(tmp_path):
 @pytest.fixture
 def folder(models, tmp_path):
     """A study of three models."""
-    models.add("a", behind=("run.features", "features"))
-    models.add("a", seed=1, behind=("run.features", "features"))
+    models.add("a", behind=["features"])
+    models.add("a", seed=1, behind=["features"])
     models.add("b")
     write_study(tmp_path / "kept", kept(models))
     return tmp_path / "kept"
@@ -69,8 +69,8 @@ def folder(models, tmp_path):
 def test_what_models_share_stands_once(folder):
     lines = [json.loads(line) for line in (folder / "manifests.jsonl").read_text().splitlines()]
     assert len(lines) == len({line["digest"] for line in lines})
-    # Features, the same in both roles and of both seeds, and the trainings behind the evaluations, which are alike here.
-    assert sum("ancestor" in line for line in lines) == 2 and len(lines) == 2 + 6
+    # Features, the same of all, and the training behind each evaluation.
+    assert sum("ancestor" in line for line in lines) == 1 + 3 and len(lines) == 4 + 6
     with np.load(folder / "ranks.npz") as archive:
         assert sum(name.startswith("captions/") for name in archive.files) == 2
         assert all(values.dtype.kind == "u" for values in archive.values())
@@ -88,7 +88,7 @@ def test_without_files_nothing_is_kept(tmp_path):
 @pytest.mark.parametrize("file", FILES)
 def test_a_file_that_is_missing_is_named(folder, file):
     (folder / file).unlink()
-    with pytest.raises(VseppError, match=f"{file} missing beside the other files"):
+    with pytest.raises(VseppError, match=f"{file} missing; get it from version control"):
         Study(folder)
 
 

@@ -173,9 +173,8 @@ def test_equal_sizes_of_other_images_and_captions_are_refused(tmp_path):
     def evaluated(name, corpus, made_with):
         folder = tmp_path / name
         protocols.save([protocols.evaluate(embeddings(0.5), "5K")], folder)
-        reseal(
-            folder, ["metrics.json", "ranks.npz"], {"corpus": corpus}, {"corpus": {"spec_digest": made_with}}
-        )
+        ancestors = [{"step": "corpus", "digest": corpus, "spec_digest": made_with}]
+        reseal(folder, ["metrics.json", "ranks.npz"], {"corpus": corpus}, ancestors)
         return folder
 
     coco, flickr = evaluated("coco", "a1", "coco's"), evaluated("flickr", "b2", "flickr's")

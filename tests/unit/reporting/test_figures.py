@@ -360,8 +360,9 @@ def answering(models, run, ranked_first, pictures):
     folder = Path(spec.evaluation)
     protocols.save([protocols.evaluate(embeddings, "5K")], folder)
     embeddings.save(folder / "embeddings.npz")
-    made = {role: {"step": "train", "spec_digest": "s", "code_digest": "c", **CLEAN} for role in ("run",)}
-    seal(folder, "evaluate", CLEAN, made, {"run": artefact_digest(Path(spec.run))})
+    digest = artefact_digest(Path(spec.run))
+    made = {"step": "train", "digest": digest, "spec_digest": "s", "code_digest": "c", **CLEAN}
+    seal(folder, "evaluate", CLEAN, [made], {"run": digest})
     models.specs[run] = [replace(spec, pictures=str(pictures))]
 
 

@@ -97,9 +97,9 @@ def test_a_history_is_read_by_epoch_and_an_unknown_metric_named(models):
 
 def test_a_model_is_as_clean_as_all_that_it_was_made_from(models):
     models.add("clean")
-    models.add("data", behind=["run.tape", "run.tape.store", "run.features.store"], trained=DIRTY)
-    models.add("measured", git=DIRTY, behind=["features"])
-    models.add("tuned", behind=["run.init_from"])
+    models.add("data", behind=["store", "tape"], trained=DIRTY)
+    models.add("measured", git=DIRTY, measured_on="features")
+    models.add("tuned", behind=["train"])
     unknown = {"commit": "unknown", "dirty": None}
     models.add("without git", git=unknown, trained=unknown)
     records = models.records
@@ -108,7 +108,7 @@ def test_a_model_is_as_clean_as_all_that_it_was_made_from(models):
         "clean": (),
         "data": ("store", "tape", "train"),  # in the order of the work
         "measured": ("features", "evaluate"),
-        "tuned": ("init_from",),
+        "tuned": ("train",),
         "without git": (),
     }
     assert dirty_steps(records["data"], training=True) == dirty["data"]
