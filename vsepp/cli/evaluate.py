@@ -105,7 +105,9 @@ def _score(given: argparse.Namespace) -> None:
     code = code_digest("vsepp.evaluation.protocols", similarity)
     with (
         published(given.output) as folder,
-        recorded(folder, "evaluate", spec=spec, inputs={"embeddings": given.embeddings}, code=code) as facts,
+        recorded(
+            folder, "evaluation", spec=spec, inputs={"embeddings": given.embeddings}, code=code
+        ) as facts,
     ):
         protocols.save(found, folder)
         facts["protocols"] = given.protocol

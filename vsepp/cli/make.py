@@ -15,7 +15,7 @@ from vsepp.cli.common import (
     given_options,
     option,
 )
-from vsepp.cli.parameters import add_plan_options, plan_of
+from vsepp.cli.parameters import add_plan_options, config_option, plan_of
 from vsepp.errors import VseppError, did_you_mean
 from vsepp.foreign import is_there
 from vsepp.provenance.acceptance import standing_code
@@ -23,8 +23,7 @@ from vsepp.steps import STEPS
 from vsepp.steps.making import make as make_artefact
 
 if TYPE_CHECKING:
-    from vsepp.config import Plan
-    from vsepp.provenance.artefacts import Artefact, Step
+    from vsepp.provenance.artefacts import Step
 
 _HOW = """\
 NAME alone is enough in the project's folder: the parameters say what it is made from. Otherwise give --spec, --output and the
@@ -66,36 +65,50 @@ def _add_kind(kinds: Any, kind: str, step: Step) -> None:
 def make(given: argparse.Namespace) -> None:
     """Make an artefact with the spec that was given, or with what the parameters say of its name."""
     step = STEPS[given.kind]
+    inputs = given_inputs(given)
     if given.spec is None:
+        if given.name is None or inputs or given.raw or given.output or given.code:
+            raise VseppError(
+                f"make {given.kind}: expected NAME alone, or --spec with --output and the inputs"
+            )
         _make_named(given, step)
         return
-    inputs = given_inputs(given)
+    if given.name is not None:
+        raise VseppError(
+            f"make {given.kind}: got {given.name} and --spec; a spec is made into --output, without NAME"
+        )
     missing = [role for role, read in step.reads.items() if not read.optional and role not in inputs]
     if missing or given.output is None:
         wanted = [option(role) for role in missing] + ["--output"] * (given.output is None)
         raise VseppError(f"make {given.kind}: with --spec it needs {', '.join(wanted)}, too")
-    options = given_options(given)
     raw: dict[str, Path] = {}
     for item in given.raw:
         role, equals, path = item.partition("=")
         if not equals:
             raise VseppError(f"--raw: got {item!r}; expected ROLE=PATH")
         raw[role] = Path(path)
-    make_artefact(step, given.spec, inputs, given.output, raw=raw, held_to=given.code, **options)
+    make_artefact(step, given.spec, inputs, given.output, raw=raw, held_to=given.code, **given_options(given))
 
 
 def _make_named(given: argparse.Namespace, step: Step) -> None:
     """Make a row of the plan's table."""
-    ignored = [role for role in (*given.roles, "output", "code") if getattr(given, role) is not None]
-    if given.name is None or ignored or given.raw:
-        raise VseppError(f"make {given.kind}: expected NAME alone, or --spec with --output and the inputs")
     plan = plan_of(given)
     named = plan.of_kind(given.kind)
     if given.name not in named:
         near = did_you_mean(given.name, named) or f"; there are {', '.join(named) or 'none'}"
         raise VseppError(f"{given.name}: no {given.kind} of preset {plan.preset}{near}")
     artefact = named[given.name]
-    _require_inputs(plan, artefact)
+    for role, path in (*artefact.inputs.items(), *artefact.raw.items()):
+        if not is_there(path):
+            owner = plan.owner(path)
+            command = (
+                f"vsepp make {owner.kind} {owner.name}" if owner else "snakemake --cores all all_downloads"
+            )
+            raise VseppError(
+                f"{path}: not there, which {artefact.name} reads as its {role}; make it first: {command}"
+                f"{config_option(given)}"
+            )
+    given.output = artefact.folder
     options = given_options(given)
     if "test_images" in step.takes:
         options.setdefault("test_images", plan.test_images(artefact))
@@ -108,16 +121,3 @@ def _make_named(given: argparse.Namespace, step: Step) -> None:
         held_to=standing_code(artefact),
         **options,
     )
-
-
-def _require_inputs(plan: Plan, artefact: Artefact) -> None:
-    """Refuse an artefact of which an input is not there, with the command that makes the input."""
-    for role, path in (*artefact.inputs.items(), *artefact.raw.items()):
-        if not is_there(path):
-            owner = plan.owner(path)
-            make_it = (
-                f"vsepp make {owner.kind} {owner.name}" if owner else "snakemake --cores all all_downloads"
-            )
-            raise VseppError(
-                f"{path}: not there, which {artefact.name} reads as its {role}; make it first: {make_it}"
-            )

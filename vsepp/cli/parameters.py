@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,12 @@ def given_overrides(given: argparse.Namespace) -> list[str]:
     """Every override as KEY=VALUE, as `--config` takes it."""
     shortcuts = [f"{key}={value}" for key in ("preset", "fidelity") if (value := getattr(given, key))]
     return [*shortcuts, *given.config]
+
+
+def config_option(given: argparse.Namespace) -> str:
+    """The option that gives another command, also Snakemake, the same overrides; empty where there are none."""
+    overrides = given_overrides(given)
+    return f" --config {shlex.join(overrides)}" if overrides else ""
 
 
 def plan_of(given: argparse.Namespace) -> Plan:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +12,7 @@ from vsepp.cli.common import add_step
 from vsepp.cli.parameters import (
     add_params,
     add_plan_options,
-    given_overrides,
+    config_option,
     plan_of,
     require_params,
 )
@@ -100,10 +99,8 @@ def verify(given: argparse.Namespace) -> None:
         require_versionable(plan)
     known = FileCache(DIGESTS, forget=given.full)
     verified, mismatches = verify_all(plan.table.values(), known, given.phase)
-    overrides = given_overrides(given)
-    config = f" --config {shlex.join(overrides)}" if overrides else ""
     for mismatch in mismatches:
-        print(f"{mismatch}{config}")
+        print(f"{mismatch}{config_option(given)}")
     what = _name(plan) + (f", phase {given.phase}" if given.phase else "")
     if mismatches:
         raise VseppError(

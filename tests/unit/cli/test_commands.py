@@ -44,6 +44,7 @@ OF_PARAMS = ["--params", str(PARAMS)]
         (["evaluate", "x.npz", "--corpus", "c", "--split", "val"], "evaluate: --split, --corpus: what a run is embedded with"),
         (["make", "tokens"], "make tokens: expected NAME alone, or --spec with --output and the inputs"),
         (["make", "tokens", "x", "--captions", "c"], "make tokens: expected NAME alone, or --spec with"),
+        (["make", "tokens", "x", "--spec", '{"splits": ["train"], "threshold": 1}'], "make tokens: got x and --spec"),
         (["make", "tokens", "--spec", '{"splits": ["train"], "threshold": 1}'], "with --spec it needs --captions, --output, too"),
         (["make", "tokens", "x", *OF_PARAMS], "x: no tokens of preset mini; there are coco-"),
         (["evaluate", "--run", "r", "--corpus", "c"], "r: no config.json; expected the folder of a trained run"),
@@ -259,4 +260,4 @@ def test_anyones_embeddings_are_scored_and_published_where_asked(embeddings, tmp
     assert np.load(out / "ranks.npz")["1K_t2i"].tolist() == [0.0] * 40
     manifest = read_manifest(out)
     assert set(manifest["outputs"]) == {"metrics.json", "ranks.npz"}
-    assert set(manifest["inputs"]) == {"embeddings"}
+    assert (manifest["step"], set(manifest["inputs"])) == ("evaluation", {"embeddings"})

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from plans import PARAMS, plan
 from processes import no_room
 from safetensors.torch import save_file
 
@@ -42,3 +43,11 @@ def test_a_step_that_cannot_write_ends_with_a_sentence(tmp_path, capsys):
         assert main(["make", "figure_data", "--spec", spec, "--output", str(tmp_path / "out")]) == 1
     (said,) = capsys.readouterr().err.splitlines()
     assert "no space left on the disk" in said
+
+
+def test_a_step_by_its_name_that_cannot_write_names_its_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    row = next(iter(plan().of_kind("figure_data").values()))
+    with no_room():
+        assert main(["make", "figure_data", row.name, "--params", str(PARAMS)]) == 1
+    assert f"{row.folder}: no space left on the disk" in capsys.readouterr().err
