@@ -120,12 +120,12 @@ def accept(
 
 
 def _made(other: Artefact, manifest: Mapping[str, Any], code: str | None) -> list[dict[str, Any]]:
-    """The ancestors that a manifest names which an artefact of the plan stands for, made with some code or with any, as far as
-    they do not count as made by the present one."""
+    """The ancestors in a manifest that are an artefact of the plan, made with some code or with any, as far as they do not
+    count as made by the present one. Steps of earlier manifests have other names."""
     return [
         ancestor
         for ancestor in ancestors_of(manifest)
-        if (ancestor["step"], ancestor["spec_digest"]) == (other.kind, other.spec_digest)
+        if ancestor["spec_digest"] == other.spec_digest
         and code in (None, ancestor["code_digest"])
         and not is_accepted(ancestor, other.code)
     ]
