@@ -28,5 +28,5 @@ rule evaluate:
     message:
         "Evaluate {wildcards.evaluation}: embed and rank the test images and captions (log: {log})"
     shell:
-        "vsepp make evaluation {wildcards} --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make evaluation --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
         " --device-share {params.share} --threads {threads} > {log} 2>&1"

@@ -20,7 +20,7 @@ rule pretrain:
     message:
         "Encoder {wildcards.pretrained}: pretrain on labelled single-object scenes (log: {log})"
     shell:
-        "vsepp make pretrained {wildcards} --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make pretrained --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
         " --threads {threads} > {log} 2>&1"
 
 
@@ -44,7 +44,7 @@ rule import_encoder:
     message:
         "Encoder {wildcards.encoder}: cut it at the penultimate layer (log: {log})"
     shell:
-        "vsepp make encoder {wildcards} --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make encoder --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
         " > {log} 2>&1"
 
 
@@ -69,7 +69,7 @@ rule pictures:
     message:
         "Pictures {wildcards.pictures}: small test images to look at (log: {log})"
     shell:
-        "vsepp make pictures {wildcards} --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make pictures --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
         " > {log} 2>&1"
 
 
@@ -98,7 +98,7 @@ rule features:
     message:
         "Features {wildcards.features}: one pass of the encoder over every image (log: {log})"
     shell:
-        "vsepp make features {wildcards} --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make features --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
         " --data-on {params.data_on} --threads {threads} > {log} 2>&1"
 
 
@@ -122,7 +122,7 @@ rule published_features:
     message:
         "Features {wildcards.published}: as they were published (log: {log})"
     shell:
-        "vsepp make published {wildcards} --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make published --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
         " > {log} 2>&1"
 
 
@@ -146,7 +146,7 @@ rule caption_vectors:
     message:
         "Vectors {wildcards.vectors}: how alike captions are (log: {log})"
     shell:
-        "vsepp make vectors {wildcards} --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make vectors --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
         " > {log} 2>&1"
 
 
@@ -175,5 +175,5 @@ rule tape:
     message:
         "Random-crop features {wildcards.tape}, of every epoch (log: {log})"
     shell:
-        "vsepp make tape {wildcards} --spec {params.spec:q} --code {params.code} {params.given} --output {output.tape}"
+        "vsepp make tape --spec {params.spec:q} --code {params.code} {params.given} --output {output.tape}"
         " --data-on {params.data_on} --threads {threads} > {log} 2>&1"
