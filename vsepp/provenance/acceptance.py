@@ -107,27 +107,32 @@ def accept(
     note = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "why": why}
     left_alone = {mismatch.folder for mismatch in refused}
     for artefact in table.values():
-        if artefact.folder not in left_alone and (manifest := _manifest_of(artefact)):
-            entries = [(artefact, manifest)] if artefact in accepted else []
-            for other in behind(artefact, table).values():
-                if other.folder in made_with:
-                    entries += [(other, made) for made in _made(other, manifest, made_with[other.folder])]
-            for made_again, made in entries:
-                made[ACCEPTED] = {"for": made_again.code, **note}
-            if entries:
-                _rewrite(artefact.folder, manifest)
+        manifest = None if artefact.folder in left_alone else _manifest_of(artefact)
+        if manifest is None:
+            continue
+        to_mark = [(artefact, manifest)] if artefact in accepted else []
+        for other in behind(artefact, table).values():
+            if other.folder in made_with:
+                ancestors = _ancestors_by_other_code(manifest, other, made_with[other.folder])
+                to_mark += [(other, ancestor) for ancestor in ancestors]
+        for planned, made in to_mark:
+            made[ACCEPTED] = {"for": planned.code, **note}
+        if to_mark:
+            _rewrite(artefact.folder, manifest)
     return accepted, refused
 
 
-def _made(other: Artefact, manifest: Mapping[str, Any], code: str | None) -> list[dict[str, Any]]:
-    """The ancestors in a manifest that are an artefact of the plan, made with some code or with any, as far as they do not
-    count as made by the present one. Steps of earlier manifests have other names."""
+def _ancestors_by_other_code(
+    manifest: Mapping[str, Any], planned: Artefact, code: str | None
+) -> list[dict[str, Any]]:
+    """The ancestors in a manifest that have the parameters of an artefact of the plan and were made with some code, `None`
+    for any, that does not count as the present one. The name of their step is not compared: earlier steps had others."""
     return [
         ancestor
         for ancestor in ancestors_of(manifest)
-        if ancestor["spec_digest"] == other.spec_digest
+        if ancestor["spec_digest"] == planned.spec_digest
         and code in (None, ancestor["code_digest"])
-        and not is_accepted(ancestor, other.code)
+        and not is_accepted(ancestor, planned.code)
     ]
 
 

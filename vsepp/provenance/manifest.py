@@ -129,12 +129,10 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
         raise VseppError(
             f"{path}: missing, so {artefact} has no provenance; run the step that makes it again"
         )
-    try:
+    manifest: dict[str, Any] = {}
+    with suppress(VseppError):
         manifest = json_of(text_of(path, "a manifest"), str(path))
-        intact = is_intact(manifest)
-    except VseppError:
-        intact = False
-    if not intact:
+    if not is_intact(manifest):
         raise VseppError(
             f"{path}: is not as its step wrote it (edited by hand, damaged, or of another version of vsepp), so {folder} "
             f"has no provenance. Make it again: delete {folder} and run the same command"
@@ -144,10 +142,7 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
 
 def is_intact(manifest: Any) -> bool:
     """Whether a manifest is as its step wrote it, by its seal."""
-    try:
-        return bool(manifest[SEAL] == _seal(manifest))
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return False
+    return isinstance(manifest, dict) and manifest.get(SEAL) == _seal(manifest)
 
 
 def _seal(manifest: Mapping[str, Any]) -> str:
@@ -162,7 +157,7 @@ def _ancestors(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
     A manifest needs this where an ancestor is not at hand: random-crop features are deleted after their last reader, a model
     is fetched alone, a record is kept without data.
     """
-    found: list[dict[str, Any]] = []
+    ancestors: list[dict[str, Any]] = []
     for path in inputs.values():
         folder = made_in(path)
         if not (folder / MANIFEST).is_file():
@@ -175,9 +170,9 @@ def _ancestors(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
             **{key: manifest[key] for key in (ACCEPTED, HELD_TO) if key in manifest},
         }
         for ancestor in (*ancestors_of(manifest), own):
-            if ancestor not in found:
-                found.append(ancestor)
-    return found
+            if ancestor not in ancestors:
+                ancestors.append(ancestor)
+    return ancestors
 
 
 def ancestors_of(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:

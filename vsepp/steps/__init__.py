@@ -1,6 +1,6 @@
 """The steps, one module each: what is made, from what, how, and how large it is.
 
-A module below declares `STEP`; there is no list of them. The rules of the workflow call `vsepp make KIND NAME`. Declarations
+A module below declares `STEP`; there is no list of them. The rules of the workflow call `vsepp make KIND`. Declarations
 are read at every start, so a step imports what it computes with inside of its `run`.
 """
 
