@@ -85,11 +85,9 @@ def verify(
     except VseppError as error:
         return Mismatch(expected.folder, (str(error),), again)
     differences = [
-        *_spec_differences(expected, manifest),
-        *_code_differences(expected, manifest),
+        *_own_differences(expected, manifest, known),
         *_input_differences(expected, manifest, known),
         *_absent_differences(expected, manifest, table or {}),
-        *_output_differences(expected, manifest, known),
     ]
     return Mismatch(expected.folder, tuple(differences), again) if differences else None
 
@@ -99,13 +97,23 @@ def is_present(path: Path) -> bool:
     return path.is_file() or (path.is_dir() and any(path.iterdir()))
 
 
-def _spec_differences(expected: Artefact, manifest: Mapping[str, Any]) -> list[str]:
-    found = differing(to_dict(expected.spec), manifest["spec"])
-    if not found:
-        return []
-    key, wanted, got = found[0]
-    more = f" ({len(found)} keys differ: {', '.join(key for key, *_ in found)})" if len(found) > 1 else ""
-    return [f"its {key} is {shown(got)}, expected {shown(wanted)} by params/{more}"]
+def _own_differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCache) -> Iterator[str]:
+    """Other parameters or other code than expected, and files that were changed."""
+    if differences := differing(to_dict(expected.spec), manifest["spec"]):
+        key, wanted, got = differences[0]
+        keys = ", ".join(key for key, *_ in differences)
+        more = f" ({len(differences)} keys differ: {keys})" if len(differences) > 1 else ""
+        yield f"its {key} is {shown(got)}, expected {shown(wanted)} by params/{more}"
+    if not is_accepted(manifest, expected.code):
+        commit = str(manifest["git"].get("commit"))[:10]
+        digests = _two(expected.code, manifest["code_digest"])
+        yield f"made by other code (of commit {commit}) than the current one: {digests}"
+    for name, recorded in sorted(manifest["outputs"].items()):
+        path = expected.folder / name
+        if not path.exists():
+            yield f"{name} is missing"
+        elif (present := path_digest(path, known)) != recorded:
+            yield f"{name} is not what its step wrote: {_two(recorded, present)}"
 
 
 def shown(value: Any) -> str:
@@ -113,34 +121,23 @@ def shown(value: Any) -> str:
     return "its default" if value is None else repr(value)
 
 
-def _code_differences(expected: Artefact, manifest: Mapping[str, Any]) -> list[str]:
-    if is_accepted(manifest, expected.code):
-        return []
-    commit = str(manifest["git"].get("commit"))[:10]
-    return [
-        f"made by other code (of commit {commit}) than the current one: {_two(expected.code, manifest['code_digest'])}"
-    ]
-
-
-def _input_differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCache) -> list[str]:
+def _input_differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCache) -> Iterator[str]:
     """Inputs with other roles or digests; absent ones are not compared."""
     recorded = manifest["inputs"]
-    found = []
     for role in sorted(recorded.keys() | expected.inputs.keys()):
         path = expected.inputs.get(role) or expected.raw.get(role)
         if path is None and not expected.raw:
-            found.append(f"made from a {role}, which it should not read")
+            yield f"made from a {role}, which it should not read"
         elif role not in recorded:
-            found.append(f"its manifest names no {role}, expected {path}")
+            yield f"its manifest names no {role}, expected {path}"
         elif path is not None and is_present(path):
             try:
                 present = artefact_digest(path, known)
             except VseppError as error:
-                found.append(str(error))
+                yield str(error)
                 continue
             if recorded[role] != present:
-                found.append(f"made from another {role} than {path}: {_two(present, recorded[role])}")
-    return found
+                yield f"made from another {role} than {path}: {_two(present, recorded[role])}"
 
 
 def _absent_differences(
@@ -161,17 +158,6 @@ def _absent_differences(
                 "absent"
             )
         yield from _absent_differences(other, manifest, table)
-
-
-def _output_differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCache) -> list[str]:
-    found = []
-    for name, recorded in sorted(manifest["outputs"].items()):
-        path = expected.folder / name
-        if not path.exists():
-            found.append(f"{name} is missing")
-        elif (present := path_digest(path, known)) != recorded:
-            found.append(f"{name} is not what its step wrote: {_two(recorded, present)}")
-    return found
 
 
 def _two(expected: str, got: str) -> str:
