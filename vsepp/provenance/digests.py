@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, partial
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -169,8 +170,8 @@ class _Module(NamedTuple):
 
     digest: str
     """Of its syntax tree."""
-    imports: list[list[str]]
-    """Package and name of each `from package import name`; of `import module` the module alone."""
+    imports: list[str]
+    """`package.name` of each `from package import name`, a module or something in one; of `import module` the module."""
 
 
 @cache
@@ -190,23 +191,19 @@ def _read_module(name: str, file: Path) -> _Module:
 
 def _imports(name: str) -> Iterator[str]:
     """Modules of vsepp and of its own package that a module imports."""
-    for package, *part in _module(name).imports:
-        whole = ".".join([package, *part])
-        if package.split(".")[0] in ("vsepp", name.split(".")[0]):
-            yield whole if part and _is_module(whole) else package
+    for whole in _module(name).imports:
+        if whole.split(".")[0] in ("vsepp", name.split(".")[0]):
+            yield whole if _is_module(whole) else whole.rpartition(".")[0]
 
 
-def _imported(name: str, file: Path, tree: ast.Module) -> Iterator[list[str]]:
+def _imported(name: str, file: Path, tree: ast.Module) -> Iterator[str]:
+    own_package = name if file.name == "__init__.py" else name.rpartition(".")[0]
     for node in _statements(tree):
         if isinstance(node, ast.Import):
-            yield from ([alias.name] for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            package = node.module or ""
-            if node.level:
-                above = name.split(".")
-                above = above[: len(above) - node.level + (file.name == "__init__.py")]
-                package = ".".join([*above, *([node.module] if node.module else [])])
-            yield from ([package, alias.name] for alias in node.names)
+            package = resolve_name("." * node.level + (node.module or ""), own_package)
+            yield from (f"{package}.{alias.name}" for alias in node.names)
 
 
 @cache
