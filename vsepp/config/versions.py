@@ -67,8 +67,12 @@ def sync(plan: Plan, *, remote: str | None = None, force: bool = False, jobs: in
             "parameters and this code? If so, files here were changed; overwrite them with force"
         )
     # In the order of the workflow, so that no input is newer than what was made from it.
-    touch = ["snakemake", "--quiet", "all", "--cores", "1", "--touch", "--forceall", "--", *_TARGETS]
-    _call(touch, "the results are here and verified, but Snakemake does not take all of them as done")
+    touch = ["snakemake", "--cores", "1", "--touch", "--forceall", "--", *_TARGETS]
+    _call(
+        touch,
+        "the results are here and verified, but Snakemake does not take all of them as done",
+        quiet=True,
+    )
     return verified
 
 
@@ -163,13 +167,19 @@ def _fetch(remote: str | None, force: bool, jobs: int | None) -> None:
     _call([*command, *PHASES], "nothing was declared done")
 
 
-def _call(command: list[str], so: str) -> None:
-    """Run a command of this environment, which says for itself what goes wrong."""
-    status = subprocess.run(
-        [sys.executable, "-m", *command], stdin=subprocess.DEVNULL, check=False
-    ).returncode
-    if status:
-        raise VseppError(f"{shlex.join(command)}: failed with status {status}, see above; {so}")
+def _call(command: list[str], so: str, *, quiet: bool = False) -> None:
+    """Run a command of this environment, which says for itself what goes wrong; if `quiet`, it says nothing else."""
+    done = subprocess.run(
+        [sys.executable, "-m", *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if quiet else None,
+        stderr=subprocess.STDOUT if quiet else None,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        print(done.stdout or "", end="")
+        raise VseppError(f"{shlex.join(command)}: failed with status {done.returncode}, see above; {so}")
 
 
 def list_models(plan: Plan) -> list[dict[str, Any]]:

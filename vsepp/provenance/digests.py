@@ -18,7 +18,7 @@ from vsepp.runtime.files import write_text
 _STATE = Path("results") / ".state"
 DIGESTS = _STATE / "digests.json"
 """File of a working folder that keeps digests of large files."""
-CODE = _STATE / "code-3.json"
+CODE = _STATE / "code-4.json"
 """File of a working folder that keeps what was read of modules, so that each is parsed once; another form has another name."""
 _BLOCK = 1 << 22
 _NOT_CONTENT = ("manifest.json", ".snakemake_timestamp")

@@ -133,7 +133,7 @@ print(code_digest("mine.a"))
 
 def test_what_is_kept_of_code_follows_its_files(tmp_path):
     """Where there are results, modules are parsed once, as long as their files stay as they are."""
-    package, kept = tmp_path / "mine", tmp_path / "results/.state/code-3.json"
+    package, kept = tmp_path / "mine", tmp_path / "results/.state/code-4.json"
     package.mkdir()
     (package / "__init__.py").write_text("")
     (package / "a.py").write_text("from mine import b\n")
