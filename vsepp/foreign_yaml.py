@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import yaml
@@ -63,6 +64,10 @@ def _short_integer(loader: _Loader, node: yaml.ScalarNode) -> int:
     return number
 
 
+# 1e-4 is a number, as in YAML 1.2; PyYAML's own numbers need a point and a sign.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
 _Loader.add_constructor("tag:yaml.org,2002:int", _short_integer)
 

@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
@@ -182,14 +182,6 @@ class EncoderKeys:
     compile: Literal["off", "default"] = "off"
     """Compile the network with torch.compile, once per process and batch shape (half a minute or more; on a CPU it needs a C++
     compiler). Worth it for networks of many small layers and for long passes; measure with benchmarks/measure.py."""
-
-    @model_validator(mode="after")
-    def _crops_fit(self) -> Self:
-        if self.input_size > self.store_side:
-            raise ValueError(
-                f"input_size: got {self.input_size}; images of a side of {self.store_side} have no such crop"
-            )
-        return self
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

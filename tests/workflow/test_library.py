@@ -231,7 +231,7 @@ def test_a_folder_that_is_there_is_not_written_over(reproduced, exported):
         ("embed_images", "a.jpg", "expected a list"),
         ("embed_images", [__file__], "test_library.py: it is damaged; expected a whole picture"),
         ("embed_images", ["nowhere.jpg"], "nowhere.jpg: no such file; expected a picture"),
-        ("embed_images", [np.zeros((4, 4, 3))], "image 0: .* expected uint8"),
+        ("embed_images", [np.zeros((4, 4, 3))], "image 0: expected uint8"),
         ("embed_captions", [], "captions: there are none"),
         ("embed_captions", "two dogs", "expected a list"),
         ("embed_captions", ["a dog", " "], "caption 1: expected a sentence"),

@@ -72,11 +72,12 @@ def _check_preset(parameters: Parameters, mistakes: Mistakes) -> None:
                 "such layout",
             )
     for name, encoder in preset.encoders.items():
+        where = f"{parameters.place('encoders')}: encoders.{name}"
         if encoder is not None and encoder.weights == "scenes" and preset.pretraining is None:
-            mistakes.add(
-                f"{parameters.place('encoders')}: encoders.{name}.weights",
-                "got 'scenes', but the preset has no section `pretraining`",
-            )
+            mistakes.add(f"{where}.weights", "got 'scenes', but the preset has no section `pretraining`")
+        if encoder is not None and encoder.input_size > encoder.store_side:
+            size, side = encoder.input_size, encoder.store_side
+            mistakes.add(f"{where}.input_size", f"got {size}; images of a side of {side} have no such crop")
 
 
 def _check_datasets(parameters: Parameters, mistakes: Mistakes) -> None:

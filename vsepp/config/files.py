@@ -83,3 +83,19 @@ def read_model(model: type[M], path: Path, mistakes: Mistakes, inside: str | Non
     """A YAML file as a model, or its part below the key `inside`; `None` after a mistake."""
     content = read_yaml(path, mistakes)
     return validate(model, {inside: content} if inside else content, str(path), mistakes)
+
+
+def with_types(value: Any) -> Any:
+    """A value of Snakemake's `--config`, which gives numbers, `true` and `null` inside lists and mappings as text."""
+    if isinstance(value, Mapping):
+        return {key: with_types(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [with_types(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    try:
+        typed = yaml_of(value, "--config")
+    except VseppError:  # `*-1c`, which YAML takes for an alias
+        return value
+    is_null = typed is None and value != ""
+    return typed if is_null or isinstance(typed, bool | int | float) else value

@@ -105,7 +105,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
         Listing all mistakes: file, run, key, value and what is accepted.
     """
     mistakes = Mistakes()
-    overrides = _with_nulls(dict(overrides or {}))
+    overrides = dict(overrides or {})
     settings = _settings(folder, overrides, mistakes)
     sections = {key: value for key, value in overrides.items() if key not in Settings.model_fields}
     _check_sections(sections, mistakes)
@@ -194,15 +194,6 @@ def _with_the_way_to_write_it(mistake: str) -> str:
     """What is wrong with a setting of the command line, and how one gives it there."""
     key = re.match(r"--config: (\w+)", mistake)
     return f"{mistake}; write {_WRITTEN[key[1]]}" if key and key[1] in _WRITTEN else mistake
-
-
-def _with_nulls(value: Any) -> Any:
-    """Snakemake's `--config` gives the word `null` inside mappings as text."""
-    if isinstance(value, Mapping):
-        return {key: _with_nulls(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_with_nulls(item) for item in value]
-    return None if value == "null" else value
 
 
 def _check_sections(sections: Mapping[str, Any], mistakes: Mistakes) -> None:

@@ -136,6 +136,7 @@ def _are_objects(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
+@cache
 def code_digest(*modules: str) -> str:
     """Digest of the code of these modules and of all modules of their package that they import.
 

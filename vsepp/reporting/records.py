@@ -154,7 +154,9 @@ def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:
 def _require_present(model: TrainedSpec, evaluated: Mapping[str, Any]) -> None:
     """Refuse a model's weights or metrics that present parameters and code would make otherwise."""
     made = {"run": parent_of(evaluated, "run"), "evaluation": {**evaluated, **evaluated["git"]}}
-    for name, maker in model.made_by.items():
+    for name, what_happened in _MADE.items():
+        if (maker := model.made_by.get(name)) is None:
+            continue
         if made[name].get("spec_digest") != maker.spec_digest:
             what, wanted, actual = "parameters", maker.spec_digest, made[name].get("spec_digest")
         elif not is_accepted(made[name], maker.code_digest):
@@ -162,7 +164,7 @@ def _require_present(model: TrainedSpec, evaluated: Mapping[str, Any]) -> None:
         else:
             continue
         raise VseppError(
-            f"{model.evaluation}: {_MADE[name]} with other {what} than the present ones (expected digest {wanted[:12]}, "
+            f"{model.evaluation}: {what_happened} with other {what} than the present ones (expected digest {wanted[:12]}, "
             f"got {str(actual)[:12]}, commit {str(made[name].get('commit'))[:10]}), as a checkout of another commit can "
             f"leave it. Get what belongs to this commit: vsepp sync; or make it: snakemake --cores all --forcerun "
             f"{maker.target} -- {model.evaluation}/metrics.json"

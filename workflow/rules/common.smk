@@ -15,6 +15,7 @@ from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultForma
 from snakemake.settings.enums import Quietness
 
 from vsepp.config import make_plan
+from vsepp.config.files import with_types
 from vsepp.config.costs import costs_of, hours_of, read_rates
 from vsepp.config.plan import DOWNLOADS
 from vsepp.errors import VseppError, printable
@@ -72,7 +73,7 @@ except OSError as error:
     raise WorkflowError(f"This folder cannot be written to: {error}") from None
 
 try:
-    PLAN = make_plan(PROJECT / "params", config)
+    PLAN = make_plan(PROJECT / "params", with_types(config))
 except VseppError as error:
     raise WorkflowError(printable(str(error))) from None
 

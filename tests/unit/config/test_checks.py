@@ -350,7 +350,7 @@ DATA = {"preset": "paper", "label": "x"}
         ({"label": "x", "runs": {"vse0": {"loss": {"margin": True}}}}, "loss: option margin of loss sum_of_hinges: got True; input should be a valid number"),
         ({"label": "x", "encoders": {"vgg": {"std": [0.5, 0, 0.5]}}}, "encoders.vgg.std.1: got 0; input should be greater than 0"),
         ({"label": "x", "encoders": {"vgg": {"std": [0.5, 0.5, float("nan")]}}}, "encoders.vgg.std.2: got nan; input should be a finite number"),
-        ({"label": "x", "encoders": {"vgg": {"input_size": 64}}}, "encoders.vgg: input_size: got 64; images of a side of 46 have no such crop"),
+        ({"label": "x", "encoders": {"vgg": {"input_size": 64}}}, "encoders.vgg.input_size: got 64; images of a side of 46 have no such crop"),
     ],
 )  # fmt: skip
 def test_a_wrong_override_is_named(overrides, said):

@@ -161,7 +161,7 @@ def test_an_encoder_family_is_one_module_and_an_entry_of_a_preset(project, befor
     # What equals the default is as if it were not there.
     write(project, "vsepp/models/image/mine.py", module)
     edit(project.folder / PRESET, {"encoders": {"other": {"options": None}}})
-    edit(project.folder / PRESET, {"encoders": {"other": {"options": {"depth": "2"}}}})
+    edit(project.folder / PRESET, {"encoders": {"other": {"options": {"depth": 2}}}})
     as_text = table(project)
     edit(project.folder / PRESET, {"encoders": {"other": {"options": None}}})
     edit(project.folder / PRESET, {"encoders": {"other": {"options": {}}}})

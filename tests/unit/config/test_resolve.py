@@ -5,8 +5,9 @@ import yaml
 from plans import PARAMS, edit, nested, over, plan, refused
 
 from vsepp.config import make_plan
-from vsepp.config.files import Value
+from vsepp.config.files import Value, with_types
 from vsepp.config.resolve import load
+from vsepp.foreign_yaml import yaml_of
 from vsepp.spec import Component
 
 RUNS = "papers/vsepp/runs.yaml"
@@ -171,7 +172,20 @@ def test_choosing_runs_seeds_and_resources_needs_no_label():
     assert set(tuned) == {"flickr-vse0-rc", "flickr-vse0-rc-ft"}, "it brings the run that it starts from"
 
 
-def test_null_on_a_command_line_is_nothing():
-    found = plan(label="x", runs={"flickr-vsepp-rc-neg2": {"negative_set": "null"}}, only="null")
-    assert found.models["flickr-vsepp-rc-neg2"].spec.schedule.negative_set is None
-    assert len(found.models) == 33
+def test_what_snakemake_gives_as_text_has_its_type():
+    values = {
+        "epochs": "3",
+        "image_bias": "false",
+        "learning_rate": "2e-4",
+        "negative_set": "null",
+        "drop_at": ".5",
+    }
+    typed = {"epochs": 3, "image_bias": False, "learning_rate": 2e-4, "negative_set": None, "drop_at": 0.5}
+    assert with_types({"runs": {"default": values}}) == {"runs": {"default": typed}}
+    names = {"only": ["*-1c", "no: list", "[0]", "", "2020-01-01"], "label": "x"}
+    assert with_types(names) == names
+
+
+@pytest.mark.parametrize("number", ["2e-4", "1E+3", "-.5e2", "3.e1", "0.25e-1"])
+def test_numbers_with_an_exponent_are_numbers(number):
+    assert yaml_of(f"[{number}, x{number}]", "a") == [float(number), f"x{number}"]
