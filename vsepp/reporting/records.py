@@ -49,7 +49,7 @@ class Corpus(NamedTuple):
 
 def corpus_of(manifest: Mapping[str, Any]) -> Corpus | None:
     """The corpus behind an evaluation, by its manifest; `None` where that names none, as of embeddings of others."""
-    if (digest := manifest["inputs"].get("corpus")) is None:
+    if (digest := manifest.get("inputs", {}).get("corpus")) is None:
         return None
     scenes = {made["spec_digest"] for made in ancestors_of(manifest) if made["step"] == "scenes"}
     made_with = (parent_of(manifest, "corpus").get("spec_digest"), *sorted(scenes))

@@ -230,7 +230,7 @@ def test_what_is_no_model_is_refused(pair, files, tmp_path):
         VseppError, match=r"its evaluation is not there; expected .*evaluations/x/metrics.json"
     ):
         compare(a, tmp_path / "runs/x")
-    with pytest.raises(VseppError, match=r"not an .npz archive"):
+    with pytest.raises(VseppError, match=r"it is damaged; expected an .npz of embeddings"):
         (tmp_path / "text.npz").write_text("no")
         compare(a, tmp_path / "text.npz")
     protocols.save([protocols.evaluate(embeddings(0.5), "5K")], tmp_path / "cut")
