@@ -20,11 +20,11 @@ import timed
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.foreign import json_of, text_of
 from vsepp.provenance.manifest import MANIFEST
-from vsepp.provenance.records import Study, read_results, write_study
+from vsepp.provenance.studies import Study, read_results, write_study
 from vsepp.runtime.files import write_text
 from vsepp.spec import seeded, to_dict
+from vsepp.user_files import json_of, text_of
 
 ARCHIVES = ("Flickr8k_Dataset.zip", "Flickr8k_text.zip")
 LIST = "jobs.json"

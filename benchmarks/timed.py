@@ -33,7 +33,7 @@ from vsepp.features.tape_writer import CHUNK_CAPTIONS, write_tape
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in, products_in
-from vsepp.runtime.placing import Placing, place
+from vsepp.runtime.placement import Placing, place
 from vsepp.spec import Component, CorpusSpec, RunSpec
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import TrainingData, load_training_data

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vsepp.errors import did_you_mean
-from vsepp.foreign import shortly
+from vsepp.user_files import shortly
 
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
 """Of every declaration. Its validator is built when it is first needed, since a command needs few of them."""

@@ -14,7 +14,7 @@ from jinja2 import Template
 from vsepp import __version__, components
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
-from vsepp.provenance.fitting import beside_with, evaluation_of, spec_of
+from vsepp.provenance.compatibility import beside_with, evaluation_of, spec_of
 from vsepp.provenance.manifest import (
     MANIFEST,
     accepted_steps,

@@ -39,16 +39,16 @@ from vsepp.evaluation.encode import (
     warn_of_another_tokenizer,
 )
 from vsepp.features.extract import features_of
-from vsepp.foreign import bytes_of, json_of, reading, text_of
 from vsepp.models import unmade_inputs
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
+from vsepp.provenance.compatibility import beside, spec_of
 from vsepp.provenance.digests import value_digest
-from vsepp.provenance.fitting import beside, spec_of
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
 from vsepp.runtime.progress import track
 from vsepp.spec import Component, RunSpec, to_dict
+from vsepp.user_files import bytes_of, json_of, reading, text_of
 
 log = logging.getLogger("vsepp")
 

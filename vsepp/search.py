@@ -21,8 +21,8 @@ from vsepp.data.store import WholeImages, open_store
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import split_rows
+from vsepp.provenance.compatibility import beside, beside_with, evaluation_of, evaluation_place
 from vsepp.provenance.digests import value_digest
-from vsepp.provenance.fitting import beside, beside_with, evaluation_of, evaluation_place
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
 from vsepp.retrieval import Model, Picture, load, rank
 from vsepp.spec import RunSpec, to_dict

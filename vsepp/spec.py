@@ -31,7 +31,7 @@ from vsepp.declared import (
     mistakes_of,
 )
 from vsepp.errors import VseppError, first_of
-from vsepp.foreign import json_of, shortly, text_of
+from vsepp.user_files import json_of, shortly, text_of
 
 S = TypeVar("S")
 Mode = Literal["eval", "legacy-master", "legacy-python3"]

@@ -11,7 +11,7 @@ from vsepp.evaluation.ranks import Ranks
 from vsepp.provenance.digests import path_digest
 from vsepp.provenance.manifest import artefact_digest, write_manifest
 from vsepp.reporting.records import read_records
-from vsepp.reporting.specs import MakerSpec, TrainedSpec
+from vsepp.reporting.report_specs import MakerSpec, TrainedSpec
 
 CLEAN, DIRTY = {"commit": "abc", "dirty": False}, {"commit": "abc", "dirty": True}
 TRAINING = {

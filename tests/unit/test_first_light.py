@@ -23,7 +23,7 @@ import measure  # noqa: E402
 import tuning  # noqa: E402
 
 from vsepp.errors import VseppError  # noqa: E402
-from vsepp.provenance.records import Study  # noqa: E402
+from vsepp.provenance.studies import Study  # noqa: E402
 
 CPU = torch.device("cpu")
 RUN = measure.base_run("mini/vgg_mini", 24, 28, 6, 8, 8)

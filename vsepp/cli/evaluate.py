@@ -115,7 +115,7 @@ def _score(given: argparse.Namespace) -> None:
 
 def _embed_and_score(given: argparse.Namespace) -> None:
     """Embed a split with a trained run, rank and score it."""
-    from vsepp.provenance.fitting import spec_of
+    from vsepp.provenance.compatibility import spec_of
     from vsepp.steps.making import make
 
     if given.corpus is None:

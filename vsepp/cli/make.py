@@ -15,12 +15,12 @@ from vsepp.cli.common import (
     given_options,
     option,
 )
-from vsepp.cli.parameters import add_plan_options, config_option, plan_of
+from vsepp.cli.show import add_plan_options, config_option, plan_of
 from vsepp.errors import VseppError, did_you_mean
-from vsepp.foreign import is_there
 from vsepp.provenance.acceptance import standing_code
 from vsepp.steps import STEPS
 from vsepp.steps.making import make as make_artefact
+from vsepp.user_files import is_there
 
 if TYPE_CHECKING:
     from vsepp.provenance.artefacts import Step

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from vsepp.components import KINDS, documented, known, parsed
-from vsepp.config.components import options_schema
+from vsepp.config.component_options import options_schema
 from vsepp.config.files import Mistakes, read_yaml, validate
 from vsepp.config.schema import (
     ClaimsFile,
@@ -54,7 +54,7 @@ def json_schema() -> dict[str, Any]:
 def descriptions() -> dict[str, dict[str, str]]:
     """Declaration → key → the string below it, its bases' too. pydantic would read them at each start of a command."""
     found: dict[str, dict[str, str]] = {}
-    for module in ("vsepp.spec", "vsepp.reporting.specs", "vsepp.config.schema"):
+    for module in ("vsepp.spec", "vsepp.reporting.report_specs", "vsepp.config.schema"):
         for node in parsed(module).body:
             if isinstance(node, ast.ClassDef):
                 above = (found.get(ast.unparse(base).rpartition(".")[2], {}) for base in node.bases)

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from vsepp.declared import mistakes_of
 from vsepp.errors import VseppError, cut, did_you_mean
-from vsepp.foreign import text_of
-from vsepp.foreign_yaml import yaml_of
+from vsepp.user_files import text_of
+from vsepp.user_yaml import yaml_of
 
 M = TypeVar("M", bound=BaseModel)
 _LARGEST = 4 << 20

@@ -14,7 +14,7 @@ from pathlib import Path
 from vsepp.config.parameters import Parameters
 from vsepp.declared import FOLDS
 from vsepp.provenance.artefacts import Artefact, owner_of
-from vsepp.provenance.records import Study, study_of
+from vsepp.provenance.studies import Study, study_of
 from vsepp.spec import RunSpec, SourceSpec, seeded
 
 DOWNLOADS = Path("resources") / "downloads"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.components import describe
-from vsepp.config.components import resolved
+from vsepp.config.component_options import resolved
 from vsepp.config.files import Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
@@ -17,9 +17,8 @@ from vsepp.config.plan import DOWNLOADS, Model, Plan, SourceFile, study_folder
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
 from vsepp.errors import VseppError
-from vsepp.foreign import is_there
 from vsepp.provenance.artefacts import PHASES, Artefact, owner_of
-from vsepp.provenance.records import study_of
+from vsepp.provenance.studies import study_of
 from vsepp.reporting.figures import kind_of
 from vsepp.spec import (
     CorpusKeys,
@@ -44,6 +43,7 @@ from vsepp.spec import (
     seeded,
 )
 from vsepp.steps import STEPS
+from vsepp.user_files import is_there
 
 
 def make_plan(folder: Path, overrides: Mapping[str, Any] | None = None) -> Plan:

@@ -9,7 +9,7 @@ from shlex import quote
 from typing import Any
 
 from vsepp import components
-from vsepp.config.components import resolved
+from vsepp.config.component_options import resolved
 from vsepp.config.papers import Paper
 from vsepp.config.plan import Plan, expected_of
 from vsepp.config.resolve import HARMLESS
@@ -20,7 +20,7 @@ from vsepp.provenance.digests import value_digest
 from vsepp.reporting import filters
 from vsepp.reporting.figures import kind_of
 from vsepp.reporting.published import read_published
-from vsepp.reporting.specs import (
+from vsepp.reporting.report_specs import (
     ClaimEntry,
     ClaimSpec,
     ContextSpec,

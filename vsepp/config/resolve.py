@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from vsepp.components import known as known_components
 from vsepp.config.checks import check
-from vsepp.config.components import check_component, check_entry
+from vsepp.config.component_options import check_component, check_entry
 from vsepp.config.files import Mistakes, Value, read_model, read_yaml, validate
 from vsepp.config.papers import Paper, read_papers
 from vsepp.config.parameters import Parameters
@@ -33,8 +33,8 @@ from vsepp.config.schema import (
     Settings,
 )
 from vsepp.errors import VseppError, did_you_mean
-from vsepp.foreign import is_there
 from vsepp.spec import ADAM, LINEAR, Component
+from vsepp.user_files import is_there
 
 # These belong to the entry that names them; inheriting them would train or print a row twice.
 _NOT_INHERITED = ("base", "abstract", "feeds")
@@ -121,7 +121,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     preset_path = folder / "presets" / f"{settings.preset}.yaml"
     preset = _merged(PresetFile, preset_path, sections, mistakes, but=("runs", "components"))
     datasets = _merged(DatasetsFile, folder / "datasets.yaml", sections, mistakes)
-    given = {key: sections[key] for key in ("runs", "components") if key in sections}
+    given: dict[str, Any] = {key: sections[key] for key in ("runs", "components") if key in sections}
     override = validate(FidelityFile, given, "--config", mistakes)
     mistakes.raise_if_any()
     assert preset and datasets and override  # else there were mistakes

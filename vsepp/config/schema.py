@@ -18,7 +18,14 @@ from vsepp.declared import STRICT, Count, Protocol, Seed, Sha256, SplitName
 from vsepp.errors import VseppError
 from vsepp.evaluation.metric_list import COMPARED, SCORES
 from vsepp.reporting.figures import SHARED, kind_of
-from vsepp.reporting.specs import AveragedMetric, ClaimEntry, Column, FigureEntry, PaperSpec, TableEntry
+from vsepp.reporting.report_specs import (
+    AveragedMetric,
+    ClaimEntry,
+    Column,
+    FigureEntry,
+    PaperSpec,
+    TableEntry,
+)
 from vsepp.spec import Component, Mode
 
 Trainset = Literal["1C", "10C", "RC", "1C+rV", "10C+rV", "RC+rV"]

@@ -14,13 +14,13 @@ from typing import Any
 
 from vsepp.config.plan import Plan
 from vsepp.errors import VseppError
-from vsepp.foreign import text_of
-from vsepp.foreign_yaml import yaml_of
 from vsepp.provenance.artefacts import PHASES
+from vsepp.provenance.compatibility import evaluation_of
 from vsepp.provenance.digests import DIGESTS, FileCache
-from vsepp.provenance.fitting import evaluation_of
 from vsepp.provenance.manifest import MANIFEST, read_manifest, uncommitted_steps
 from vsepp.provenance.verify import verify_all
+from vsepp.user_files import text_of
+from vsepp.user_yaml import yaml_of
 
 log = logging.getLogger("vsepp")
 SAFE_CACHE_TYPES = {"reflink", "copy"}

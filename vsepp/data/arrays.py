@@ -14,7 +14,7 @@ import numpy as np
 
 from vsepp.data.containers import Container
 from vsepp.errors import VseppError, did_you_mean, refuse
-from vsepp.foreign import reading, require_file
+from vsepp.user_files import reading, require_file
 
 # Bytes of the longest header: numpy reads no longer one either.
 _LONGEST_HEADER = 10_000

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from vsepp.errors import VseppError, refuse
-from vsepp.foreign import reading, reason_of, require_file
 from vsepp.spec import CorpusSpec
+from vsepp.user_files import reading, reason_of, require_file
 
 EXPECTED = "a folder or a whole zip archive that is not encrypted; it may be truncated: fetch it again"
 LARGEST_MEMBER = 2 << 30

@@ -13,10 +13,10 @@ import pandas as pd
 
 from vsepp import components
 from vsepp.data.containers import Container, role_path
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus
+from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus
 from vsepp.errors import VseppError, first_of, refuse
-from vsepp.foreign import shortly
 from vsepp.spec import CorpusSpec
+from vsepp.user_files import shortly
 
 log = logging.getLogger("vsepp")
 

@@ -16,8 +16,8 @@ from PIL import Image, ImageChops, ImageOps
 
 from vsepp.data.containers import Container
 from vsepp.errors import VseppError
-from vsepp.foreign import reading
 from vsepp.spec import StoreSpec
+from vsepp.user_files import reading
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Formats of pictures that are read, whatever a file is called: their decoders start no other program, as PostScript's does."""

@@ -12,9 +12,9 @@ from PIL import Image
 from vsepp.data.arrays import own_arrays
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables
-from vsepp.foreign import own_json, reading
 from vsepp.runtime.files import whole_file, write_text
 from vsepp.spec import PicturesSpec
+from vsepp.user_files import own_json, reading
 
 FILE, CAPTIONS = "pictures.npz", "captions.json"
 

@@ -19,17 +19,17 @@ import numpy as np
 from vsepp.data.containers import role_path
 from vsepp.data.decode import Chunk, ChunkResult, decode_chunk, measure
 from vsepp.errors import VseppError, refuse
-from vsepp.foreign import reading
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space, full_disk_explained
 from vsepp.runtime.files import whole_file, write_text
 from vsepp.runtime.progress import track
 from vsepp.runtime.workers import in_processes
 from vsepp.spec import CorpusSpec, StoreSpec
+from vsepp.user_files import reading
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
-    from vsepp.runtime.placing import Placed
+    from vsepp.runtime.placement import Placed
 
 log = logging.getLogger("vsepp")
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from vsepp.errors import VseppError, refuse
-from vsepp.foreign import reading
 from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
+from vsepp.user_files import reading
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,9 +11,9 @@ import numpy as np
 
 from vsepp.data.arrays import own_arrays
 from vsepp.declared import WORDS
-from vsepp.foreign import reading
 from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
+from vsepp.user_files import reading
 
 # The first words of every vocabulary, and their indices.
 SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")

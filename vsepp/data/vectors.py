@@ -12,10 +12,10 @@ import numpy as np
 from vsepp.data.arrays import own_arrays
 from vsepp.data.captions import tokenize_captions
 from vsepp.errors import VseppError
-from vsepp.foreign import reading
 from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
 from vsepp.spec import VectorsSpec
+from vsepp.user_files import reading
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table

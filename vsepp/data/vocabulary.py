@@ -11,10 +11,10 @@ from pathlib import Path
 
 from vsepp.data.tokens import END, SPECIAL, START, UNKNOWN
 from vsepp.errors import VseppError
-from vsepp.foreign import reading
 from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import write_text
 from vsepp.spec import VocabularySpec
+from vsepp.user_files import reading
 
 FILE = "vocabulary.json"
 

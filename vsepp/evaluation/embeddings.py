@@ -12,9 +12,9 @@ import numpy as np
 from vsepp import components
 from vsepp.data.arrays import read_arrays
 from vsepp.errors import VseppError
-from vsepp.foreign import json_of, shortly
 from vsepp.runtime.files import whole_file
 from vsepp.spec import Component
+from vsepp.user_files import json_of, shortly
 
 _REQUIRED = ("image_embeddings", "caption_embeddings", "caption_to_image")
 _OPTIONS = "similarity_options"

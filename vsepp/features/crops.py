@@ -15,7 +15,7 @@ import torch
 
 from vsepp.data.store import WholeImages
 from vsepp.errors import VseppError
-from vsepp.runtime.placing import Placed, Placing, place, place_of, rows_of, upload
+from vsepp.runtime.placement import Placed, Placing, place, place_of, rows_of, upload
 from vsepp.spec import CropSpec
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _RESIZED_ELSEWHERE = 256
 
 
 def place_images(images: Images, placing: Placing) -> Images:
-    """Bring stored images to the device, or leave them in their files; see `vsepp.runtime.placing.place`."""
+    """Bring stored images to the device, or leave them in their files; see `vsepp.runtime.placement.place`."""
     pixels = images.pixels if isinstance(images, WholeImages) else images
     assert isinstance(pixels, np.ndarray)  # in their files
     placed = place(pixels, "image store", placing)

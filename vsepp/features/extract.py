@@ -10,15 +10,15 @@ import torch
 from vsepp.errors import VseppError
 from vsepp.features.crops import Images, fixed_boxes, sizes_of
 from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops, finite
-from vsepp.features.growing import GrowingRows
-from vsepp.foreign import reason_of
+from vsepp.features.resumable_array import GrowingRows
 from vsepp.models.encoder import ImageEncoder
 from vsepp.models.inputs import ImageBatch
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space
-from vsepp.runtime.placing import Placed, rows_of
+from vsepp.runtime.placement import Placed, rows_of
 from vsepp.runtime.progress import track
 from vsepp.spec import CropSpec
+from vsepp.user_files import reason_of
 
 FILE, LENGTHS = "features.npy", "lengths.npy"
 # Images between two points from which a killed step can continue; a multiple of the encoder's batch.

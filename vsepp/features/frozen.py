@@ -17,7 +17,7 @@ from vsepp.errors import VseppError
 from vsepp.features.crops import Images, gather_crops
 from vsepp.models.encoder import ImageEncoder
 from vsepp.models.precision import products_in
-from vsepp.runtime.placing import upload
+from vsepp.runtime.placement import upload
 from vsepp.spec import CropSpec
 
 ENCODE_BATCH = 128

@@ -17,7 +17,7 @@ from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops, Images
 from vsepp.features.frozen import check_size, encode_crops, finite
 from vsepp.models.encoder import ImageEncoder
-from vsepp.runtime.placing import rows_of, upload
+from vsepp.runtime.placement import rows_of, upload
 
 CAPTIONS = "captions.npy"
 LARGEST = float(np.finfo(np.float16).max)

@@ -9,7 +9,7 @@ import torch
 
 from vsepp.features.crops import CaptionCrops, Images
 from vsepp.features.frozen import ENCODE_BATCH, check_size
-from vsepp.features.growing import GrowingRows
+from vsepp.features.resumable_array import GrowingRows
 from vsepp.features.tape import CAPTIONS, epoch_file, tape_features
 from vsepp.models.encoder import ImageEncoder
 from vsepp.provenance.publish import publish

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from vsepp import components
-from vsepp.data.plain import load_tensors
+from vsepp.data.pickles import load_tensors
 from vsepp.errors import VseppError
 from vsepp.models.encoder import ImageEncoder, build_encoder, family_of, load_state
 from vsepp.provenance.digests import file_digest

@@ -121,7 +121,7 @@ class Artefact:
     folder: Path
     """Its folder, relative to the working folder."""
     spec: Any
-    """All that decides what is computed, besides code and inputs: a dataclass of `vsepp.spec` or `vsepp.reporting.specs`."""
+    """All that decides what is computed, besides code and inputs: a dataclass of `vsepp.spec` or `vsepp.reporting.report_specs`."""
     code: str
     """Digest of the computing modules."""
     inputs: Mapping[str, Path] = field(default_factory=dict)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.errors import VseppError
-from vsepp.foreign import json_of, require_file, text_of
 from vsepp.provenance.digests import FileCache, path_digest, value_digest
 from vsepp.runtime.files import write_text
 from vsepp.runtime.progress import peak_memory
+from vsepp.user_files import json_of, require_file, text_of
 
 MANIFEST = "manifest.json"
 SEAL = "digest"

@@ -21,13 +21,13 @@ from vsepp.components import options
 from vsepp.data.tokens import SPECIAL
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
-from vsepp.foreign import reading, shortly
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.provenance.digests import file_digest
 from vsepp.released.files import EXPECTED, read_torch, read_vocabulary
 from vsepp.runtime.files import whole_file, write_text
 from vsepp.spec import RunSpec, to_json
+from vsepp.user_files import reading, shortly
 
 TOKENIZER = (
     "of the released code: lower case, nltk's Punkt sentences, then its word tokenizer; the released file holds "

@@ -15,9 +15,9 @@ from typing import Any
 
 from torch.serialization import safe_globals
 
-from vsepp.data.plain import load_tensors, refuse_other_names
+from vsepp.data.pickles import load_tensors, refuse_other_names
 from vsepp.errors import VseppError
-from vsepp.foreign import bytes_of, reading, require_file
+from vsepp.user_files import bytes_of, reading, require_file
 
 EXPECTED = (
     "a file of the released code as its authors published it, unpacked. Nothing in it was executed: fetch it again and compare "

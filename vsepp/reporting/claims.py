@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import Interval
 from vsepp.reporting import filters
-from vsepp.reporting.specs import ClaimSpec
+from vsepp.reporting.report_specs import ClaimSpec
 
 REPRODUCED, SMALLER, SAME = "reproduced", "smaller", "same direction"
 NO_DIFFERENCE, LARGER, WORSE, OPPOSITE = "no difference", "larger", "worse", "opposite"

@@ -20,7 +20,7 @@ from vsepp.evaluation.metric_list import COMPARED
 from vsepp.reporting import filters
 from vsepp.reporting.ranked import Ranked, Source, read_two
 from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES
-from vsepp.reporting.specs import DIRECTIONS
+from vsepp.reporting.report_specs import DIRECTIONS
 
 
 @dataclass(frozen=True)

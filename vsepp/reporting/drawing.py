@@ -22,7 +22,7 @@ from vsepp.reporting.gaps import draw_gaps, gaps_figure
 from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, empty_panel
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import Records, marks
-from vsepp.reporting.specs import ContextSpec, FigureSpec
+from vsepp.reporting.report_specs import ContextSpec, FigureSpec
 
 STYLE = TEMPLATES / "figure.mplstyle"
 WIDTHS = {"column": 3.3, "page": 7.0}

@@ -34,7 +34,7 @@ from vsepp.declared import STRICT, mistakes_of
 from vsepp.errors import VseppError, first_of
 from vsepp.reporting import filters
 from vsepp.reporting.records import Record, Records, dirty_steps, trouble_of
-from vsepp.reporting.specs import ContextSpec
+from vsepp.reporting.report_specs import ContextSpec
 from vsepp.runtime.files import write_text
 from vsepp.spec import seeded
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vsepp.errors import VseppError
 from vsepp.evaluation.metric_list import METRICS
-from vsepp.reporting.specs import DIRECTIONS
+from vsepp.reporting.report_specs import DIRECTIONS
 from vsepp.runtime.progress import bytes_text  # noqa: F401  # a filter of the templates
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from vsepp.evaluation.metric_list import AVERAGED
 from vsepp.reporting import filters
 from vsepp.reporting.claims import COLLAPSED, FAILED, NOT_RUN, Verdict
 from vsepp.reporting.plots import INK, MUTED, PAGE, Said, looks
-from vsepp.reporting.specs import DIRECTIONS, ContextSpec, FigureSpec
+from vsepp.reporting.report_specs import DIRECTIONS, ContextSpec, FigureSpec
 from vsepp.spec import Component
 
 KINDS = ("difference", "no_difference", "no_gain")

@@ -26,7 +26,7 @@ from vsepp.reporting.records import (
     shared_seeds,
     trouble_of,
 )
-from vsepp.reporting.specs import ClaimSpec, ContextSpec
+from vsepp.reporting.report_specs import ClaimSpec, ContextSpec
 
 _OF_A_SEED = {"id", "init_seed", "order_seed"}
 """Keys of a run's parameters in which seeds of one run, and runs of one configuration, differ."""

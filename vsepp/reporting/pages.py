@@ -40,8 +40,8 @@ from vsepp.reporting.measured import judge
 from vsepp.reporting.paper import paper_values, tex_layout
 from vsepp.reporting.published import read_published
 from vsepp.reporting.records import Record, Records, read_records
+from vsepp.reporting.report_specs import DIRECTIONS, ReportSpec
 from vsepp.reporting.runs import command, run_page
-from vsepp.reporting.specs import DIRECTIONS, ReportSpec
 from vsepp.reporting.tables import Table, build_table, flat_rows
 from vsepp.reporting.tuned import choose
 from vsepp.runtime.files import write_text

@@ -11,7 +11,7 @@ from vsepp.reporting import claims, filters
 from vsepp.reporting.claims import Verdict
 from vsepp.reporting.drawing import Drawn
 from vsepp.reporting.filters import Tex
-from vsepp.reporting.specs import DIRECTIONS, ContextSpec
+from vsepp.reporting.report_specs import DIRECTIONS, ContextSpec
 from vsepp.reporting.tables import Table
 
 # Claims of one float; a page holds some more.

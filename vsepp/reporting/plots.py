@@ -16,7 +16,7 @@ from vsepp.provenance.manifest import require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import Record, Records, marks
-from vsepp.reporting.specs import DIRECTIONS, ContextSpec, FigureSpec
+from vsepp.reporting.report_specs import DIRECTIONS, ContextSpec, FigureSpec
 
 INK, PAGE, MUTED = "#24292f", "#ffffff", "#626b76"
 """Colours of text, of what lies behind it, and of asides; a page replaces them by its own."""

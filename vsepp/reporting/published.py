@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vsepp.errors import VseppError, refuse
 from vsepp.evaluation.metric_list import METRICS
-from vsepp.foreign import shortly, text_of
+from vsepp.user_files import shortly, text_of
 
 Published = Mapping[tuple[str, str], Mapping[str, str]]
 """(id of the table, row) → column of published.csv → text. A row stands below `""` too, for tables of one's own."""

@@ -14,11 +14,11 @@ from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.ranks import Ranks, kept_ranks
-from vsepp.foreign import json_of, text_of
 from vsepp.provenance.manifest import MANIFEST, read_manifest, require_intact
-from vsepp.provenance.records import METRICS, RANKS, Kept
+from vsepp.provenance.studies import METRICS, RANKS, Kept
 from vsepp.reporting import filters
 from vsepp.reporting.records import TEST_IMAGES, Corpus, corpus_of
+from vsepp.user_files import json_of, text_of
 
 _ARRAYS = ("i2t", "t2i", "i2t_captions", "caption_rows", "caption_images")
 _NEEDED = ("protocol", "folds", *TEST_IMAGES, "similarity", "rsum")

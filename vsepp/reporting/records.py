@@ -16,9 +16,9 @@ from vsepp.errors import VseppError
 from vsepp.evaluation.intervals import per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.provenance.manifest import accepted_steps, ancestors_of, is_accepted, parent_of, uncommitted_steps
-from vsepp.provenance.records import Kept, read_results, study_of
+from vsepp.provenance.studies import Kept, read_results, study_of
 from vsepp.reporting import filters
-from vsepp.reporting.specs import DIRECTIONS, TrainedSpec
+from vsepp.reporting.report_specs import DIRECTIONS, TrainedSpec
 
 TEST_IMAGES = ("fold_size", "n_images", "n_captions")
 """What scores must share to be compared."""

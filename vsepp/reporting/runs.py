@@ -24,7 +24,7 @@ from vsepp.reporting.claims import Verdict, by_claim, of_the_paper
 from vsepp.reporting.drawing import STYLE, themed
 from vsepp.reporting.plots import looks
 from vsepp.reporting.records import Record, image_values, marks, read_history, read_ranks, trouble_of
-from vsepp.reporting.specs import DIRECTIONS, ContextSpec, TrainedSpec
+from vsepp.reporting.report_specs import DIRECTIONS, ContextSpec, TrainedSpec
 
 _EXAMPLES = 3
 """Queries that are shown of each kind, and what is shown for each of them."""

@@ -10,7 +10,7 @@ from typing import Any
 from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict, counts, of_the_paper
 from vsepp.reporting.records import Records, State, trouble_of
-from vsepp.reporting.specs import ContextSpec
+from vsepp.reporting.report_specs import ContextSpec
 from vsepp.reporting.tables import Table
 
 

@@ -14,7 +14,7 @@ from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import Record, Records, dirty_steps, marks, score, scores, trouble_of
-from vsepp.reporting.specs import ContextSpec, RowSpec, TableSpec
+from vsepp.reporting.report_specs import ContextSpec, RowSpec, TableSpec
 
 _COLUMNS = (
     ("paper", "paper", "value"),

@@ -20,7 +20,7 @@ from vsepp.reporting.records import (
     read_history,
     trouble_of,
 )
-from vsepp.reporting.specs import FigureSpec, ReportSpec, RowSpec, TableSpec, TunedSpec
+from vsepp.reporting.report_specs import FigureSpec, ReportSpec, RowSpec, TableSpec, TunedSpec
 
 
 def choose(spec: ReportSpec, records: Records) -> ReportSpec:

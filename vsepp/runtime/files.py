@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from vsepp.errors import VseppError
-from vsepp.foreign import reason_of
 from vsepp.runtime.progress import track_bytes
+from vsepp.user_files import reason_of
 
 _BLOCK = 1 << 20
 _PROCESSES = Path("/proc")

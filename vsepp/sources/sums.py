@@ -18,11 +18,11 @@ from pydantic.dataclasses import dataclass
 
 from vsepp.declared import STRICT, Sha256, mistakes_of
 from vsepp.errors import VseppError
-from vsepp.foreign import text_of
-from vsepp.foreign_yaml import yaml_of
 from vsepp.provenance.manifest import sidecar_path
 from vsepp.runtime.files import blocks_of, write_text
 from vsepp.spec import SourceSpec
+from vsepp.user_files import text_of
+from vsepp.user_yaml import yaml_of
 
 log = logging.getLogger("vsepp")
 

@@ -17,7 +17,7 @@ from vsepp.steps.sizes import captions_of, images_of, product
 def run(spec: EvaluationSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
     """Embed a split with a trained run, and compute recalls and ranks."""
     from vsepp.evaluation.run import evaluate_run
-    from vsepp.provenance.fitting import require_fitting
+    from vsepp.provenance.compatibility import require_fitting
 
     require_fitting(spec.run, inputs["run"], inputs)
     device, facts = take_machine(job, "evaluation")

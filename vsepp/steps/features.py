@@ -20,7 +20,7 @@ def run(spec: FeaturesSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> 
     from vsepp.features.crops import place_images, place_of_images
     from vsepp.features.extract import extract_features
     from vsepp.models.encoder import load_encoder
-    from vsepp.runtime.placing import Placing
+    from vsepp.runtime.placement import Placing
 
     device, facts = take_machine(job, "features")
     images = place_images(open_store(inputs["store"]), Placing(device, job.data_on, job.device_share))

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from vsepp.foreign import is_there
 from vsepp.provenance.artefacts import Job, Step
 from vsepp.provenance.manifest import artefact_digest, recorded
 from vsepp.provenance.publish import published, state_folder
@@ -16,6 +15,7 @@ from vsepp.runtime import devices
 from vsepp.runtime.files import output_folder
 from vsepp.runtime.memory import out_of_memory_explained
 from vsepp.spec import to_dict
+from vsepp.user_files import is_there
 
 
 def make(

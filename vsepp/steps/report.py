@@ -8,7 +8,7 @@ from typing import Any
 
 from vsepp.provenance.artefacts import Job, Step
 from vsepp.provenance.manifest import FILES
-from vsepp.reporting.specs import ReportSpec
+from vsepp.reporting.report_specs import ReportSpec
 from vsepp.reporting.typeset import PDF
 
 

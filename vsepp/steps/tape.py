@@ -23,7 +23,7 @@ def run(spec: TapeSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapp
     from vsepp.features.crops import CaptionCrops, place_images, place_of_images
     from vsepp.features.tape_writer import write_tape
     from vsepp.models.encoder import load_encoder
-    from vsepp.runtime.placing import Placing
+    from vsepp.runtime.placement import Placing
 
     device, facts = take_machine(job, "tape")
     _, captions = read_tables(inputs["captions"].parent)

@@ -30,7 +30,7 @@ from vsepp.features.extract import CachedFeatures
 from vsepp.features.tape import InlineFeatures, Tape
 from vsepp.models.encoder import encoder_dim, load_encoder
 from vsepp.models.inputs import ImageBatch
-from vsepp.runtime.placing import Placing, place, place_of
+from vsepp.runtime.placement import Placing, place, place_of
 from vsepp.spec import RunSpec
 
 TrainInputs = Callable[[np.ndarray, int], ImageBatch]

@@ -15,7 +15,7 @@ from vsepp.evaluation.metrics import RetrievalMetrics, retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.losses import Batch, first_epoch_after
 from vsepp.models.precision import fp32_products_in
-from vsepp.runtime.placing import upload
+from vsepp.runtime.placement import upload
 from vsepp.runtime.progress import track
 from vsepp.spec import RunSpec, ScheduleSpec
 from vsepp.training.batches import StepPairs, epoch_batches, steps_per_epoch

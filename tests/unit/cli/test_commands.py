@@ -10,7 +10,7 @@ from plans import PARAMS, plan
 from processes import python
 
 from vsepp.cli import main
-from vsepp.cli.parameters import add_plan_options, plan_of
+from vsepp.cli.show import add_plan_options, plan_of
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import read_manifest, write_manifest
 from vsepp.spec import RunSpec, VocabularySpec, from_json

@@ -8,7 +8,7 @@ import pytest
 import torch
 from plans import plan
 
-from vsepp.cli.plan import render
+from vsepp.cli.estimate import render
 from vsepp.config.costs import costs_of, read_rates, report
 from vsepp.errors import VseppError
 from vsepp.models.encoder import build_encoder

@@ -7,8 +7,8 @@ from plans import PARAMS, edit, nested, over, plan, refused
 from vsepp.config import make_plan
 from vsepp.config.files import Value, with_types
 from vsepp.config.resolve import load
-from vsepp.foreign_yaml import yaml_of
 from vsepp.spec import Component
+from vsepp.user_yaml import yaml_of
 
 RUNS = "papers/vsepp/runs.yaml"
 

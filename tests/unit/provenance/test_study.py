@@ -12,7 +12,7 @@ from reported import Models
 
 from vsepp.errors import VseppError
 from vsepp.evaluation.ranks import Ranks
-from vsepp.provenance.records import FILES, Study, read_results, write_study
+from vsepp.provenance.studies import FILES, Study, read_results, write_study
 
 KEPT = ("evaluated", "trained", "metrics", "history")
 

@@ -12,7 +12,7 @@ from vsepp.evaluation import intervals
 from vsepp.reporting import drawing
 from vsepp.reporting.pages import write_report
 from vsepp.reporting.published import read_published
-from vsepp.reporting.specs import ContextSpec, PaperSpec, RowSpec
+from vsepp.reporting.report_specs import ContextSpec, PaperSpec, RowSpec
 
 WILD = "50 % of $x_1$ & {evil} \\input{x} #~^ <b> שלום 🐕 日本 naïve"
 DATA_NOTE = "Numbers on generated scenes, not on MS-COCO or Flickr30K."

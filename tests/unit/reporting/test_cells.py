@@ -7,7 +7,7 @@ import pytest
 from reported import DIRTY, I2T, T2I
 
 from vsepp.errors import VseppError
-from vsepp.reporting.specs import GroupSpec, RowSpec, TableSpec
+from vsepp.reporting.report_specs import GroupSpec, RowSpec, TableSpec
 from vsepp.reporting.tables import build_table, flat_rows
 
 COLUMNS = ("r1", "r10", "medr")

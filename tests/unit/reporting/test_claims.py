@@ -13,7 +13,7 @@ from vsepp.evaluation import intervals
 from vsepp.evaluation.ranks import Ranks
 from vsepp.reporting.claims import WORDS, counts, of_the_paper
 from vsepp.reporting.measured import judge
-from vsepp.reporting.specs import ClaimSpec
+from vsepp.reporting.report_specs import ClaimSpec
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 PROTOCOL = "5x1K"

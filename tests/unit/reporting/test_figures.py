@@ -21,7 +21,7 @@ from vsepp.evaluation.intervals import Interval
 from vsepp.provenance.manifest import artefact_digest
 from vsepp.reporting.claims import CHANCE, NOT_RUN, SAME, Verdict
 from vsepp.reporting.drawing import inline_svg, write_figure, write_gaps
-from vsepp.reporting.specs import ClaimSpec, FigureSpec
+from vsepp.reporting.report_specs import ClaimSpec, FigureSpec
 from vsepp.spec import Component, FigureDataSpec
 from vsepp.steps.figure_data import STEP as FIGURE_DATA
 

@@ -17,7 +17,7 @@ from vsepp import spec as specs
 from vsepp.errors import VseppError
 from vsepp.reporting import pages
 from vsepp.reporting.pages import TEMPLATES, write_entry, write_report
-from vsepp.reporting.specs import ClaimSpec, GroupSpec, ReportSpec, RowSpec
+from vsepp.reporting.report_specs import ClaimSpec, GroupSpec, ReportSpec, RowSpec
 
 OWN = {"system": "VSE++", "encoder": "vgg", "finetuned": "no", "dataset": "coco", "trainset": "RC"}
 

@@ -6,7 +6,7 @@ from PIL import Image
 
 from vsepp.evaluation.ranks import Ranks
 from vsepp.reporting.drawing import write_figure
-from vsepp.reporting.specs import FigureSpec, GroupSpec, ReportSpec, RowSpec, TableSpec, TunedSpec
+from vsepp.reporting.report_specs import FigureSpec, GroupSpec, ReportSpec, RowSpec, TableSpec, TunedSpec
 from vsepp.reporting.tuned import choose, standings, ties
 from vsepp.spec import Component
 

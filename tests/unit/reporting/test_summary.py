@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from vsepp.reporting.claims import COLLAPSED, NOT_RUN, OPPOSITE, REPRODUCED, SAME, Verdict
-from vsepp.reporting.specs import ClaimSpec
+from vsepp.reporting.report_specs import ClaimSpec
 from vsepp.reporting.summary import answer, headline, provenance, troubles
 
 FOLDER = Path("reports/mini/paper/vsepp")

@@ -13,11 +13,11 @@ from collections import Counter
 from pathlib import PurePosixPath
 from typing import Any
 
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles
+from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFiles
 from vsepp.declared import SPLITS
 from vsepp.errors import VseppError, refuse
-from vsepp.foreign import LARGEST_TEXT
 from vsepp.spec import CorpusSpec
+from vsepp.user_files import LARGEST_TEXT
 
 COLUMNS = ("image", "caption")
 EXIF_ORIENTATION = "applied"

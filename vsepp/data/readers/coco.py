@@ -13,11 +13,11 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from vsepp import components
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, is_id, list_of
+from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFiles, is_id, list_of
 from vsepp.data.readers import karpathy
 from vsepp.errors import refuse
-from vsepp.foreign import shortly
 from vsepp.spec import CorpusSpec
+from vsepp.user_files import shortly
 
 CITATION = (
     "Lin et al., 2014: Microsoft COCO: common objects in context; Chen et al., 2015: Microsoft COCO captions"

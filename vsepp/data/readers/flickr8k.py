@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, lines_of
+from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFiles, lines_of
 from vsepp.errors import VseppError, refuse
 from vsepp.spec import CorpusSpec
 

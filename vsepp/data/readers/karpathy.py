@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFiles, is_id, list_of
+from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFiles, is_id, list_of
 from vsepp.declared import SPLITS
 from vsepp.errors import refuse
-from vsepp.foreign import shortly
 from vsepp.spec import CorpusSpec
+from vsepp.user_files import shortly
 
 CITATION = "Karpathy and Fei-Fei, 2015: Deep visual-semantic alignments for generating image descriptions"
 

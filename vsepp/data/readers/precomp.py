@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFile, RawFiles, lines_of
+from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFile, RawFiles, lines_of
 from vsepp.errors import VseppError, refuse
 from vsepp.spec import CorpusSpec
 

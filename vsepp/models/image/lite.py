@@ -13,7 +13,7 @@ from types import ModuleType
 
 from torch import nn
 
-from vsepp.data.plain import load_tensors
+from vsepp.data.pickles import load_tensors
 from vsepp.errors import VseppError
 from vsepp.models.encoder import CutNetwork
 

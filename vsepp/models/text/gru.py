@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 from vsepp.models.text.packed_gru import last_states
-from vsepp.runtime.placing import upload
+from vsepp.runtime.placement import upload
 
 CITATION = "Kiros, Salakhutdinov and Zemel, 2014: Unifying visual-semantic embeddings with multimodal neural language models"
 

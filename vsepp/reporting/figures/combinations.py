@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from vsepp import components
 from vsepp.reporting import filters
 from vsepp.reporting.plots import INK, MUTED, Material, Said
-from vsepp.reporting.specs import FigureSpec
+from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Xuan and Chen (2023), GOAL, Table 1"
 HEIGHT = 1.9

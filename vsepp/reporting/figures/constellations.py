@@ -14,7 +14,7 @@ from matplotlib.patches import Circle
 
 from vsepp import components
 from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, read_data
-from vsepp.reporting.specs import FigureSpec
+from vsepp.reporting.report_specs import FigureSpec
 from vsepp.spec import Component
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 1"

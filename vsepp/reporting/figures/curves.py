@@ -23,7 +23,7 @@ from vsepp.reporting.plots import (
     unit,
 )
 from vsepp.reporting.records import Records, read_history
-from vsepp.reporting.specs import FigureSpec
+from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 2a"
 RUNS = "listed"

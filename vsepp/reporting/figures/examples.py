@@ -16,7 +16,7 @@ from vsepp.evaluation.protocols import protocol_folds
 from vsepp.reporting.answers import Answers
 from vsepp.reporting.plots import Material, Said, empty_panel
 from vsepp.reporting.records import TEST_IMAGES, Record, read_ranks, scores, trouble_of
-from vsepp.reporting.specs import FigureSpec
+from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 3"
 RUNS = "pair"

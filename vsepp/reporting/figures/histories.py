@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from vsepp.reporting import filters
 from vsepp.reporting.plots import Material, Said, looks, mark, say_trouble, unit
 from vsepp.reporting.records import Record, read_history, trouble_of
-from vsepp.reporting.specs import FigureSpec
+from vsepp.reporting.report_specs import FigureSpec
 
 RUNS = "all"
 NEEDS = ("metrics",)

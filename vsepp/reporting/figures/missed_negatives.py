@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from vsepp.reporting import filters
 from vsepp.reporting.plots import MUTED, Material, Said, looks
-from vsepp.reporting.specs import FigureSpec
+from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Appendix A"
 NEEDS = ("percentiles", "levels")

@@ -28,7 +28,7 @@ from vsepp.reporting.plots import (
     unit,
 )
 from vsepp.reporting.records import Record, Records, image_values, score, scores, trouble_of
-from vsepp.reporting.specs import FigureSpec
+from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 2b"
 RUNS = "by_size"

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from vsepp.evaluation.intervals import Effect, wider
 from vsepp.reporting import filters
 from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, direction, looks, mark
-from vsepp.reporting.specs import FigureSpec
+from vsepp.reporting.report_specs import FigureSpec
 from vsepp.reporting.tuned import Standing, standings, ties
 
 CITATION = "Demšar (2006), Statistical Comparisons of Classifiers over Multiple Data Sets"

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.reporting.plots import Material, Said, looks, read_data
-from vsepp.reporting.specs import FigureSpec
+from vsepp.reporting.report_specs import FigureSpec
 from vsepp.spec import Component
 
 CITATION = "Xuan and Chen (2023), GOAL, Figures 2 and 3"

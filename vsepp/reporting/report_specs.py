@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 from vsepp.declared import STRICT, Count, PositiveFloat, Protocol
 from vsepp.evaluation.metric_list import AVERAGED, METRICS
-from vsepp.provenance.records import FILES
+from vsepp.provenance.studies import FILES
 from vsepp.spec import Component, seeded
 
 DIRECTIONS: dict[str, str] = {"i2t": "Caption retrieval", "t2i": "Image retrieval"}

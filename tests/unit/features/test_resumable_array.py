@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from vsepp.features.growing import GrowingRows
+from vsepp.features.resumable_array import GrowingRows
 
 ROWS = np.arange(70, dtype=np.float32).reshape(10, 7)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.cli.common import add_step, table
-from vsepp.cli.parameters import add_plan_options, plan_of
+from vsepp.cli.show import add_plan_options, plan_of
 from vsepp.errors import VseppError, did_you_mean
-from vsepp.provenance.records import Kept
+from vsepp.provenance.studies import Kept
 from vsepp.spec import seeded
 
 
@@ -81,7 +81,7 @@ def expected(given: argparse.Namespace) -> None:
     from vsepp.provenance.manifest import git_state
     from vsepp.reporting import expected as values
     from vsepp.reporting.records import read_records
-    from vsepp.reporting.specs import ReportSpec
+    from vsepp.reporting.report_specs import ReportSpec
 
     plan = plan_of(given)
     reports = [made.spec for made in plan.of_kind("report").values() if isinstance(made.spec, ReportSpec)]

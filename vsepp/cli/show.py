@@ -117,7 +117,7 @@ def add_params(parser: argparse.ArgumentParser) -> None:
 
 
 def _value(text: str) -> Any:
-    from vsepp.foreign_yaml import yaml_of
+    from vsepp.user_yaml import yaml_of
 
     try:
         return yaml_of(text, "--config")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from vsepp.runtime.placing import Placing, place, place_of, rows_of, upload
+from vsepp.runtime.placement import Placing, place, place_of, rows_of, upload
 
 CPU = torch.device("cpu")
 

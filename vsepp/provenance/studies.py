@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 from vsepp.errors import VseppError
-from vsepp.foreign import json_of, text_of
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import (
     MANIFEST,
@@ -38,6 +37,7 @@ from vsepp.provenance.manifest import (
 )
 from vsepp.runtime.files import whole_file, write_text
 from vsepp.spec import EvaluationSpec, seeded, to_dict
+from vsepp.user_files import json_of, text_of
 
 if TYPE_CHECKING:
     import numpy as np

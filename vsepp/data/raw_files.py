@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from vsepp.data.containers import Container, role_path
 from vsepp.errors import VseppError
-from vsepp.foreign import LARGEST_TEXT, bytes_of, json_of, shortly, utf8
 from vsepp.spec import CorpusSpec
+from vsepp.user_files import LARGEST_TEXT, bytes_of, json_of, shortly, utf8
 
 log = logging.getLogger("vsepp")
 

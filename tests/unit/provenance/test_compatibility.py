@@ -7,7 +7,7 @@ import pytest
 import specs
 
 from vsepp.errors import VseppError
-from vsepp.provenance.fitting import require_fitting, spec_of
+from vsepp.provenance.compatibility import require_fitting, spec_of
 from vsepp.provenance.manifest import recorded
 from vsepp.spec import FeaturesSpec, StoreSpec, to_dict, to_json
 

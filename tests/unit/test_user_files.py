@@ -5,8 +5,8 @@ import os
 import pytest
 
 from vsepp.errors import VseppError
-from vsepp.foreign import bytes_of, json_of, shortly, text_of
-from vsepp.foreign_yaml import yaml_of
+from vsepp.user_files import bytes_of, json_of, shortly, text_of
+from vsepp.user_yaml import yaml_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import add_step
-from vsepp.cli.parameters import (
+from vsepp.cli.show import (
     add_params,
     add_plan_options,
     config_option,
@@ -186,7 +186,7 @@ def sync(given: argparse.Namespace) -> None:
 
 def record(given: argparse.Namespace) -> None:
     """Keep what is finished and has no record, and the tables and figures of reports of which a copy is kept."""
-    from vsepp.provenance.records import Study, is_of, read_results, tables_and_figures, write_study
+    from vsepp.provenance.studies import Study, is_of, read_results, tables_and_figures, write_study
     from vsepp.provenance.verify import verify as verify_one
     from vsepp.spec import seeded
 

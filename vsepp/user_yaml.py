@@ -9,7 +9,7 @@ import yaml
 from yaml.composer import Composer
 
 from vsepp.errors import VseppError
-from vsepp.foreign import reading, shortly
+from vsepp.user_files import reading, shortly
 
 _DEEPEST = 100
 # Values of a document with each alias written out: the largest file of `params/` has some 2,000.
