@@ -15,8 +15,8 @@ from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultForma
 from snakemake.settings.enums import Quietness
 
 from vsepp.config import make_plan
-from vsepp.config.files import with_types
 from vsepp.config.costs import costs_of, hours_of, read_rates
+from vsepp.config.files import with_types
 from vsepp.config.plan import DOWNLOADS
 from vsepp.errors import VseppError, printable
 from vsepp.provenance.acceptance import (
