@@ -1,4 +1,4 @@
-"""`vsepp make KIND NAME`: one artefact, as the rules of the workflow make it."""
+"""`vsepp make KIND`: one artefact, by its name or, as the rules of the workflow make it, by its spec and inputs."""
 
 from __future__ import annotations
 
