@@ -1,69 +1,48 @@
-"""What is right on a device: each function computes something there and in float64 on the CPU, or twice, and compares.
+"""What is right on a device: each check computes something there and on the CPU, or twice, and compares.
 
-A relative error is the length of the difference over that of what it should be; bounds are those of `BOUNDS`. Content is
-random, shapes are real.
+A relative error is the length of the difference over that of the expected vector. Content is random, shapes are real.
 """
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import made_up
-import measure
 import numpy as np
-import timed
 import torch
-from torch.nn.functional import normalize
-from torch.nn.utils.rnn import pack_padded_sequence
+from measure import ROOT, forget_earlier
+from safetensors.torch import load_file
 
-from vsepp.data.store import open_store
 from vsepp.errors import VseppError
-from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.encode import encode_split
-from vsepp.evaluation.metrics import retrieval_metrics
-from vsepp.evaluation.ranks import Ranks, retrieval_ranks
-from vsepp.features.crops import CaptionCrops, gather_crops
 from vsepp.features.frozen import encode_crops
-from vsepp.features.tape import InlineFeatures, epoch_file
-from vsepp.features.tape_writer import write_tape
-from vsepp.losses import WHOLE
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in
 from vsepp.spec import Component, RunSpec, to_json
-from vsepp.training.batches import epoch_batches
+from vsepp.training.batches import StepPairs, epoch_batches
 from vsepp.training.data import load_training_data
 from vsepp.training.epoch import step_inputs
-from vsepp.training.step import RunLoss, StepInputs, make_optimiser, train_step
+from vsepp.training.step import RunLoss, make_optimiser, train_step
 
 CPU = torch.device("cpu")
-BOUNDS = {"fp32": 1e-5, "tf32": 1e-2, "bf16": 5e-2}
+FEATURE_BOUNDS = {"fp32": 1e-5, "tf32": 1e-2, "bf16": 5e-2}
 """Relative error of a feature by the precision of its products: some ten to hundred times the rounding of one."""
 NEAR = 0.25
-"""And at most this part of the distance to the nearest feature of another image, which may be near in a network with random
-weights."""
+"""And at most this part of the distance to the nearest feature of another image: they are near in a random network."""
 STEP_BOUNDS = {"fp32": (1e-5, 1e-4), "bf16": (1e-2, 2e-1)}
-"""Relative error of a step's loss and of its gradient, in the middle of the steps. A hardest negative that ties with another
-one may be another one in single steps, so the largest is told and not bounded."""
+"""Relative error of a step's loss and of its gradient, in the median of the steps: in single steps, a hardest negative
+that ties with another one may be another one."""
 STEPS = 50
-_FEW, _CALLS = 2, 3
-"""Images whose features are also computed in float64, in so many calls."""
-_PATIENCE = 180.0
-"""Seconds for a small training."""
-_TAPE = 96
 SYSTEMS: dict[str, dict[str, Any]] = {
     "VSE0": {"loss": Component("sum_of_hinges"), "model": {"normalise_images": False}},
-    "VSE++": {"loss": Component("max_of_hinges")},
+    "VSE++": {"loss": Component("max_of_hinges"), "model": {}},
     "Order0": {
         "loss": Component("sum_of_hinges", {"margin": 0.05}),
         "model": {"similarity": Component("order"), "absolute": True},
@@ -74,304 +53,157 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 
 
 @dataclass
-class Found:
-    """What a check found."""
+class Finding:
+    """What came out of a check or a measurement."""
 
     right: bool
-    said: str
-    """In a few words, with the figures."""
-    figures: dict[str, float] = field(default_factory=dict)
+    message: str
+    figures: dict[str, Any] = field(default_factory=dict)
 
 
-def error(found: torch.Tensor, right: torch.Tensor) -> float:
-    """Relative error, of the worst row where there are several."""
-    found, right = found.detach().double().cpu(), right.detach().double().cpu()
-    if not torch.isfinite(found).all():
+def relative_error(values: torch.Tensor, expected: torch.Tensor) -> float:
+    """Of the worst row; infinite where a value is not finite."""
+    values, expected = values.detach().double().cpu(), expected.detach().double().cpu()
+    if not torch.isfinite(values).all():
         return float("inf")
-    lengths = right.norm(dim=-1)
-    return float(((found - right).norm(dim=-1) / lengths.clamp(min=1e-300)).max())
+    return float(((values - expected).norm(dim=-1) / expected.norm(dim=-1).clamp(min=1e-300)).max())
 
 
-# --- Features ----------------------------------------------------------------------------------------------------
-
-
-def features(run: RunSpec, device: torch.device) -> Found:
-    """Features of a frozen encoder, in the precision and with the compilation of its spec."""
-    measure.forget_earlier(device)
-    spec = run.encoder
-    crops = made_up.crops(run, _FEW * _CALLS)
-    right = _exact_features(run, crops)
-    boxes = np.tile([0, 0, spec.input_size, spec.input_size], (_FEW, 1))
-    encoder, flips = made_up.encoder_of(run).to(device).eval(), np.zeros(_FEW, bool)
-    calls = np.arange(_FEW * _CALLS).reshape(_CALLS, _FEW)
-    found = torch.cat([encode_crops(crops.numpy(), encoder, rows, boxes, flips, device) for rows in calls])
-    return _close(found, right, BOUNDS[spec.precision])
-
-
-def _exact_features(run: RunSpec, crops: torch.Tensor) -> torch.Tensor:
-    """Features in float64 on the CPU."""
-    eager = replace(run, encoder=replace(run.encoder, precision="fp32", compile="off"))
-    exact = made_up.encoder_of(eager).eval().double()
+def features(run: RunSpec, device: torch.device) -> Finding:
+    """Features of a frozen encoder, run as its spec says, beside float64 on the CPU."""
+    forget_earlier(device)
+    spec, crops = run.encoder, made_up.pixels(6, run.encoder.input_size)
+    exact = made_up.encoder_of(replace(run, encoder=replace(spec, precision="fp32", compile="off"))).double()
     with torch.inference_mode():
-        return exact(exact.normalise(crops).double())
+        expected = exact(exact.normalise(crops).double())
+    encoder = made_up.encoder_of(run).to(device)
+    boxes, flips = np.tile([0, 0, spec.input_size, spec.input_size], (2, 1)), np.zeros(2, bool)
+    calls = [(0, 1), (2, 3), (4, 5)]
+    found = [encode_crops(crops.numpy(), encoder, np.array(rows), boxes, flips, device) for rows in calls]
+    return near(torch.cat(found), expected, FEATURE_BOUNDS[spec.precision])
 
 
-def _close(found: torch.Tensor, right: torch.Tensor, bound: float) -> Found:
+def near(values: torch.Tensor, expected: torch.Tensor, bound: float) -> Finding:
     """Whether features are within a relative bound, and much nearer to what they should be than to another image's."""
-    off = error(found, right)
-    apart = torch.cdist(right, right).fill_diagonal_(float("inf")).min(dim=1).values
-    part = float(((found.double().cpu() - right).norm(dim=1) / apart).max())
-    said = f"relative error {off:.1e}, bound {bound:.1e}; {part:.1e} of the distance to another image, bound {NEAR}"
-    return Found(off <= bound and part <= NEAR, said, {"error": off, "bound": bound, "of the distance": part})
+    error = relative_error(values, expected)
+    apart = torch.cdist(expected, expected).fill_diagonal_(float("inf")).min(dim=1).values
+    part = float(((values.double().cpu() - expected).norm(dim=1) / apart).max())
+    message = f"relative error {error:.1e}, bound {bound:.1e}; {part:.1e} of the distance to another image, bound {NEAR}"
+    return Finding(error <= bound and part <= NEAR, message, {"error": error, "of the distance": part})
 
 
-def random_crops(run: RunSpec, device: torch.device, folder: Path) -> Found:
-    """Random crops are the CPU's; their features are equal in a file and in the step, and close to the CPU's."""
-    images = _TAPE // made_up.CAPTIONS_PER_IMAGE + 1
-    store = open_store(made_up.write_artefacts(run, images, 0, folder / "made")["train_store"])
-    rows = np.arange(_TAPE)
-    crops = CaptionCrops(run.crop, rows // made_up.CAPTIONS_PER_IMAGE, rows, run.draw)
-    there = torch.from_numpy(np.array(store)).to(device)
-    size = run.encoder.input_size
-    cut = gather_crops(there, *crops.of(0, rows, there), size)
-    same_crops = torch.equal(cut.cpu(), gather_crops(store, *crops.of(0, rows, store), size))
-    encoder = made_up.encoder_of(run)
-    write_tape(there, encoder, crops, rows, 1, folder / "tape", folder / "state", device=device)
-    written = torch.from_numpy(np.load(folder / "tape" / epoch_file(0)))
-    order = np.random.default_rng(0).permutation(rows)  # other neighbours in a batch
-    same = torch.equal(written[order], InlineFeatures(there, encoder, crops, device).rows(0, order).cpu())
-    some = rows[:: made_up.CAPTIONS_PER_IMAGE][: _FEW * _CALLS]  # of different images
-    bound = BOUNDS[run.encoder.precision] + 2**-10  # kept in 16 bits
-    close = _close(written[some], _exact_features(run, cut[some].cpu()), bound)
-    told = [
-        f"crops {'equal' if same_crops else 'DIFFER FROM'} the CPU's",
-        f"in the step {'equal' if same else 'NOT EQUAL'} to those in files",
-        close.said,
-    ]
-    return Found(same_crops and same and close.right, "; ".join(told), close.figures)
+class Training:
+    """A training on a device, step by step."""
+
+    def __init__(self, run: RunSpec, artefacts: dict[str, Path], device: torch.device) -> None:
+        self.run, self.device = run, device
+        self.data = load_training_data(run, artefacts, device)
+        torch.manual_seed(run.init_seed)
+        self.model = JointEmbedding(run.model, self.data.feature_dim, self.data.vocabulary_size).to(device)
+        self.loss = RunLoss.of(run, {}, device)
+        self.optimiser = make_optimiser(self.model, run.schedule.learning_rate, self.loss)
+
+    def step(self, drawn: StepPairs, epoch: int) -> tuple[float, torch.Tensor]:
+        """Take a step; gives its loss and its clipped gradient `(1, n)`."""
+        inputs = step_inputs(self.run, self.data, self.loss, drawn, epoch, self.device)
+        clip_norm, bf16 = self.run.schedule.clip_norm, self.run.precision == "bf16"
+        with fp32_products_in(self.run.precision, self.device):
+            value = train_step(self.model, self.optimiser, self.loss, inputs, clip_norm, bf16=bf16)
+        gradient = torch.cat([parameter.grad.flatten() for parameter in self.optimiser.parameters])
+        return float(value), gradient[None]
 
 
-# --- Training ----------------------------------------------------------------------------------------------------
-
-
-def steps(run: RunSpec, dim: int, device: torch.device, folder: Path, images: int) -> Found:
-    """Losses and gradients of a training's first steps, each beside float64 on the CPU from the same weights."""
-    data = load_training_data(run, made_up.write_artefacts(run, images, dim, folder), device)
-    torch.manual_seed(run.init_seed)
-    model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size).to(device)
-    exact = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size).double()
-    loss, exact_loss = RunLoss.of(run, {}, device), RunLoss.of(run, {}, CPU)
-    optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
-    offs = []
-    with fp32_products_in(run.precision, device):
-        for inputs in _inputs(run, data, loss, device):
-            exact.load_state_dict(model.state_dict())
-            right, gradient = _exactly(exact, exact_loss, inputs, run.schedule.clip_norm)
-            value = train_step(
-                model, optimiser, loss, inputs, run.schedule.clip_norm, bf16=run.precision == "bf16"
-            )
-            found = torch.cat([parameter.grad.flatten().cpu() for parameter in optimiser.parameters])
-            offs.append((abs(float(value) / right - 1), error(found[None], gradient[None])))
-    losses, gradients = np.array(offs).T
-    figures = {
-        "loss": float(np.median(losses)),
-        "gradient": float(np.median(gradients)),
-        "largest loss": float(losses.max()),
-        "largest gradient": float(gradients.max()),
-    }
-    bounds = STEP_BOUNDS[run.precision]
-    said = (
-        f"{len(offs)} steps: loss {figures['loss']:.1e} (largest {figures['largest loss']:.1e}, bound {bounds[0]:g}), "
-        f"gradient {figures['gradient']:.1e} (largest {figures['largest gradient']:.1e}, bound {bounds[1]:g})"
-    )
-    return Found(figures["loss"] <= bounds[0] and figures["gradient"] <= bounds[1], said, figures)
-
-
-def _inputs(run: RunSpec, data: Any, loss: RunLoss, device: torch.device) -> Iterator[StepInputs]:
-    size, taken = run.schedule.batch_size, 0
+def steps(run: RunSpec, dim: int, images: int, device: torch.device, folder: Path) -> Finding:
+    """Losses and gradients of a training's first steps, each beside fp32 on the CPU from the same weights."""
+    artefacts = made_up.write_artefacts(run, images, dim, folder)
+    training = Training(run, artefacts, device)
+    expected = Training(replace(run, precision="fp32"), artefacts, CPU)
+    errors: list[tuple[float, float]] = []
     for epoch in range(STEPS):
-        for drawn in epoch_batches(len(data.pairs), size, order_seed=run.order_seed, epoch=epoch):
-            if taken < STEPS and drawn.queries == size:
-                yield step_inputs(run, data, loss, drawn, epoch, device)
-                taken += 1
+        size, pairs = run.schedule.batch_size, len(training.data.pairs)
+        for drawn in epoch_batches(pairs, size, order_seed=run.order_seed, epoch=epoch):
+            if len(errors) < STEPS and drawn.queries == size:
+                expected.model.load_state_dict(training.model.state_dict())
+                (loss, gradient), (right_loss, right_gradient) = (
+                    side.step(drawn, epoch) for side in (training, expected)
+                )
+                errors.append((abs(loss / right_loss - 1), relative_error(gradient, right_gradient)))
+    (loss_error, gradient_error), largest = np.median(errors, axis=0).tolist(), np.max(errors, axis=0)
+    bounds = STEP_BOUNDS[run.precision]
+    message = (
+        f"{len(errors)} steps: loss {loss_error:.1e} (largest {largest[0]:.1e}, bound {bounds[0]:g}), "
+        f"gradient {gradient_error:.1e} (largest {largest[1]:.1e}, bound {bounds[1]:g})"
+    )
+    right = loss_error <= bounds[0] and gradient_error <= bounds[1]
+    return Finding(right, message, {"loss": loss_error, "gradient": gradient_error})
 
 
-def _exactly(
-    model: JointEmbedding, loss: RunLoss, inputs: StepInputs, clip_norm: float
-) -> tuple[float, torch.Tensor]:
-    """Loss and clipped gradient of a step in float64, by Eqs. 1 to 3 in torch's own operations."""
-    model.zero_grad()
-    images = model.image_map(normalize(inputs.images.values.cpu().double()))
-    images = normalize(images) if model.spec.normalise_images else images
-    packed = pack_padded_sequence(model.text.words(inputs.ids.cpu().T), inputs.lengths, enforce_sorted=False)
-    captions = normalize(model.text.gru(packed)[1][0])
-    if model.spec.absolute:
-        images, captions = images.abs(), captions.abs()
-    if model.spec.similarity.name == "dot":
-        scores = images @ captions.T
-    else:
-        scores = -(captions[None] - images[:, None]).clamp(min=0).square().sum(-1)
-    value = loss.function(scores, loss.options, WHOLE)
-    value.backward()
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    torch.nn.utils.clip_grad_norm_(trained, clip_norm)
-    return float(value.detach()), torch.cat([parameter.grad.flatten() for parameter in trained])
-
-
-def resumed(run: RunSpec, dim: int, device: torch.device, folder: Path, images: int) -> Found:
+def resumed(run: RunSpec, dim: int, images: int, device: torch.device, folder: Path) -> Finding:
     """A training that is killed with SIGKILL and called again, beside two that were left alone."""
-    places = made_up.write_artefacts(run, images, dim, folder / "made")
-    given = [f"--{role.replace('_', '-')}={path}" for role, path in places.items()]
-    command = [sys.executable, "-m", "vsepp.cli", "make", "run", "--spec", to_json(run), *given]
+    artefacts = made_up.write_artefacts(run, images, dim, folder / "made")
+    command = [sys.executable, "-m", "vsepp.cli", "make", "run", "--spec", to_json(run)]
+    command += [f"--{role.replace('_', '-')}={path}" for role, path in artefacts.items()]
     command += ["--device", device.type, "--threads", str(torch.get_num_threads())]
-    kills, weights = 0, []
+    killed, weights = False, []
     for name in ("one", "two", "killed"):
-        out = [*command, "--output", str(folder / name)]
+        training = [*command, "--output", str(folder / name)]
         if name == "killed":
-            out += ["--checkpoint-seconds", "0"]
-            kills = _kill_once(out, folder / ".state")
-        call(out, _PATIENCE)
-        from safetensors.torch import load_file
-
+            training += ["--checkpoint-seconds", "0"]
+            killed = kill_after_checkpoint(training, folder / ".state")
+        call(training, 180)
         state = load_file(folder / name / "model.safetensors")
         weights.append(torch.cat([state[key].flatten() for key in sorted(state)])[None])
-    again, after_kill = error(weights[1], weights[0]), error(weights[2], weights[0])
-    right = kills == 1 and after_kill <= (10 * again if device.type != "cpu" else 0)
-    said = f"killed {kills} time; weights beside an undisturbed training: {after_kill:.1e}; a second undisturbed one: {again:.1e}"
-    return Found(right, said, {"after a kill": after_kill, "undisturbed": again})
-
-
-def _kill_once(command: list[str], state: Path) -> int:
-    """Start a training and kill it once it has written a checkpoint and gone on; gives the number of kills."""
-    ends = time.monotonic() + _PATIENCE
-    with started(command) as process:
-        while process.poll() is None and time.monotonic() < ends and not any(state.rglob("checkpoint*")):
-            time.sleep(0.02)
-        time.sleep(0.05)
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        return int(process.wait() == -signal.SIGKILL)
-
-
-# --- Ranks and recalls -------------------------------------------------------------------------------------------
-
-
-def ranks(similarity: str, images: int, dim: int, device: torch.device) -> Found:
-    """Ranks of the same embeddings on the device and by NumPy."""
-    pictures, captions, owner = made_up.embeddings(images, dim)
-    if similarity == "order":
-        pictures, captions = abs(pictures), abs(captions)
-    split = Embeddings(pictures, captions, owner, Component(similarity))
-    differing = _differing(retrieval_ranks(split, device), retrieval_ranks(split))
-    total = len(pictures) + len(captions)
-    # Inner products are exact; of another similarity the last digit may differ, and with it a place among equals.
-    allowed = 0 if similarity == "dot" else total // 1000
-    said = f"{differing:,} of {total:,} ranks differ, allowed {allowed:,}"
-    return Found(differing <= allowed, said, {"differing": differing})
-
-
-def validation(run: RunSpec, dim: int, device: torch.device, folder: Path, images: int) -> Found:
-    """Recalls on validation of one model that is embedded and ranked on the device and on the CPU."""
-    artefacts = made_up.write_artefacts(run, images, dim, folder)
-    found = []
-    for place in (device, CPU):
-        data = load_training_data(run, artefacts, place)
-        torch.manual_seed(run.init_seed)
-        model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size).to(place)
-        split = encode_split(model, data.eval_inputs, data.tokens, data.validation, device=place)
-        found.append((split, retrieval_ranks(split, None if place == CPU else place)))
-    (there, ours), (here, theirs) = found
-    off = max(
-        error(torch.from_numpy(getattr(there, name)), torch.from_numpy(getattr(here, name)))
-        for name in ("image_embeddings", "caption_embeddings")
+    again, after_kill = relative_error(weights[1], weights[0]), relative_error(weights[2], weights[0])
+    right = killed and after_kill <= (10 * again if device.type != "cpu" else 0)
+    message = (
+        f"{'killed' if killed else 'NOT KILLED'}; weights beside an undisturbed training: {after_kill:.1e}"
     )
-    same = retrieval_metrics(ours) == retrieval_metrics(theirs)
-    differing = _differing(ours, theirs)
-    said = (
-        f"recalls {'identical' if same else 'DIFFER'}; {differing} of {len(ours.i2t) + len(ours.t2i):,} ranks differ; "
-        f"relative error of an embedding {off:.1e}, bound {BOUNDS['fp32']:g}"
-    )
-    return Found(same and off <= BOUNDS["fp32"], said, {"error": off, "differing": differing})
+    message += f"; a second undisturbed one: {again:.1e}"
+    return Finding(right, message, {"after a kill": after_kill, "undisturbed": again})
 
 
-def _differing(one: Ranks, other: Ranks) -> int:
-    return int((one.i2t != other.i2t).sum() + (one.t2i != other.t2i).sum())
-
-
-# --- Tests -------------------------------------------------------------------------------------------------------
-
-_MARK = "mark.gpu"
-
-
-def marked_tests(seconds: float) -> Found:
-    """The tests that need a GPU, as far as what they import is installed."""
-    for name in ("pytest", "xdist", "hypothesis"):
-        importlib.import_module(name)
-    tests = sorted((timed.ROOT / "tests/unit").rglob("test_*.py"))
-    files = [file for file in tests if _MARK in file.read_text(encoding="utf-8")]
-    left_out = []
-    if importlib.util.find_spec("nltk") is None:
-        left_out = [file for file in files if file.parent.name == "training"]
-    chosen = [str(file) for file in files if file not in left_out]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "0",
-        "-m",
-        "gpu",
-        "-p",
-        "no:cacheprovider",
-        *chosen,
-    ]
-    done = subprocess.run(command, cwd=timed.ROOT, capture_output=True, text=True, timeout=seconds)
-    lines = done.stdout.strip().splitlines() or ["no output"]
-    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
-    said = [lines[-1].strip("= "), *failed]
-    if left_out:
-        said.append(f"without {', '.join(file.name for file in left_out)}, which need nltk")
-    return Found(done.returncode == 0, "; ".join(said))
-
-
-# --- Processes -----------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """A process that finds this package, and that ends with its caller, however that ends."""
-    paths = [str(timed.ROOT), os.environ.get("PYTHONPATH")]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **options}
+def kill_after_checkpoint(command: Sequence[str], state: Path) -> bool:
+    """Start a training and kill it once it has written a checkpoint; says whether it was killed before its end."""
     process = subprocess.Popen(
-        command, env=environment, text=True, start_new_session=True, preexec_fn=_end_with_parent, **options
+        command, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        yield process
+        while process.poll() is None and not any(state.rglob("checkpoint*")):
+            time.sleep(0.02)
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.kill()
+    return process.wait() < 0
 
 
-def _end_with_parent() -> None:
-    prctl, parent_death_signal = getattr(ctypes.CDLL(None), "prctl", None), 1  # of Linux
-    if prctl:
-        prctl(parent_death_signal, signal.SIGKILL)
+def gpu_tests() -> Finding:
+    """The tests that need a GPU; those of training need nltk."""
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "gpu", "tests/unit"]
+    if importlib.util.find_spec("nltk") is None:
+        command.append("--ignore=tests/unit/training")
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=300)
+    lines = (done.stdout + done.stderr).strip().splitlines() or ["no output"]
+    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    return Finding(done.returncode == 0, "; ".join([lines[-1].strip("= "), *failed]))
 
 
-def call(command: Sequence[str], seconds: float, **options: Any) -> None:
-    """Wait for a process.
+def call(command: Sequence[str], seconds: float | None, folder: Path | None = None) -> None:
+    """Wait for a process, which finds this package and is killed if it takes longer.
 
     Raises
     ------
     subprocess.TimeoutExpired
-        If it did not end in so many seconds.
+        If it does.
     VseppError
         If it failed, with its last lines.
     """
-    with started(command, stderr=subprocess.PIPE, **options) as process:
-        _, said = process.communicate(timeout=seconds)
-    if process.returncode:
-        raise VseppError(f"status {process.returncode}: " + "\n".join(said.strip().splitlines()[-20:]))
+    done = subprocess.run(
+        command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=seconds
+    )
+    if done.returncode:
+        raise VseppError(f"status {done.returncode}: " + "\n".join(done.stderr.strip().splitlines()[-20:]))
+
+
+def environment() -> dict[str, str]:
+    """In which a process finds this package, and what this process finds."""
+    paths = [str(ROOT), os.environ.get("PYTHONPATH")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

@@ -1,8 +1,7 @@
-"""Artefacts of random content and real shapes, as the steps before training write them."""
+"""A run, and artefacts of random content and real shapes as the steps before training write them."""
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
@@ -15,67 +14,108 @@ from vsepp.data.tables import write_tables
 from vsepp.data.tokens import END, SPECIAL, START, Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.features.extract import FILE as FEATURES
-from vsepp.features.tape import CAPTIONS, epoch_file
 from vsepp.models.encoder import ImageEncoder, build_encoder, save_encoder
-from vsepp.spec import RunSpec
+from vsepp.spec import (
+    Component,
+    CropSpec,
+    EncoderSpec,
+    ModelSpec,
+    RunSpec,
+    ScheduleSpec,
+    StoreSpec,
+    VocabularySpec,
+)
 
 CAPTIONS_PER_IMAGE = 5
 VOCABULARY = 10_000
-_PHOTOGRAPHS = 48
+PHOTOGRAPHS = 48
 """Different JPEGs; the images of a corpus share them."""
-# Every so-many-th image is one of the validation split.
-_VALIDATION_EVERY = 8
+
+
+def base_run(architecture: str, size: int, side: int, word_dim: int, dim: int, batch: int = 128) -> RunSpec:
+    """VSE++ on 1C; the other kinds of runs are made from it."""
+    encoder = EncoderSpec(
+        name=architecture.rpartition("/")[2],
+        architecture=architecture,
+        weights="random",
+        input_size=size,
+        store_side=side,
+        mean=(0.485, 0.456, 0.406),
+        std=(0.229, 0.224, 0.225),
+    )
+    model = ModelSpec(
+        text=Component("gru", {"word_dim": word_dim, "dim": dim}),
+        joint_dim=dim,
+        caption_projection=False,
+        image_bias=True,
+        normalise_features=True,
+        normalise_images=True,
+        absolute=False,
+        similarity=Component("dot"),
+    )
+    return RunSpec(
+        id="benchmark",
+        system="VSE++",
+        dataset="coco",
+        trainset="1C",
+        restval=False,
+        encoder=encoder,
+        finetune_from=None,
+        train_store=StoreSpec("squash", side),
+        eval_store=StoreSpec("squash", side),
+        crop=CropSpec("1C", size),
+        vocabulary=VocabularySpec(("train",), 4),
+        validation_images=None,
+        model=model,
+        loss=Component("max_of_hinges"),
+        schedule=ScheduleSpec(batch, 30, 2e-4, 0.5, 0.1, 2.0),
+        encoder_mode="eval",
+        legacy_steps=500,
+        rc_features="tape",
+        init_seed=0,
+        order_seed=0,
+        draw=0,
+    )
 
 
 def write_artefacts(run: RunSpec, images: int, dim: int, folder: Path) -> dict[str, Path]:
-    """Write all that a run reads into an empty folder: tables, word ids, and features, a tape, a store or an encoder.
+    """Write all that a run reads into an empty folder, five captions an image; gives role → folder.
 
-    Gives role → folder.
-
-    Parameters
-    ----------
-    run
-        Decides what is needed.
-    images
-        Of the corpus, with five captions each.
-    dim
-        D_φ, where features are made up; 0 is that of the run's encoder.
-    folder
-        Empty.
+    `dim` is D_φ of features; 0 is that of the run's encoder.
     """
+    captions = images * CAPTIONS_PER_IMAGE
     write_tables(folder / "corpus", *tables(images))
-    captions_of(images * CAPTIONS_PER_IMAGE).save(folder / "tokens")
+    captions_of(captions).save(folder / "tokens")
     words = (*SPECIAL, *(f"w{number}" for number in range(VOCABULARY - len(SPECIAL))))
-    Vocabulary(words, {}, 1, ("train",), images * CAPTIONS_PER_IMAGE, "none").write(folder / "tokens")
-    places = {"corpus": folder / "corpus", "tokens": folder / "tokens"}
+    Vocabulary(words, {}, 1, ("train",), captions, "none").write(folder / "tokens")
+    folders = {"corpus": folder / "corpus", "tokens": folder / "tokens"}
     if not run.live_encoder:
-        dim = encoder_of(run).dim if run.reads == "inline" or not dim else dim
-        places["features"] = write_features(folder / "features", images, dim)
-        if run.reads == "tape":
-            places["tape"] = _write_tape(folder / "tape", images * CAPTIONS_PER_IMAGE, dim)
+        dim = dim or encoder_of(run).dim
+        folders["features"] = folder / "features"
+        folders["features"].mkdir()
+        # As they leave a ReLU.
+        features = np.random.default_rng(0).standard_normal((images, 1, dim), np.float32).clip(0)
+        np.save(folders["features"] / FEATURES, features)
     if run.reads in ("inline", "live"):
-        places["train_store"] = places["eval_store"] = _write_store(folder / "store", run, images)
-        places["encoder"] = folder / "encoder"
-        save_encoder(encoder_of(run), folder / "encoder")
-    return places
+        store, side = folder / "store", run.train_store.side
+        store.mkdir()
+        np.save(store / "images.npy", pixels(images, side).numpy())
+        np.save(store / "sizes.npy", np.full((images, 2), side, np.int32))
+        folders |= {"train_store": store, "eval_store": store, "encoder": folder / "encoder"}
+        save_encoder(encoder_of(run), folders["encoder"])
+    return folders
 
 
 def tables(count: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Tables of so many images, each shown by one of the photographs, and of their captions."""
     names = [f"{number}.jpg" for number in range(count)]
-    splits = np.where(np.arange(count) % _VALIDATION_EVERY, "train", "val")
-    members = [f"{number % _PHOTOGRAPHS}.jpg" for number in range(count)]
-    images = {
-        "image_id": names,
-        "file_name": names,
-        "container": "images",
-        "member": members,
-        "split": splits,
-    }
+    members = [f"{number % PHOTOGRAPHS}.jpg" for number in range(count)]
+    splits = np.where(np.arange(count) % 8, "train", "val")
+    images = {"image_id": names, "file_name": names, "container": "images", "member": members}
     owners = np.repeat(np.arange(count, dtype=np.int32), CAPTIONS_PER_IMAGE)
     ids = np.arange(len(owners), dtype=np.int64)
     captions = {"caption_id": ids, "image_index": owners, "text": "", "split": splits[owners]}
-    return pd.DataFrame(images), pd.DataFrame(captions)
+    return pd.DataFrame({**images, "split": splits}), pd.DataFrame(captions)
 
 
 def captions_of(count: int) -> Tokens:
@@ -88,73 +128,31 @@ def captions_of(count: int) -> Tokens:
     return Tokens.from_lists([[START, *caption[1:-1], END] for caption in captions])
 
 
-def write_features(folder: Path, count: int, dim: int) -> Path:
-    """Features as they leave a ReLU, float32 `(count, 1, dim)`."""
-    folder.mkdir(parents=True)
-    np.save(folder / FEATURES, np.random.default_rng(0).standard_normal((count, 1, dim), np.float32).clip(0))
-    return folder
-
-
-def _write_store(folder: Path, run: RunSpec, count: int) -> Path:
-    """Decoded images, uint8 `(count, side, side, 3)`."""
-    folder.mkdir(parents=True)
-    np.save(folder / "images.npy", _noise(count, run.train_store.side))
-    np.save(folder / "sizes.npy", np.full((count, 2), run.train_store.side, np.int32))
-    return folder
-
-
-def crops(run: RunSpec, count: int) -> torch.Tensor:
-    """What the run's encoder sees, uint8 `(count, size, size, 3)`."""
-    return torch.from_numpy(_noise(count, run.encoder.input_size))
-
-
-def _noise(count: int, side: int) -> np.ndarray:
-    return np.random.default_rng(0).integers(0, 256, (count, side, side, 3), np.uint8)
-
-
-def embeddings(count: int, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Unit vectors of images and captions, each caption somewhat nearer to its own image than to others."""
-    generator = np.random.default_rng(0)
-    owner = np.repeat(np.arange(count), CAPTIONS_PER_IMAGE)
-    images = generator.standard_normal((count, dim), np.float32)
-    captions = 8 * generator.standard_normal((len(owner), dim), np.float32) + images[owner]
-    for vectors in (images, captions):
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    return images, captions, owner
-
-
-def _write_tape(folder: Path, captions: int, dim: int) -> Path:
-    """One epoch of a tape, float16."""
-    folder.mkdir(parents=True)
-    features = np.random.default_rng(1).standard_normal((captions, dim), np.float32).clip(0)
-    np.save(folder / epoch_file(0), features.astype(np.float16))
-    np.save(folder / CAPTIONS, np.arange(captions, dtype=np.int32))
-    return folder
+def pixels(count: int, side: int) -> torch.Tensor:
+    """Images of noise, uint8 `(count, side, side, 3)`."""
+    return torch.from_numpy(np.random.default_rng(0).integers(0, 256, (count, side, side, 3), np.uint8))
 
 
 def encoder_of(run: RunSpec) -> ImageEncoder:
-    """The run's encoder with random weights, always the same."""
-    # Which numbers the weights are makes no difference to the time, as long as none is denormal.
+    """The run's encoder in evaluation mode, with random weights, always the same."""
     torch.manual_seed(0)
     encoder = build_encoder(run.encoder)
     # Untrained, the branches of 50 residual blocks add up to more than the 16 bits of a tape hold.
     for name, layer in encoder.named_modules():
         if name.endswith(".bn3"):
             nn.init.constant_(layer.weight, 0.2)
-    return encoder
+    return encoder.eval()
 
 
 def write_photographs(folder: Path, size: tuple[int, int]) -> list[Path]:
     """JPEGs of smooth shapes and some grain: at 640×480 of about 160 kB, as COCO's photographs are."""
     folder.mkdir(parents=True)
     width, height = size
-    for number in range(_PHOTOGRAPHS):
+    for number in range(PHOTOGRAPHS):
         generator = np.random.default_rng(number)
         coarse = generator.integers(0, 256, (max(height // 24, 2), max(width // 24, 2), 3), np.uint8)
         smooth = np.asarray(Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC), np.float32)
         grain = generator.normal(0, 12, (height, width, 1)).astype(np.float32)
-        stream = io.BytesIO()
-        shown = Image.fromarray((smooth + grain).clip(0, 255).astype(np.uint8))
-        shown.save(stream, "JPEG", quality=90)
-        (folder / f"{number}.jpg").write_bytes(stream.getvalue())
+        photograph = Image.fromarray((smooth + grain).clip(0, 255).astype(np.uint8))
+        photograph.save(folder / f"{number}.jpg", quality=90)
     return sorted(folder.iterdir())

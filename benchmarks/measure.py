@@ -1,12 +1,10 @@
-"""Time what the package does, case by case, with `torch.utils.benchmark`.
+"""Time what the package does, case by case, with `torch.utils.benchmark`; README.md says what the columns mean.
 
     python benchmarks/measure.py --list
     python benchmarks/measure.py --only 'step-1c*' 'rank*' --append benchmarks/results.csv
     python benchmarks/measure.py --only '*vgg19*' --device cuda
-    python benchmarks/measure.py --only 'tape*' --checkout ../before     # another checkout, case by case beside this one
 
-A case is `what/variant/precision`. It needs the package, torch, torchvision and Pillow, and no data: artefacts have
-random content and real shapes. What the columns of the table mean stands in README.md.
+A case is `what/variant/precision`. It needs no data: artefacts have random content and real shapes.
 """
 
 from __future__ import annotations
@@ -14,41 +12,50 @@ from __future__ import annotations
 import argparse
 import csv
 import gc
+import itertools
+import multiprocessing
 import os
-import subprocess
+import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import timed
+import made_up
+import numpy as np
+import reference
 import torch
-from timed import Case
+from torch import nn
 from torch.utils import benchmark
+from torch.utils.data import DataLoader
 
-from vsepp.provenance.manifest import processor
+import vsepp
+from vsepp.data.store import build_store, open_store
+from vsepp.features.crops import CaptionCrops
+from vsepp.features.frozen import encode_batch
+from vsepp.features.tape_writer import CHUNK_CAPTIONS, write_tape
+from vsepp.models.encoder import load_encoder
+from vsepp.models.joint import JointEmbedding
+from vsepp.models.precision import fp32_products_in
+from vsepp.provenance.manifest import git_state, processor
 from vsepp.runtime.machine import use_cpu
+from vsepp.runtime.placement import Placing, place
 from vsepp.runtime.progress import bytes_text
-from vsepp.spec import (
-    Component,
-    CropSpec,
-    EncoderSpec,
-    ModelSpec,
-    RunSpec,
-    ScheduleSpec,
-    StoreSpec,
-    VocabularySpec,
-)
+from vsepp.spec import Component, CorpusSpec, RunSpec
+from vsepp.training.batches import epoch_batches
+from vsepp.training.data import load_training_data
+from vsepp.training.epoch import step_inputs
+from vsepp.training.step import RunLoss, make_optimiser, train_step
 
-# Of a network that is trained on a CPU, where a step of 128 would take minutes.
-BATCH_ON_CPU = 16
-FULL = (
+ROOT = Path(vsepp.__file__).resolve().parents[1]
+NETWORKS = (
     ("lite/efficientnet_lite0", 224, 256, 1280),
     ("lite/efficientnet_lite2", 260, 297, 1280),
     ("torchvision/resnet152", 224, 256, 2048),
@@ -57,201 +64,310 @@ FULL = (
 )
 """Networks of full size: pixels of their crops and of the images, D_φ."""
 PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
-SHARING = {"cpu": (1, 2), "cuda": (1, 2, 4)}
-"""Trainings at once, by kind of device."""
-SHARED_IN = {"cpu": "fp32", "cuda": "bf16"}
-WAYS: dict[str, list[dict[str, Any]]] = {
+OTHER_WAYS: dict[str, list[dict[str, Any]]] = {
     "cpu": [{"memory_format": "contiguous"}],
     "cuda": [
         {"precision": "bf16", "memory_format": "contiguous"},
         {"precision": "bf16", "compile": "default"},
     ],
 }
-"""How else than by default an encoder is run, by kind of device."""
+"""How an encoder is run in other ways than by default, by kind of device."""
+SHARING = {"cpu": (1, 2), "cuda": (1, 2, 4)}
+"""Trainings at once, by kind of device."""
+BESIDE = {
+    "step-1c": ("reference-1c",),
+    "tape": ("forward",),
+    "step-finetuned": ("forward-backward",),
+    "sharing-2": ("sharing-1",),
+    "sharing-4": ("sharing-1",),
+}
+"""Cases of the same variant to which the speed of a case is a ratio."""
+LARGE = 64
+"""Pixels of a side above which a network is slow on a CPU: it is trained in batches of 16."""
+REFERENCE_STEPS = 8
+"""Steps of a reference epoch: its loader is empty at the start and at the end, so it works in its own turn alone."""
+SHARING_STEPS = 4
+Timed = tuple[Callable[[], object], int]
+"""What is called over and over, and the items of a call."""
 
 
-def base_run(architecture: str, size: int, side: int, word_dim: int, dim: int, batch: int = 128) -> RunSpec:
-    """VSE++ on 1C; the other kinds of runs are made from it."""
-    encoder = EncoderSpec(
-        name=architecture.rpartition("/")[2],
-        architecture=architecture,
-        weights="random",
-        input_size=size,
-        store_side=side,
-        mean=(0.485, 0.456, 0.406),
-        std=(0.229, 0.224, 0.225),
-    )
-    return RunSpec(
-        id="benchmark",
-        system="VSE++",
-        dataset="coco",
-        trainset="1C",
-        restval=False,
-        encoder=encoder,
-        finetune_from=None,
-        train_store=StoreSpec("squash", side),
-        eval_store=StoreSpec("squash", side),
-        crop=CropSpec("1C", size),
-        vocabulary=VocabularySpec(("train",), 4),
-        validation_images=None,
-        model=ModelSpec(
-            text=Component("gru", {"word_dim": word_dim, "dim": dim}),
-            joint_dim=dim,
-            caption_projection=False,
-            image_bias=True,
-            normalise_features=True,
-            normalise_images=True,
-            absolute=False,
-            similarity=Component("dot"),
-        ),
-        loss=Component("max_of_hinges"),
-        schedule=ScheduleSpec(batch, 30, 2e-4, 0.5, 0.1, 2.0),
-        encoder_mode="eval",
-        legacy_steps=500,
-        rc_features="tape",
-        init_seed=0,
-        order_seed=0,
-        draw=0,
-    )
+@dataclass(frozen=True)
+class Case:
+    """Something that is timed."""
+
+    what: str
+    variant: str
+    unit: str
+    """What a call is counted in, a second."""
+    set_up: Callable[[Case, Path, torch.device, ExitStack], Timed]
+    """Sets it up in an empty folder."""
+    run: RunSpec
+    """The run whose part is timed."""
+    dim: int = 0
+    """D_φ, where features are made up; 0 is the encoder's own."""
+    images: int = 640
+    """Of the made-up corpus."""
+    photograph: tuple[int, int] = (640, 480)
+    """Width and height of a JPEG, pixels."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.what}/{self.variant}/{self.run.precision}"
+
+    def artefacts(self, folder: Path) -> dict[str, Path]:
+        """All that the run reads."""
+        return made_up.write_artefacts(self.run, self.images, self.dim, folder)
+
+
+# --- Cases -----------------------------------------------------------------------------------------------------------
 
 
 def cases(device: str, tiny: bool) -> dict[str, Case]:
     """All cases by name; `tiny` ones do the same with sizes that take no time and say nothing."""
     if tiny:
-        run, sizes = base_run("mini/vgg_mini", 24, 28, 6, 8, 8), {"images": 16, "photograph": (40, 32)}
-        found = [*heads(run, 12, device, **sizes), *encoders(run, 12, device, **sizes), store(run, **sizes)]
-        found += [*rankings(run, 50, device), *sharing(run, 12, device, **sizes), start_of_plan(run, "mini")]
-        return {case.name: case for case in found}
-    mini, sizes = base_run("mini/vgg_mini", 40, 46, 64, 128), {"images": 1280, "photograph": (56, 56)}
-    found = [*heads(mini, 128, device, **sizes), *encoders(mini, 128, device, **sizes), store(mini, **sizes)]
-    found += encoders(base_run("mini/resnet_mini", 40, 46, 64, 128), 128, device, **sizes)
-    found += [*rankings(mini, 2000, device), *sharing(mini, 128, device, **sizes)]
-    for architecture, size, side, dim in FULL:
-        run = base_run(architecture, size, side, 300, 1024)
-        trained = run if device != "cpu" else base_run(architecture, size, side, 300, 1024, BATCH_ON_CPU)
-        found += [
-            *heads(run, dim, device),
-            *encoders(trained, dim, device, images=320),
-            store(run, images=160),
-        ]
-    found += [
-        *rankings(run, 5000, device),
-        *sharing(run, 4096, device),
-        start_of_plan(run, "paper"),
-        dry_run(run),
-    ]
+        sizes = {"images": 16, "photograph": (40, 32)}
+        settings = [(made_up.base_run("mini/vgg_mini", 24, 28, 6, 8, 8), 12, sizes)]
+    else:
+        sizes = {"images": 1280, "photograph": (56, 56)}
+        mini = [made_up.base_run(f"mini/{name}", 40, 46, 64, 128) for name in ("vgg_mini", "resnet_mini")]
+        settings = [(run, 128, sizes) for run in mini]
+        full = [(made_up.base_run(*network[:3], 300, 1024), network[3]) for network in NETWORKS]
+        settings += [(run, dim, {"images": 320}) for run, dim in full]
+    found = []
+    for run, dim, sizes in settings:
+        found += [*on_features(run, dim, device, **sizes), *with_encoder(run, device, **sizes)]
+        found.append(Case("store", str(run.train_store.side), "images/s", store, run, **sizes))
     return {case.name: case for case in found}
 
 
-def heads(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case]:
-    """Steps that read features of fixed crops, beside the reference step; and captions embedded."""
+def on_features(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case]:
+    """Steps that read features of fixed crops, the reference step, and trainings that share the machine."""
     variant = f"{dim}/{run.model.joint_dim}"
     order = replace(run, model=replace(run.model, similarity=Component("order"), absolute=True))
-    many = replace(run, schedule=replace(run.schedule, negative_set=4 * run.schedule.batch_size))
-    padded = partial(timed.step, packed=False)
-    reference, own = ("reference-1c", variant), ("head", variant)
-    yield Case(*reference, "pairs/s", timed.reference_epoch, run, dim, **sizes)
+    yield Case("reference-1c", variant, "pairs/s", reference_epoch, run, dim, **sizes)
     for precision in PRECISIONS[device]:
-        for what, make, spec, beside in (
-            ("head", timed.head, run, ()),
-            ("step-1c", timed.step, run, (own, reference)),
-            ("step-1c-padded", padded, run, (reference,)),
-            ("step-order", timed.step, order, ()),
-            ("step-negatives", timed.step, many, ()),
-        ):
-            spec = replace(spec, precision=precision)
-            yield Case(what, variant, "pairs/s", make, spec, dim, beside=beside, **sizes)
-    yield Case("encode", variant, "captions/s", timed.encode, run, dim, **sizes)
-    yield Case("encode-order", variant, "captions/s", timed.encode, order, dim, **sizes)
-
-
-def encoders(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case]:
-    """An encoder's own passes, and the tape, inline and fine-tuning steps that cannot be faster than these."""
-    crops = replace(run, trainset="RC", crop=replace(run.crop, kind="RC"))
-    tuned = replace(crops, finetune_from="benchmark")
-    net = run.encoder.variant
-    head = ("head", f"{dim}/{run.model.joint_dim}")
-    yield Case("reference-rc", net, "pairs/s", timed.reference_epoch, crops, **sizes)
-    yield Case("reference-finetuned", net, "pairs/s", timed.reference_epoch, tuned, **sizes)
-    for way in [*({"precision": precision} for precision in PRECISIONS[device]), *WAYS[device]]:
-        precision = way.get("precision", "fp32")
-        frozen, trained = (
-            replace(each, encoder=replace(run.encoder, **way), precision=precision) for each in (crops, tuned)
-        )
-        inline = replace(frozen, rc_features="inline")
-        variant = frozen.encoder.variant
-        for what, make, spec, beside in (
-            ("forward", timed.forward, inline, ()),
-            ("tape", timed.tape, inline, ("forward",)),
-            ("step-rc-inline", timed.step, inline, ("forward",)),
-            ("step-rc-tape", timed.step, frozen, ("reference-rc",)),
-            ("forward-backward", timed.forward_backward, trained, ()),
-            ("step-finetuned", timed.step, trained, ("forward-backward", "reference-finetuned")),
-        ):
-            if variant == net or not what.startswith("step-rc"):
-                others = [*([head] if what == "step-rc-tape" else []), *((name, variant) for name in beside)]
-                unit = "pairs/s" if what.startswith("step") else "images/s"
-                yield Case(what, variant, unit, make, spec, beside=tuple(others), **sizes)
-
-
-def rankings(run: RunSpec, images: int, device: str) -> Iterator[Case]:
-    """Ranks by an argsort a query, and by counting, both similarities."""
-    order = replace(run, model=replace(run.model, similarity=Component("order")))
-    there = [("rank-device-dot", timed.rank, run, images)] if device == "cuda" else []
-    for what, make, spec, count in (
-        ("argsort", timed.argsort, run, images),
-        ("rank-dot", timed.rank, run, images),
-        ("rank-order", timed.rank, order, images // 5),
-        *there,
-    ):
-        note, dim = f"{count} images × {5 * count} captions", str(run.model.joint_dim)
-        beside = (("argsort", dim),) if what.endswith("dot") else ()
-        yield Case(what, dim, "scores/s", make, spec, images=count, beside=beside, note=note)
-
-
-def sharing(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case]:
-    """Trainings that share the machine, all together: what `resources.runs_per_gpu` is chosen by."""
-    variant, run = f"{dim}/{run.model.joint_dim}", replace(run, precision=SHARED_IN[device])
+        for what, spec in (("step-1c", run), ("step-order", order)):
+            yield Case(what, variant, "pairs/s", step, replace(spec, precision=precision), dim, **sizes)
+    shared = replace(run, precision="fp32" if device == "cpu" else "bf16")
     for count in SHARING[device]:
-        make, beside = partial(timed.share, processes=count), (("sharing-1", variant),) if count > 1 else ()
-        yield Case(f"sharing-{count}", variant, "pairs/s", make, run, dim, beside=beside, **sizes)
+        set_up = partial(share, processes=count)
+        yield Case(f"sharing-{count}", variant, "pairs/s", set_up, shared, dim, **sizes)
 
 
-def store(run: RunSpec, **sizes: Any) -> Case:
-    """Photographs decoded, resized and written."""
-    return Case("store", str(run.train_store.side), "images/s", timed.store, run, note="one core", **sizes)
+def with_encoder(run: RunSpec, device: str, **sizes: Any) -> Iterator[Case]:
+    """An encoder's own passes, and the tape and fine-tuning steps that cannot be faster than these."""
+    if device == "cpu" and run.encoder.input_size > LARGE:
+        run = replace(run, schedule=replace(run.schedule, batch_size=16))
+    crops = replace(run, trainset="RC", crop=replace(run.crop, kind="RC"), rc_features="inline")
+    tuned = replace(crops, finetune_from="benchmark")
+    for way in encoder_ways(device):
+        precision, encoder = way.get("precision", "fp32"), replace(run.encoder, **way)
+        frozen, trained = (replace(spec, encoder=encoder, precision=precision) for spec in (crops, tuned))
+        yield Case("forward", encoder.variant, "images/s", encoder_pass, frozen, **sizes)
+        yield Case("tape", encoder.variant, "images/s", tape, frozen, **sizes)
+        yield Case("forward-backward", encoder.variant, "images/s", encoder_pass, trained, **sizes)
+        yield Case("step-finetuned", encoder.variant, "pairs/s", step, trained, **sizes)
 
 
-def start_of_plan(run: RunSpec, preset: str) -> Case:
-    arguments = ["-m", "vsepp.cli", "plan", "--preset", preset]
-    return Case("start", f"plan {preset}", "s", partial(timed.command, arguments=arguments), run)
+def encoder_ways(device: str) -> list[dict[str, Any]]:
+    """How an encoder is run: in each precision, and in other ways."""
+    return [*({"precision": precision} for precision in PRECISIONS[device]), *OTHER_WAYS[device]]
 
 
-def dry_run(run: RunSpec) -> Case:
-    """A look at all jobs of the default preset, in the checkout as it is."""
-    arguments = ["-m", "snakemake", "--dry-run", "reproduce_tables"]
-    return Case("start", "dry-run", "s", partial(timed.command, arguments=arguments), run)
+# --- What is timed ---------------------------------------------------------------------------------------------------
 
 
-def measure(case: Case, device: torch.device, threads: int, seconds: float) -> benchmark.Measurement:
-    """Time a case: seconds an item."""
+def encoder_pass(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Timed:
+    """Batches through the encoder and nothing else; where it is fine-tuned, back too, its gradients included."""
+    run, tuned, bf16 = case.run, case.run.finetuned, case.run.precision == "bf16"
+    encoder = made_up.encoder_of(run).to(device).requires_grad_(tuned)
+    count = run.schedule.batch_size if tuned else encode_batch(run.encoder.input_size, device)
+    pixels = encoder.normalise(made_up.pixels(count, run.encoder.input_size).to(device))
+    stack.enter_context(fp32_products_in(run.precision, device))
+    stack.enter_context(torch.inference_mode(not tuned))
+    if bf16 and not tuned:  # the weights of a frozen encoder are cast before, not in each call
+        for module in encoder.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                module.to(torch.bfloat16)
+
+    def call() -> None:
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            features = encoder(pixels)
+        if tuned:
+            encoder.zero_grad()
+            features.backward(torch.ones_like(features))
+
+    return call, count
+
+
+def tape(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Timed:
+    """An epoch of a tape, computed, written and removed; of a network that is slow here, a batch."""
+    run, artefacts = case.run, case.artefacts(folder)
+    encoder = load_encoder(run.encoder, artefacts["encoder"])
+    images = place(open_store(artefacts["train_store"]), "image store", Placing(device))
+    # So many chunks that what is written after the last one was computed is little beside them.
+    batch = encode_batch(run.encoder.input_size, device)
+    rows = np.arange(min(8 * CHUNK_CAPTIONS, 64 * case.images) if batch > 16 else batch)
+    crops = CaptionCrops(run.crop, rows // made_up.CAPTIONS_PER_IMAGE % len(images), rows, run.draw)
+    out, state = folder / "written", folder / "written-state"
+
+    def call() -> None:
+        write_tape(images, encoder, crops, rows, 1, out, state, device=device)
+        shutil.rmtree(out)
+        shutil.rmtree(state)
+
+    return call, len(rows)
+
+
+def step(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Timed:
+    """A training step, from the artefacts' files to the changed weights, its inputs made as in training."""
+    return steps_on(case.run, case.artefacts(folder), device, stack)
+
+
+def steps_on(run: RunSpec, artefacts: dict[str, Path], device: torch.device, stack: ExitStack) -> Timed:
+    """The steps of a run whose artefacts are there."""
+    size = run.schedule.batch_size
+    data = load_training_data(run, artefacts, device)
+    encoder = None
+    if run.live_encoder:
+        encoder = load_encoder(run.encoder, data.encoder_folder).requires_grad_(run.finetuned).eval()
+    torch.manual_seed(run.init_seed)
+    model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder).to(device)
+    loss = RunLoss.of(run, {}, device)
+    optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
+    batches = epoch_batches(len(data.pairs), size, order_seed=0, epoch=0)
+    whole = [batch for batch in batches if batch.queries == size]
+    inputs = (step_inputs(run, data, loss, batch, 0, device) for batch in itertools.cycle(whole))
+    stack.enter_context(fp32_products_in(run.precision, device))
+    bf16, clip_norm = run.precision == "bf16", run.schedule.clip_norm
+    return lambda: train_step(model, optimiser, loss, next(inputs), clip_norm, bf16=bf16), size
+
+
+def reference_epoch(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Timed:
+    """An epoch of reference steps, data loading included."""
+    run = case.run
+    count = REFERENCE_STEPS * run.schedule.batch_size
+    torch.manual_seed(run.init_seed)
+    model = reference.ReferenceModel(JointEmbedding(run.model, case.dim, made_up.VOCABULARY)).to(device)
+    optimiser = torch.optim.Adam(model.parameters(), lr=run.schedule.learning_rate)
+    features = np.random.default_rng(0).standard_normal((count, case.dim), np.float32).clip(0)
+    tokens = made_up.captions_of(count)
+    captions = np.split(tokens.ids, np.cumsum(tokens.lengths)[:-1])
+    loader = DataLoader(
+        reference.Pairs(features, captions, np.arange(count) // made_up.CAPTIONS_PER_IMAGE),
+        batch_size=run.schedule.batch_size,
+        shuffle=True,
+        num_workers=min(10, os.cpu_count() or 1),  # ten is the released code's default
+        persistent_workers=True,
+        pin_memory=device.type == "cuda",
+        collate_fn=reference.collate,
+    )
+
+    def call() -> None:
+        for batch in loader:
+            reference.reference_step(model, optimiser, batch, run.schedule.clip_norm)
+
+    return call, count
+
+
+def store(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Timed:
+    """Photographs decoded, resized and written on one core."""
+    made_up.write_photographs(folder / "photographs", case.photograph)
+    images, _ = made_up.tables(case.images)
+    spec = CorpusSpec(name="made-up", reader=Component("coco"), files={"images": str(folder / "photographs")})
+    numbers = itertools.count()
+
+    def call() -> None:
+        out = folder / f"store-{next(numbers)}"
+        build_store(images, spec, case.run.train_store, out, folder / f"{out.name}-state", workers=1)
+
+    return call, len(images)
+
+
+def share(case: Case, folder: Path, device: torch.device, stack: ExitStack, *, processes: int) -> Timed:
+    """Steps of some trainings at once, each in a process with its share of the threads, at least one."""
+    context = multiprocessing.get_context("spawn")
+    begin, end = (context.Barrier(processes + 1, timeout=600) for _ in range(2))
+    threads = max(1, torch.get_num_threads() // processes)
+    arguments = case.run, case.artefacts(folder), device, threads, begin, end
+    for _ in range(processes):
+        process = context.Process(target=step_together, args=arguments, daemon=True)
+        process.start()
+        stack.callback(process.join)
+    stack.callback(begin.abort)
+
+    def call() -> None:
+        begin.wait()
+        end.wait()
+
+    return call, processes * SHARING_STEPS * case.run.schedule.batch_size
+
+
+def step_together(
+    run: RunSpec, artefacts: dict[str, Path], device: torch.device, threads: int, begin: Any, end: Any
+) -> None:
+    """Some steps each time that all processes have begun, until one of them ends."""
+    torch.set_num_threads(threads)
+    try:
+        with ExitStack() as stack:
+            call, _ = steps_on(run, artefacts, device, stack)
+            while True:
+                begin.wait()
+                for _ in range(SHARING_STEPS):
+                    call()
+                if device.type == "cuda":
+                    torch.cuda.synchronize()
+                end.wait()
+    except threading.BrokenBarrierError:
+        return
+    finally:
+        begin.abort()
+        end.abort()
+
+
+# --- The table -------------------------------------------------------------------------------------------------------
+
+
+def measure(
+    case: Case, device: torch.device, threads: int, seconds: float, earlier: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Time a case; gives a row of the table, with the ratios to the cases of earlier rows that it stands beside."""
     forget_earlier(device)
     with tempfile.TemporaryDirectory(prefix="vsepp-measure-") as folder, ExitStack() as stack:
-        call, items = case.make(case, Path(folder), device, stack)
+        call, items = case.set_up(case, Path(folder), device, stack)
         if device.type == "cuda":  # compiles, chooses algorithms
             for _ in range(3):
                 call()
-        timer = benchmark.Timer(
-            "call()",
-            globals={"call": call},
-            num_threads=threads,
-            label=case.unit.partition("/")[0],
-            sub_label=f"{case.what}/{case.variant}",
-            description=case.precision,
-        )
+        timer = benchmark.Timer("call()", globals={"call": call}, num_threads=threads)
         taken = timer.blocked_autorange(min_run_time=seconds)
-    taken.raw_times = [time / items for time in taken.raw_times]
-    return taken
+    # The slowest run is the lowest rate.
+    times = {"median": taken.median, "low": max(taken.times), "high": min(taken.times)}
+    rates = {name: float(f"{items / time:.4g}") for name, time in times.items()}
+    precision = case.run.precision
+    notes = [
+        f"{rates['median'] / row['median']:.2f} × {row['what']} {row['precision']}"
+        for row in earlier
+        if row["what"] in BESIDE.get(case.what, ())
+        and row["variant"] == case.variant
+        and row["precision"] in (precision, "fp32")
+    ]
+    if device.type == "cuda" and not case.what.startswith("sharing"):  # whose processes have their own memory
+        notes.append(f"{bytes_text(torch.cuda.max_memory_allocated(device))} of its memory")
+    code = git_state()
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": code["commit"][:7] + ("-dirty" if code["dirty"] else ""),
+        "machine": f"{processor()}, {os.cpu_count()} cores",
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "threads": threads,
+        "what": case.what,
+        "variant": case.variant,
+        "precision": precision,
+        "unit": case.unit,
+        **rates,
+        "runs": len(taken.times),
+        "note": "; ".join(notes),
+    }
 
 
 def forget_earlier(device: torch.device) -> None:
@@ -264,49 +380,6 @@ def forget_earlier(device: torch.device) -> None:
         torch.cuda.reset_peak_memory_stats(device)
 
 
-def row_of(
-    case: Case, taken: benchmark.Measurement, device: torch.device, earlier: list[dict]
-) -> dict[str, Any]:
-    """A line of the table, with the ratio to the case that this one stands beside if that was timed before."""
-    figures = {"median": taken.median, "low": min(taken.times), "high": max(taken.times)}
-    if case.unit != "s":  # the slowest run is the lowest rate
-        figures = {"median": 1 / figures["median"], "low": 1 / figures["high"], "high": 1 / figures["low"]}
-    figures = {name: float(f"{value:.4g}") for name, value in figures.items()}
-    ratios = {
-        other["what"]: f"{figures['median'] / other['median']:.2f} × {other['what']} {other['precision']}"
-        for other in earlier
-        if (other["what"], other["variant"]) in case.beside and other["precision"] in (case.precision, "fp32")
-    }
-    notes = [case.note] if case.note else []
-    if device.type == "cuda" and not case.what.startswith(
-        "sharing"
-    ):  # whose processes have memory of their own
-        notes.append(f"{bytes_text(torch.cuda.max_memory_allocated(device))} of its memory")
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "commit": commit(),
-        "machine": f"{processor()}, {os.cpu_count()} cores",
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-        "threads": taken.task_spec.num_threads,
-        "what": case.what,
-        "variant": case.variant,
-        "precision": case.precision,
-        "unit": case.unit,
-        **figures,
-        "runs": len(taken.times),
-        "note": "; ".join([*notes, *ratios.values()]),
-    }
-
-
-@cache  # before the first row is appended: the table is a file of the commit
-def commit() -> str:
-    command = ["git", "-C", str(timed.ROOT), "describe", "--always", "--dirty"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True).stdout.strip()
-    except OSError:  # there is no git
-        return ""
-
-
 def append(row: dict[str, Any], path: Path) -> None:
     """Add a row to a table, which is begun where there is none."""
     new = not path.exists()
@@ -317,56 +390,46 @@ def append(row: dict[str, Any], path: Path) -> None:
         writer.writerow(row)
 
 
-def measure_in(checkout: Path, case: Case, given: argparse.Namespace) -> None:
-    """Time a case of another checkout, by this script and with the environment of this one."""
-    command = [sys.executable, __file__, "--only", case.name, "--device", given.device]
-    command += [
-        f"--threads={given.threads}",
-        f"--seconds={given.seconds}",
-        *(["--tiny"] if given.tiny else []),
-    ]
-    command += ["--append", str(given.append.resolve())] if given.append else []
-    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(checkout.resolve())})
-
-
-def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--only", nargs="+", default=["*"], metavar="CASE", help="names or patterns: 'step*'")
-    made.add_argument("--list", action="store_true", help="print the names of the cases and time nothing")
-    made.add_argument("--tiny", action="store_true", help="sizes that take no time and say nothing")
-    made.add_argument("--device", default="cpu", help="cpu, or cuda")
-    made.add_argument("--threads", type=int, default=torch.get_num_threads())
-    made.add_argument("--seconds", type=float, default=5.0, help="for each case at least, set-up apart")
-    made.add_argument("--append", type=Path, metavar="CSV", help="add the figures to this table")
-    made.add_argument("--checkout", type=Path, metavar="FOLDER", help="time each case of this checkout too")
-    return made
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Time the chosen cases; 1 where one of them failed, which costs only its own figures."""
-    given = parser().parse_args(arguments)
-    device, rows, taken = torch.device(given.device), [], []
-    found = cases(device.type, given.tiny)
-    chosen = [case for name, case in found.items() if any(fnmatchcase(name, only) for only in given.only)]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", nargs="+", default=["*"], metavar="CASE", help="names or patterns: 'step*'")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases and time nothing")
+    parser.add_argument("--tiny", action="store_true", help="sizes that take no time and say nothing")
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--seconds", type=float, default=5.0, help="for each case at least, set-up apart")
+    parser.add_argument("--append", type=Path, metavar="CSV", help="add the figures to this table")
+    given = parser.parse_args(arguments)
+    device, rows = torch.device(given.device), []
+    all_cases = cases(device.type, given.tiny)
+    chosen = [case for name, case in all_cases.items() if matches(name, given.only)]
     if given.list or not chosen:
-        print("\n".join(found))
+        print("\n".join(all_cases))
         return 0 if given.list else 2
     use_cpu(given.threads)  # as the package's steps do
     for case in chosen:
         try:
-            taken.append(measure(case, device, given.threads, given.seconds))
-            rows.append(row := row_of(case, taken[-1], device, rows))
-            figures = "{median:,g} {unit} ({low:,g} to {high:,g}, {runs} runs) {note}".format(**row)
-            print(f"{row['commit']} {case.name}: {figures}", flush=True)
-            if given.append:
-                append(row, given.append)
-            if given.checkout:
-                measure_in(given.checkout, case, given)
+            row = measure(case, device, given.threads, given.seconds, rows)
         except Exception as error:  # others may fit into memory, or be there
             print(f"{case.name}: {type(error).__name__}: {error}", file=sys.stderr)
-    if len(taken) > 1:
-        benchmark.Compare(taken).print()
+            continue
+        rows.append(row)
+        print(case.name, summary(row), flush=True)
+        if given.append:
+            append(row, given.append)
     return int(len(rows) < len(chosen))
+
+
+def summary(row: dict[str, Any]) -> str:
+    """The figures of a row."""
+    return "{median:,g} {unit} ({low:,g} to {high:,g}, {runs} runs) {note}".format(**row)
 
 
 if __name__ == "__main__":
