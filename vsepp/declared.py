@@ -17,7 +17,7 @@ from vsepp.errors import did_you_mean
 from vsepp.user_files import shortly
 
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
-"""Of every declaration. Its validator is built when it is first needed, since a command needs few of them."""
+"""Configuration of every declaration. A validator is built when it is first needed, since a command needs few of them."""
 
 Split = Literal["train", "restval", "val", "test"]
 SPLITS: tuple[str, ...] = typing.get_args(Split)

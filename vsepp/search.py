@@ -43,7 +43,7 @@ class Hit:
     score: float
     """Under the model's own similarity, larger is nearer."""
     row: int
-    """Of the image in the index."""
+    """Row of the image in the index."""
     image_id: str
     file_name: str
     caption: str
@@ -56,7 +56,7 @@ class Index:
 
     model: Model
     folder: Path
-    """Of the model."""
+    """Folder of the model."""
     source: str
     """Where images and captions are from: name of the corpus, or the folder of pictures."""
     image_embeddings: np.ndarray

@@ -81,7 +81,7 @@ class SourceSpec:
     size: int | None = None
     """Bytes, where known."""
     sha256: str | None = None
-    """Of the whole file, in hexadecimal; if unknown, the first download records it."""
+    """SHA-256 of the whole file, in hexadecimal; if unknown, the first download records it."""
     accepts: tuple[str, ...] = ()
     """Other names that it may have in the user's own folder, such as that of the unpacked folder."""
     instructions: str = ""
@@ -138,7 +138,7 @@ class StoreSpec:
     side: Count
     """Pixels."""
     orientation: Literal["ignored", "applied"] = "ignored"
-    """Of photographs whose EXIF data say that they are to be turned."""
+    """What becomes of photographs whose EXIF data say that they are to be turned."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -149,7 +149,7 @@ class PicturesSpec:
     side: Count = 128
     """The longer side, pixels; images that are stored smaller stay as they are."""
     quality: int = 80
-    """Of the JPEGs, from 1 to 95."""
+    """Quality of the JPEGs, from 1 to 95."""
     photographs: bool = True
     """Whether a page may show them; else there are captions and ids alone."""
 

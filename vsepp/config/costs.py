@@ -27,7 +27,7 @@ class Cost(NamedTuple):
 
     artefact: Artefact
     label: str
-    """Of what runs share, its name without digests: `coco vgg RC`; else empty."""
+    """Name without digests of what runs share: `coco vgg RC`; else empty."""
     size: int | None
     """Bytes."""
     work: Sequence[Work]

@@ -29,7 +29,7 @@ class Paper:
     name: str
     folder: Path
     entries: dict[str, RunKeys]
-    """Of its `runs.yaml`, abstract ones too."""
+    """Entries of its `runs.yaml`, abstract ones too."""
     fidelity: dict[str, PaperFidelity]
     """Fidelity → what the paper's own components and entries follow; empty without a `fidelity.yaml`."""
     tables: TablesFile | None = None

@@ -89,7 +89,7 @@ class Plan:
 
     @property
     def seeds(self) -> list[int]:
-        """Of all runs together."""
+        """Seeds of all runs together."""
         trained = [model.specs for model in self.models.values() if model.released is None]
         return sorted(set().union(*trained)) or list(self.parameters.settings.seeds)
 

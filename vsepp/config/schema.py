@@ -171,7 +171,7 @@ class SourceKeys(_Model):
     size: Count | None
     """Bytes; null if unknown."""
     sha256: Sha256 | None
-    """Of the whole file; null if unknown, then the first download records it."""
+    """SHA-256 of the whole file; null if unknown, then the first download records it."""
     accepts: list[str] = []
     """Other names that it may have in your own folder, such as that of the unpacked folder."""
     instructions: str = ""
@@ -375,7 +375,7 @@ class FigureKeys(FigureEntry):
     runs: list[str] | dict[Count, str] = dataclasses.field(default_factory=list)
     """Run ids; of negative_set size of the negative set → run id; of examples two."""
     losses: list[Component] = dataclasses.field(default_factory=list)
-    """Of constellations and weights: modules of vsepp.losses, with their options."""
+    """Losses of constellations and weights: modules of vsepp.losses, with their options."""
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> FigureKeys:
@@ -439,7 +439,7 @@ class ClaimKeys(ClaimEntry):
     published: Annotated[dict[AveragedMetric, float | None], Field(min_length=1)]
     """Metric → the paper's effect in points, or its epoch; null where it prints no number."""
     row: str | None = None
-    """Of above_published: the row of published.csv that the run is held against."""
+    """The row of published.csv that the run is held against, in a claim of kind above_published."""
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> ClaimKeys:

@@ -59,7 +59,7 @@ class ChunkResult(NamedTuple):
     turned: int
     """Photographs whose EXIF data say that they are to be turned or mirrored."""
     sha256: tuple[str, ...]
-    """Of each photograph's file."""
+    """Digest of each photograph's file."""
     problems: tuple[str, ...]
 
 

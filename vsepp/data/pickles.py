@@ -28,7 +28,7 @@ TENSORS = frozenset(
 )
 """Module and name of all that a dictionary of tensors is made of."""
 _LATEST_PROTOCOL = 2  # the one of Python 2, and of `torch.save` to this day
-# Of a file of PyTorch before 1.6: magic number, protocol, machine, content, list of storages.
+# Pickles in a file of PyTorch before 1.6: magic number, protocol, machine, content, list of storages.
 _PICKLES_IN_A_ROW = 5
 
 

@@ -35,7 +35,7 @@ class Pictures:
             arrays = own_arrays(folder / FILE)
             self._jpegs, self._offsets = arrays["jpegs"].tobytes(), arrays["offsets"]
         self.images: list[dict] = own_json(folder / CAPTIONS, expected)
-        """Of each image: `id`, and `captions`, a list of texts."""
+        """What is known of each image: `id`, and `captions`, a list of texts."""
 
     def __len__(self) -> int:
         """Images."""

@@ -53,12 +53,12 @@ class WholeImages:
 
     @classmethod
     def of(cls, pixels: Placed, sizes: np.ndarray) -> WholeImages:
-        """Of pixels that lie one image after the other."""
+        """Images whose pixels lie one after the other."""
         return cls(pixels, np.asarray(sizes, np.int64), _offsets(sizes))
 
     @classmethod
     def in_memory(cls, images: Sequence[np.ndarray]) -> WholeImages:
-        """Of arrays uint8 `(height, width, 3)`."""
+        """Images in arrays uint8 `(height, width, 3)`."""
         pixels = np.concatenate([image.ravel() for image in images])
         return cls.of(pixels, np.array([image.shape[:2] for image in images]))
 

@@ -62,7 +62,7 @@ class Effect:
     seeds: Interval | None
     """Student's t over the seeds; `None` with one seed, and where the seeds agree to the last digit."""
     p: float
-    """Of a paired permutation test over the images, two-sided."""
+    """p of a paired permutation test over the images, two-sided."""
     by_seed: tuple[float, ...]
 
     @property

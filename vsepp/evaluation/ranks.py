@@ -33,7 +33,7 @@ class PositiveRanks:
 
     @classmethod
     def of_best(cls, ranks: np.ndarray, is_whole: bool = False) -> PositiveRanks:
-        """Of one positive each query, `(n_queries,)`: the best one, or the only one."""
+        """Ranks of one positive each query, `(n_queries,)`: the best one, or the only one."""
         return cls(np.arange(len(ranks) + 1), ranks, is_whole)
 
     @cached_property
@@ -73,7 +73,7 @@ class Ranks:
     t2i: np.ndarray
     """Image retrieval: `(n_queries,)` float64, rank of a caption's best image among the wrong ones."""
     i2t_all: PositiveRanks | None = None
-    """Of every positive; `None` where the best alone was kept."""
+    """Ranks of every positive; `None` where the best alone was kept."""
     t2i_all: PositiveRanks | None = None
 
     def of(self, direction: str) -> PositiveRanks:

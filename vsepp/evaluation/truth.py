@@ -72,12 +72,12 @@ class Truth:
     t2i: Positives
     """Image retrieval: queries are captions, items are images."""
     image_ids: Sequence[str | int] | None = None
-    """Of all images that are ranked, by row; `None`: their rows."""
+    """Ids of all images that are ranked, by row; `None`: their rows."""
     caption_ids: Sequence[str | int] | None = None
 
     @property
     def digest(self) -> str:
-        """Of both directions by ids, whatever the order of the rows: equal digests are the same queries and positives."""
+        """Digest of both directions by ids, whatever the order of the rows: equal digests are the same queries and positives."""
         names = {"i2t": (self.image_ids, self.caption_ids), "t2i": (self.caption_ids, self.image_ids)}
         said = {
             direction: sorted(

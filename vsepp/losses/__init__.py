@@ -41,7 +41,7 @@ class Batch:
     epoch: int = 0
     """From 0."""
     epochs: int = 1
-    """Of the whole training."""
+    """Epochs of the whole training."""
     state: Any = None
     """The loss's own `State`; an empty module for a loss without one."""
 

@@ -170,7 +170,7 @@ class _Module(NamedTuple):
     """What is read of a module."""
 
     digest: str
-    """Of its syntax tree."""
+    """Digest of its syntax tree."""
     imports: list[str]
     """`package.name` of each `from package import name`, a module or something in one; of `import module` the module."""
 

@@ -206,7 +206,7 @@ def is_accepted(made: Mapping[str, Any], code: str) -> bool:
 
 
 def accepted_steps(manifest: Mapping[str, Any]) -> list[str]:
-    """Of the steps behind an artefact, its own the last one, that other code made and somebody accepted: step, day and reason."""
+    """Steps behind an artefact, its own the last one, that other code made and somebody accepted: step, day and reason."""
     accepted = [made for made in (*ancestors_of(manifest), manifest) if ACCEPTED in made]
     said = [f"{made['step']}, {made[ACCEPTED]['when'][:10]}: {made[ACCEPTED]['why']}" for made in accepted]
     return list(dict.fromkeys(said))

@@ -23,7 +23,7 @@ class Answers:
 
     @cached_property
     def pictures(self) -> Pictures:
-        """Of all test images."""
+        """Pictures of all test images."""
         return Pictures(Path(self.record.spec.pictures))
 
     @cached_property

@@ -34,7 +34,7 @@ class Difference:
     effect: Effect
     """How much larger the first one is."""
     p: float
-    """Of the permutation test, corrected after Holm for the metrics that are compared."""
+    """p of the permutation test, corrected after Holm for the metrics that are compared."""
     mcnemar: tuple[float, ...] = ()
     """Per seed: the exact McNemar test of caption retrieval's R@1."""
 

@@ -30,7 +30,7 @@ WIDTHS = {"column": 3.3, "page": 7.0}
 _SERIF: Any = {"font.family": ["STIXGeneral", "DejaVu Serif", "DejaVu Sans"], "font.size": 9}
 # More runs than that are counted.
 _NAMED = 8
-# Of each format, without dates and versions, so that the same numbers give the same bytes.
+# Metadata of each format, without dates and versions, so that the same numbers give the same bytes.
 _METADATA = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},

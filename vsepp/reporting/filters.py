@@ -19,7 +19,7 @@ DIGITS = 1
 """Decimals of recalls and median ranks, as the paper prints them."""
 
 MARK, ACCEPTED = "†", "‡"
-"""Of numbers behind which are code or parameters that no commit holds, and of those that other code made and somebody accepted."""
+"""Signs at numbers: no commit holds the code or the parameters behind them; other code made them and somebody accepted them."""
 
 _TEX = str.maketrans(
     {character: rf"\{character}" for character in "{}$&#_%"}

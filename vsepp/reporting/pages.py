@@ -48,7 +48,7 @@ from vsepp.runtime.files import write_text
 
 DEFAULT_VARIANT = "paper"
 """The variant whose pages open a preset's reports."""
-# Of the templates of LaTeX: delimiters that LaTeX does not use.
+# Templates of LaTeX have delimiters that LaTeX does not use.
 _LATEX: dict[str, Any] = {
     "block_start_string": "<%",
     "block_end_string": "%>",

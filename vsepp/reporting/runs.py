@@ -30,7 +30,7 @@ _EXAMPLES = 3
 """Queries that are shown of each kind, and what is shown for each of them."""
 _LOG_LINES = 15
 _RESAMPLES = 1999
-"""Of the bootstrap of a recall: fewer than of a claim, since nothing is judged by it."""
+"""Resamples of a recall: fewer than of a claim, since nothing is judged by it."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Query:
     item: Item
     found: tuple[Item, ...]
     rank: float
-    """Of the right item, from 1."""
+    """Rank of the right item, from 1."""
 
 
 def run_page(
@@ -87,7 +87,7 @@ def run_page(
         "claims": [by_claim(some) for some in of_the_paper(about)],
         "rows": rows,
         "trainings": [_training(record) for record in records] if first.spec.trained else [],
-        # Of the first seed: what it was made from, and the end of its log.
+        # What the first seed was made from, and the end of its log.
         "ancestors": [
             (made["step"], filters.commit(str(made["commit"]), made["dirty"]), str(made["digest"])[:12])
             for made in ancestors_of(manifest)

@@ -23,7 +23,7 @@ _COLUMNS = (
     ("released", "released", "value"),
     ("paper_sd", "paper", "sd"),
 )
-"""Of a CSV: what its names begin with, the source, and what is printed of it."""
+"""Columns of a CSV: what their names begin with, the source, and what is printed of it."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Cell:
     best: bool = False
     """Whether it is the best of its column and group from its source."""
     tint: float | None = None
-    """Of a tinted table: from 0, the worst of its column and group from its source, to 1, the best."""
+    """The tint: from 0, the worst of its column and group from its source, to 1, the best."""
 
 
 @dataclass(frozen=True)

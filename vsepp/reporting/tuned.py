@@ -81,7 +81,7 @@ class Standing:
 
     label: str
     records: Sequence[Record]
-    """Of the seeds that all methods have."""
+    """Scores of the seeds that all methods have."""
     trouble: str
     """Why its scores say nothing of it: then it is in no comparison."""
     level: float

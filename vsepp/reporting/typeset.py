@@ -18,7 +18,7 @@ TEX_WANTED = (
     "For a PDF install pdflatex, on Debian and Ubuntu: apt-get install texlive-latex-base "
     "texlive-latex-recommended lmodern"
 )
-# Of those that an installation may lack.
+# Packages that an installation may lack.
 _PACKAGES = ("booktabs.sty", "caption.sty", "microtype.sty")
 _SECONDS = 120
 # References need a second run; a third one moves nothing.

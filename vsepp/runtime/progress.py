@@ -56,7 +56,7 @@ def track(
     level
         Of the log lines.
     """
-    # Of several processes of one run, the first shows a bar; the others log only warnings.
+    # The first process of a run shows a bar; the others log only warnings.
     if sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
         from tqdm import tqdm
 

@@ -11,7 +11,7 @@ from vsepp.spec import CorpusSpec, with_files
 from vsepp.steps.sizes import captions_of, product
 
 SCENES = Role("folder of the generated scenes that the raw files lie in", optional=True)
-# Of the compressed tables; Flickr8k's are 33.
+# Bytes a caption of the compressed tables; Flickr8k's are 33.
 _BYTES_PER_CAPTION = 40
 
 

@@ -11,7 +11,7 @@ from vsepp.spec import VocabularySpec
 from vsepp.steps.sizes import captions_of, product
 
 CAPTIONS = Role("the table captions.parquet of the corpus", "captions.parquet")
-# Of the compressed word ids; Flickr8k's are 17.
+# Bytes a caption of the compressed word ids; Flickr8k's are 17.
 _BYTES_PER_CAPTION = 20
 
 

@@ -11,7 +11,7 @@ from vsepp.spec import CorpusSpec, VectorsSpec
 from vsepp.steps.sizes import captions_of, product
 from vsepp.steps.tokens import CAPTIONS
 
-# Of ten words, a column and a weight each; of 384 numbers of 16 bits.
+# Bytes a caption: ten words, a column and a weight each; 384 numbers of 16 bits.
 _BYTES_PER_CAPTION = {"tfidf": 90, "minilm": 768}
 
 

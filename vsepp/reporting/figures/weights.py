@@ -20,7 +20,7 @@ NEEDS = ("losses", "labels", "of")
 HEIGHT = 2.0
 _POINTS = {"triplet": 101, "pair": 201}
 _FUNCTIONS = {"triplet": "triplet_weight", "pair": "pair_weights"}
-"""Of a loss that has such weights."""
+"""Function of a loss that has such weights."""
 _TICKS = (0, 0.5, 1)
 _TOLD = ((0.6, 0.3), (0.5, 0.5), (0.9, 0.9), (0.3, 0.6))
 """Similarities of positive and negative whose weights the text alternative tells."""
@@ -33,7 +33,7 @@ class Options:
     of: Literal["triplet", "pair"] = "triplet"
     """Weights of triplets, or those of positive and negative pairs."""
     others: float = 0.0
-    """Of pairs: m₊ and m₋, the mean over the other pairs."""
+    """Pairs: m₊ and m₋, the mean over the other pairs."""
 
 
 def compute(options: Options, losses: Sequence[Component]) -> dict[str, Any]:
