@@ -55,7 +55,7 @@ OF_PARAMS = ["--params", str(PARAMS)]
         (["runs", *OF_PARAMS, "--config", "only=flickr-vse-1c"], "; did you mean flickr-vse0-1c?"),
         (["models", *OF_PARAMS], "no trained models of preset mini, variant paper, here: train them ("),
         (["sync", *OF_PARAMS], "vsepp: error: dvc.lock: missing"),
-        (["fidelity", "--params", "elsewhere"], "elsewhere/config.yaml: no such file; go to the project's folder"),
+        (["runs", "--params", "elsewhere"], "elsewhere/config.yaml: no such file; go to the project's folder"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_message_and_status_one(arguments, said, capsys, tmp_path, monkeypatch):
@@ -66,7 +66,7 @@ def test_bad_input_is_one_message_and_status_one(arguments, said, capsys, tmp_pa
     assert "Traceback" not in error
 
 
-@pytest.mark.parametrize("command", ["runs", "models", "plan", "show x", "verify", "sync", "fidelity"])
+@pytest.mark.parametrize("command", ["runs", "models", "plan", "show x", "verify", "sync"])
 def test_outside_the_projects_folder_one_sentence_says_where_to_go(command, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(command.split()) == 1
