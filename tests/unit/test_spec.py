@@ -118,13 +118,13 @@ def test_a_spec_that_would_drop_data_without_a_word_is_refused(changes, said):
     [
         ({"seed": True}, "got True; input should be a valid integer"),
         ({"seed": "3"}, "got '3'; input should be a valid integer"),
-        ({"settings": {"blur": float("nan")}}, "got nan; input should be a finite number"),
+        ({"settings": {"noise": float("nan")}}, "settings.noise: got nan; input should be a finite number"),
         ({"images": [1]}, "got [1]; input should be an object"),
     ],
 )
 def test_values_of_another_type_are_refused(changes, said):
-    scenes = {"seed": 1, "side": 32, "images": {"coco": {"test": 3}}, "settings": {}}
-    assert from_dict(ScenesSpec, scenes).images == {"coco": {"test": 3}}
+    scenes = to_dict(plan().parameters.preset.scenes)
+    assert from_dict(ScenesSpec, scenes).side == 56
     with pytest.raises(VseppError) as caught:
         from_dict(ScenesSpec, scenes | changes)
     assert said in str(caught.value)

@@ -58,7 +58,7 @@ def test_odd_yaml_is_refused(text, said):
 def test_yaml_is_what_it_says():
     assert yaml_of("a: &x {b: 1}\nc: {<<: *x, d: [0x10, 1e3, null]}", "f") == {
         "a": {"b": 1},
-        "c": {"b": 1, "d": [16, "1e3", None]},
+        "c": {"b": 1, "d": [16, 1000.0, None]},
     }
     assert yaml_of("", "f") is None
 

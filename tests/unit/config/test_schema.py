@@ -23,11 +23,11 @@ def test_importing_the_configuration_is_quick_and_imports_no_torch_and_no_pandas
     )
     taken = []
     # Processor time, and more than once: the machine may be busy with other tests.
-    while len(taken) < 8 and not (taken and taken[-1] < 0.5):
+    while len(taken) < 8 and not (taken and taken[-1] < 1.0):
         seconds, *imported = python(probe).split()
         assert imported == []
         taken.append(float(seconds))
-    assert taken[-1] < 0.5
+    assert taken[-1] < 1.0  # torch takes more than two
 
 
 def test_every_key_of_an_entry_says_what_it_is():

@@ -130,7 +130,7 @@ def test_what_does_not_belong_together_is_refused(made, tmp_path):
             "needs the folder of its eval_store",
         ),
         (lambda: encode_run(RUN, "dev", frozen(made), CPU), "split 'dev' has no images .*train"),
-        (lambda: encode_run(RUN, "test", frozen(made, run=tmp_path), CPU), "vocabulary.json: missing"),
+        (lambda: encode_run(RUN, "test", frozen(made, run=tmp_path), CPU), "vocabulary.json: no such file"),
         (
             lambda: evaluate_run(EvaluationSpec(RUN, ("5K", "1K"), 7), frozen(made), tmp_path, CPU),
             "1 × 7 = 7 test images, got 6",

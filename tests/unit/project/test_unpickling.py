@@ -9,8 +9,8 @@ import vsepp
 
 PACKAGE = Path(vsepp.__file__).parent
 # Of our own processes and checkpoints: tensors and plain values, by torch's list; of others: by ours.
-LOAD = {"data/pickles.py", "training/checkpoint.py", "training/distributed.py"}
-PICKLE = {"data/pickles.py", "released/files.py"}
+LOAD = {"data/pickles.py", "training/checkpoint.py"}
+PICKLE = {"released/files.py"}
 UNPICKLERS = {"cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "pickle", "_pickle"}
 
 

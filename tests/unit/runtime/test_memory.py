@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from plans import plan
 from processes import python
 
 from vsepp.errors import VseppError
 from vsepp.runtime.memory import out_of_memory_explained
-from vsepp.spec import ScenesSpec
 from vsepp.steps.making import make
 from vsepp.steps.scenes import STEP as SCENES
 
@@ -30,7 +30,7 @@ def refused_by_a_library():
 def test_a_lack_of_memory_in_a_step_is_one_sentence(refused, tmp_path):
     greedy = dataclasses.replace(SCENES, run=lambda spec, inputs, out, job: refused())
     with pytest.raises(VseppError) as caught:
-        make(greedy, ScenesSpec(0, 24, {}, {}), {}, tmp_path / "scenes")
+        make(greedy, plan().parameters.preset.scenes, {}, tmp_path / "scenes")
     assert re.fullmatch(
         rf"{SCENES.title} {tmp_path}/scenes: out of memory on cpu \(.*(memory|allocate|ALLOC_FAILED).*\); this process took "
         r"[\d.]+ [MG]B at most; the machine has [\d.]+ GB",
