@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vsepp.config.files import Mistakes, read_model
+from vsepp.config.files import Mistakes, read_model, read_yaml, validate
 from vsepp.config.schema import (
     ClaimKeys,
     ClaimsFile,
@@ -135,8 +135,22 @@ def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
                 )
     return replace(
         paper,
-        tables=read_model(TablesFile, paper.tables_file, mistakes),
+        tables=_read_tables(paper.tables_file, mistakes),
         rows={row["row"]: row["kind"] for row in published.values()},
         released=released.released if released else {},
         claims=claims.claims if claims else {},
     )
+
+
+# Options of figures that older files have beside the title.
+_MOVED = ("images", "positive", "negatives", "of", "others", "percentiles", "levels", "printed")
+
+
+def _read_tables(path: Path, mistakes: Mistakes) -> TablesFile | None:
+    content = read_yaml(path, mistakes)
+    figures = content.get("figures")
+    for figure in figures.values() if isinstance(figures, dict) else ():
+        if isinstance(figure, dict) and isinstance(figure.get("kind"), str):
+            options = {key: figure.pop(key) for key in _MOVED if key in figure}
+            figure["kind"] = {"name": figure["kind"], **options}
+    return validate(TablesFile, content, str(path), mistakes)

@@ -300,7 +300,13 @@ OTHER_TEXT = {**text_state(), "rnn.weight_ih_l1": torch.zeros(3)}
         (LIVE, CNN, None, LIVE_FLAGS | {"data_name": "coco_precomp"}, "the run's training set 'RC'"),
         (LIVE, None, None, LIVE_FLAGS, "holds no image encoder, the run keeps its encoder in the model"),
         (KEPT_APART, CNN, None, LIVE_FLAGS, "holds an image encoder, the run keeps its encoder outside it"),
-        (FROZEN, image_state(64), None, FLAGS, "image_map.weight: copying a param with shape torch.Size([6, 64])"),
+        (
+            FROZEN,
+            image_state(64),
+            None,
+            FLAGS,
+            "image_map.weight: copying a param with shape torch.Size([6, 64])",
+        ),
         (FROZEN, image_state(64), None, FLAGS | {"img_dim": 64}, "img_dim is 64, of the run 128"),
         (FROZEN, None, OTHER_TEXT, FLAGS, 'Unexpected key(s) in state_dict: "text.gru.weight_ih_l1"'),
         (FROZEN, None, text_state(9), {"margin": 1}, "embed.weight counts 9 words, the vocabulary 7"),
@@ -330,7 +336,10 @@ def test_two_weights_of_one_name_are_refused():
 
 
 def test_a_missing_weight_is_named():
-    with pytest.raises(VseppError, match=r"file: not the weights of this model .*: Missing key\(s\) in state_dict: .image_map\.bias"):
+    with pytest.raises(
+        VseppError,
+        match=r"file: not the weights of this model .*: Missing key\(s\) in state_dict: .image_map\.bias",
+    ):
         fit_state({"image_map.weight": torch.zeros(DIM, FEATURE)}, FROZEN, 7, "file")
 
 
