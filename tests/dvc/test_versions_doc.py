@@ -209,7 +209,7 @@ def kill_everything(user):
     wait_until(log.is_file, process)
     _kill_session(process)
     assert any((project.folder / ".snakemake/locks").iterdir())
-    assert "snakemake --unlock" in project.refusal("dvc", "repro")
+    assert "the --unlock argument" in project.refusal("dvc", "repro")
 
 
 def _kill_session(process):
