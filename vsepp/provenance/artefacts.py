@@ -85,8 +85,6 @@ class Step:
     """Spec → inputs that the spec itself names."""
     known_raw: Callable[[Any, Mapping[str, Path]], Mapping[str, Path]] | None = None
     """Spec, raw files → those whose digests the manifest has; `None`: the step takes no raw files."""
-    slow_raw: bool = False
-    """Whether unfinished work is known by sizes and times of raw files, since their digests would take long."""
     files: tuple[str, ...] = ()
     """Names of the files that others read; none where the folder as a whole is the artefact."""
     versioned: bool = True

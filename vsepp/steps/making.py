@@ -61,7 +61,7 @@ def make(
         output_folder(output if is_there(output) else output.absolute().parent)
         state = output
         if step.resumes:
-            digests = {role: _known_by(step, role, path, known_raw) for role, path in read.items()}
+            digests = {role: artefact_digest(path) for role, path in read.items()}
             state = held.enter_context(state_folder(output, spec=to_dict(spec), code=code, inputs=digests))
         folder = held.enter_context(published(output))
         manifest = recorded(
@@ -76,14 +76,6 @@ def make(
         facts = held.enter_context(manifest)
         facts.update(step.run(spec, inputs, folder, Job(output, state, raw, **options)))
     step.published(output)
-
-
-def _known_by(step: Step, role: str, path: Path, raw: Mapping[str, Path]) -> Any:
-    """What tells an input from another one."""
-    if step.slow_raw and role in raw:
-        status = path.stat()
-        return [str(path), status.st_size, status.st_mtime_ns]
-    return artefact_digest(path)
 
 
 def take_machine(job: Job, kind: str) -> tuple[Any, dict[str, Any]]:
