@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 
 from vsepp import components
-from vsepp.data.pickles import load_tensors
 from vsepp.errors import VseppError
 from vsepp.models.encoder import ImageEncoder, build_encoder, family_of, load_state
 from vsepp.provenance.digests import file_digest
@@ -104,8 +103,7 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
             from safetensors.torch import load_file
 
             return load_file(path)
-        with path.open("rb") as stream:
-            state = load_tensors(stream)
+        state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch and safetensors raise whatever the bytes make of themselves
         raise VseppError(f"{path}: not a readable file of weights: {error}") from error
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):

