@@ -77,22 +77,15 @@ def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -
     if tokens := artefacts.get("tokens"):
         require_intact(tokens)
         require_input(tokens, "captions", corpus / "captions.parquet")
-        _require(
-            tokens,
-            f"its word ids belong to another vocabulary than {folder}",
-            artefact_digest(folder / VOCABULARY),
-            artefact_digest(tokens / VOCABULARY),
-            "Leave out tokens, and they are made with the run's vocabulary",
-        )
+        words = artefact_digest(folder / VOCABULARY), artefact_digest(tokens / VOCABULARY)
+        _require(tokens, folder, "vocabulary", *words)
     if not run.live_encoder:
         if features := artefacts.get("features"):
             _require_features(run, made, folder, features, corpus)
         return
     if store := artefacts.get("eval_store"):
         manifest = read_manifest(store)
-        what = f"its images were not resized like those of {folder}"
-        mend = f"Make it again (vsepp make store) with the eval_store in {folder / CONFIG}"
-        _require(store, what, to_dict(run.eval_store), manifest["spec"], mend)
+        _require(store, folder, "eval_store", to_dict(run.eval_store), manifest["spec"])
         _require_corpus(store, corpus, {manifest["inputs"].get("images")})
     if encoder := artefacts.get("encoder"):
         _require_encoder(made, folder, encoder, artefact_digest(encoder))
@@ -103,30 +96,22 @@ def _require_features(
 ) -> None:
     manifest = require_intact(features)
     kind = "computed" if manifest["step"] == "features" else "precomputed"
-    what = f"its features are not of the kind that {folder} was trained on"
-    mend = "Features are computed here by an encoder, or precomputed: published with the captions"
-    _require(features, what, run.image_features, kind, mend)
+    _require(features, folder, "kind of features", run.image_features, kind)
     if kind == "precomputed":
         _require_corpus(features, corpus, {manifest["inputs"].get("images")})
         return
     for key, wanted in (("encoder", run.encoder), ("crop", run.eval_crop)):
-        what = f"made with another {key} than {folder} was trained for"
-        mend = f"Make them again (vsepp make features) with the {key} in {folder / CONFIG}"
-        _require(features, what, to_dict(wanted), manifest["spec"][key], mend)
+        _require(features, folder, key, to_dict(wanted), manifest["spec"][key])
     _require_encoder(made, folder, features, manifest["inputs"]["encoder"])
     # The store itself may be deleted.
-    what = f"made from images resized in another way than those of {folder}"
-    mend = f"Make them again (vsepp make features) from a store with the eval_store in {folder / CONFIG}"
     store = parent_of(manifest, "store").get("spec_digest")
-    _require(features, what, value_digest(to_dict(run.eval_store)), store, mend)
+    _require(features, folder, "eval_store", value_digest(to_dict(run.eval_store)), store)
     _require_corpus(features, corpus, {ancestor["digest"] for ancestor in ancestors_of(manifest)})
 
 
-def _require_encoder(made: Mapping[str, Any], folder: Path, artefact: Path, found: str) -> None:
+def _require_encoder(made: Mapping[str, Any], folder: Path, artefact: Path, digest: str) -> None:
     """Refuse another encoder's weights; a released model names its encoder by the spec only."""
-    what = f"belongs to another encoder than {folder} was trained with"
-    mend = "Get the run's own encoder and make the features with it"
-    _require(artefact, what, made["inputs"].get("encoder", found), found, mend)
+    _require(artefact, folder, "encoder", made["inputs"].get("encoder", digest), digest)
 
 
 def _require_corpus(artefact: Path, corpus: Path, made_from: set[str]) -> None:
@@ -138,8 +123,8 @@ def _require_corpus(artefact: Path, corpus: Path, made_from: set[str]) -> None:
         )
 
 
-def _require(artefact: Path, what: str, wanted: Any, found: Any, mend: str) -> None:
-    """Refuse an artefact in which something, a digest or a spec, is not as a run wants it."""
+def _require(artefact: Path, folder: Path, what: str, wanted: Any, found: Any) -> None:
+    """Refuse an artefact in which something, a digest or a spec, is not that of a run."""
     parts = [
         f"expected {key} {shown(here)}, got {shown(there)}"
         if key
@@ -147,7 +132,10 @@ def _require(artefact: Path, what: str, wanted: Any, found: Any, mend: str) -> N
         for key, here, there in differing(wanted, found)
     ]
     if parts:
-        raise VseppError(f"{artefact}: {what}: {'; '.join(parts)}. {mend}")
+        raise VseppError(
+            f"{artefact}: has another {what} than {folder} was trained with: {'; '.join(parts)}. Give one that was made with "
+            f"the {what} of the run, as {folder / CONFIG} has it"
+        )
 
 
 def beside(folder: Path, pattern: str) -> list[Path]:
