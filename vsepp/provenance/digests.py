@@ -20,7 +20,6 @@ DIGESTS = _STATE / "digests.json"
 """File of a working folder that keeps digests of large files."""
 CODE = _STATE / "code-4.json"
 """File of a working folder that keeps what was read of modules, so that each is parsed once; another form has another name."""
-_BLOCK = 1 << 22
 _NOT_CONTENT = ("manifest.json", ".snakemake_timestamp")
 
 # Declarations and plumbing: no number depends on them, so a change here must not retrain anything.
@@ -30,8 +29,8 @@ _NOT_COMPUTATION = tuple(
         "spec",
         "declared",
         "errors",
-        "foreign",
-        "foreign_yaml",
+        "user_files",
+        "user_yaml",
         "runtime.devices",
         "runtime.files",
         "runtime.machine",
@@ -49,10 +48,7 @@ _NOT_COMPUTATION = tuple(
 def file_digest(path: Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as stream:
-        sha = hashlib.sha256()
-        while block := stream.read(_BLOCK):
-            sha.update(block)
-    return sha.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 class FileCache:
@@ -199,7 +195,7 @@ def _imports(name: str) -> Iterator[str]:
 
 def _imported(name: str, file: Path, tree: ast.Module) -> Iterator[str]:
     own_package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    for node in _statements(tree):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -218,8 +214,10 @@ def _is_module(name: str) -> bool:
 def _tree(file: Path) -> ast.Module:
     """Syntax tree of a module without docstrings and the strings that document a field below it."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    for node in (tree, *_statements(tree)):
-        if body := getattr(node, "body", None):
+    nodes: Iterable[Any] = ast.walk(tree)
+    for node in nodes:
+        body = getattr(node, "body", None)
+        if isinstance(body, list):  # that of a lambda is an expression
             node.body = [statement for statement in body if not _is_text(statement)] or [ast.Pass()]
     return tree
 
@@ -233,14 +231,6 @@ def _plain(node: Any) -> Any:
         return [_plain(item) for item in node]
     # `repr` of a text shows the letters that this Python's Unicode knows.
     return node if isinstance(node, str) else [repr(node)]
-
-
-def _statements(node: ast.AST) -> Iterator[Any]:
-    """All statements below a node and the nodes that group them, but no expressions, which hold no statements."""
-    for field in ("body", "handlers", "cases", "orelse", "finalbody"):
-        for statement in getattr(node, field, ()):
-            yield statement
-            yield from _statements(statement)
 
 
 def _is_text(statement: ast.stmt) -> bool:

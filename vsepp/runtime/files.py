@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and large files read with progress."""
+"""Files written whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from vsepp.errors import VseppError
-from vsepp.runtime.progress import track_bytes
 from vsepp.user_files import reason_of
 
-_BLOCK = 1 << 20
 _PROCESSES = Path("/proc")
 
 
@@ -73,11 +71,3 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file, as UTF-8."""
     with whole_file(path) as partial:
         partial.write_text(text, encoding="utf-8")
-
-
-def blocks_of(path: Path, what: str) -> Iterator[bytes]:
-    """Blocks of a large file, with progress; `what` names the work in a few words."""
-    with path.open("rb") as stream, track_bytes(path.stat().st_size, what) as advance:
-        while block := stream.read(_BLOCK):
-            yield block
-            advance(len(block))

@@ -78,11 +78,11 @@ def _download(source: SourceSpec, target: Path, lock: Path, partial: Partial) ->
         url = mirrors.pop(0)
         resumed = partial.length > 0
         try:
-            partial.receive(url, sum_known=expected is not None)
+            partial.receive(url, sum_known=expected.sha256 is not None)
         except Refused as refusal:
             failures.append(f"{url}: {refusal}")
         else:
-            facts = describe(source, partial.file, partial.origin[0], expected)
+            facts = describe(source, partial.file, url, expected)
             fault = fault_of(source, partial.file, facts, expected)
             if fault is None:
                 write_facts(source, target, facts, expected, lock)
@@ -107,9 +107,9 @@ def _by_hand(source: SourceSpec, target: Path) -> str:
     )
 
 
-def _no_mirror(target: Path, failures: Sequence[str], expected: ExpectedSum | None) -> str:
+def _no_mirror(target: Path, failures: Sequence[str], expected: ExpectedSum) -> str:
     wanted = replaced = ""
-    if expected:
+    if expected.sha256:
         wanted = f" with sha256 {expected.sha256} ({expected.basis})"
         replaced = (
             "\nIf all of them send the same other file, it was replaced: make sure that this was intended, and change the "

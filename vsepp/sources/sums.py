@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import zipfile
@@ -18,8 +17,9 @@ from pydantic.dataclasses import dataclass
 
 from vsepp.declared import STRICT, Sha256, mistakes_of
 from vsepp.errors import VseppError
+from vsepp.provenance.digests import file_digest
 from vsepp.provenance.manifest import sidecar_path
-from vsepp.runtime.files import blocks_of, write_text
+from vsepp.runtime.files import write_text
 from vsepp.spec import SourceSpec
 from vsepp.user_files import text_of
 from vsepp.user_yaml import yaml_of
@@ -47,20 +47,21 @@ class Recorded:
 class ExpectedSum:
     """The checksum that a file must have."""
 
-    sha256: str
+    sha256: str | None
+    """`None` before the first download of a file for which none is published."""
     verified: str
-    """`published` or `recorded before`."""
-    basis: str
+    """`published`, `recorded before` or `recorded first time`."""
+    basis: str = ""
     """Source of the checksum, for messages."""
 
 
-def expected_sum(source: SourceSpec, lock: Path) -> ExpectedSum | None:
-    """The checksum that a file must have; `None` before its first download if none is published."""
+def expected_sum(source: SourceSpec, lock: Path) -> ExpectedSum:
+    """The checksum that a file must have."""
     if source.sha256:
         return ExpectedSum(source.sha256.lower(), "published", "its entry in params/datasets.yaml")
     if recorded := read_lock(lock).get(source.file):
         return ExpectedSum(recorded.sha256, "recorded before", f"{lock}, recorded on {recorded.date}")
-    return None
+    return ExpectedSum(None, "recorded first time")
 
 
 def read_lock(lock: Path) -> dict[str, Recorded]:
@@ -81,32 +82,27 @@ def read_lock(lock: Path) -> dict[str, Recorded]:
         raise VseppError(f"{lock}: {'; '.join(mistakes)}; restore the entry or delete it") from error
 
 
-def describe(source: SourceSpec, file: Path, url: str | None, expected: ExpectedSum | None) -> dict[str, Any]:
+def describe(source: SourceSpec, file: Path, url: str | None, expected: ExpectedSum) -> dict[str, Any]:
     """Facts about a file, as in its manifest; `file` has the final content and time stamp."""
     status = file.stat()
-    sha256 = hashlib.sha256()
-    for block in blocks_of(file, f"{source.file}: sha256"):
-        sha256.update(block)
     return {
         "file": source.file,
         "url": url,
-        "sha256": sha256.hexdigest(),
+        "sha256": file_digest(file),
         "size": status.st_size,
         "mtime_ns": status.st_mtime_ns,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "verified": expected.verified if expected else "recorded first time",
+        "verified": expected.verified,
         "licence": source.licence,
         "citation": source.citation,
     }
 
 
-def fault_of(
-    source: SourceSpec, file: Path, facts: dict[str, Any], expected: ExpectedSum | None
-) -> str | None:
+def fault_of(source: SourceSpec, file: Path, facts: dict[str, Any], expected: ExpectedSum) -> str | None:
     """What is wrong with a whole file, if anything."""
     if source.size not in (None, facts["size"]):
         return f"has {facts['size']:,} bytes, expected {source.size:,}"
-    if expected and facts["sha256"] != expected.sha256:
+    if expected.sha256 not in (None, facts["sha256"]):
         return f"sha256 {facts['sha256']}, expected {expected.sha256} ({expected.basis})"
     if source.file.lower().endswith(".zip") and not zipfile.is_zipfile(file):
         return "not a whole zip file: its directory, at the end, is missing"
@@ -114,13 +110,12 @@ def fault_of(
 
 
 def write_facts(
-    source: SourceSpec, target: Path, facts: dict[str, Any], expected: ExpectedSum | None, lock: Path
+    source: SourceSpec, target: Path, facts: dict[str, Any], expected: ExpectedSum, lock: Path
 ) -> None:
     """Write the manifest of a verified file beside it, before the file where that is new; record a first checksum."""
-    if expected is None:
+    if expected.sha256 is None:
         _record(source, facts, lock)
-    text = json.dumps(facts, indent=1, sort_keys=True) + "\n"
-    write_text(sidecar_path(target), text)
+    write_text(sidecar_path(target), json.dumps(facts, indent=1, sort_keys=True) + "\n")
 
 
 def _record(source: SourceSpec, facts: dict[str, Any], lock: Path) -> None:

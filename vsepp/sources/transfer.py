@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 from pathlib import Path
 
 import requests
@@ -20,8 +19,6 @@ from vsepp.spec import SourceSpec
 log = logging.getLogger("vsepp")
 
 _BLOCK = 1 << 18  # bytes; at most this many are lost when a connection breaks
-_HTML = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype html|html)", re.IGNORECASE)
-_PAGE = "it answers with an HTML page, not with the file"
 TIMEOUTS = (15.0, 60.0)
 """Seconds to wait for a connection, and for the next byte."""
 RETRIES = Retry(
@@ -135,7 +132,7 @@ class Partial:
         elif status != 206 or not position or not part.startswith(f"bytes {position}-"):
             raise Refused(f"status {status} {response.reason} {part}".rstrip())
         if headers.get("Content-Type", "").lower().startswith("text/html"):
-            raise Refused(_PAGE)
+            raise Refused("it answers with an HTML page, not with the file")
         length = headers.get("Content-Length", "")
         total = position + int(length) if length.isdecimal() else self.source.size
         if self.source.size not in (None, total):
@@ -155,8 +152,6 @@ class Partial:
             track_bytes(total, self.source.file, self.length) as advance,
         ):
             for block in response.iter_content(_BLOCK):
-                if not stream.tell() and _HTML.match(block):
-                    raise Refused(_PAGE)
                 stream.write(block)
                 advance(len(block))
             stream.flush()
