@@ -45,13 +45,7 @@ def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
     folder.parent.mkdir(parents=True, exist_ok=True)
     name = folder.with_suffix(".json")
     with _alone(folder.with_suffix(".lock"), output):
-        for left, differing in _unfinished(output, whole, name):
-            log.warning(
-                "%s: unfinished work in %s is not used: %s. Delete it unless you change that back",
-                output,
-                left,
-                "; ".join(differing),
-            )
+        _tell_unfinished(output, whole, name)
         folder.mkdir(exist_ok=True)
         name.write_text(json.dumps(whole), encoding="utf-8")
         yield folder
@@ -76,8 +70,8 @@ def _alone(path: Path, output: Path) -> Iterator[None]:
         lock.release()
 
 
-def _unfinished(output: Path, identity: Mapping[str, Any], present: Path) -> Iterator[tuple[Path, list[str]]]:
-    """State folders of the same output with another identity, and what differs."""
+def _tell_unfinished(output: Path, identity: Mapping[str, Any], present: Path) -> None:
+    """Warn of state folders of the same output with another identity, and say what differs."""
     for name in sorted(present.parent.glob("*.json")):
         if name == present or not name.with_suffix("").is_dir():
             continue
@@ -86,15 +80,12 @@ def _unfinished(output: Path, identity: Mapping[str, Any], present: Path) -> Ite
         except (ValueError, FileNotFoundError):
             continue  # killed while it was written, or finished meanwhile by another process
         if theirs["output"] == output.name:
-            yield name.with_suffix(""), differences(theirs, identity, "there")
-
-
-def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any], where: str) -> list[str]:
-    """Differences of two nested mappings: dotted key and both values; `there` is called `where`."""
-    return [
-        f"{key}: {'nothing' if there is None else there} {where}, {'nothing' if here is None else here} now"
-        for key, there, here in differing(theirs, ours)
-    ]
+            differences = [
+                f"{key}: {'nothing' if there is None else there} there, {'nothing' if here is None else here} now"
+                for key, there, here in differing(theirs, identity)
+            ]
+            message = "%s: unfinished work in %s is not used: %s. Delete it unless you change that back"
+            log.warning(message, output, name.with_suffix(""), "; ".join(differences))
 
 
 def publish(files: dict[Path, Path]) -> None:

@@ -18,12 +18,11 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import value_digest
@@ -37,7 +36,7 @@ from vsepp.provenance.manifest import (
 )
 from vsepp.runtime.files import whole_file, write_text
 from vsepp.spec import EvaluationSpec, seeded, to_dict
-from vsepp.user_files import json_of, text_of
+from vsepp.user_files import reading
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +47,7 @@ RUNS, MANIFESTS = "runs.jsonl", "manifests.jsonl"
 FILES = (RANKS, HISTORY, MANIFESTS, RUNS)
 """Of a study."""
 _GET_IT = "get it from version control"
+_REPAIR = f"{_GET_IT}, or drop the record: vsepp record --drop "
 _SHARED = ("caption_rows", "caption_images")
 """Parts of the ranks that all models of one test set share."""
 
@@ -136,10 +136,8 @@ class Study:
             if len(missing) < len(FILES):
                 raise VseppError(f"{folder}: {', '.join(missing)} missing; {_GET_IT}")
             return
-        for line in self._jsonl(RUNS, "run", "seed", "metrics", "trained", "evaluated", "ranks"):
-            self._lines[line["run"], line["seed"]] = line
-        for line in self._jsonl(MANIFESTS, "digest"):
-            self._manifests[line["digest"]] = line
+        self._lines = {(line["run"], line["seed"]): line for line in self._read_lines(RUNS)}
+        self._manifests = {line["digest"]: line for line in self._read_lines(MANIFESTS)}
 
     @property
     def models(self) -> list[Name]:
@@ -163,9 +161,10 @@ class Study:
         if (run, seed) not in self._lines:
             raise VseppError(f"{where}: no such record; the study has {len(self._lines)} models")
         line = self._lines[run, seed]
-        evaluated, trained = self._manifest(line, "evaluated"), self._manifest(line, "trained")
-        history = self._histories.get((run, str(seed)), "")
-        arrays = self._arrays(line, where)
+        with reading(where, f"a record as it was kept; {_REPAIR}{run}"):
+            evaluated, trained = self._manifest(line, "evaluated"), self._manifest(line, "trained")
+            history = self._histories.get((run, str(seed)), "")
+            arrays = self._arrays(line)
         metrics_text = json.dumps(line["metrics"], indent=1) + "\n"  # as an evaluation writes it
         as_kept = {
             RUNS: _text_digest(metrics_text) == evaluated["outputs"][METRICS],
@@ -173,36 +172,27 @@ class Study:
             RANKS: _ranks_digest(arrays) == line["ranks"],
             MANIFESTS: is_intact(evaluated) and is_intact(trained),
         }
-        for file, same in as_kept.items():
-            if not same:
-                raise VseppError(
-                    f"{where}: {file} is not as it was kept; {_GET_IT}, or drop the record: vsepp record --drop {run}"
-                )
+        if changed := [file for file, same in as_kept.items() if not same]:
+            raise VseppError(f"{where}: {changed[0]} is not as it was kept; {_REPAIR}{run}")
         return Kept(where, evaluated, trained, line["metrics"], history, arrays)
 
     def read_all(self) -> dict[Name, Kept]:
         """Every model's record; errors as in `read`."""
         return {name: self.read(*name) for name in self.models}
 
-    def _jsonl(self, name: str, *keys: str) -> Iterator[dict[str, Any]]:
-        """The lines of a file, each an object with these keys."""
-        file = self.folder / name
-        for number, text in enumerate(text_of(file, "records").splitlines(), start=1):
-            line = json_of(text, f"{file}, line {number}")
-            if not isinstance(line, dict) or not line.keys() >= set(keys):
-                raise VseppError(f"{file}, line {number}: expected an object with {', '.join(keys)}")
-            yield line
+    def _read_lines(self, name: str) -> list[dict[str, Any]]:
+        """The objects in a file of one a line."""
+        path = self.folder / name
+        with reading(path, f"records, an object a line; {_GET_IT}"):
+            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
     def _manifest(self, line: Mapping[str, Any], key: str) -> dict[str, Any]:
         """A manifest with its ancestors, as its step wrote it."""
-        try:
-            short = self._manifests[line[key]]
-            ancestors = _each(short["ancestors"], lambda digest: self._manifests[digest]["ancestor"])
-        except (KeyError, TypeError) as error:
-            raise VseppError(
-                f"{self.folder / MANIFESTS}: has no {error} for {seeded(line['run'], line['seed'])}; {_GET_IT}"
-            ) from error
-        return {**short, "ancestors": ancestors}
+        short = self._manifests[line[key]]
+        return {
+            **short,
+            "ancestors": _each(short["ancestors"], lambda digest: self._manifests[digest]["ancestor"]),
+        }
 
     @cached_property
     def _histories(self) -> dict[tuple[str, str], str]:
@@ -217,21 +207,15 @@ class Study:
             for name, rows in found.items()
         }
 
-    def _arrays(self, line: Mapping[str, Any], where: str) -> dict[str, np.ndarray]:
+    def _arrays(self, line: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Arrays of a model, as its evaluation wrote them."""
-        import numpy as np
-
-        try:
-            archive = self._archive
-            prefix = f"{seeded(line['run'], line['seed'])}/"
-            names = [name for name in archive.files if name.startswith(prefix)]
-            shared = {name: archive[f"captions/{digest}"] for name, digest in line["captions"].items()}
-            return {
-                **{name.removeprefix(prefix): archive[name] / 2 for name in names},
-                **{name: values.astype(np.int64) for name, values in shared.items()},
-            }
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-            raise VseppError(f"{where}: {self.folder / RANKS} cannot be read: {error}; {_GET_IT}") from error
+        archive = self._archive
+        prefix = f"{seeded(line['run'], line['seed'])}/"
+        own = {
+            name.removeprefix(prefix): archive[name] / 2 for name in archive.files if name.startswith(prefix)
+        }
+        shared = {name: archive[f"captions/{digest}"] for name, digest in line["captions"].items()}
+        return own | {name: rows.astype("int64") for name, rows in shared.items()}
 
     @cached_property
     def _archive(self) -> Any:

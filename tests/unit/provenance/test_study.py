@@ -119,11 +119,11 @@ def test_ranks_that_were_exchanged_or_damaged_are_refused(folder):
     with pytest.raises(VseppError, match=r"a/seed-1: ranks.npz is not as it was kept"):
         Study(folder).read("a", 1)
     (folder / "ranks.npz").write_bytes((folder / "ranks.npz").read_bytes()[:1000])
-    with pytest.raises(VseppError, match=r"ranks.npz cannot be read"):
+    with pytest.raises(VseppError, match=r"kept, a/seed-0: it is damaged; expected a record .*--drop a"):
         Study(folder).read("a", 0)
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"run": "a"}', "\ud83d"])
+@pytest.mark.parametrize("line", ["{", "\ud83d"])
 def test_a_line_that_is_no_record_is_named(folder, line):
     with (folder / "runs.jsonl").open("ab") as file:
         file.write(line.encode("utf-8", "surrogatepass"))
@@ -136,7 +136,7 @@ def test_a_manifest_that_is_gone_is_told(folder):
     (folder / "manifests.jsonl").write_text(
         "".join(line for line in lines if "ancestor" not in json.loads(line))
     )
-    with pytest.raises(VseppError, match=r"manifests\.jsonl: has no .* for a/seed-0"):
+    with pytest.raises(VseppError, match=r"kept, a/seed-0: it is damaged; expected a record as it was kept"):
         Study(folder).read("a", 0)
 
 
