@@ -20,11 +20,11 @@ def run(spec: CorpusSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Ma
     return import_precomputed(with_files(spec, job.raw), images, out)
 
 
-def feature_files(spec: CorpusSpec, raw: Mapping[str, Path]) -> Mapping[str, Path]:
+def raw_features(spec: CorpusSpec, raw: Mapping[str, Path]) -> Mapping[str, Path]:
     """The raw files that hold features."""
-    from vsepp.features.precomputed import raw_features
+    from vsepp.data.readers.precomp import feature_files
 
-    return raw_features(with_files(spec, raw))
+    return feature_files(with_files(spec, raw))
 
 
 STEP = Step(
@@ -37,7 +37,7 @@ STEP = Step(
     modules=("vsepp.features.precomputed",),
     name=lambda spec, inputs, label: f"{inputs['images'].name}-published",
     reads={"images": IMAGES},
-    known_raw=feature_files,
+    known_raw=raw_features,
     files=("features.npy",),
     # How many there are is unknown before they are read.
     label=lambda spec: "",
