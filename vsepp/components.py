@@ -8,7 +8,7 @@ runs.
 What a component declares is read from its source without running it, so that parameters can be checked without torch:
 
 - `class Options`: a frozen dataclass, each field with a default and a docstring below it. It may use
-  the builtins for numbers, text and tuples, and `Literal`;
+  the builtins for numbers, text and tuples, `Literal`, and the ranges of `vsepp.declared`, such as `PositiveFloat`;
 - `CITATION`: its source, as pages and model cards print it;
 - constants in capitals, such as `NEEDS` and `READS` of a loss, or `SIZES` of a family of image encoders.
 """
@@ -19,6 +19,7 @@ import ast
 import dataclasses
 import importlib
 import importlib.util
+import json
 import pkgutil
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from vsepp import declared
 from vsepp.errors import VseppError
 
 if TYPE_CHECKING:
@@ -96,14 +100,18 @@ def load(kind: str, name: str) -> ModuleType:
 
 def options(kind: str, component: Component) -> Any:
     """A component's `Options` as a spec sets them; errors as in `load`, and on options that it refuses."""
-    made = describe(kind, component.name)
+    described = describe(kind, component.name)
     module = load(kind, component.name)
     try:
-        return getattr(module, "Options", made.options)(**component.options)
-    except (TypeError, ValueError) as error:
+        checked = TypeAdapter(described.options).validate_json(json.dumps(component.options), strict=True)
+    except ValidationError as error:
+        mistakes = declared.mistakes_of(error, described.options)
+        # A component that refuses a value itself begins with the option.
+        text = "; ".join(f"{option}: {what}" if option else what for option, what in mistakes)
         raise VseppError(
-            f"{kind} {component.name!r}: {error}; its options are {known_options(made)}"
+            f"{kind} {component.name!r}: {text}; its options are {known_options(described)}"
         ) from error
+    return getattr(module, "Options", described.options)(**vars(checked))
 
 
 def known_options(described: Description) -> str:
@@ -164,11 +172,13 @@ def describe(kind: str, name: str) -> Description:
                     constants[target.id] = ast.literal_eval(statement.value)
     if node is None:
         node = ast.parse("@dataclass(frozen=True)\nclass Options:\n    pass").body[0]
-    names: dict[str, Any] = {"dataclass": dataclass, "Literal": Literal, "__name__": module}
+    ranges = {name: value for name, value in vars(declared).items() if not name.startswith("_")}
+    names: dict[str, Any] = {**ranges, "dataclass": dataclass, "Literal": Literal, "__name__": module}
     try:
         # Only this class, not the module, which may import what is not installed here.
         exec(compile(ast.Module([node], []), str(source_file(module)), "exec", dont_inherit=True), names)
         made = names["Options"]
+        made.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
         dataclasses.fields(made())
     except (NameError, TypeError, ValueError, SyntaxError) as error:
         raise VseppError(

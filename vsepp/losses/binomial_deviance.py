@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import softplus
 
+from vsepp.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.hardest import triplets
 
@@ -17,17 +18,12 @@ CITATION = "Yi, Lei and Li, 2014: Deep metric learning for person re-identificat
 class Options:
     """Options of the loss."""
 
-    alpha: float = 2.0
-    """α, above 0: how steeply a far positive costs more."""
-    beta: float = 10.0
-    """β, above 0: how steeply a near negative costs more."""
+    alpha: PositiveFloat = 2.0
+    """α: how steeply a far positive costs more."""
+    beta: PositiveFloat = 10.0
+    """β: how steeply a near negative costs more."""
     threshold: float = 0.5
     """λ, the similarity between far and near."""
-
-    def __post_init__(self) -> None:
-        for name in ("alpha", "beta"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"{name}: got {getattr(self, name)}; expected a number above 0")
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import softplus
 
+from vsepp.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.hardest import triplets
 
@@ -20,14 +21,10 @@ CITATION = (
 class Options:
     """Options of the loss."""
 
-    tau: float = 10.0
-    """τ, above 0."""
+    tau: PositiveFloat = 10.0
+    """τ."""
     offset: float = 0.0
     """Taken from the positive's side, as a margin."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.tau < float("inf"):
-            raise ValueError(f"tau: got {self.tau}; expected a number above 0")
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

@@ -8,10 +8,12 @@ both similarities of the triplet (Eqs. 5, 7 and 8), P₊ and P₋ on one of them
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field
 
+from vsepp.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.hardest import Triplets, triplets
 
@@ -35,40 +37,26 @@ class Options:
     """T, triplet weight: constant (Eq. 5), of NCA (Eq. 7) or of the Circle loss (Eq. 8)."""
     pair: Literal["constant", "linear", "sigmoid", "linear_ms", "sigmoid_ms"] = "constant"
     """P, pair weight: constant (Eq. 9), linear (Eq. 10), sigmoid (Eq. 11), or both relative to other pairs (Eqs. 13, 12)."""
-    margin: float | None = 0.2
-    """m of the constant triplet weight, above 0, beyond which triplets weigh nothing; null: all weigh 1. Text: .2 in Figure 2.
+    margin: PositiveFloat | None = 0.2
+    """m of the constant triplet weight, beyond which triplets weigh nothing; null: all weigh 1. Text: .2 in Figure 2.
     Code: no margin."""
-    tau: float = 10.0
-    """τ of the NCA and Circle weights, above 0. Text: 10, in Figure 2 alone. Code: 10 in its
+    tau: PositiveFloat = 10.0
+    """τ of the NCA and Circle weights. Text: 10, in Figure 2 alone. Code: 10 in its
     functions, which its class overrides by 1."""
     offset: float = 0.0
     """Of the Circle weight: taken from its exponent. Text: none. Code: .5, without which most triplets weigh next to nothing."""
-    alpha: float = 2.0
-    """α of the sigmoid weight of positives, above 0. Text: 2, in Figure 3. Code: 2."""
-    beta: float = 10.0
-    """β of the sigmoid weight of negatives, above 0. Text: 10, in Figure 3. Code: 10."""
+    alpha: PositiveFloat = 2.0
+    """α of the sigmoid weight of positives. Text: 2, in Figure 3. Code: 2."""
+    beta: PositiveFloat = 10.0
+    """β of the sigmoid weight of negatives. Text: 10, in Figure 3. Code: 10."""
     threshold: float = 0.5
     """λ of both sigmoid weights. Text: .5, in Figure 3. Code: .5."""
-    epsilon: float = 0.1
-    """ε, from 0: how far beyond the hardest negative a positive, or below the farthest positive a negative, still is one
+    epsilon: Annotated[float, Field(ge=0)] = 0.1
+    """ε: how far beyond the hardest negative a positive, or below the farthest positive a negative, still is one
     of the others that linear_ms and sigmoid_ms compare with. Text: not given. Code: .1."""
     empty_sets: Literal["plain", "zero"] = "plain"
     """Without such others: plain, the weight is the linear or sigmoid one; zero, the mean over them is 0. Text: not
     mentioned. Code: zero, which makes the sigmoid_ms weight of a negative at .9 as large as 55."""
-
-    def __post_init__(self) -> None:
-        for name, known in (
-            ("triplet", ("constant", "nca", "circle")),
-            ("pair", ("constant", "linear", "sigmoid", "linear_ms", "sigmoid_ms")),
-            ("empty_sets", ("plain", "zero")),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}: got {getattr(self, name)!r}; expected one of {', '.join(known)}")
-        for name in ("margin", "tau", "alpha", "beta"):
-            if getattr(self, name) is not None and not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"{name}: got {getattr(self, name)}; expected a number above 0")
-        if not 0 <= self.epsilon < float("inf"):
-            raise ValueError(f"epsilon: got {self.epsilon}; expected a number from 0")
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

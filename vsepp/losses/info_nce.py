@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import torch
+from pydantic import Field
 
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.violations import negatives, rows_for_mask
@@ -24,14 +26,10 @@ needs = rows_for_mask
 class Options:
     """Options of InfoNCE."""
 
-    temperature: float = 0.07
-    """τ at the beginning, from 0.01: similarities are divided by it, and 1/τ is learned up to CLIP's limit of 100."""
+    temperature: Annotated[float, Field(ge=0.01)] = 0.07
+    """τ at the beginning: similarities are divided by it, and 1/τ is learned up to CLIP's limit of 100."""
     mask_same_image: bool = False
     """Do not use captions of a query's own image, or that image, as its negatives."""
-
-    def __post_init__(self) -> None:
-        if not 0.01 <= self.temperature < float("inf"):
-            raise ValueError(f"temperature: got {self.temperature}; expected a number from 0.01")
 
 
 class State(torch.nn.Module):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from vsepp.declared import Fraction, PositiveFloat
 from vsepp.losses import WHOLE, Batch, first_epoch_after
 from vsepp.losses.violations import hinge_costs, rows_for_mask
 
@@ -19,18 +20,12 @@ needs = rows_for_mask
 class Options:
     """Options of the MH loss."""
 
-    margin: float = 0.2
-    """α, above 0."""
+    margin: PositiveFloat = 0.2
+    """α."""
     mask_same_image: bool = False
     """Do not use captions of a query's own image, or that image, as its negatives."""
-    curriculum: float = 0.0
-    """Fraction of the epochs, from the first, that are trained with SH (Section 3.5), from 0 to 1."""
-
-    def __post_init__(self) -> None:
-        if not self.margin > 0:
-            raise ValueError(f"margin: got {self.margin}; expected a number above 0")
-        if not 0 <= self.curriculum <= 1:
-            raise ValueError(f"curriculum: got {self.curriculum}; expected a fraction from 0 to 1")
+    curriculum: Fraction = 0.0
+    """Part of the epochs, from the first, that are trained with SH (Section 3.5)."""
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

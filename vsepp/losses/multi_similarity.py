@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch.nn.functional import softplus
 
+from vsepp.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.hardest import triplets
 
@@ -17,21 +20,14 @@ CITATION = "Wang, Han, Huang, Dong and Scott, 2019: Multi-similarity loss with g
 class Options:
     """Options of the loss; the defaults are GOAL's, not those of the citation."""
 
-    alpha: float = 2.0
-    """α, above 0."""
-    beta: float = 10.0
-    """β, above 0."""
+    alpha: PositiveFloat = 2.0
+    """α."""
+    beta: PositiveFloat = 10.0
+    """β."""
     threshold: float = 0.5
     """λ."""
-    epsilon: float = 0.1
-    """ε, from 0: negatives count that come as close to the positive as that, and the positive if some negative does."""
-
-    def __post_init__(self) -> None:
-        for name in ("alpha", "beta"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ValueError(f"{name}: got {getattr(self, name)}; expected a number above 0")
-        if not 0 <= self.epsilon < float("inf"):
-            raise ValueError(f"epsilon: got {self.epsilon}; expected a number from 0")
+    epsilon: Annotated[float, Field(ge=0)] = 0.1
+    """ε: negatives count that come as close to the positive as that, and the positive if some negative does."""
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

@@ -13,7 +13,7 @@ from torch.nn.functional import embedding_bag
 
 from vsepp.data.tables import read_tables
 from vsepp.data.vectors import CaptionVectors
-from vsepp.errors import VseppError
+from vsepp.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.violations import hinge_costs
 
@@ -28,18 +28,12 @@ class Options:
     vectors: Literal["tfidf", "minilm"] = "tfidf"
     """Of the captions: TF-IDF of their words, or all-MiniLM-L6-v2, a sentence encoder that has seen captions of COCO and of
     Flickr30K while it was trained."""
-    scale: float = 1.0
-    """Of all margins, above 0; 1 in the source, where the margin of captions that have nothing in common is then 1."""
+    scale: PositiveFloat = 1.0
+    """Of all margins; 1 in the source, where the margin of captions that have nothing in common is then 1."""
     hardest: bool = True
     """Only the largest violation of a query counts, as with MH; otherwise all, as with SH."""
     mask_same_image: bool = False
     """Do not use captions of a query's own image, or that image, as its negatives; otherwise their margin is 0."""
-
-    def __post_init__(self) -> None:
-        if self.vectors not in ("tfidf", "minilm"):
-            raise ValueError(f"vectors: got {self.vectors!r}; expected tfidf or minilm")
-        if not 0 < self.scale < float("inf"):
-            raise ValueError(f"scale: got {self.scale}; expected a number above 0")
 
 
 def needs(options: Options) -> tuple[str, ...]:
@@ -60,11 +54,6 @@ class State(torch.nn.Module):
         super().__init__()
         images, captions = read_tables(folders["corpus"])
         vectors = CaptionVectors.load(folders["caption_vectors"])
-        if len(vectors) != len(captions):
-            raise VseppError(
-                f"{folders['caption_vectors']}: has vectors of {len(vectors)} captions, expected {len(captions)} as in "
-                f"{folders['corpus']}; run the step that makes the captions' vectors again"
-            )
         for name, array in {**vars(vectors), "own": _own(captions["image_index"], len(images))}.items():
             # What is read again when a training goes on is no part of its checkpoints.
             self.register_buffer(name, None if array is None else torch.from_numpy(array), persistent=False)
@@ -141,17 +130,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     -------
     torch.Tensor
         Scalar.
-
-    Raises
-    ------
-    VseppError
-        If the batch has no state or does not say which images and captions it holds.
     """
-    if batch.state is None or batch.image_rows is None or batch.caption_rows is None:
-        raise VseppError(
-            "relative_margins: batch has no state, image_rows or caption_rows; expected the captions' vectors and each "
-            "pair's image and caption, int64 (n,)"
-        )
     with torch.no_grad():
         margins = options.scale * batch.state.margins(batch.image_rows, batch.caption_rows)
         margins.fill_diagonal_(0)

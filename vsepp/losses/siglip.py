@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch.nn.functional import softplus
 
+from vsepp.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.violations import negatives, rows_for_mask
 
@@ -21,16 +22,12 @@ needs = rows_for_mask
 class Options:
     """Options of the sigmoid loss."""
 
-    temperature: float = 0.1
-    """τ at the beginning, above 0: similarities are divided by it; 1/τ is learned."""
+    temperature: PositiveFloat = 0.1
+    """τ at the beginning: similarities are divided by it; 1/τ is learned."""
     bias: float = -10.0
     """Added to the divided similarities at the beginning; learned. Below 0: most pairs do not belong together."""
     mask_same_image: bool = False
     """Do not use captions of a query's own image, or that image, as its negatives."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.temperature < float("inf"):
-            raise ValueError(f"temperature: got {self.temperature}; expected a number above 0")
 
 
 class State(torch.nn.Module):

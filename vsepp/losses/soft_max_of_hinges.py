@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from vsepp.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.violations import hinge_costs, rows_for_mask
 
@@ -19,17 +20,12 @@ needs = rows_for_mask
 class Options:
     """Options of the soft maximum of violations."""
 
-    margin: float = 0.2
-    """α, above 0."""
-    temperature: float = 0.05
-    """τ, above 0, in units of similarity: violations that differ by much more than it do not share the gradient."""
+    margin: PositiveFloat = 0.2
+    """α."""
+    temperature: PositiveFloat = 0.05
+    """τ, in units of similarity: violations that differ by much more than it do not share the gradient."""
     mask_same_image: bool = False
     """Do not use captions of a query's own image, or that image, as its negatives."""
-
-    def __post_init__(self) -> None:
-        for name in ("margin", "temperature"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}: got {getattr(self, name)}; expected a number above 0")
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from vsepp.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.violations import hinge_costs, rows_for_mask
 
@@ -17,14 +18,10 @@ needs = rows_for_mask
 class Options:
     """Options of the SH loss."""
 
-    margin: float = 0.2
-    """α, above 0."""
+    margin: PositiveFloat = 0.2
+    """α."""
     mask_same_image: bool = False
     """Do not use captions of a query's own image, or that image, as its negatives."""
-
-    def __post_init__(self) -> None:
-        if not self.margin > 0:
-            raise ValueError(f"margin: got {self.margin}; expected a number above 0")
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from vsepp.declared import Count, PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.violations import hinge_costs, rows_for_mask
 
@@ -17,18 +18,12 @@ needs = rows_for_mask
 class Options:
     """Options of the k largest violations."""
 
-    margin: float = 0.2
-    """α, above 0."""
-    k: int = 5
-    """Negatives that count, 1 or more; of fewer candidates all count."""
+    margin: PositiveFloat = 0.2
+    """α."""
+    k: Count = 5
+    """Negatives that count; of fewer candidates all count."""
     mask_same_image: bool = False
     """Do not use captions of a query's own image, or that image, as its negatives."""
-
-    def __post_init__(self) -> None:
-        if not self.margin > 0:
-            raise ValueError(f"margin: got {self.margin}; expected a number above 0")
-        if self.k < 1:
-            raise ValueError(f"k: got {self.k}; expected a number of negatives, 1 or more")
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

@@ -20,10 +20,6 @@ class Options:
     """`squared`: the squared length of the vector by which a caption exceeds its image, as in the paper; `root`: the length
     itself, as in the released code."""
 
-    def __post_init__(self) -> None:
-        if self.form not in ("squared", "root"):
-            raise ValueError(f"form: expected 'squared' or 'root', got {self.form!r}")
-
 
 def score(images: Any, captions: Any, options: Options) -> Any:
     """s(i, c) = −‖max(0, g(c) − f(i))‖², or its root −‖max(0, g(c) − f(i))‖, over the last dimension of `(..., d)`."""

@@ -8,7 +8,6 @@ import torch
 from objectives import random_captions, scores_of, write_corpus
 
 from vsepp.data.vectors import CaptionVectors
-from vsepp.errors import VseppError
 from vsepp.losses import Batch, max_of_hinges, relative_margins
 from vsepp.losses.relative_margins import Options, State
 from vsepp.losses.violations import hinge_costs
@@ -104,12 +103,3 @@ def test_the_loss_is_its_equation_written_as_loops(tmp_path, options, dense):
     )
     found = relative_margins.loss(scores, made, known)
     assert found.item() == pytest.approx(expected, abs=1e-2 if dense else 1e-5)
-
-
-def test_vectors_of_other_captions_are_refused(tmp_path):
-    folders = write_corpus(tmp_path / "one", [DOGS, RETRIEVERS])
-    other = write_corpus(tmp_path / "other", [DOGS])
-    with pytest.raises(VseppError, match="has vectors of 5 captions, expected 10 as in"):
-        State(Options(), {**folders, "caption_vectors": other["caption_vectors"]})
-    with pytest.raises(VseppError, match="batch has no state, image_rows or caption_rows"):
-        relative_margins.loss(scores_of())

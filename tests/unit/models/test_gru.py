@@ -147,8 +147,11 @@ def test_a_gpu_gives_the_states_of_a_cpu(cuda):
     ("component", "said"),
     [
         (Component("transformer"), "no text encoder is named 'transformer'; there are gru"),
-        (Component("gru", {"dim": 0}), "dim: got 0; expected at least 1; its options are word_dim, dim"),
-        (Component("gru", {"word_dim": -1}), "word_dim: got -1; expected at least 1"),
+        (
+            Component("gru", {"dim": 0}),
+            "dim: got 0; input should be greater than or equal to 1; its options are word_dim, dim",
+        ),
+        (Component("gru", {"word_dim": -1}), "word_dim: got -1; input should be"),
     ],
 )
 def test_unknown_text_encoders_and_sizes_are_refused(component, said):

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
+from vsepp.declared import Count
 from vsepp.models.text.packed_gru import last_states
 from vsepp.runtime.placement import upload
 
@@ -18,15 +19,10 @@ CITATION = "Kiros, Salakhutdinov and Zemel, 2014: Unifying visual-semantic embed
 class Options:
     """Sizes of the text encoder."""
 
-    word_dim: int = 300
+    word_dim: Count = 300
     """Size of a word embedding."""
-    dim: int = 1024
+    dim: Count = 1024
     """D_ψ, size of the GRU's state."""
-
-    def __post_init__(self) -> None:
-        for name, size in (("word_dim", self.word_dim), ("dim", self.dim)):
-            if size < 1:
-                raise ValueError(f"{name}: got {size}; expected at least 1")
 
 
 class TextEncoder(nn.Module):
