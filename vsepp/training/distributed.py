@@ -1,7 +1,8 @@
 """One run on several processes, each with a device: `torchrun --nproc-per-node 2 -m vsepp.cli make run …`.
 
-Every process embeds its share of each batch's pairs and gets the embeddings of the others, so the negatives are those of
-the whole batch. The gradients equal those of a single process on the same batch.
+Every process embeds its share of each batch's pairs and gets the embeddings of the others, so each has the loss of the whole
+batch. Its gradient reaches the parameters through the process's own share; the sum over the processes is that of a single
+process on the same batch.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
-from torch.autograd.function import once_differentiable
 
 from vsepp.errors import VseppError
 from vsepp.spec import RunSpec
@@ -53,7 +53,7 @@ class ProcessGroup:
     def gather(
         self, images: torch.Tensor, captions: torch.Tensor, pairs: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Embeddings of a whole batch from those of each process's share, with gradient.
+        """Embeddings of a whole batch from those of each process's share; this process's own have a gradient.
 
         Parameters
         ----------
@@ -65,12 +65,15 @@ class ProcessGroup:
         Returns
         -------
         tuple[torch.Tensor, torch.Tensor]
-            Each `(pairs, d)`, in the order of the batch. The gradient of a share is the sum of those of
-            all processes.
+            Each `(pairs, d)`, in the order of the batch.
         """
         if self.size == 1:
             return images, captions
-        both = _Gather.apply(torch.stack([images, captions]), self, pairs)
+        own = torch.stack([images, captions])
+        shares = [torch.empty_like(own) for _ in range(self.size)]
+        dist.all_gather(shares, own.detach())
+        shares[self.rank] = own
+        both = torch.cat(shares, dim=1)[:, :pairs]
         return both[0], both[1]
 
     def add_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
@@ -140,24 +143,3 @@ def join(device: torch.device) -> Iterator[ProcessGroup]:
         yield ProcessGroup(dist.get_rank(), dist.get_world_size())
     finally:
         dist.destroy_process_group()
-
-
-class _Gather(torch.autograd.Function):
-    """Concatenate the shares of all processes; backwards, add the gradients that all processes have for a share."""
-
-    @staticmethod
-    def forward(ctx: Any, both: torch.Tensor, group: ProcessGroup, pairs: int) -> torch.Tensor:
-        """`(2, n, d)` of this process to `(2, pairs, d)`."""
-        ctx.group, ctx.n = group, both.shape[1]
-        parts = [torch.empty_like(both) for _ in range(group.size)]
-        dist.all_gather(parts, both)
-        return torch.cat(parts, dim=1)[:, :pairs]
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        total = gradient.new_zeros(2, ctx.n * ctx.group.size, gradient.shape[2])
-        total[:, : gradient.shape[1]] = gradient
-        dist.all_reduce(total)
-        start = ctx.group.rank * ctx.n
-        return total[:, start : start + ctx.n], None, None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
 from vsepp import components
-from vsepp.errors import VseppError
+from vsepp.evaluation.encode import required
 from vsepp.losses import Batch
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
@@ -24,9 +24,9 @@ class RunLoss:
 
     function: Callable[[torch.Tensor, Any, Batch], torch.Tensor]
     options: Any
-    needs: tuple[str, ...] = ()
+    needs: tuple[str, ...]
     """What it needs to know about the pairs: `image_rows`, `caption_rows`."""
-    state: torch.nn.Module = field(default_factory=torch.nn.Module)
+    state: torch.nn.Module
     """Its own parameters and buffers; an empty module if it has none."""
 
     @classmethod
@@ -49,16 +49,11 @@ class RunLoss:
         """
         module, options = components.load("loss", run.loss.name), components.options("loss", run.loss)
         needs = module.needs(options) if hasattr(module, "needs") else ()
-        if not hasattr(module, "State"):
-            return cls(module.loss, options, needs)
-        roles = getattr(module, "READS", ())
-        if missing := [role for role in roles if role not in folders]:
-            raise VseppError(
-                f"run {run.id}: loss {run.loss.name!r} reads {', '.join(missing)}, but no such folder was given; "
-                f"there are {', '.join(sorted(folders)) or 'none'}"
-            )
-        state = module.State(options, {role: folders[role] for role in roles})
-        return cls(module.loss, options, needs, state.to(device))
+        state = torch.nn.Module()
+        if hasattr(module, "State"):
+            read = {role: required(folders, role, run) for role in getattr(module, "READS", ())}
+            state = module.State(options, read).to(device)
+        return cls(module.loss, options, needs, state)
 
 
 @dataclass(frozen=True)
@@ -145,8 +140,11 @@ def train_step(
         images, captions = images.float(), captions.float()
     images, captions = group.gather(images, captions, inputs.pairs)
     value = loss.function(model.scores(images, captions), loss.options, inputs.batch)
-    # Each process has the loss of the whole batch, and their gradients are added, so each counts as its share.
-    (value / group.size).backward()
+    value.backward()
+    # Each process has the loss of the whole batch: those of its own parameters are whole in each, and all are added.
+    for own in loss.state.parameters():
+        if own.grad is not None:
+            own.grad /= group.size
     group.add_gradients(optimiser.parameters)
     torch.nn.utils.clip_grad_norm_(optimiser.parameters, clip_norm)
     optimiser.step()

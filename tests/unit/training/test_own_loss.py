@@ -84,5 +84,5 @@ def test_a_loss_is_told_what_it_needs_and_no_more(corpus):
 
 
 def test_a_folder_that_it_reads_and_was_not_given_is_named(corpus, tmp_path):
-    with pytest.raises(VseppError, match=r"run tiny: loss 'weighed_hinges' reads corpus, .* there are none"):
+    with pytest.raises(VseppError, match="run tiny: needs the folder of its corpus"):
         run_in(tmp_path, own_loss.RUN, tiny.data_of(own_loss.RUN, corpus))
