@@ -56,78 +56,74 @@ def track(
     level
         Of the log lines.
     """
-    # The first process of a run shows a bar; the others log only warnings.
-    if sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
-        from tqdm import tqdm
-
-        with tqdm(total=total, desc=what, unit=unit, dynamic_ncols=True) as bar:
-            for item in items:
-                yield item
-                bar.update(min(each, total - bar.n))
-        return
-    started = last = time.monotonic()
-    for number, item in enumerate(items, start=1):
-        yield item
-        now, done = time.monotonic(), number * each
-        if now - last >= _seconds_between_lines(now - started) and done < total:
-            last = now
-            rate = done / (now - started)
-            left = duration_text((total - done) / rate)
-            log.log(level, "%s: %d of %d %ss, %.3g/s, about %s left", what, done, total, unit, rate, left)
-    log.info("%s: %d %ss in %.1f s", what, total, unit, time.monotonic() - started)
+    done = 0
+    with track_amount(total, what, unit, level=level) as advance:
+        for item in items:
+            yield item
+            count = min(each, total - done)
+            done += count
+            advance(count)
 
 
 @contextmanager
-def track_bytes(total: int | None, what: str, done: int = 0) -> Iterator[Callable[[int], object]]:
-    """Show progress in bytes; yields a function to call with the number of bytes of each piece.
+def track_amount(
+    total: int | None, what: str, unit: str, done: int = 0, *, level: int = PROGRESS
+) -> Iterator[Callable[[int], object]]:
+    """Show how far work is; yields a function to call with the units of each piece.
 
     Parameters
     ----------
     total
-        Bytes in all, if known.
+        How many units there are in all, if known.
     what
         A few words naming the work, shown in front.
+    unit
+        What is counted ("image", "step"); "B" for bytes.
     done
-        Bytes that were done before.
+        Units that were done before.
+    level
+        Of the log lines.
     """
-    if sys.stderr.isatty():
+    # The first process of a run shows a bar; the others log only warnings.
+    if sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
         from tqdm import tqdm
 
-        with tqdm(total=total, initial=done, desc=what, unit="B", unit_scale=True, dynamic_ncols=True) as bar:
+        scaled = unit == "B"
+        with tqdm(
+            total=total, initial=done, desc=what, unit=unit, unit_scale=scaled, dynamic_ncols=True
+        ) as bar:
             yield bar.update
         return
     started = last = time.monotonic()
-    here = 0
+    here, noun = 0, "" if unit == "B" else f" {unit}s"
 
     def advance(count: int) -> None:
         nonlocal here, last
         here += count
         now = time.monotonic()
-        if now - last >= _seconds_between_lines(now - started):
-            last = now
-            log.log(PROGRESS, "%s: %s", what, _so_far(done + here, total, here / (now - started)))
+        # Less often the longer the work takes, so that hours of it do not fill a terminal.
+        if now - last < max(SECONDS_BETWEEN_LOG_LINES, (now - started) / 50) or done + here == total:
+            return
+        last = now
+        rate = here / (now - started)
+        whole, left = "", ""
+        if total is not None and rate:
+            whole = f" of {_amount(total, unit)}"
+            left = f", about {duration_text((total - done - here) / rate)} left"
+        text = f"{_amount(done + here, unit)}{whole}{noun}, {_amount(rate, unit)}/s{left}"
+        log.log(level, "%s: %s", what, text)
 
     yield advance
     seconds = time.monotonic() - started
-    log.info(
-        "%s: %s in %.1f s, %s/s",
-        what,
-        bytes_text(done + here),
-        seconds,
-        bytes_text(here / max(seconds, 1e-9)),
-    )
+    rate = here / max(seconds, 1e-9)
+    log.info("%s: %s%s in %.1f s, %s/s", what, _amount(done + here, unit), noun, seconds, _amount(rate, unit))
 
 
-def _seconds_between_lines(elapsed: float) -> float:
-    """Less often the longer the work takes, so that hours of it do not fill a terminal."""
-    return max(SECONDS_BETWEEN_LOG_LINES, elapsed / 50)
-
-
-def _so_far(done: int, total: int | None, rate: float) -> str:
-    if total is None or not rate:
-        return f"{bytes_text(done)}, {bytes_text(rate)}/s"
-    left = duration_text((total - done) / rate)
-    return f"{bytes_text(done)} of {bytes_text(total)}, {bytes_text(rate)}/s, about {left} left"
+def _amount(count: float, unit: str) -> str:
+    """A number of units: `1.50 kB`, `300`, `2.37`."""
+    if unit == "B":
+        return bytes_text(count)
+    return str(count) if isinstance(count, int) else f"{count:.3g}"
 
 
 def duration_text(seconds: float) -> str:

@@ -13,7 +13,7 @@ from urllib3.util import Retry
 
 from vsepp.provenance.space import check_space
 from vsepp.runtime.files import write_text
-from vsepp.runtime.progress import track_bytes
+from vsepp.runtime.progress import track_amount
 from vsepp.spec import SourceSpec
 
 log = logging.getLogger("vsepp")
@@ -149,7 +149,7 @@ class Partial:
     def _append(self, response: requests.Response, total: int | None) -> None:
         with (
             self.file.open("ab") as stream,
-            track_bytes(total, self.source.file, self.length) as advance,
+            track_amount(total, self.source.file, "B", self.length) as advance,
         ):
             for block in response.iter_content(_BLOCK):
                 stream.write(block)

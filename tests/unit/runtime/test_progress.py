@@ -6,7 +6,7 @@ import pytest
 from processes import python
 
 from vsepp.runtime import progress
-from vsepp.runtime.progress import track_bytes
+from vsepp.runtime.progress import track, track_amount
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_lines_tell_bytes_rate_and_the_time_left(caplog, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOG_LINES", 0.0)
     with (
         caplog.at_level(logging.INFO, "vsepp"),
-        track_bytes(4_000_000_000, "a.zip", 1_000_000_000) as advance,
+        track_amount(4_000_000_000, "a.zip", "B", 1_000_000_000) as advance,
     ):
         advance(2_000_000_000)
     first, last = caplog.messages
@@ -48,12 +48,15 @@ def test_lines_tell_bytes_rate_and_the_time_left(caplog, monkeypatch):
     assert last.startswith("a.zip: 3.00 GB in 0.0 s, ")
 
 
-def test_an_unknown_total_and_nothing_at_all(caplog, monkeypatch):
+def test_an_unknown_total_nothing_at_all_and_pieces_of_several_items(caplog, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOG_LINES", 0.0)
     with caplog.at_level(logging.INFO, "vsepp"):
-        with track_bytes(None, "a") as advance:
+        with track_amount(None, "a", "B") as advance:
             advance(1500)
-        with track_bytes(0, "b") as advance:
+        with track_amount(0, "b", "B") as advance:
             advance(0)
+        assert list(track(["x", "y"], 5, "c", "image", each=3)) == ["x", "y"]
     assert caplog.messages[0].startswith("a: 1.50 kB, ")
-    assert caplog.messages[2] == "b: 0 B, 0 B/s"
+    assert caplog.messages[2] == "b: 0 B in 0.0 s, 0 B/s"
+    assert caplog.messages[3].startswith("c: 3 of 5 images, ") and caplog.messages[3].endswith(" left")
+    assert caplog.messages[4].startswith("c: 5 images in 0.0 s, ")
