@@ -8,6 +8,7 @@ best = vsepp.rank(model.scores(images, captions).T, k=1)  # the image nearest to
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterable, Sequence
@@ -39,7 +40,6 @@ from vsepp.evaluation.encode import (
     warn_of_another_tokenizer,
 )
 from vsepp.features.extract import features_of
-from vsepp.models import unmade_inputs
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
@@ -48,7 +48,7 @@ from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
 from vsepp.runtime.progress import track
 from vsepp.spec import Component, RunSpec, to_dict
-from vsepp.user_files import bytes_of, json_of, reading, text_of
+from vsepp.user_files import bytes_of, reading
 
 log = logging.getLogger("vsepp")
 
@@ -262,8 +262,6 @@ def load(
         require_layout(folder)
     require_files(folder)
     run = spec_of(folder)
-    for said in unmade_inputs(run.model.image_head, run.model.text).values():
-        raise VseppError(f"{folder}: {said}; pictures and sentences give none")
     vocabulary = Vocabulary.read(folder)
     warn_of_another_tokenizer(vocabulary, folder)
     if device == "auto":
@@ -361,27 +359,17 @@ def evaluate(
     return protocols.evaluate(Embeddings(a, b, owner, chosen), protocol, fold_size)
 
 
-def require_layout(folder: Path) -> dict[str, Any]:
-    """Content of an exported folder's `vsepp.json`.
-
-    Raises
-    ------
-    VseppError
-        If it is damaged, or a newer version wrote it.
-    """
+def require_layout(folder: Path) -> None:
+    """Refuse an exported folder whose `vsepp.json` is damaged or of a newer version."""
     path = folder / LAYOUT_FILE
-    try:
-        said = json_of(text_of(path, "the description of an exported run"), str(path))
-        layout, version = int(said["layout"]), str(said["version"])
-    except (VseppError, ValueError, KeyError, TypeError, OverflowError) as error:
-        what = f": {error}" if isinstance(error, VseppError) else ""
-        raise VseppError(f"{path}: damaged{what}; export the run again") from error
+    with reading(path, "the description of an exported run; export it again"):
+        description = json.loads(path.read_text(encoding="utf-8"))
+        layout, version = int(description["layout"]), description["version"]
     if layout > LAYOUT:
         raise VseppError(
             f"{folder}: exported by vsepp {version} in layout {layout}; this version reads layouts up to {LAYOUT}: install "
             "a newer vsepp"
         )
-    return said
 
 
 def require_files(folder: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from vsepp.data.arrays import read_arrays
 from vsepp.errors import VseppError
 from vsepp.runtime.files import whole_file
 from vsepp.spec import Component
-from vsepp.user_files import json_of, shortly
+from vsepp.user_files import json_of, reading, shortly
 
 _REQUIRED = ("image_embeddings", "caption_embeddings", "caption_to_image")
 _OPTIONS = "similarity_options"
@@ -47,9 +46,9 @@ class Embeddings:
                 "expected one joint space; take both from one model"
             )
         owner = _checked_captions(self.caption_to_image, len(captions), len(images))
-        made = (images, captions, owner, _checked_similarity(self.similarity))
-        for name, value in zip((*_REQUIRED, "similarity"), made, strict=True):
-            object.__setattr__(self, name, value)
+        similarity = _checked_similarity(self.similarity)
+        # What was checked takes the place of what was given, although the class is frozen.
+        vars(self).update(zip(_REQUIRED, (images, captions, owner), strict=True), similarity=similarity)
 
     @classmethod
     def load(cls, path: Path) -> Embeddings:
@@ -70,13 +69,13 @@ class Embeddings:
                 f"{path}: has no {', '.join(missing)}; expected the arrays {', '.join(_REQUIRED)} and, if "
                 f"it is not dot, similarity; the file has {', '.join(sorted(arrays)) or 'none'}"
             )
-        try:
-            name, options = _text(arrays, "similarity", "dot"), _text(arrays, _OPTIONS, "{}")
-            similarity = Component(name, _parsed(options))
+        with reading(path, "an .npz of embeddings"):
+            options = json_of(_text(arrays, _OPTIONS, "{}"), _OPTIONS)
+            if not isinstance(options, dict):
+                raise VseppError(f"{_OPTIONS}: expected a JSON object of options, got {shortly(options)}")
+            similarity = Component(_text(arrays, "similarity", "dot"), options)
             images, captions, owner = (arrays[key] for key in _REQUIRED)
             return cls(images, captions, owner, similarity)
-        except VseppError as error:
-            raise VseppError(f"{path}: {error}") from None
 
     def save(self, path: Path) -> None:
         """Write an `.npz` that `load` reads; equal embeddings give equal bytes."""
@@ -99,13 +98,6 @@ def _text(arrays: dict[str, np.ndarray], key: str, default: str) -> str:
     if found.shape != () or found.dtype.kind != "U":
         raise VseppError(f"{key}: expected one string, got shape {found.shape} of {found.dtype}")
     return str(found)
-
-
-def _parsed(options: str) -> dict[str, Any]:
-    found = json_of(options, _OPTIONS)
-    if not isinstance(found, dict):
-        raise VseppError(f"{_OPTIONS}: expected a JSON object of options, got {shortly(options)}")
-    return found
 
 
 def _checked_rows(embeddings: np.ndarray, what: str) -> np.ndarray:

@@ -19,7 +19,6 @@ from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.features.crops import Images, fixed_boxes, gather_crops, sizes_of
 from vsepp.features.extract import CachedFeatures
-from vsepp.models import takes_sets, tokens_of
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import products_in
@@ -176,9 +175,7 @@ def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> Cac
     if not run.live_encoder:
         cached = CachedFeatures.open(required(folders, "features", run))
         check_rows(len(cached), n_images, cached.folder, "features")
-        _check_head(run, cached.folder, None if cached.lengths is None else cached.vectors)
         return cached
-    _check_head(run, "the encoder inside the model", None)
     if run.eval_crop.kind != "1C":
         raise VseppError(
             f"run {run.id}: an encoder inside the model takes one crop per image, not {run.eval_crop.kind}"
@@ -189,13 +186,12 @@ def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> Cac
     return CentreCrops(store, run.eval_crop)
 
 
-def check_tokens(run: RunSpec, tokens: Tokens, where: Path) -> None:
-    """Refuse tokens of a kind that a run's text encoder does not take."""
-    name, takes = run.model.text.name, tokens_of(run.model.text)
-    if tokens.kind != takes:
-        raise VseppError(
-            f"run {run.id}: text encoder {name} takes {takes}, but {where} holds {tokens.kind}; make the tokens of the other kind"
-        )
+def corpus_tokens(folders: Mapping[str, Path], captions: int, run: RunSpec) -> Tokens:
+    """Word ids of all captions of a corpus, of which there are so many."""
+    folder = required(folders, "tokens", run)
+    tokens = Tokens.load(folder)
+    check_rows(len(tokens), captions, folder, "tokens", "captions")
+    return tokens
 
 
 def warn_of_another_tokenizer(vocabulary: Vocabulary, folder: Path) -> None:
@@ -211,21 +207,11 @@ def warn_of_another_tokenizer(vocabulary: Vocabulary, folder: Path) -> None:
         )
 
 
-def _check_head(run: RunSpec, where: Path | str, vectors: int | None) -> None:
-    """Refuse an image head for features that it does not take."""
-    name, sets = run.model.image_head.name, takes_sets(run.model.image_head)
-    if sets is (vectors is None):
+def check_rows(rows: int, expected: int, folder: Path, what: str, items: str = "images") -> None:
+    """Refuse an artefact that does not have a row for each image, or caption, of the corpus."""
+    if rows != expected:
         raise VseppError(
-            f"run {run.id}: image head {name} takes {'sets of vectors' if sets else 'one vector an image'}, but {where} "
-            f"gives {f'sets of up to {vectors}' if vectors else 'one vector an image'}; choose another head"
-        )
-
-
-def check_rows(found: int, expected: int, folder: Path, what: str) -> None:
-    """Refuse an artefact that does not have one row per image of the corpus."""
-    if found != expected:
-        raise VseppError(
-            f"{folder}: has {what} of {found} images, expected {expected} as in the images table; it was "
+            f"{folder}: has {what} of {rows} {items}, expected {expected} as in the table of {items}; it was "
             "made from another corpus: run the step that makes it again"
         )
 

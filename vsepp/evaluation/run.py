@@ -7,21 +7,19 @@ from pathlib import Path
 
 import torch
 
-from vsepp.data.tables import Table, read_tables
-from vsepp.data.tokens import Tokens
+from vsepp.data.tables import read_tables
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import (
-    check_tokens,
+    corpus_tokens,
     encode_split,
     eval_images,
     required,
     split_rows,
     warn_of_another_tokenizer,
 )
-from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
+from vsepp.models.encoder import build_encoder, load_encoder
 from vsepp.models.joint import holds_encoder, load_joint
 from vsepp.spec import EvaluationSpec, RunSpec
 
@@ -78,33 +76,19 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
     """
     images, captions = read_tables(folders["corpus"])
     vocabulary = Vocabulary.read(folders["run"])
-    tokens = _tokens(folders, captions, vocabulary)
-    check_tokens(run, tokens, folders.get("tokens", folders["run"]))
+    if "tokens" in folders:
+        tokens = corpus_tokens(folders, len(captions), run)
+    else:
+        from vsepp.data.captions import encode_captions  # needs nltk, which the steps run without
+
+        warn_of_another_tokenizer(vocabulary, folders["run"])
+        tokens = encode_captions(captions, vocabulary)
     weights = folders["run"] / "model.safetensors"
-    network = _network(run, weights, folders) if run.live_encoder else None
+    network = None
+    if run.live_encoder and "encoder" not in folders and holds_encoder(weights):
+        network = build_encoder(run.encoder)
+    elif run.live_encoder:
+        network = load_encoder(run.encoder, required(folders, "encoder", run))
     model = load_joint(run.model, weights, len(vocabulary), network).to(device)
     inputs = eval_images(run, folders, len(images)).rows
     return encode_split(model, inputs, tokens, split_rows(images, captions, split), device=device)
-
-
-def _tokens(folders: Mapping[str, Path], captions: Table, vocabulary: Vocabulary) -> Tokens:
-    """Word ids of a corpus's captions under the vocabulary beside a run's weights."""
-    if folder := folders.get("tokens"):
-        tokens = Tokens.load(folder)
-        if len(tokens) != len(captions):
-            raise VseppError(
-                f"{folder}: has word ids of {len(tokens)} captions, expected {len(captions)} as in "
-                f"{folders['corpus']}; make the word ids from this corpus"
-            )
-        return tokens
-    from vsepp.data.captions import encode_captions  # needs nltk, which the steps run without
-
-    warn_of_another_tokenizer(vocabulary, folders["run"])
-    return encode_captions(captions, vocabulary)
-
-
-def _network(run: RunSpec, weights: Path, folders: Mapping[str, Path]) -> ImageEncoder:
-    """The encoder to load a run's weights into, with its own weights unless the run's replace all of them."""
-    if "encoder" not in folders and holds_encoder(weights):
-        return build_encoder(run.encoder)
-    return load_encoder(run.encoder, required(folders, "encoder", run))

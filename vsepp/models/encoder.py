@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -105,10 +105,6 @@ class ImageEncoder(nn.Module):
         torch.Tensor
             float32 `(n, 3, height, width)` on the crops' device, in the spec's memory format.
         """
-        if crops.dtype != torch.uint8 or crops.dim() != 4 or crops.shape[3] != 3:
-            raise VseppError(
-                f"{self.spec.architecture}: expected uint8 crops (n, height, width, 3), got {crops.dtype} {tuple(crops.shape)}"
-            )
         # Whole lines of pixels at once: three channels at a time would take a CPU six times as long.
         width = crops.shape[2]
         lines = crops.flatten(2).to(torch.float32)
@@ -172,33 +168,27 @@ def load_encoder(spec: EncoderSpec, folder: Path) -> ImageEncoder:
     Raises
     ------
     VseppError
-        If the folder is incomplete or holds another architecture than the spec names.
+        If the folder is incomplete or holds another network than the spec names.
     """
     from safetensors.torch import load_file
 
-    _description(spec, folder)
+    path = _file(spec, folder, WEIGHTS)
     encoder = build_encoder(spec)
-    load_state(encoder, load_file(folder / WEIGHTS), folder / WEIGHTS)
+    load_state(encoder, load_file(path), path)
     return encoder
 
 
 def encoder_dim(spec: EncoderSpec, folder: Path) -> int:
-    """D_φ of an encoder that `save_encoder` wrote, without reading its weights; refuses what `load_encoder` does."""
-    return int(_description(spec, folder)["dim"])
+    """D_φ of an encoder that `save_encoder` wrote, without reading its weights."""
+    return json.loads(_file(spec, folder, DESCRIPTION).read_text(encoding="utf-8"))["dim"]
 
 
-def _description(spec: EncoderSpec, folder: Path) -> dict[str, Any]:
-    """Description in an encoder's folder, if complete and of the spec's architecture."""
-    for name in (DESCRIPTION, WEIGHTS):
-        if not (folder / name).is_file():
-            raise VseppError(f"{folder / name}: missing; run the step that makes encoder {spec.name!r} again")
-    description = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-    if description["architecture"] != spec.architecture:
-        raise VseppError(
-            f"{folder}: holds {description['architecture']!r}, expected {spec.architecture!r} for encoder "
-            f"{spec.name!r}; run the step that makes it again"
-        )
-    return description
+def _file(spec: EncoderSpec, folder: Path, name: str) -> Path:
+    """A file in an encoder's folder; VseppError if it is not there."""
+    path = folder / name
+    if not path.is_file():
+        raise VseppError(f"{path}: missing; run the step that makes encoder {spec.name!r} again")
+    return path
 
 
 def load_state(encoder: ImageEncoder, state: dict[str, torch.Tensor], source: object) -> None:
@@ -212,7 +202,7 @@ def load_state(encoder: ImageEncoder, state: dict[str, torch.Tensor], source: ob
     VseppError
         Naming the parameters that are missing, unknown or of another shape.
     """
-    state = {key: value for key, value in state.items() if not key.startswith(encoder.removed or ("\0",))}
+    state = {key: value for key, value in state.items() if not key.startswith(encoder.removed)}
     own = encoder.network.state_dict()
     state = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")} | state
     put_weights(encoder.network, state, f"{source}: not the weights of {encoder.spec.architecture!r}")

@@ -37,7 +37,7 @@ class JointEmbedding(nn.Module):
     Raises
     ------
     VseppError
-        On an unknown component or option, and if D_ψ differs from D without a caption projection.
+        On an unknown component or option.
     """
 
     def __init__(
@@ -45,12 +45,6 @@ class JointEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         options = components.options("text encoder", spec.text)
-        if not spec.caption_projection and options.dim != spec.joint_dim:
-            raise VseppError(
-                f"model: text.dim is {options.dim} and joint_dim {spec.joint_dim}, but without a caption "
-                "projection the text encoder's state is the embedding: make them equal, or set "
-                "caption_projection: true"
-            )
         self.spec = spec
         self._scores = scorer(spec.similarity)
         head = components.options("image head", spec.image_head)
@@ -165,10 +159,6 @@ def load_joint(
     except KeyError as error:
         name = f"{HEAD_PREFIX}{error.args[0]}"
         raise VseppError(f"{weights}: holds no {name}, so it is not a joint embedding of vsepp") from None
-    if encoder is None and any(key.startswith(ENCODER_PREFIX) for key in state):
-        raise VseppError(
-            f"{weights}: holds the weights of an image encoder; load it with an encoder to hold them"
-        )
     model = JointEmbedding(spec, feature_dim, vocabulary_size, encoder)
     model.load_weights(state, weights)
     return model.eval()

@@ -41,15 +41,10 @@ def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:
     source, _, name = spec.weights.partition("/")
     if source == "file" and name:
         return _from_file(spec, name, file)
-    if file is not None:
-        raise VseppError(
-            f"encoder {spec.name!r}: {file} was given, but its weights are {spec.weights!r}; leave the file "
-            "out, or name the weights 'file/<name>'"
-        )
     if spec.weights == "random":
         return build_encoder(spec)
     family, architecture = family_of(spec)
-    if not hasattr(family, "published") or (spec.weights != "pip" and source != "torchvision"):
+    if not hasattr(family, "published"):
         raise VseppError(
             f"encoder {spec.name!r}: cannot import weights {spec.weights!r} of {spec.architecture!r}; expected "
             "'file/<name>', 'random' or, if there are published ones, 'torchvision/<entry>' or 'pip'"
@@ -64,10 +59,9 @@ def _from_file(spec: EncoderSpec, name: str, file: Path | None) -> ImageEncoder:
             f"encoder {spec.name!r}: its weights are the file {name!r}, but no path was given; say where "
             "it lies"
         )
-    if file.is_file():  # else `read_state` says that it is missing
-        for promised in dict.fromkeys((Path(name).name, file.name)):
-            check_sum(file, promised)
     state = read_state(file)
+    for promised in dict.fromkeys((Path(name).name, file.name)):
+        check_sum(file, promised)
     encoder = build_encoder(spec)
     load_state(encoder, state, file)
     return encoder

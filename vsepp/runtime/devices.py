@@ -111,12 +111,10 @@ def claim(what: str, gpus: Sequence[str], share: int = 1, folder: Path | None = 
     Raises
     ------
     VseppError
-        If `share` is below 1, or there is no GPU to take.
+        If `share` is below 1.
     """
     if share < 1:
         raise VseppError(f"jobs that share a GPU: got {share}; expected at least 1")
-    if not gpus:
-        raise VseppError(f"{what}: no GPU to take; expected at least one, see {VISIBLE} and /dev/nvidia*")
     gpu, lock = _wait(what, gpus, share, folder or lock_folder())
     before = os.environ.get(VISIBLE)
     os.environ[VISIBLE] = gpu

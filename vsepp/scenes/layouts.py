@@ -74,12 +74,12 @@ def generate(spec: ScenesSpec, out: Path, workers: int = 1) -> dict[str, Any]:
             continue
         root = out / layout
         photographs = _photographs(spec, layout, number)
+        # Flickr30K has five captions per image.
+        settings = spec.settings if layout == "coco" else replace(spec.settings, extra_captions=0.0)
+        captions = _drawn(photographs, root, settings, workers)
         if layout == "coco":
-            captions = _drawn(photographs, root, spec.settings, workers)
             _write_coco(root, photographs, captions, np.random.default_rng([spec.seed, number, 1]))
         else:
-            # Flickr30K has five captions per image.
-            captions = _drawn(photographs, root, replace(spec.settings, extra_captions=0.0), workers)
             entries = _entries(photographs, captions, itertools.count())
             _write_json(root / "dataset_flickr30k.json", {"images": entries, "dataset": "flickr30k"})
         facts[layout] = {"images": len(photographs), "captions": sum(map(len, captions))}

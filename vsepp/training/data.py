@@ -20,7 +20,7 @@ from vsepp.evaluation.encode import (
     ImageInputs,
     SplitRows,
     check_rows,
-    check_tokens,
+    corpus_tokens,
     eval_images,
     required,
     split_rows,
@@ -88,8 +88,7 @@ def load_training_data(
         If a folder that is needed was not given, or artefacts do not belong to one corpus.
     """
     images, captions = read_tables(folders["corpus"])
-    tokens, vocabulary = _tokens(folders, len(captions))
-    check_tokens(run, tokens, folders["tokens"])
+    tokens = corpus_tokens(folders, len(captions), run)
     pairs = np.flatnonzero(np.isin(captions["split"], run.train_splits))
     if not len(pairs):
         raise VseppError(
@@ -99,7 +98,7 @@ def load_training_data(
     source = _image_source(run, folders, crops, len(images), pairs, Placing(device, data_on, share))
     return TrainingData(
         tokens=tokens,
-        vocabulary_size=len(vocabulary),
+        vocabulary_size=len(Vocabulary.read(folders["tokens"])),
         feature_dim=source.dim,
         pairs=pairs,
         image_rows=crops.image_rows[pairs],
@@ -109,18 +108,6 @@ def load_training_data(
         data_on=source.data_on,
         encoder_folder=folders["encoder"] if run.live_encoder else None,
     )
-
-
-def _tokens(folders: Mapping[str, Path], captions: int) -> tuple[Tokens, Vocabulary]:
-    """The tokens of all captions, checked against their vocabulary."""
-    folder = folders["tokens"]
-    tokens, vocabulary = Tokens.load(folder), Vocabulary.read(folder)
-    if len(tokens) != captions:
-        raise VseppError(
-            f"{folder}: has tokens of {len(tokens)} captions, expected {captions} as in {folders['corpus']}; "
-            "run the step that makes the tokens again"
-        )
-    return tokens, vocabulary
 
 
 class _ImageSource(NamedTuple):

@@ -21,8 +21,8 @@ from vsepp.spec import RunSpec, ScheduleSpec
 from vsepp.training.batches import StepPairs, epoch_batches, steps_per_epoch
 from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, ProcessGroup
-from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed, recalls
-from vsepp.training.state import LOSS_PREFIX, Training, save
+from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed
+from vsepp.training.state import Training, save
 from vsepp.training.step import RunLoss, StepInputs, train_step
 
 # Losses stay on the device for this many steps, so that a GPU need not wait for the host after each.
@@ -54,9 +54,7 @@ def _record(training: Training, epoch: int, rate: float, started: float) -> Epoc
     metrics, training.mean_score, spread = _validate(training)
     best = max((record.rsum for record in training.history), default=-1.0)
     if metrics.rsum > best:
-        own = {LOSS_PREFIX + key: value for key, value in training.loss.state.state_dict().items()}
-        kept = training.model.state_dict() | own
-        training.best = {key: value.detach().cpu().clone() for key, value in kept.items()}
+        training.best = {"model": _copied(training.model), "loss": _copied(training.loss.state)}
         training.best_epoch = epoch + 1
     ended = time.monotonic()
     loss, if_collapsed = (
@@ -68,11 +66,25 @@ def _record(training: Training, epoch: int, rate: float, started: float) -> Epoc
         epoch=epoch + 1,
         loss=loss,
         lr=rate,
-        **recalls(metrics),
+        i2t_r1=metrics.i2t.r1,
+        i2t_r5=metrics.i2t.r5,
+        i2t_r10=metrics.i2t.r10,
+        t2i_r1=metrics.t2i.r1,
+        t2i_r5=metrics.t2i.r5,
+        t2i_r10=metrics.t2i.r10,
+        rsum=metrics.rsum,
         seconds=ended - started,
         pairs_per_second=len(data.pairs) / (trained - started),
         collapsed=int(is_collapsed(loss, if_collapsed, margins, above_chance)),
     )
+
+
+def _copied(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Weights of a module, copied to the CPU."""
+    return {
+        key: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for key, value in module.state_dict().items()
+    }
 
 
 def _steps(training: Training, epoch: int, rate: float) -> None:

@@ -6,8 +6,6 @@ import csv
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from vsepp.evaluation.metrics import RetrievalMetrics
-
 # A model has collapsed if an epoch's mean loss is this close (relatively) to that of equal scores, scores differ by
 # this little of the margin, and it hardly ranks better than chance. The loss alone is not enough: MH passes through the
 # same value while scores are close together and the model learns to rank.
@@ -40,16 +38,6 @@ class EpochRecord:
     """Queries per second of training, without validation."""
     collapsed: int
     """1 if its scores are nearly equal, and its loss that of equal ones; see `is_collapsed`."""
-
-
-def recalls(metrics: RetrievalMetrics) -> dict[str, float]:
-    """The validation columns of a record."""
-    columns = {
-        f"{side}_r{k}": getattr(getattr(metrics, side), f"r{k}")
-        for side in ("i2t", "t2i")
-        for k in (1, 5, 10)
-    }
-    return columns | {"rsum": metrics.rsum}
 
 
 def is_collapsed(loss: float, collapsed_loss: float, spread: float, rsum: float) -> bool:

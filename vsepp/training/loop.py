@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from vsepp.errors import VseppError
+from vsepp.evaluation.encode import required
 from vsepp.models.encoder import load_encoder
-from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, read_weights
+from vsepp.models.joint import JointEmbedding, read_weights
 from vsepp.provenance.publish import publish
 from vsepp.runtime.progress import PROGRESS, duration_text
 from vsepp.spec import RunSpec, to_json
@@ -23,7 +23,7 @@ from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, ProcessGroup, require_divisible
 from vsepp.training.epoch import train_epoch
 from vsepp.training.history import write_history
-from vsepp.training.state import LOSS_PREFIX, EpochSoFar, Training, resume, save
+from vsepp.training.state import EpochSoFar, Training, resume, save
 from vsepp.training.step import RunLoss, make_optimiser
 
 log = logging.getLogger("vsepp")
@@ -76,11 +76,10 @@ def train(
     Raises
     ------
     VseppError
-        If the loss is no longer finite (the last checkpoint stays), if artefacts do not fit the run, if a folder is missing,
-        or if `init_from` is given to a run that is not fine-tuned.
+        If the loss is no longer finite (the last checkpoint stays), if artefacts do not fit the run, or if a folder is missing.
     """
     require_divisible(run, group)
-    start = folders.get("init_from")
+    start = required(folders, "init_from", run) if run.finetuned else None
     model = _model(run, data, start).to(device)
     checkpoints = Checkpoints(state, checkpoint_seconds if group.first else math.inf)
     loss = RunLoss.of(run, folders, device)
@@ -101,12 +100,6 @@ def train(
 
 def _model(run: RunSpec, data: TrainingData, init_from: Path | None) -> JointEmbedding:
     """The model before its first step, on the CPU."""
-    if run.finetuned and init_from is None:
-        raise VseppError(
-            f"run {run.id}: starts from {run.finetune_from}, but no folder of that run was given"
-        )
-    if not run.finetuned and init_from is not None:
-        raise VseppError(f"run {run.id}: is not fine-tuned from another run, but was given {init_from}")
     encoder = None
     if run.live_encoder:
         assert data.encoder_folder  # a live encoder has one
@@ -145,15 +138,13 @@ def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
     from safetensors.torch import save_file
 
     run, history = training.run, training.history
-    # `best` is the whole model; a frozen encoder is not part of it, so nothing has to be left out.
-    weights = {key: value.contiguous() for key, value in training.best.items()}
-    own = {key: weights.pop(key) for key in list(weights) if key.startswith(LOSS_PREFIX)}
-    save_file(weights, state / "model.safetensors")
+    names = ["model.safetensors", "history.csv", "config.json"]
+    # A frozen encoder is not part of the model, so nothing has to be left out.
+    save_file(training.best["model"], state / "model.safetensors")
     write_history(state / "history.csv", history)
     (state / "config.json").write_text(to_json(run) + "\n", encoding="utf-8")
-    names = ["model.safetensors", "history.csv", "config.json"]
-    if own:
-        save_file({key.removeprefix(LOSS_PREFIX): value for key, value in own.items()}, state / LOSS_FILE)
+    if training.best["loss"]:
+        save_file(training.best["loss"], state / LOSS_FILE)
         names.append(LOSS_FILE)
     publish({state / name: out / name for name in names})
     best = history[training.best_epoch - 1]
@@ -163,7 +154,7 @@ def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
         "epochs": len(history),
         "training_pairs": len(training.data.pairs),
         "parameters": sum(p.numel() for p in training.model.parameters() if p.requires_grad),
-        "encoder_in_model": any(key.startswith(ENCODER_PREFIX) for key in training.best),
+        "encoder_in_model": training.model.encoder is not None,
         "collapsed_epochs": [record.epoch for record in history if record.collapsed],
         "collapsed": bool(history[-1].collapsed),
         "pairs_per_second": float(np.median([record.pairs_per_second for record in history])),

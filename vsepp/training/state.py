@@ -35,9 +35,6 @@ class EpochSoFar:
     """Batch size → loss if all scores were equal, from the first batch of that size."""
 
 
-LOSS_PREFIX = "loss."
-
-
 @dataclass
 class Training:
     """Everything that changes while a run trains."""
@@ -58,8 +55,8 @@ class Training:
     """Mean score in the validation after the last epoch: what a model that has collapsed scores everything with."""
     epoch_began: float = 0.0
     """When that epoch would have begun on this process's clock without interruption."""
-    best: dict[str, torch.Tensor] = field(default_factory=dict)
-    """Weights of the best epoch so far, on the CPU; names of the loss's own start with `LOSS_PREFIX`."""
+    best: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
+    """Weights of the `model` and of the `loss` in the best epoch so far, on the CPU."""
     best_epoch: int = 0
 
 

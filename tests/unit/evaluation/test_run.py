@@ -115,7 +115,7 @@ def test_what_does_not_belong_together_is_refused(made, tmp_path):
     for call, message in (
         (
             lambda: encode_run(RUN, "test", frozen(made, tokens=tmp_path), CPU),
-            "word ids of 3 captions, expected 117 as in",
+            "has tokens of 3 captions, expected 117 as in",
         ),
         (
             lambda: encode_run(RUN, "test", frozen(made, features=None), CPU),

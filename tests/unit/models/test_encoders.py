@@ -51,12 +51,6 @@ def test_normalise_scales_each_channel():
     assert (crops[1] == 0).all()
 
 
-def test_normalise_refuses_what_is_already_scaled():
-    encoder = build_encoder(spec("mini/vgg_mini"))
-    with pytest.raises(VseppError, match=r"expected uint8 crops .* got torch.float32 \(1, 3, 40, 40\)"):
-        encoder.normalise(torch.zeros(1, 3, 40, 40))
-
-
 @pytest.mark.parametrize(
     ("architecture", "said"),
     [
@@ -93,7 +87,7 @@ def test_a_saved_encoder_gives_the_same_features(tmp_path, architecture):
 
 def test_loading_refuses_another_architecture_and_an_incomplete_folder(tmp_path):
     save_encoder(build_encoder(spec("mini/vgg_mini")), tmp_path)
-    with pytest.raises(VseppError, match="holds 'mini/vgg_mini', expected 'mini/resnet_mini'"):
+    with pytest.raises(VseppError, match="not the weights of 'mini/resnet_mini'"):
         load_encoder(spec("mini/resnet_mini"), tmp_path)
     (tmp_path / "encoder.safetensors").unlink()
     with pytest.raises(VseppError, match=r"encoder\.safetensors: missing"):

@@ -73,11 +73,6 @@ def test_the_caption_projection_maps_the_state_before_it_is_normalised():
     assert_near(joint.embed_captions(IDS, LENGTHS), expected, 1e-5)
 
 
-def test_sizes_that_differ_need_the_caption_projection():
-    with pytest.raises(VseppError, match=r"text\.dim is 9 and joint_dim 6"):
-        model(text__dim=9)
-
-
 def test_models_score_with_the_similarity_and_the_options_of_their_spec():
     images, captions = torch.zeros(1, 2), torch.tensor([[3.0, 4.0]])
     assert model(similarity__name="order").scores(images, captions).item() == -25

@@ -43,15 +43,6 @@ def test_the_resnet_learns_the_tones_of_the_background(tmp_path):
     assert facts["held_out_accuracy"]["above"] > 0.5
 
 
-@pytest.mark.parametrize(
-    ("size", "changes", "said"),
-    [
-        (40, {}, r"pretraining.side.*40 pixels"),
-        (26, {"epochs": 9, "learning_rate": 1e30}, "the loss is .* lower pretraining.learning_rate"),
-    ],
-)
-def test_an_encoder_that_sees_more_than_there_is_and_a_loss_that_is_not_finite_are_refused(
-    tmp_path, size, changes, said
-):
-    with pytest.raises(VseppError, match=said):
-        pretrain(encoder("vgg", size), dataclasses.replace(SPEC, **changes), tmp_path)
+def test_an_encoder_that_sees_more_than_there_is_is_refused(tmp_path):
+    with pytest.raises(VseppError, match=r"pretraining.side.*40 pixels"):
+        pretrain(encoder("vgg", 40), SPEC, tmp_path)
