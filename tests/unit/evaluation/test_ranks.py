@@ -145,18 +145,6 @@ def test_ranks_equal_the_double_loop_wherever_they_are_counted(problem, similari
             assert_same(ranked(images, captions, owner, similarity, device), expected)
 
 
-@pytest.mark.parametrize("n_images", [63, 1024, 1025])
-@pytest.mark.parametrize("n_captions", [1025, 1537])
-def test_sizes_around_a_block_agree_with_one_block(n_images, n_captions, monkeypatch):
-    assert blocks._TILE == (1024, 512)
-    rng = np.random.default_rng(n_images * 10_000 + n_captions)
-    images, captions = (np.float32(rng.integers(-2, 3, (rows, 6))) for rows in (n_images, n_captions))
-    problem = images, captions, owners(rng, n_images, n_captions), DOT
-    found = ranked(*problem)
-    monkeypatch.setattr(blocks, "_TILE", (2048, 2048))
-    assert_same(found, ranked(*problem))
-
-
 @EVERYWHERE
 @EVERY
 @pytest.mark.parametrize(("n_images", "width"), [(7, 3), (333, 100), (300, 257)])
@@ -206,13 +194,6 @@ def test_ties_are_exact_with_every_blas_kernel(kernel, threads):
     )
     environment = {**os.environ, "OPENBLAS_CORETYPE": kernel, "OPENBLAS_NUM_THREADS": threads}
     assert python(script, env=environment) == "{349.5} {1048.5}\n"
-
-
-def test_one_array_for_images_and_captions_ties_exactly():
-    """The product of an array with its own transpose takes another path in BLAS."""
-    vectors = np.tile(np.random.default_rng(1).standard_normal(77).astype(np.float32), (200, 1))
-    ranks = ranked(vectors, vectors, np.arange(200), DOT)
-    assert set(ranks.t2i) == set(ranks.i2t) == {99.5}
 
 
 @EVERYWHERE

@@ -119,31 +119,6 @@ def test_a_process_killed_while_it_writes_a_checkpoint_leaves_the_one_before(cor
     assert_same_results(whole, out)
 
 
-def damage(path):
-    """Change one byte in the middle, as a bad disk does."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    path.write_bytes(content)
-
-
-def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(corpus, tmp_path, caplog):
-    data = tiny.data_of(tiny.LEGACY, corpus)
-    whole, _ = run_in(tmp_path / "whole", tiny.LEGACY, data)
-    state = tmp_path / "cut" / "state"
-    with pytest.raises(Killed):
-        run_in(state.parent, tiny.LEGACY, killed_at(data, 6), checkpoint_seconds=0)
-    damage(state / FILE)
-    # The one before is of one step less.
-    with caplog.at_level("INFO", logger="vsepp"), pytest.raises(Killed):
-        run_in(state.parent, tiny.LEGACY, killed_at(data, 6), checkpoint_seconds=0)
-    assert "checkpoint.pt: damaged" in caplog.text
-    assert "resuming after epoch 2, step 1" in caplog.text
-    caplog.clear()
-    out, _ = run_in(state.parent, tiny.LEGACY, killed_at(data, 1))
-    assert "damaged" not in caplog.text
-    assert_same_results(whole, out)
-
-
 def test_a_training_that_was_killed_while_publishing_publishes(corpus, tmp_path):
     data = tiny.data_of(tiny.FROZEN, corpus)
     out, _ = run_in(tmp_path, tiny.FROZEN, data, checkpoint_seconds=0)
