@@ -13,6 +13,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import field, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -70,24 +71,30 @@ LINEAR, ADAM = Component("linear"), Component("adam")
 """Image head and optimiser where a spec names none."""
 
 
-@dataclass(frozen=True, config=STRICT)
-class SourceSpec:
-    """A raw file, fetched before anything else, and what is known about it."""
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class SourceKeys:
+    """What is known about a raw file: one entry of `sources` in `datasets.yaml`."""
 
-    file: str
-    """Its name in the folder of downloads and in the user's own folder."""
-    mirrors: tuple[str, ...] = ()
+    mirrors: tuple[Annotated[str, Field(pattern="^https?://")], ...] = ()
     """URLs, tried in this order; empty if the file must be requested by hand."""
-    size: int | None = None
-    """Bytes, where known."""
-    sha256: str | None = None
-    """SHA-256 of the whole file, in hexadecimal; if unknown, the first download records it."""
+    size: Count | None = None
+    """Bytes; null if unknown."""
+    sha256: Annotated[str, Field(pattern="^[0-9a-fA-F]{64}$")] | None = None
+    """SHA-256 of the whole file; null if unknown, then the first download records it."""
     accepts: tuple[str, ...] = ()
-    """Other names that it may have in the user's own folder, such as that of the unpacked folder."""
+    """Other names that it may have in your own folder, such as that of the unpacked folder."""
     instructions: str = ""
     """How to get it by hand if it has no mirror: where to ask, and what to put where."""
     licence: str = ""
     citation: str = ""
+
+
+@dataclass(frozen=True, config=STRICT)
+class SourceSpec(SourceKeys):
+    """A raw file, fetched before anything else."""
+
+    file: str
+    """Its name in the folder of downloads and in the user's own folder."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -183,6 +190,11 @@ class EncoderKeys:
     """Compile the network with torch.compile, once per process and batch shape (half a minute or more; on a CPU it needs a C++
     compiler). Worth it for networks of many small layers and for long passes; measure with benchmarks/measure.py."""
 
+    @property
+    def family(self) -> Component:
+        """The component of `vsepp.models.image` that builds it."""
+        return Component(self.architecture.partition("/")[0], self.options)
+
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class EncoderSpec(EncoderKeys):
@@ -190,11 +202,6 @@ class EncoderSpec(EncoderKeys):
 
     name: str
     """The role that it plays, such as `vgg`."""
-
-    @property
-    def family(self) -> Component:
-        """The component of `vsepp.models.image` that builds it."""
-        return Component(self.architecture.partition("/")[0], self.options)
 
     @property
     def component(self) -> tuple[str, str]:
@@ -509,6 +516,12 @@ def seeded(run: str, seed: int) -> str:
     return f"{run}/seed-{seed}"
 
 
+def shared_fields(declaration: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of some values, by name, that are fields of a declaration."""
+    names = [field.name for field in dataclasses.fields(declaration)]
+    return {name: values[name] for name in names if name in values}
+
+
 def to_dict(spec: Any) -> Any:
     """Plain dictionary of a spec and its nested specs, without fields that have their default.
 
@@ -540,8 +553,8 @@ def to_json(spec: Any) -> str:
     return json.dumps(to_dict(spec), sort_keys=True, separators=(",", ":"))
 
 
-def from_dict(kind: type[S], values: Mapping[str, Any]) -> S:
-    """Build a spec of type `kind`; inverse of `to_dict`.
+def from_dict(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:
+    """Build a spec of type `kind`; inverse of `to_dict`. Messages begin with `where`.
 
     Raises
     ------
@@ -553,31 +566,23 @@ def from_dict(kind: type[S], values: Mapping[str, Any]) -> S:
     except ValidationError as error:
         # What is missing may be what stands there under a wrong name.
         mistakes = sorted(mistakes_of(error, kind), key=lambda mistake: mistake[1] == "missing")
-        raise VseppError(first_of([f"{kind.__name__}.{key}: {what}" for key, what in mistakes])) from error
+        listed = first_of([f"{kind.__name__}.{key}: {what}" for key, what in mistakes])
+        raise VseppError(f"{where}{listed}") from error
 
 
+@cache
 def _adapter(kind: Any) -> Any:
     """Reads specs of a class; made once, since pydantic takes a millisecond or more for it."""
-    if kind not in _ADAPTERS:
-        _ADAPTERS[kind] = TypeAdapter(kind)
-    return _ADAPTERS[kind]
-
-
-_ADAPTERS: dict[Any, Any] = {}
+    return TypeAdapter(kind)
 
 
 def from_json(kind: type[S], text_or_path: str) -> S:
     """Read a spec from JSON text, or from a file if the text does not start with a brace."""
-    text, where = text_or_path, kind.__name__
+    text, where = text_or_path, ""
     if not text.lstrip().startswith("{"):
-        where = f"{text_or_path}: {where}"
+        where = f"{text_or_path}: "
         text = text_of(Path(text_or_path), f"JSON of a {kind.__name__}", _LARGEST_SPEC)
-    values = json_of(text, where)
+    values = json_of(text, f"{where}{kind.__name__}")
     if not isinstance(values, dict):
-        raise VseppError(f"{where}: expected a JSON object, got {shortly(values)}")
-    try:
-        return from_dict(kind, values)
-    except VseppError as error:
-        if where == kind.__name__:
-            raise
-        raise VseppError(f"{text_or_path}: {error}") from None
+        raise VseppError(f"{where}{kind.__name__}: expected a JSON object, got {shortly(values)}")
+    return from_dict(kind, values, where)

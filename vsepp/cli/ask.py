@@ -1,4 +1,4 @@
-"""Questions to a trained model, on the command line and in a browser."""
+"""Use a trained model: as a folder to take elsewhere, and for questions on the command line and in a browser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.cli.common import add_step, table
+from vsepp.cli.common import add_params, add_step, table
 from vsepp.errors import VseppError
 
 if TYPE_CHECKING:
@@ -20,7 +20,22 @@ log = logging.getLogger("vsepp")
 
 
 def add_steps(steps: Any) -> None:
-    """Add `query` and `serve`."""
+    """Add `export`, `query` and `serve`."""
+    what = "write a run, its encoder and a model card into one folder, which vsepp.load reads anywhere"
+    parser = add_step(steps, "export", export, what)
+    parser.add_argument("run", type=Path, metavar="RUN", help="folder of the trained run")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="new folder to write")
+    parser.add_argument(
+        "--encoder",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of its image encoder, if it is not below results/<preset>/encoders",
+    )
+    parser.add_argument(
+        "--onnx", action="store_true", help="also write the image and the caption encoder as ONNX"
+    )
+    add_params(parser)
+
     parser = add_step(
         steps,
         "query",
@@ -47,6 +62,19 @@ def add_steps(steps: Any) -> None:
         help="name or IPv4 address to listen on; by default only this machine reaches it",
     )
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 takes a free one")
+
+
+def export(given: argparse.Namespace) -> None:
+    """Export a run and say where it is."""
+    from vsepp.export import export_run
+
+    licences = {}
+    if given.params.is_dir():
+        from vsepp.config.describe import data_licences
+
+        licences = data_licences(given.params)
+    export_run(given.run, given.folder, encoder=given.encoder, onnx=given.onnx, licences=licences)
+    print(f'{given.folder}: load it with vsepp.load("{given.folder}")')
 
 
 def _add_shared(parser: argparse.ArgumentParser, answers: int) -> None:

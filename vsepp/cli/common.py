@@ -24,6 +24,17 @@ def add_step(
     return parser
 
 
+def add_params(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says where the parameters are."""
+    parser.add_argument(
+        "--params",
+        type=Path,
+        default=Path("params"),
+        metavar="FOLDER",
+        help="folder of the parameters; by default params, in the project's folder",
+    )
+
+
 def add_spec(parser: argparse.ArgumentParser, kind: type, *, required: bool = False) -> None:
     """Add the option that takes a spec of a class of `vsepp.spec`."""
     text = f"parameters of the step ({kind.__name__}), as JSON or as a file that holds it"

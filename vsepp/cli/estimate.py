@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.cli.common import add_step, table
-from vsepp.cli.fetch import LOCK
+from vsepp.cli.make import LOCK
 from vsepp.cli.show import add_plan_options, plan_of
 from vsepp.errors import VseppError
 from vsepp.runtime.progress import bytes_text, duration_text

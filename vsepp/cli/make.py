@@ -1,4 +1,4 @@
-"""`vsepp make KIND`: one artefact, by its name or, as the rules of the workflow make it, by its spec and inputs."""
+"""What the rules of the workflow call: `vsepp fetch`, one raw file; `vsepp make KIND`, one artefact, by hand by its name alone."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from vsepp.cli.common import (
 from vsepp.cli.show import add_plan_options, config_option, plan_of
 from vsepp.errors import VseppError, did_you_mean
 from vsepp.provenance.acceptance import standing_code
+from vsepp.spec import SourceSpec
 from vsepp.steps import STEPS
 from vsepp.steps.making import make as make_artefact
 from vsepp.user_files import is_there
@@ -30,8 +31,20 @@ NAME alone is enough in the project's folder: the parameters say what it is made
 inputs, as the workflow does: `snakemake -n -p` prints its commands."""
 
 
+LOCK = "sources.lock.yaml"
+
+
 def add_steps(steps: Any) -> None:
-    """Add `make`, with a subcommand for each kind of artefact."""
+    """Add `fetch`, and `make` with a subcommand for each kind of artefact."""
+    parser = add_step(
+        steps, "fetch", fetch, "fetch and verify a file, from where it was cut; all: snakemake all_downloads"
+    )
+    add_spec(parser, SourceSpec, required=True)
+    parser.add_argument(
+        "--lock", type=Path, metavar="FILE", required=True, help=f"recorded SHA-256 sums: params/{LOCK}"
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", required=True, help="where to put the file")
+
     parser = add_step(steps, "make", make, "make one artefact, such as a corpus, features, a run or a report")
     kinds = parser.add_subparsers(title="kinds", metavar="KIND", required=True)
     for kind, step in STEPS.items():
@@ -60,6 +73,13 @@ def _add_kind(kinds: Any, kind: str, step: Step) -> None:
         )
     add_machine(parser, step.takes)
     add_plan_options(parser)
+
+
+def fetch(given: argparse.Namespace) -> None:
+    """Fetch one file."""
+    from vsepp.sources import download
+
+    download.fetch(given.spec, given.output, given.lock)
 
 
 def make(given: argparse.Namespace) -> None:

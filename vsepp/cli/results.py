@@ -8,14 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.cli.common import add_step
-from vsepp.cli.show import (
-    add_params,
-    add_plan_options,
-    config_option,
-    plan_of,
-    require_params,
-)
+from vsepp.cli.common import add_params, add_step
+from vsepp.cli.show import add_plan_options, config_option, plan_of, require_params
 from vsepp.errors import VseppError, did_you_mean
 from vsepp.provenance.artefacts import PHASES
 from vsepp.provenance.digests import DIGESTS, FileCache

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.cli.common import add_step, table
+from vsepp.cli.common import add_params, add_step, table
 from vsepp.errors import VseppError, did_you_mean
 
 if TYPE_CHECKING:
@@ -103,17 +103,6 @@ def require_params(folder: Path) -> None:
             f"{folder}/config.yaml: no such file; go to the project's folder, which holds Snakefile and params/, or name "
             "its parameters with --params FOLDER"
         )
-
-
-def add_params(parser: argparse.ArgumentParser) -> None:
-    """Add the option that says where the parameters are."""
-    parser.add_argument(
-        "--params",
-        type=Path,
-        default=Path("params"),
-        metavar="FOLDER",
-        help="folder of the parameters; by default params, in the project's folder",
-    )
 
 
 def _value(text: str) -> Any:

@@ -1,81 +1,62 @@
-"""Which component a run has and with which options, from its entries and the layers above, checked against the component."""
+"""A component's options: what is wrong with them, all of them with their values, and those that a spec names."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
 
 from vsepp.components import describe
-from vsepp.config.files import Mistakes, Value
 from vsepp.declared import mistakes_of
 from vsepp.errors import VseppError
 from vsepp.spec import Component
 
 
-def check_entry(
-    kind: str, name: str, options: Mapping[str, Any], where: str, key: str, mistakes: Mistakes
-) -> dict[str, Value] | None:
-    """A component that one entry names, with all its options; see `check_component`."""
-    given = {option: Value(value, where) for option, value in options.items()}
-    return check_component(kind, Value(name, where), given, key, mistakes)
+def mistakes_in(kind: str, component: Component) -> list[tuple[str, str]]:
+    """Option and what is wrong with it, of a component of one of `vsepp.components.KINDS`; no option where there is no such component."""
+    try:
+        _read(kind, component)
+    except VseppError as error:
+        return [("", str(error))]
+    except ValidationError as error:
+        mistakes = []
+        for option, what in mistakes_of(error, describe(kind, component.name).options):
+            # A component that refuses a value itself begins with the option.
+            option = option or what.partition(":")[0]
+            message = f"option {option} of {kind} {component.name}: {what.removeprefix(f'{option}: ')}"
+            mistakes.append((option, message))
+        return mistakes
+    return []
+
+
+def all_options(kind: str, component: Component) -> dict[str, Any]:
+    """Option → value as JSON has it, those at their default too, of a component without mistakes."""
+    return _adapter(kind, component.name).dump_python(_read(kind, component), mode="json")
 
 
 def resolved(kind: str, component: Component) -> Component:
-    """A component that was checked, with its options as JSON has them, those that equal their default left out."""
-    found = check_entry(kind, component.name, component.options, "", "", Mistakes())
-    assert found
-    return Component(component.name, json.loads(json.dumps(found[""].value.options)))
+    """A component without mistakes as a spec names it: without options that equal their default."""
+    options = _read(kind, component)
+    changed = _adapter(kind, component.name).dump_python(options, mode="json", exclude_defaults=True)
+    return Component(component.name, changed)
 
 
-def check_component(
-    kind: str, named: Value, given: Mapping[str, Value], key: str, mistakes: Mistakes
-) -> dict[str, Value] | None:
-    """Hold options against what a component takes.
+def component_of(kind: str) -> Any:
+    """Type of a key that names a component of a kind with its options, which are checked where the key is read."""
 
-    Parameters
-    ----------
-    kind
-        Of `vsepp.components.KINDS`.
-    named, given
-        Its name, and option → value.
-    key
-        Of the run or entry, for mistakes.
+    def checked(component: Component) -> Component:
+        if mistakes := mistakes_in(kind, component):
+            raise ValueError("; ".join(what for _, what in mistakes))
+        return component
 
-    Returns
-    -------
-    dict or None
-        Empty key → the `Component`, and option → its value, all with their origin; `None` after a mistake.
-    """
-    name, origin = named.value, named.origin
-    try:
-        described = describe(kind, name)
-    except VseppError as error:
-        mistakes.add(f"{origin}: {key}", str(error))
-        return None
-    values = {option: value.value for option, value in given.items()}
-    try:
-        options = _adapter(kind, name).validate_json(json.dumps(values, default=str), strict=True)
-    except ValidationError as error:
-        for option, what in mistakes_of(error, described.options):
-            # A component that refuses a value itself begins with the option.
-            option = option or what.partition(":")[0]
-            where = given[option].origin if option in given else origin
-            message = what.removeprefix(f"{option}: ")
-            mistakes.add(f"{where}: {key}", f"option {option} of {kind} {name}: {message}")
-        return None
-    default = described.options()
-    names = [f.name for f in dataclasses.fields(described.options)]
-    changed = {f: getattr(options, f) for f in names if getattr(options, f) != getattr(default, f)}
-    shown = {
-        f: Value(getattr(options, f), given[f].origin if f in given else f"default of {described.module}")
-        for f in names
-    }
-    return {"": Value(Component(name, changed), origin), **shown}
+    return Annotated[Component, AfterValidator(checked)]
+
+
+def _read(kind: str, component: Component) -> Any:
+    values = json.dumps(component.options, default=str)
+    return _adapter(kind, component.name).validate_json(values, strict=True)
 
 
 @cache

@@ -52,16 +52,20 @@ def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> 
     read = {path for cost in costs for path in cost.artefact.raw.values()}
     files = [file for file in plan.files.values() if file.path in read]
     weights = {cost.artefact.spec.weights for cost in costs if cost.artefact.kind == "encoder"}
-    groups: dict[tuple[str, str], list[Cost]] = {}
+    kinds: dict[str, dict[str, list[Cost]]] = {}
     for cost in costs:
-        groups.setdefault((cost.artefact.kind, cost.label), []).append(cost)
+        kinds.setdefault(cost.artefact.kind, {}).setdefault(cost.label, []).append(cost)
     return {
         "preset": plan.preset,
         "variant": plan.variant,
         "seeds": plan.seeds,
         "files": [_file(file, recorded) for file in files],
         "from_torchvision": sorted(name for name in weights if name.startswith("torchvision/")),
-        "artefacts": [_made(kind, label, alike, rates) for (kind, label), alike in groups.items()],
+        "artefacts": [
+            _made(kind, label, alike, rates)
+            for kind, labels in kinds.items()
+            for label, alike in labels.items()
+        ],
         "hours": hours_of(costs, rates),
         "disk": _disk(plan, costs, files, free),
         "runs": [
@@ -76,7 +80,8 @@ def costs_of(plan: Plan) -> list[Cost]:
     """Everything that the chosen models of a plan need, once each, in the order in which it is made."""
     costs = []
     for artefact in needed_artefacts(plan):
-        corpus = _corpus_of(plan, artefact)
+        belongs_to = (other for other in (artefact, *plan.behind(artefact)) if other.kind == "corpus")
+        corpus = next(belongs_to, None)
         spec, step = artefact.spec, artefact.step
         of = corpus.spec if corpus else None
         label = (
@@ -89,22 +94,9 @@ def costs_of(plan: Plan) -> list[Cost]:
 def needed_artefacts(plan: Plan, ends: Iterable[Artefact] = ()) -> list[Artefact]:
     """Some artefacts, by default the evaluations of all chosen models, and all that these are made from."""
     needed: set[Artefact] = set()
-    waiting = list(ends) or list(plan.of_kind("evaluation").values())
-    while waiting:
-        artefact = waiting.pop()
-        if artefact not in needed:
-            needed.add(artefact)
-            owners = (plan.owner(path) for path in artefact.inputs.values())
-            waiting += [owner for owner in owners if owner]
+    for end in ends or plan.of_kind("evaluation").values():
+        needed |= {end, *plan.behind(end)}
     return [artefact for artefact in plan.table.values() if artefact in needed]
-
-
-def _corpus_of(plan: Plan, artefact: Artefact) -> Artefact | None:
-    """The corpus that an artefact belongs to."""
-    if artefact.kind == "corpus":
-        return artefact
-    owners = (plan.owner(path) for path in artefact.inputs.values())
-    return next((corpus for owner in owners if owner and (corpus := _corpus_of(plan, owner))), None)
 
 
 def _file(file: SourceFile, recorded: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from vsepp.components import KINDS, documented, known, parsed
 from vsepp.config.component_options import options_schema
-from vsepp.config.files import Mistakes, read_yaml, validate
+from vsepp.config.files import Mistakes, read_model
 from vsepp.config.schema import (
     ClaimsFile,
     DatasetsFile,
@@ -78,8 +78,7 @@ def data_licences(params: Path) -> dict[str, list[str]]:
         On mistakes in the file.
     """
     mistakes = Mistakes()
-    path = params / "datasets.yaml"
-    datasets = validate(DatasetsFile, read_yaml(path, mistakes), str(path), mistakes)
+    datasets = read_model(DatasetsFile, params / "datasets.yaml", mistakes)
     mistakes.raise_if_any()
     assert datasets is not None
     return {

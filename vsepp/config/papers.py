@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vsepp.config.files import Mistakes, read_model, read_yaml, validate
+from vsepp.config.files import M, Mistakes, read_model, read_yaml, validate
 from vsepp.config.schema import (
+    UNSET,
     ClaimKeys,
     ClaimsFile,
     PaperFidelity,
@@ -32,7 +33,7 @@ class Paper:
     """Entries of its `runs.yaml`, abstract ones too."""
     fidelity: dict[str, PaperFidelity]
     """Fidelity → what the paper's own components and entries follow; empty without a `fidelity.yaml`."""
-    tables: TablesFile | None = None
+    tables: TablesFile = UNSET
     """As `rows` and `released`, of a paper that is reproduced."""
     rows: dict[str, str] = field(default_factory=dict)
     """Row of its published tables → `trained` or `quoted`."""
@@ -63,7 +64,6 @@ class Paper:
 
     def selected(self, tables: Mapping[str, list[str]]) -> list[str]:
         """Tables and figures of its report: those that a preset chooses, or all."""
-        assert self.tables is not None
         return tables.get(self.name, [*self.tables.tables, *self.tables.figures])
 
 
@@ -104,9 +104,7 @@ def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict
 
 def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
     runs = read_model(RunsFile, folder / "runs.yaml", mistakes, "runs")
-    own = None
-    if (folder / "fidelity.yaml").is_file():
-        own = read_model(PaperFidelityFile, folder / "fidelity.yaml", mistakes)
+    own = _if_there(PaperFidelityFile, folder / "fidelity.yaml", mistakes)
     paper = Paper(
         folder.name,
         folder,
@@ -120,12 +118,8 @@ def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
         published = read_published(paper.published)
     except VseppError as error:
         mistakes.found.append(str(error))
-    released = None
-    if (folder / "released.yaml").is_file():
-        released = read_model(ReleasedFile, folder / "released.yaml", mistakes, "released")
-    claims = None
-    if paper.claims_file.is_file():
-        claims = read_model(ClaimsFile, paper.claims_file, mistakes, "claims")
+    released = _if_there(ReleasedFile, folder / "released.yaml", mistakes, "released")
+    claims = _if_there(ClaimsFile, paper.claims_file, mistakes, "claims")
     for name, claim in claims.claims.items() if claims and published else ():
         for metric in claim.published if claim.row else ():
             if not published.get(("", claim.row or ""), {}).get(metric):
@@ -135,11 +129,16 @@ def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
                 )
     return replace(
         paper,
-        tables=_read_tables(paper.tables_file, mistakes),
+        tables=_read_tables(paper.tables_file, mistakes) or UNSET,
         rows={row["row"]: row["kind"] for row in published.values()},
         released=released.released if released else {},
         claims=claims.claims if claims else {},
     )
+
+
+def _if_there(model: type[M], path: Path, mistakes: Mistakes, inside: str | None = None) -> M | None:
+    """A file that a paper need not have."""
+    return read_model(model, path, mistakes, inside) if path.is_file() else None
 
 
 # Options of figures that older files have beside the title.

@@ -15,11 +15,9 @@ from vsepp.config.schema import (
     DatasetKeys,
     DatasetsFile,
     PresetFile,
-    RowKeys,
     Settings,
-    SourceKeys,
 )
-from vsepp.spec import Component
+from vsepp.spec import SourceKeys
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,6 @@ class Parameters:
     """Those that are reproduced."""
     sources: dict[str, SourceKeys]
     datasets: dict[str, DatasetKeys]
-    readers: dict[str, Component]
-    """Data set → its reader."""
     corpora: dict[str, CorpusKeys]
     """Role → what plays it; without roles that the preset leaves empty."""
     all_runs: dict[str, dict[str, Value]]
@@ -94,9 +90,7 @@ class Parameters:
             run: {*self.get(run, "feeds").values(), *self.get(run, "protocols")} for run in self.all_runs
         }
         for paper in self.papers.values():
-            assert paper.tables is not None
-            rows = [row for table in paper.tables.tables.values() for row in table.rows]
-            named = [(row.run, row.protocol) for row in rows if isinstance(row, RowKeys)]
+            named = [(row.run, row.protocol) for row in paper.tables.own_rows]
             for figure in paper.tables.figures.values():
                 named += [(run, figure.protocol) for run in figure.named if figure.protocol]
             for run, protocol in named:

@@ -6,14 +6,14 @@ made them in their name, so that changed parameters make a new one and overwrite
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from vsepp.config.parameters import Parameters
 from vsepp.declared import FOLDS
-from vsepp.provenance.artefacts import Artefact, owner_of
+from vsepp.provenance.artefacts import Artefact, behind, owner_of
 from vsepp.provenance.studies import Study, study_of
 from vsepp.spec import RunSpec, SourceSpec, seeded
 
@@ -69,6 +69,10 @@ class Plan:
         """As `owner_of`, among the artefacts of the plan."""
         return owner_of(path, self._by_folder)
 
+    def behind(self, artefact: Artefact) -> Collection[Artefact]:
+        """All that one is made from, directly or indirectly."""
+        return behind(artefact, self._by_folder).values()
+
     @cached_property
     def _by_folder(self) -> dict[Path, Artefact]:
         return {artefact.folder: artefact for artefact in self.table.values()}
@@ -96,7 +100,7 @@ class Plan:
     @property
     def study(self) -> Study:
         """What is kept of this variant's models."""
-        return study_of(study_folder(self.parameters))
+        return study_of_variant(self.parameters)
 
     def folders(self, model: str, seed: int) -> tuple[Path, Path]:
         """Folders of the results of a model that has no record: of its training and of its evaluation."""
@@ -144,6 +148,6 @@ def expected_of(parameters: Parameters) -> Path:
     return expected_file(parameters.folder.parent / "docs", parameters.settings.preset, parameters.variant)
 
 
-def study_folder(parameters: Parameters) -> Path:
-    """Folder of what is kept of a variant's models, with its expected values."""
-    return expected_of(parameters).parent
+def study_of_variant(parameters: Parameters) -> Study:
+    """What is kept of a variant's models, beside its expected values."""
+    return study_of(expected_of(parameters).parent)

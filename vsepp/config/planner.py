@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,11 @@ from vsepp.config.component_options import resolved
 from vsepp.config.files import Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
-from vsepp.config.plan import DOWNLOADS, Model, Plan, SourceFile, study_folder
+from vsepp.config.plan import DOWNLOADS, Model, Plan, SourceFile, study_of_variant
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
 from vsepp.errors import VseppError
-from vsepp.provenance.artefacts import PHASES, Artefact, owner_of
-from vsepp.provenance.studies import study_of
+from vsepp.provenance.artefacts import PHASES, Artefact
 from vsepp.reporting.figures import kind_of
 from vsepp.spec import (
     CorpusKeys,
@@ -41,6 +39,7 @@ from vsepp.spec import (
     VocabularySpec,
     from_dict,
     seeded,
+    shared_fields,
 )
 from vsepp.steps import STEPS
 from vsepp.user_files import is_there
@@ -51,26 +50,12 @@ def make_plan(folder: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
     return _Planner(load(Path(folder), overrides)).plan()
 
 
-def _in_order(table: Mapping[tuple[str, str], Artefact]) -> dict[tuple[str, str], Artefact]:
-    """The artefacts by kind: kinds by phase, and each behind the kinds that it is made from."""
-    by_folder = {artefact.folder: artefact for artefact in table.values()}
-    graph: TopologicalSorter[str] = TopologicalSorter()
-    for artefact in table.values():
-        owners = (owner_of(path, by_folder) for path in artefact.inputs.values())
-        graph.add(artefact.kind, *(owner.kind for owner in owners if owner and owner.kind != artefact.kind))
-    kinds = list(graph.static_order())
-    return dict(
-        sorted(table.items(), key=lambda item: (PHASES.index(item[1].phase), kinds.index(item[1].kind)))
-    )
-
-
 class _Planner:
     """Collects artefacts while it walks over the runs."""
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
         self.preset = parameters.preset
-        self.scenes = self.preset.scenes
         self.files: dict[str, SourceFile] = {}
         self.models: dict[str, Model] = {}
         self.table: dict[tuple[str, str], Artefact] = {}
@@ -87,7 +72,8 @@ class _Planner:
                     self._released(name, keys.run, *files)  # type: ignore[arg-type]  # none is None
         for paper in self.parameters.papers.values():
             self._figures(paper)
-        self.table = _in_order(self.table)
+        # An artefact is entered after all that it is made from.
+        self.table = dict(sorted(self.table.items(), key=lambda item: PHASES.index(item[1].phase)))
         plan = Plan(self.parameters, self.files, self.models, self.table)
         for paper in self.parameters.papers.values():
             self._add("report", report_spec(plan, paper), label=paper.name)
@@ -199,11 +185,10 @@ class _Planner:
                 read["init_from"] = self.table["run", seeded(spec.finetune_from, seed)]
             trained = self._add("run", spec, read)
             if seed not in kept:
-                self._evaluation(spec, self.parameters.protocols[run], trained, inputs)
+                self._add("evaluation", self._evaluation_spec(run, spec), {"run": trained, **inputs})
 
     def _is_kept(self, run: str, spec: RunSpec) -> bool:
-        evaluated = self._evaluation_spec(spec, self.parameters.protocols[run])
-        return study_of(study_folder(self.parameters)).has(run, evaluated)
+        return study_of_variant(self.parameters).has(run, self._evaluation_spec(run, spec))
 
     @cached_property
     def starts(self) -> set[tuple[str, int]]:
@@ -229,21 +214,15 @@ class _Planner:
         model = self._add("released", spec, raw=raw)
         read = {"captions": inputs["corpus"], "vocabulary": model}
         tokens = self._add("tokens_of", spec.vocabulary, read, label=name)
-        self._evaluation(spec, self.parameters.protocols[run], model, {**inputs, "tokens": tokens})
+        self._add("evaluation", self._evaluation_spec(run, spec), {**inputs, "run": model, "tokens": tokens})
 
-    def _evaluation(
-        self, run: RunSpec, protocols: tuple[str, ...], model: Artefact, inputs: Mapping[str, Artefact]
-    ) -> None:
-        self._add("evaluation", self._evaluation_spec(run, protocols), {"run": model, **inputs})
-
-    def _evaluation_spec(self, run: RunSpec, protocols: tuple[str, ...]) -> EvaluationSpec:
-        return EvaluationSpec(run, protocols, self.preset.evaluation.fold_size)
+    def _evaluation_spec(self, run: str, spec: RunSpec) -> EvaluationSpec:
+        return EvaluationSpec(spec, self.parameters.protocols[run], self.preset.evaluation.fold_size)
 
     # --- Figures ---------------------------------------------------------------------------------------------
 
     def _figures(self, paper: Paper) -> None:
         """What is computed for the figures of a paper's report."""
-        assert paper.tables
         for figure in paper.selected(self.preset.tables):
             keys = paper.tables.figures.get(figure)
             if keys and kind_of(keys.kind.name).is_computed:
@@ -255,8 +234,7 @@ class _Planner:
     # --- Data ------------------------------------------------------------------------------------------------
 
     def _scenes(self) -> Artefact:
-        assert self.scenes  # checked when the parameters were resolved
-        return self._add("scenes", self.scenes)
+        return self._add("scenes", self.preset.scenes)
 
     def _corpus(self, role: str, published: str | None) -> Artefact:
         keys = self.parameters.corpora[role]
@@ -271,11 +249,8 @@ class _Planner:
             raw = {part: self._file(file) for part, file in entry.files.items()}
         spec = CorpusSpec(
             name=name,
-            reader=self.parameters.readers[name],
-            **{
-                **{field: getattr(entry, field) for field in CorpusKeys.__dataclass_fields__},
-                "expected_images": self.parameters.images(name),
-            },
+            reader=resolved("reader", entry.reader),
+            **{**shared_fields(CorpusKeys, vars(entry)), "expected_images": self.parameters.images(name)},
             first_images=keys.first_images or {},
             leave_out=tuple(keys.leave_out or ()),
         )
@@ -312,7 +287,7 @@ class _Planner:
     def _file(self, name: str) -> Path:
         """Where a raw file is or will be: in the user's own folder if it is there, else among the downloads."""
         keys = self.parameters.sources.get(name)
-        spec = from_dict(SourceSpec, {"file": name, **(keys.model_dump() if keys else {})})
+        spec = SourceSpec(name, **vars(keys) if keys else {})
         own = self._in_archives(name, *spec.accepts)
         self.files[name] = SourceFile(spec, own or DOWNLOADS / name, own is not None)
         return self.files[name].path
@@ -351,7 +326,8 @@ class _Planner:
         values = {key: value.value for key, value in said.items()}
         keys = self.preset.encoders[values["encoder"]]
         assert keys  # else the run is not possible
-        network: dict[str, Any] = {field: getattr(keys, field) for field in EncoderKeys.__dataclass_fields__}
+        network = shared_fields(EncoderKeys, vars(keys))
+        network["options"] = resolved("image encoder", keys.family).options
         encoder = EncoderSpec(name=values["encoder"], **network)
         kind, _, restval = values["trainset"].partition("+")
         random_crops = kind == "RC"
@@ -366,33 +342,24 @@ class _Planner:
         finetuned = values["finetune_from"] is not None
         corpus = self.parameters.corpora[values["dataset"]]
         # A reader of pictures that no paper used decides for them.
-        reader = describe("reader", self.parameters.readers[corpus.dataset].name)
+        reader = describe("reader", self.parameters.datasets[corpus.dataset].reader.name)
         orientation = reader.constants.get("EXIF_ORIENTATION", values["exif_orientation"])
         # Published features go into the model as they are.
         values["normalise_features"] = values["normalise_features"] and not published
+        values |= {"trainset": kind, "encoder": encoder}
+        values["vocabulary"] = VocabularySpec(counted, values["vocabulary_threshold"])
+        values["image_features"] = "precomputed" if published else "computed"
         return RunSpec(
+            **shared_fields(RunSpec, values),
             id=run,
-            system=values["system"],
-            dataset=values["dataset"],
-            trainset=kind,
             restval=bool(restval),
-            encoder=encoder,
-            finetune_from=values["finetune_from"],
             train_store=StoreSpec(values["resize"], side, orientation),
             eval_store=StoreSpec(values["resize"], encoder.store_side, orientation),
             crop=CropSpec(kind, encoder.input_size, **drawn, **fixed),
-            vocabulary=VocabularySpec(counted, values["vocabulary_threshold"]),
             validation_images=corpus.published_validation_images if published else corpus.validation_images,
-            model=ModelSpec(**{name: values[name] for name in ModelSpec.__dataclass_fields__}),
-            loss=values["loss"],
-            optimiser=values["optimiser"],
-            schedule=ScheduleSpec(**{name: values[name] for name in ScheduleSpec.__dataclass_fields__}),
+            model=ModelSpec(**shared_fields(ModelSpec, values)),
+            schedule=ScheduleSpec(**shared_fields(ScheduleSpec, values)),
             encoder_mode=values["finetuned_mode" if finetuned else "frozen_mode"],
-            legacy_steps=values["legacy_steps"],
-            rc_features=values["rc_features"],
             init_seed=seed,
             order_seed=seed,
-            draw=values["draw"],
-            image_features="precomputed" if published else "computed",
-            precision=values["precision"],
         )

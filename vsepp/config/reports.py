@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields
 from shlex import quote
 from typing import Any
 
 from vsepp import components
-from vsepp.config.component_options import resolved
+from vsepp.config.component_options import all_options, resolved
 from vsepp.config.papers import Paper
 from vsepp.config.plan import Plan, expected_of
 from vsepp.config.resolve import HARMLESS
-from vsepp.config.schema import RowKeys, TablesFile, sizes_of
+from vsepp.config.schema import RowKeys, sizes_of
 from vsepp.provenance.acceptance import standing_code
 from vsepp.provenance.artefacts import Artefact
 from vsepp.provenance.digests import value_digest
@@ -35,36 +34,31 @@ from vsepp.reporting.report_specs import (
     TrainedSpec,
     TunedSpec,
 )
-from vsepp.spec import seeded, to_dict
+from vsepp.spec import seeded, shared_fields, to_dict
 
 
 def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
     """Tables and figures that a paper's report holds, in their order."""
-    assert paper.tables
-    tables = paper.tables
     chosen = paper.selected(plan.parameters.preset.tables)
-    models = _models(plan, paper, tables)
+    models = _models(plan, paper)
     expected = expected_of(plan.parameters)
     return ReportSpec(
-        context=_context(plan, paper, tables, models),
+        context=_context(plan, paper, models),
         published=str(paper.published),
-        tables=tuple(_table(plan, paper, tables, name) for name in chosen if name in tables.tables),
-        figures=tuple(
-            _figure(plan, paper, tables, name, models) for name in chosen if name in tables.figures
-        ),
+        tables=tuple(_table(plan, paper, name) for name in chosen if name in paper.tables.tables),
+        figures=tuple(_figure(plan, paper, name, models) for name in chosen if name in paper.tables.figures),
         claims=tuple(_claims(plan, paper)),
-        tuned=tuple(_tuned(plan, label, runs) for label, runs in tables.tuned.items()),
+        tuned=tuple(_tuned(plan, label, runs) for label, runs in paper.tables.tuned.items()),
         expected=str(expected) if expected.is_file() else "",
         models=tuple(_trained(plan, model, seed) for model in models for seed in plan.models[model].specs),
         sources=tuple(_sources(plan, models)),
     )
 
 
-def _models(plan: Plan, paper: Paper, tables: TablesFile) -> list[str]:
+def _models(plan: Plan, paper: Paper) -> list[str]:
     """Models of a paper's report: its own runs, those of others that it names, and its released checkpoints."""
-    rows = [row for table in tables.tables.values() for row in table.rows]
-    named = {*paper.entries, *paper.released, *(row.run for row in rows if isinstance(row, RowKeys))}
-    named = named.union(*tables.tuned.values(), *(keys.named for keys in tables.figures.values()))
+    named = {*paper.entries, *paper.released, *(row.run for row in paper.tables.own_rows)}
+    named = named.union(*paper.tables.tuned.values(), *(keys.named for keys in paper.tables.figures.values()))
     named = named.union(*(keys.named for keys in paper.claims.values()))
     return [model for model in plan.models if model in named]
 
@@ -73,7 +67,7 @@ def _trained_here(plan: Plan, models: Iterable[str]) -> list[str]:
     return [model for model in models if plan.models[model].released is None]
 
 
-def _context(plan: Plan, paper: Paper, tables: TablesFile, models: list[str]) -> ContextSpec:
+def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
     """What all captions say: whose data, which variant, which seeds."""
     parameters, preset = plan.parameters, plan.parameters.preset
     data = {role: parameters.datasets[keys.dataset].title for role, keys in parameters.corpora.items()}
@@ -81,7 +75,7 @@ def _context(plan: Plan, paper: Paper, tables: TablesFile, models: list[str]) ->
     runs = _trained_here(plan, models)
     systems = filters.listing(dict.fromkeys(plan.models[run].spec.system for run in runs))
     summary = f"{len(runs)} run{'s' * (len(runs) > 1)} of {systems} on {preset.title}"
-    summary += f", beside the numbers of {tables.paper.citation}." if paper.rows else "."
+    summary += f", beside the numbers of {paper.tables.paper.citation}." if paper.rows else "."
     left_out = {role: len(keys.leave_out) for role, keys in parameters.corpora.items() if keys.leave_out}
     if left_out:
         counts = filters.listing(f"{number} of {data[role]}" for role, number in left_out.items())
@@ -90,18 +84,18 @@ def _context(plan: Plan, paper: Paper, tables: TablesFile, models: list[str]) ->
     if changed:
         summary += f" Overridden: {json.dumps(changed)}."
     return ContextSpec(
-        paper=tables.paper,
+        paper=paper.tables.paper,
         preset=plan.preset,
         variant=plan.variant,
         fidelity=parameters.settings.fidelity,
-        title=f"{tables.paper.short} on {preset.title}",
+        title=f"{paper.tables.paper.short} on {preset.title}",
         summary=summary,
         data_note=preset.data_note.strip(),
         seeds=tuple(plan.seeds),
         fold_size=preset.evaluation.fold_size,
         titles={**data, **encoders},
-        paper_titles=dict(tables.titles),
-        default_encoder=tables.default_encoder,
+        paper_titles=dict(paper.tables.titles),
+        default_encoder=paper.tables.default_encoder,
         settings=_settings(plan, changed),
         serif=parameters.settings.serif,
     )
@@ -116,22 +110,16 @@ def _settings(plan: Plan, changed: Mapping[str, object]) -> str:
     return " ".join(quote(f"{key}={text}") for key, text in texts.items() if key != "preset")
 
 
-def _declared(keys: object, entry: type) -> dict[str, Any]:
-    """What an entry of a YAML file says that its spec has too."""
-    return {field.name: getattr(keys, field.name) for field in fields(entry)}
-
-
-def _table(plan: Plan, paper: Paper, tables: TablesFile, name: str) -> TableSpec:
-    keys = tables.tables[name]
+def _table(plan: Plan, paper: Paper, name: str) -> TableSpec:
+    keys = paper.tables.tables[name]
     groups = tuple(
-        GroupSpec(group.heading, tuple(_row(plan, paper, tables, row) for row in group.rows))
-        for group in keys.groups
+        GroupSpec(group.heading, tuple(_row(plan, paper, row) for row in group.rows)) for group in keys.groups
     )
-    columns = keys.columns or tuple(tables.columns)
-    return TableSpec(**{**_declared(keys, TableEntry), "columns": columns}, id=name, groups=groups)
+    columns = keys.columns or tuple(paper.tables.columns)
+    return TableSpec(**{**shared_fields(TableEntry, vars(keys)), "columns": columns}, id=name, groups=groups)
 
 
-def _row(plan: Plan, paper: Paper, tables: TablesFile, row: str | RowKeys) -> RowSpec:
+def _row(plan: Plan, paper: Paper, row: str | RowKeys) -> RowSpec:
     """A published row and the run that feeds it, or a row of a run that no paper published."""
     parameters = plan.parameters
     if isinstance(row, str):
@@ -140,7 +128,7 @@ def _row(plan: Plan, paper: Paper, tables: TablesFile, row: str | RowKeys) -> Ro
         return RowSpec(row, run, protocol, released=next(checkpoints, None))
     if row.row is not None:
         return RowSpec(row.row, row.run, row.protocol)
-    run = row.run or tables.tuned[row.tuned or ""][0]
+    run = row.run or paper.tables.tuned[row.tuned or ""][0]
     own = {key: parameters.get(run, key) for key in ("system", "encoder", "dataset", "trainset")}
     own["finetuned"] = "yes" if parameters.get(run, "finetune_from") else "no"
     if label := row.label or row.tuned:
@@ -152,9 +140,7 @@ def _tuned(plan: Plan, label: str, runs: list[str]) -> TunedSpec:
     """A method's runs, with the options of the loss, and the learning rate, that not all of them share."""
     options: list[dict[str, Any]] = []
     for run in runs:
-        loss = plan.parameters.get(run, "loss")
-        # Options that have their default too: the parameters name only the others.
-        chosen = vars(components.describe("loss", loss.name).options(**loss.options))
+        chosen = all_options("loss", plan.parameters.get(run, "loss"))
         options.append({**chosen, "learning rate": plan.parameters.get(run, "learning_rate")})
     names = dict.fromkeys(name for chosen in options for name in chosen)
     differ = [name for name in names if len({str(chosen.get(name)) for chosen in options}) > 1]
@@ -162,18 +148,18 @@ def _tuned(plan: Plan, label: str, runs: list[str]) -> TunedSpec:
     return TunedSpec(label, tuple(runs), tuple(settings))
 
 
-def _figure(plan: Plan, paper: Paper, tables: TablesFile, name: str, models: list[str]) -> FigureSpec:
-    keys, parameters = tables.figures[name], plan.parameters
+def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpec:
+    keys, parameters = paper.tables.figures[name], plan.parameters
     runs = {
         "all": _trained_here(plan, models),
-        "tuned": [tables.tuned[label][0] for label in keys.labels if label in tables.tuned],
+        "tuned": [paper.tables.tuned[label][0] for label in keys.labels if label in paper.tables.tuned],
     }.get(kind_of(keys.kind.name).runs, keys.drawn)
     compared = [*runs, *([keys.baseline] if keys.baseline else [])]
     feeders = parameters.feeders(paper).items()
     computed = plan.table.get(("figure_data", f"{paper.name}/{name}"))
     corpus = parameters.corpora.get(keys.dataset)
     return FigureSpec(
-        **{**_declared(keys, FigureEntry), "kind": resolved("figure", keys.kind)},
+        **{**shared_fields(FigureEntry, vars(keys)), "kind": resolved("figure", keys.kind)},
         id=name,
         runs=tuple(runs),
         sizes=sizes_of(keys.runs),
@@ -200,7 +186,7 @@ def _claims(plan: Plan, paper: Paper) -> Iterator[ClaimSpec]:
                 published=published,
                 sizes=sizes_of(keys.runs),
                 against=float(row[metric]) if row else None,
-                **_declared(keys, ClaimEntry),
+                **shared_fields(ClaimEntry, vars(keys)),
             )
 
 
@@ -234,7 +220,7 @@ def _sources(plan: Plan, models: list[str]) -> Iterator[tuple[str, str]]:
         spec = plan.models[name].spec
         evaluation = plan.table.get(("evaluation", seeded(name, spec.init_seed)))
         corpus = plan.owner(evaluation.inputs["corpus"]) if evaluation else None
-        reader = plan.parameters.readers[plan.parameters.corpora[spec.dataset].dataset]
+        reader = plan.parameters.datasets[plan.parameters.corpora[spec.dataset].dataset].reader
         named = [("loss", spec.loss.name), ("optimiser", spec.optimiser.name), *spec.model.components]
         named += [spec.encoder.component, ("reader", corpus.spec.reader.name if corpus else reader.name)]
         used |= dict.fromkeys(named)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from vsepp.components import known as known_components
+from vsepp.components import module_name
 from vsepp.config.checks import check
-from vsepp.config.component_options import check_component, check_entry
+from vsepp.config.component_options import all_options, mistakes_in, resolved
 from vsepp.config.files import Mistakes, Value, read_model, read_yaml, validate
 from vsepp.config.papers import Paper, read_papers
 from vsepp.config.parameters import Parameters
@@ -141,10 +142,6 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
 
     reproduced = {name: papers[name] for name in settings.papers}
     all_runs = _resolve_runs(layers(settings.fidelity), papers, reproduced, mistakes)
-    readers = _readers(
-        datasets, "--config" if "datasets" in sections else str(folder / "datasets.yaml"), mistakes
-    )
-    preset = _with_families(preset, "--config" if "encoders" in sections else str(preset_path), mistakes)
     mistakes.raise_if_any()
     released = any(paper.released for paper in reproduced.values())
     parameters = Parameters(
@@ -154,7 +151,6 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
         papers=reproduced,
         sources=datasets.sources,
         datasets=datasets.datasets,
-        readers=readers,
         corpora=_resolve_corpora(fidelities[settings.fidelity], preset),
         all_runs=all_runs,
         as_code=_resolve_runs(layers("code"), papers, reproduced, mistakes) if released else {},
@@ -267,7 +263,7 @@ def _flat(label: str, entries: Mapping[str, RunKeys]) -> dict[str, dict[str, Val
 
 
 def _given(keys: BaseModel) -> dict[str, Any]:
-    return {name: getattr(keys, name) for name in type(keys).model_fields if name in keys.model_fields_set}
+    return {name: value for name, value in keys if name in keys.model_fields_set}
 
 
 def _lineage(run: str, entries: Mapping[str, RunKeys], seen: tuple[str, ...] = ()) -> list[str]:
@@ -300,13 +296,8 @@ def _resolve_runs(
                     f"{file.label}: components.{key}.{name}",
                     f"no {COMPONENTS[key]} is named {name!r}; there are {', '.join(there)}",
                 )
-    resolved = {}
+    runs = {}
     for paper in reproduced.values():
-        # What a paper says of components is about its own runs.
-        own = [
-            [file if file.paper in (None, paper.name) else replace(file, components={}) for file in layer]
-            for layer in layers
-        ]
         for run, entry in paper.entries.items():
             if entry.abstract:
                 continue
@@ -316,12 +307,12 @@ def _resolve_runs(
             except VseppError as error:
                 mistakes.add(place, str(error))
                 continue
-            resolved[run] = _resolve_run(run, lineage, own, place, mistakes)
-    return resolved
+            runs[run] = _resolve_run(run, paper.name, lineage, layers, place, mistakes)
+    return runs
 
 
 def _resolve_run(
-    run: str, lineage: list[str], layers: _Layers, place: str, mistakes: Mistakes
+    run: str, paper: str, lineage: list[str], layers: _Layers, place: str, mistakes: Mistakes
 ) -> dict[str, Value]:
     values = {key: Value(value, "default of the schema") for key, value in _OPTIONAL.items()}
     said = [_said(run, lineage, layer) for layer in layers]
@@ -329,7 +320,8 @@ def _resolve_run(
     # Whose options come next: of the component that was named last or, before any was, of the run's.
     meant = {key: named.value for key, named in components.items()}
     for layer, layer_said in zip(layers, said, strict=True):
-        for file in layer:
+        # What a paper says of components is about its own runs.
+        for file in (file for file in layer if file.paper in (None, paper)):
             for key, named in components.items():
                 values |= file.components.get((key, named.value), {})
         for key, value in layer_said:
@@ -343,12 +335,28 @@ def _resolve_run(
         options = {
             name.partition(".")[2]: values.pop(name) for name in [*values] if name.startswith(f"{key}.")
         }
-        found = check_component(COMPONENTS[key], named, options, f"runs.{run}.{key}", mistakes)
-        for option, value in (found or {"": Value(None, place)}).items():
-            values[f"{key}.{option}".removesuffix(".")] = value
+        values |= _with_options(key, named, options, f"runs.{run}.{key}", mistakes)
     if missing := sorted(set(RunKeys.model_fields) - set(values)):
         mistakes.add(place, f"no layer gives {', '.join(missing)}")
     return values
+
+
+def _with_options(
+    key: str, named: Value, given: Mapping[str, Value], where: str, mistakes: Mistakes
+) -> dict[str, Value]:
+    """A run's component and all its options, each with what set it."""
+    kind = COMPONENTS[key]
+    component = Component(named.value, {option: value.value for option, value in given.items()})
+    if wrong := mistakes_in(kind, component):
+        for option, what in wrong:
+            mistakes.add(f"{given.get(option, named).origin}: {where}", what)
+        return {key: named}
+    default = f"default of {module_name(kind, named.value)}"
+    options = {
+        f"{key}.{option}": Value(value, given[option].origin if option in given else default)
+        for option, value in all_options(kind, component).items()
+    }
+    return {key: Value(resolved(kind, component), named.origin), **options}
 
 
 def _said(run: str, lineage: list[str], layer: list[_File]) -> list[tuple[str, Value]]:
@@ -362,32 +370,9 @@ def _said(run: str, lineage: list[str], layer: list[_File]) -> list[tuple[str, V
     ]
 
 
-def _readers(datasets: DatasetsFile, where: str, mistakes: Mistakes) -> dict[str, Component]:
-    readers = {}
-    for name, entry in datasets.datasets.items():
-        reader, key = entry.reader, f"datasets.{name}.reader"
-        if found := check_entry("reader", reader.name, reader.options, where, key, mistakes):
-            readers[name] = found[""].value
-    return readers
-
-
-def _with_families(preset: PresetFile, where: str, mistakes: Mistakes) -> PresetFile:
-    """A preset whose encoders have checked options, of which those that equal the default of their family are left out."""
-    encoders = dict(preset.encoders)
-    for name, encoder in preset.encoders.items():
-        if encoder is not None:
-            family, key = encoder.architecture.partition("/")[0], f"encoders.{name}"
-            if found := check_entry("image encoder", family, encoder.options, where, key, mistakes):
-                encoders[name] = replace(encoder, options=found[""].value.options)
-    return preset.model_copy(update={"encoders": encoders})
-
-
 def _resolve_corpora(fidelity: FidelityFile, preset: PresetFile) -> dict[str, CorpusKeys]:
-    corpora = {}
-    for role, keys in preset.corpora.items():
-        if keys is not None:
-            layers = [fidelity.corpora.get(role, CorpusKeys()), keys]
-            corpora[role] = CorpusKeys.model_validate(
-                {key: value for layer in layers for key, value in _given(layer).items()}
-            )
-    return corpora
+    return {
+        role: fidelity.corpora.get(role, CorpusKeys()).model_copy(update=_given(keys))
+        for role, keys in preset.corpora.items()
+        if keys is not None
+    }

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.dataclasses import dataclass
 
 from vsepp import spec
-from vsepp.declared import STRICT, Count, Protocol, Seed, Sha256, SplitName
-from vsepp.errors import VseppError
+from vsepp.config.component_options import all_options, component_of, mistakes_in
+from vsepp.declared import STRICT, Count, Protocol, Seed, SplitName
 from vsepp.evaluation.metric_list import COMPARED, SCORES
 from vsepp.reporting.figures import SHARED, kind_of
 from vsepp.reporting.report_specs import (
@@ -77,8 +77,10 @@ COMPONENTS: dict[str, str] = {
 """Key of a run → the kind of component that it names."""
 if TYPE_CHECKING:
     ComponentKey = str  # text wherever it is not checked
+    Loss = FigureKind = Reader = Component
 else:
     ComponentKey = Literal[tuple(COMPONENTS)]
+    Loss, FigureKind, Reader = map(component_of, ("loss", "figure", "reader"))
 Defaults = Annotated[
     dict[ComponentKey, dict[str, dict[str, Any]]],
     Field(description="key of a run → component → its options, in the runs that name it"),
@@ -163,31 +165,14 @@ class RunKeys(_WithSpec):
     """One entry of a `runs.yaml`, or a layer's changes to it."""
 
 
-class SourceKeys(_Model):
-    """A file that is fetched: one entry of `sources` in `datasets.yaml`."""
-
-    mirrors: list[Annotated[str, Field(pattern=r"^https?://")]]
-    """URLs, tried in this order; empty if the file must be requested by hand."""
-    size: Count | None
-    """Bytes; null if unknown."""
-    sha256: Sha256 | None
-    """SHA-256 of the whole file; null if unknown, then the first download records it."""
-    accepts: list[str] = []
-    """Other names that it may have in your own folder, such as that of the unpacked folder."""
-    instructions: str = ""
-    """How to get it by hand, if it has no mirror."""
-    licence: str
-    citation: str
-
-
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class DatasetKeys(spec.CorpusKeys):
     """One entry of `datasets` in `datasets.yaml`."""
 
     title: str
     """What pages call the data."""
-    reader: Component
-    """A module of vsepp.data.readers."""
+    reader: Reader
+    """A module of vsepp.data.readers, with its options."""
     files: dict[str, str]
     """What the reader calls the file → entry of `sources`, or file that the generator writes."""
     splits: tuple[SplitName, ...] = ("train", "val", "test")
@@ -225,6 +210,12 @@ class EncoderKeys(spec.EncoderKeys):
 
     title: str
     """What pages call it."""
+
+    @model_validator(mode="after")
+    def _fits_its_family(self) -> EncoderKeys:
+        if mistakes := mistakes_in("image encoder", self.family):
+            raise ValueError("; ".join(what for _, what in mistakes))
+        return self
 
 
 class EvaluationKeys(_Model):
@@ -372,18 +363,18 @@ def sizes_of(runs: list[str] | dict[int, str]) -> tuple[int, ...]:
 class FigureKeys(FigureEntry):
     """One figure of a `tables.yaml`."""
 
+    kind: FigureKind
+    """A module of vsepp.reporting.figures, with its options; what is drawn, and how. The plot of all gaps is made without an
+    entry."""
     runs: list[str] | dict[Count, str] = dataclasses.field(default_factory=list)
     """Run ids; of negative_set size of the negative set → run id; of examples two."""
-    losses: list[Component] = dataclasses.field(default_factory=list)
+    losses: list[Loss] = dataclasses.field(default_factory=list)
     """Losses of constellations and weights: modules of vsepp.losses, with their options."""
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> FigureKeys:
         name = self.kind.name
-        try:
-            kind = kind_of(name)
-        except VseppError as error:
-            raise ValueError(f"kind: {error}") from None
+        kind = kind_of(name)
         given = {field.name for field in dataclasses.fields(self) if getattr(self, field.name)}
         if extra := sorted(given - {*SHARED} - kind.needs - kind.takes):
             raise ValueError(f"a figure of kind {name} takes no {', '.join(extra)}")
@@ -401,6 +392,11 @@ class FigureKeys(FigureEntry):
             raise ValueError(f"runs: expected {expected}, as a figure of kind {name} has")
         if kind.runs == "pair" and len(self.drawn) != 2:
             raise ValueError(f"runs: a figure of kind {name} names two runs")
+        for loss in self.losses:
+            if missing := [key for key in kind.losses_need if key not in all_options("loss", loss)]:
+                raise ValueError(
+                    f"losses: loss {loss.name} has no option `{missing[0]}`, which a figure of kind {name} draws"
+                )
         return self
 
     @property
@@ -428,6 +424,36 @@ class TablesFile(_Model):
     tables: dict[str, TableKeys]
     figures: dict[str, FigureKeys]
 
+    @property
+    def own_rows(self) -> list[RowKeys]:
+        """Rows of all tables that are no published rows alone."""
+        rows = (row for table in self.tables.values() for row in table.rows)
+        return [row for row in rows if isinstance(row, RowKeys)]
+
+
+class _ClaimKind(NamedTuple):
+    """What a claim of a kind names beside its metrics; `vsepp.reporting.claims` judges each kind."""
+
+    needs: tuple[str, ...] = ("protocol",)
+    takes: tuple[str, ...] = ()
+    runs: int = 2
+    of_validation: bool = False
+
+
+_CURVES = _ClaimKind(needs=(), takes=("epochs",), of_validation=True)
+_CLAIMS = {
+    "difference": _ClaimKind(takes=("sign", "at_most")),
+    "difference_of_differences": _ClaimKind(takes=("sign",), runs=4),
+    "no_difference": _ClaimKind(),
+    "no_gain": _ClaimKind(),
+    "best_value": _ClaimKind(needs=("protocol", "best"), of_validation=True),
+    "crossing": _CURVES,
+    "overfitting": _CURVES,
+    "start": _CURVES._replace(takes=("epochs", "sign")),
+    "above_published": _ClaimKind(needs=("protocol", "row"), runs=1),
+}
+_OF_SOME_CLAIMS = {key for kind in _CLAIMS.values() for key in (*kind.needs, *kind.takes)}
+
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class ClaimKeys(ClaimEntry):
@@ -443,35 +469,31 @@ class ClaimKeys(ClaimEntry):
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> ClaimKeys:
-        if self.sign < 0 and not self.kind.startswith(("difference", "start")):
-            raise ValueError(f"sign: a claim of kind {self.kind} has none; -1 is for differences")
-        if (self.kind == "above_published") is (self.row is None):
-            raise ValueError(f"row: a claim of kind {self.kind} has {'one' if self.row is None else 'none'}")
-        if self.at_most and self.kind != "difference":
-            raise ValueError(f"at_most: a claim of kind {self.kind} has none; it is for a difference")
-        curves = self.kind in ("crossing", "overfitting", "start")
-        if self.epochs and not curves:
-            raise ValueError(f"epochs: a claim of kind {self.kind} has none; they are of validation curves")
-        if curves is not (self.protocol is None):
-            raise ValueError(f"protocol: a claim of kind {self.kind} has {'none' if curves else 'one'}")
+        kind = _CLAIMS[self.kind]
+        for field in dataclasses.fields(ClaimKeys):
+            given = getattr(self, field.name) != field.default
+            if given and field.name in _OF_SOME_CLAIMS - {*kind.needs, *kind.takes}:
+                raise ValueError(f"{field.name}: a claim of kind {self.kind} has none")
+            if not given and field.name in kind.needs:
+                raise ValueError(f"{field.name}: a claim of kind {self.kind} has one")
         unknown = [metric for metric in self.published if metric not in COMPARED]
-        if unknown and (curves or self.kind == "best_value"):
+        if unknown and kind.of_validation:
             raise ValueError(
                 f"published: a claim of kind {self.kind} looks at validation, which has no {unknown[0]}; expected "
                 f"{', '.join(COMPARED)}"
             )
-        if self.kind == "best_value":
+        if self.best:
             sizes = self.runs if isinstance(self.runs, dict) else {}
-            inside = [size for size in sizes if self.best and self.best[0] <= size <= self.best[1]]
+            inside = [size for size in sizes if self.best[0] <= size <= self.best[1]]
             if not inside or len(inside) == len(sizes):
                 raise ValueError(
                     "runs: expected size → run, some of them between the two sizes of `best` and some not"
                 )
-        else:
-            number = {"difference_of_differences": 4, "above_published": 1}.get(self.kind, 2)
-            if not isinstance(self.runs, list) or len(self.runs) != number:
-                raise ValueError(f"runs: a claim of kind {self.kind} names {number} run{'s' * (number > 1)}")
-        compared = [self.named] if self.kind == "best_value" else [self.named[:2], self.named[2:]]
+        elif not isinstance(self.runs, list) or len(self.runs) != kind.runs:
+            raise ValueError(
+                f"runs: a claim of kind {self.kind} names {kind.runs} run{'s' * (kind.runs > 1)}"
+            )
+        compared = [self.named] if self.best else [self.named[:2], self.named[2:]]
         for runs in compared:
             if twice := next((run for run in runs if runs.count(run) > 1), None):
                 raise ValueError(f"runs: {twice} is compared with itself; name another run")
@@ -500,7 +522,7 @@ class RunsFile(_Model):
 class DatasetsFile(_Model):
     """`params/datasets.yaml`."""
 
-    sources: dict[str, SourceKeys]
+    sources: dict[str, spec.SourceKeys]
     datasets: dict[Name, DatasetKeys]
 
 

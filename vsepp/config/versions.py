@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -219,22 +218,14 @@ def list_models(plan: Plan) -> list[dict[str, Any]]:
                 "best_epoch": manifest["facts"].get("best_epoch"),
                 "megabytes": megabytes,
             }
-            entries += [{**entry, **scores} for scores in _scores(metrics)]
+            for protocol, values in metrics.items() or [(None, {})]:
+                scores = {
+                    "protocol": protocol,
+                    "folds": values.get("folds"),
+                    "fold_size": values.get("fold_size"),
+                    "i2t_r1": values.get("i2t", {}).get("r1"),
+                    "t2i_r1": values.get("t2i", {}).get("r1"),
+                    "rsum": values.get("rsum"),
+                }
+                entries.append({**entry, **scores})
     return entries
-
-
-def _scores(metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Recalls under each protocol."""
-    if not metrics:
-        return [dict.fromkeys(("protocol", "folds", "fold_size", "i2t_r1", "t2i_r1", "rsum"))]
-    return [
-        {
-            "protocol": protocol,
-            "folds": values["folds"],
-            "fold_size": values["fold_size"],
-            "i2t_r1": values["i2t"]["r1"],
-            "t2i_r1": values["t2i"]["r1"],
-            "rsum": values["rsum"],
-        }
-        for protocol, values in metrics.items()
-    ]

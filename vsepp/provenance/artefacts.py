@@ -55,7 +55,11 @@ class Job:
     test_images: int = 0
 
 
-Run = Callable[[Any, Mapping[str, Path], Path, Job], Mapping[str, Any]]
+Inputs = Mapping[str, Path]
+"""Role → file or folder that a step reads."""
+Facts = Mapping[str, Any]
+"""What a step found out, for the manifest."""
+Run = Callable[[Any, Inputs, Path, Job], Facts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +155,10 @@ class Artefact:
     def targets(self) -> list[Path]:
         """The files that Snakemake is asked for, and that others depend on."""
         return [self.folder / name for name in self.step.files] or [self.folder]
+
+
+Artefacts = Mapping[str, Artefact]
+"""Role → the artefact that is read."""
 
 
 def owner_of(path: Path, by_folder: Mapping[Path, Artefact]) -> Artefact | None:

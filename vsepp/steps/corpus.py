@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from vsepp.provenance.artefacts import Artefact, Job, Role, Step, short_digest
+from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step, short_digest
 from vsepp.spec import CorpusSpec, with_files
 from vsepp.steps.sizes import captions_of, product
 
@@ -15,7 +13,7 @@ SCENES = Role("folder of the generated scenes that the raw files lie in", option
 _BYTES_PER_CAPTION = 40
 
 
-def run(spec: CorpusSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: CorpusSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Read splits and captions from the raw files."""
     from vsepp.data.corpora import read_corpus, require_test_images
     from vsepp.data.tables import write_tables
@@ -26,12 +24,12 @@ def run(spec: CorpusSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Ma
     return images.attrs["facts"]
 
 
-def files(spec: CorpusSpec, raw: Mapping[str, Path]) -> Mapping[str, Path]:
+def files(spec: CorpusSpec, raw: Inputs) -> Inputs:
     """The raw files that are no folders: folders of photographs are known by their store."""
     return {role: path for role, path in raw.items() if path.is_file()}
 
 
-def name(spec: CorpusSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: CorpusSpec, inputs: Artefacts, label: str) -> str:
     """The role that the data play, and a digest of its parameters."""
     scenes = inputs.get("scenes")
     return f"{label}-{short_digest(spec, short_digest(scenes.spec) if scenes else None)}"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from vsepp.provenance.artefacts import Artefact, Job, Step, short_digest
+from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Step, short_digest
 from vsepp.spec import EncoderSpec
 from vsepp.steps.sizes import encoder_size, product
 
 
-def run(spec: EncoderSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: EncoderSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Convert an image encoder's weights, without its last layer."""
     from vsepp.models.encoder import save_encoder
     from vsepp.models.pretrained import import_weights
@@ -21,7 +19,7 @@ def run(spec: EncoderSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> M
     return {"dim": encoder.dim}
 
 
-def name(spec: EncoderSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: EncoderSpec, inputs: Artefacts, label: str) -> str:
     """The role that the encoder plays, and a digest of its parameters."""
     return f"{spec.name}-{short_digest(spec)}"
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from vsepp.provenance.artefacts import Artefact, Job, Role, Step
+from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step
 from vsepp.spec import CorpusSpec, EvaluationSpec
 from vsepp.steps import released
 from vsepp.steps.making import take_machine
@@ -14,7 +12,7 @@ from vsepp.steps.run import ENCODING
 from vsepp.steps.sizes import captions_of, images_of, product
 
 
-def run(spec: EvaluationSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Embed a split with a trained run, and compute recalls and ranks."""
     from vsepp.evaluation.run import evaluate_run
     from vsepp.provenance.compatibility import require_fitting
@@ -26,7 +24,7 @@ def run(spec: EvaluationSpec, inputs: Mapping[str, Path], out: Path, job: Job) -
     return facts
 
 
-def name(spec: EvaluationSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: EvaluationSpec, inputs: Artefacts, label: str) -> str:
     """The run's id and its seed."""
     return spec.run.seeded_id
 

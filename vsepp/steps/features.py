@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from vsepp.provenance.artefacts import Artefact, Job, Role, Step, Work
-from vsepp.spec import CorpusSpec, FeaturesSpec
+from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step, Work
+from vsepp.spec import CorpusSpec, EncoderSpec, FeaturesSpec
 from vsepp.steps.making import take_machine
 from vsepp.steps.sizes import encoder_pass, encoder_size, images_of, product
 
 READS = {"store": Role("folder of the image store"), "encoder": Role("folder of the encoder")}
 
 
-def run(spec: FeaturesSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: FeaturesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Compute the 1C or 10C features of every image."""
+    from vsepp.features.extract import extract_features
+
+    device, images, encoder, facts = open_pass(spec.encoder, inputs, job, "features")
+    extract_features(images, encoder, spec.crop, out, job.state, device=device)
+    return facts
+
+
+def open_pass(spec: EncoderSpec, inputs: Inputs, job: Job, kind: str) -> tuple[Any, Any, Any, Facts]:
+    """What a pass of a frozen encoder takes: the device, the images, the encoder; and the facts."""
     from vsepp.data.store import open_store
     from vsepp.features.crops import place_images, place_of_images
-    from vsepp.features.extract import extract_features
     from vsepp.models.encoder import load_encoder
     from vsepp.runtime.placement import Placing
 
-    device, facts = take_machine(job, "features")
+    device, facts = take_machine(job, kind)
     images = place_images(open_store(inputs["store"]), Placing(device, job.data_on, job.device_share))
-    encoder = load_encoder(spec.encoder, inputs["encoder"])
-    extract_features(images, encoder, spec.crop, out, job.state, device=device)
-    return {**facts, "data_on": {"image store": place_of_images(images)}}
+    facts["data_on"] = {"image store": place_of_images(images)}
+    return device, images, load_encoder(spec, inputs["encoder"]), facts
 
 
-def name(spec: FeaturesSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: FeaturesSpec, inputs: Artefacts, label: str) -> str:
     """The store, the encoder and the crop."""
     return f"{inputs['store'].name}-{inputs['encoder'].name}-{spec.crop.kind}"
 

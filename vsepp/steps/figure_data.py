@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from vsepp import components
-from vsepp.provenance.artefacts import Job, Step
+from vsepp.provenance.artefacts import Facts, Inputs, Job, Step
 from vsepp.runtime.files import write_text
 from vsepp.spec import FigureDataSpec
 
 
-def run(spec: FigureDataSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: FigureDataSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Compute what a figure draws of losses."""
     kind, options = components.load("figure", spec.kind.name), components.options("figure", spec.kind)
     write_text(out / "data.json", json.dumps(kind.compute(options, spec.losses), indent=1) + "\n")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from vsepp.provenance.artefacts import Job, Role, Step
+from vsepp.provenance.artefacts import Facts, Inputs, Job, Role, Step
 from vsepp.spec import PicturesSpec
 
 
-def run(spec: PicturesSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: PicturesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Make small pictures of a split, with its captions, to look at."""
     from vsepp.data.pictures import make_pictures
 

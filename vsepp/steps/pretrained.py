@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from vsepp.provenance.artefacts import Artefact, Job, Step, short_digest
+from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Step, short_digest
 from vsepp.spec import PretrainedSpec
 from vsepp.steps.sizes import encoder_size, product
 
 
-def run(spec: PretrainedSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: PretrainedSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Train a small image encoder on labelled single-object scenes, on the CPU."""
     from vsepp.runtime.machine import use_cpu
     from vsepp.scenes.pretrain import pretrain
@@ -20,7 +18,7 @@ def run(spec: PretrainedSpec, inputs: Mapping[str, Path], out: Path, job: Job) -
     return {**facts, **pretrain(spec.encoder, spec.pretraining, out)}
 
 
-def name(spec: PretrainedSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: PretrainedSpec, inputs: Artefacts, label: str) -> str:
     """The role that the encoder plays, and a digest of its parameters."""
     return f"{spec.encoder.name}-{short_digest(spec.encoder, spec.pretraining)}"
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from vsepp.provenance.artefacts import Job, Step
+from vsepp.provenance.artefacts import Facts, Inputs, Job, Step
 from vsepp.spec import CorpusSpec, with_files
 from vsepp.steps.store import IMAGES
 
 
-def run(spec: CorpusSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: CorpusSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Convert the features that the authors published with their captions."""
     from vsepp.data.tables import read_tables
     from vsepp.features.precomputed import import_precomputed
@@ -20,7 +18,7 @@ def run(spec: CorpusSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Ma
     return import_precomputed(with_files(spec, job.raw), images, out)
 
 
-def raw_features(spec: CorpusSpec, raw: Mapping[str, Path]) -> Mapping[str, Path]:
+def raw_features(spec: CorpusSpec, raw: Inputs) -> Inputs:
     """The raw files that hold features."""
     from vsepp.data.readers.precomp import feature_files
 

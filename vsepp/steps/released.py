@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from vsepp.errors import VseppError
-from vsepp.provenance.artefacts import Job, Step
+from vsepp.provenance.artefacts import Facts, Inputs, Job, Step
 from vsepp.spec import RunSpec
 from vsepp.steps.run import FILES, name
 from vsepp.steps.sizes import model_numbers, product
 
 
-def run(spec: RunSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: RunSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Convert a checkpoint that the authors released (--raw checkpoint=FILE vocabulary=FILE)."""
     from vsepp.released.convert import import_released
 

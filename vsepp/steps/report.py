@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from vsepp.provenance.artefacts import Job, Step
+from vsepp.provenance.artefacts import Facts, Inputs, Job, Step
 from vsepp.provenance.manifest import FILES
 from vsepp.reporting.report_specs import ReportSpec
 from vsepp.reporting.typeset import PDF
 
 
-def run(spec: ReportSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: ReportSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Write all tables and figures and the page that holds them; print the headline."""
     from vsepp.reporting.pages import write_report
 

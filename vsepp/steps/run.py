@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from vsepp.provenance.artefacts import Artefact, Job, Role, Step, Work
+from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step, Work
 from vsepp.spec import CorpusSpec, RunSpec
 from vsepp.steps.making import take_machine
 from vsepp.steps.sizes import (
@@ -33,7 +32,7 @@ ENCODING = {
 FILES = ("model.safetensors", "vocabulary.json")
 
 
-def run(spec: RunSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: RunSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Train one run for one seed; go on with a training that was killed."""
     from vsepp.data.vocabulary import Vocabulary
     from vsepp.training.data import load_training_data
@@ -67,7 +66,7 @@ def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
     return [*spec.model.components, ("loss", spec.loss.name), ("optimiser", spec.optimiser.name), *family]
 
 
-def name(spec: RunSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: RunSpec, inputs: Artefacts, label: str) -> str:
     """The run's id and its seed, which is also its folder."""
     return spec.seeded_id
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from vsepp.provenance.artefacts import Artefact, Job, Step, short_digest
+from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Step, short_digest
 from vsepp.spec import CorpusSpec, ScenesSpec
 
 # A generated picture of the mini preset in blocks of 4 kB.
 _PICTURE_BYTES = 6_000
 
 
-def run(spec: ScenesSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: ScenesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Draw scenes and write them in the layouts of COCO and Flickr30K."""
     from vsepp.scenes.layouts import generate
 
     return generate(spec, out, job.threads or 1)
 
 
-def name(spec: ScenesSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: ScenesSpec, inputs: Artefacts, label: str) -> str:
     """The digest of its parameters."""
     return short_digest(spec)
 

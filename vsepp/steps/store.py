@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from vsepp.provenance.artefacts import Artefact, Job, Role, Step, Work
+from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step, Work
 from vsepp.spec import CorpusSpec, StoreSpec, from_dict, with_files
 from vsepp.steps.corpus import SCENES
 from vsepp.steps.sizes import images_of, product
@@ -16,7 +15,7 @@ IMAGES = Role("the table images.parquet of the corpus", "images.parquet")
 _ASPECT = 4 / 3
 
 
-def run(spec: StoreSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: StoreSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Decode and resize every image once (the image store)."""
     from vsepp.data.store import build_store
     from vsepp.data.tables import read_tables
@@ -27,7 +26,7 @@ def run(spec: StoreSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Map
     return build_store(images, with_files(corpus, job.raw), spec, out, job.state, job.threads or 1)
 
 
-def name(spec: StoreSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: StoreSpec, inputs: Artefacts, label: str) -> str:
     """The corpus, and how its images are resized."""
     turned = "-turned" * (spec.orientation == "applied")
     return f"{inputs['images'].name}-{spec.resize}{spec.side}{turned}"

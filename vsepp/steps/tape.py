@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from vsepp.provenance.artefacts import Artefact, Job, Step, Work, short_digest
+from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Step, Work, short_digest
 from vsepp.spec import CorpusSpec, TapeSpec
-from vsepp.steps.features import READS
-from vsepp.steps.making import take_machine
+from vsepp.steps.features import READS, open_pass
 from vsepp.steps.sizes import captions_of, encoder_pass, encoder_size, product
 from vsepp.steps.tokens import CAPTIONS
 
 
-def run(spec: TapeSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: TapeSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Compute the random-crop features of every training caption and epoch (the tape)."""
     import numpy as np
 
-    from vsepp.data.store import open_store
     from vsepp.data.tables import read_tables
-    from vsepp.features.crops import CaptionCrops, place_images, place_of_images
+    from vsepp.features.crops import CaptionCrops
     from vsepp.features.tape_writer import write_tape
-    from vsepp.models.encoder import load_encoder
-    from vsepp.runtime.placement import Placing
 
-    device, facts = take_machine(job, "tape")
+    device, images, encoder, facts = open_pass(spec.encoder, inputs, job, "tape")
     _, captions = read_tables(inputs["captions"].parent)
     crops = CaptionCrops.from_table(captions, spec.crop, spec.draw)
     trained = np.flatnonzero(np.isin(captions["split"], spec.splits))
-    images = place_images(open_store(inputs["store"]), Placing(device, job.data_on, job.device_share))
-    encoder = load_encoder(spec.encoder, inputs["encoder"])
     write_tape(images, encoder, crops, trained, spec.epochs, out, job.state, device=device)
-    return {**facts, "data_on": {"image store": place_of_images(images)}}
+    return facts
 
 
-def name(spec: TapeSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: TapeSpec, inputs: Artefacts, label: str) -> str:
     """The store, the encoder, the crops and the epochs."""
     drawn = f"draw{spec.draw}-{spec.epochs}epochs"
     return f"{inputs['store'].name}-{inputs['encoder'].name}-{short_digest(spec.crop)}-{drawn}"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from vsepp.provenance.artefacts import Artefact, Job, Role, Step
+from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step
 from vsepp.spec import VocabularySpec
 from vsepp.steps.sizes import captions_of, product
 
@@ -15,7 +13,7 @@ CAPTIONS = Role("the table captions.parquet of the corpus", "captions.parquet")
 _BYTES_PER_CAPTION = 20
 
 
-def run(spec: VocabularySpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Build a vocabulary, or take one over, and encode all captions with it."""
     from vsepp.data.captions import (
         build_vocabulary,
@@ -40,7 +38,7 @@ def run(spec: VocabularySpec, inputs: Mapping[str, Path], out: Path, job: Job) -
     }
 
 
-def name(spec: VocabularySpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: VocabularySpec, inputs: Artefacts, label: str) -> str:
     """The corpus, the splits whose words are counted, and how often a word must occur."""
     return f"{inputs['captions'].name}-{'-'.join(spec.splits)}-min{spec.threshold}"
 

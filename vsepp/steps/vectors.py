@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from vsepp.provenance.artefacts import Artefact, Job, Step
+from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Step
 from vsepp.spec import CorpusSpec, VectorsSpec
 from vsepp.steps.sizes import captions_of, product
 from vsepp.steps.tokens import CAPTIONS
@@ -15,7 +13,7 @@ from vsepp.steps.tokens import CAPTIONS
 _BYTES_PER_CAPTION = {"tfidf": 90, "minilm": 768}
 
 
-def run(spec: VectorsSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> Mapping[str, Any]:
+def run(spec: VectorsSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Compute vectors of all captions, for losses that compare them."""
     from vsepp.data.tables import read_tables
     from vsepp.data.vectors import caption_vectors
@@ -26,7 +24,7 @@ def run(spec: VectorsSpec, inputs: Mapping[str, Path], out: Path, job: Job) -> M
     return {"captions": len(vectors)}
 
 
-def name(spec: VectorsSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: VectorsSpec, inputs: Artefacts, label: str) -> str:
     """The corpus and the encoder."""
     return f"{inputs['captions'].name}-captions-{spec.encoder}"
 

@@ -122,12 +122,6 @@ def test_without_a_tape_every_frozen_run_passes_the_encoder_itself(changes):
     assert work(found, "flickr-vsepp-rc/seed-0") == {VGG: 145_000 * 30, HEAD: 145_000 * 30}
 
 
-def test_seeds_are_trained_each_and_share_the_passes(paper):
-    seeds = costs_of(plan(preset="paper", seeds=[0, 1]))
-    for kind, times in (("tape", 1), ("features", 1), ("store", 1), ("run", 2), ("evaluation", 2)):
-        assert len(sizes(seeds, kind)) == times * len(sizes(paper, kind))
-
-
 def test_runs_that_are_not_chosen_cost_nothing():
     found = report(plan(preset="paper", only=["flickr-vsepp-1c"]), {}, {}, 0)
     kinds = [made["kind"] for made in found["artefacts"]]

@@ -219,7 +219,7 @@ def test_a_layout_of_ones_own_is_one_reader(project, before):
             raise NotImplementedError
     '''
     write(project, "vsepp/data/readers/folder.py", reader)
-    source = {"mirrors": [], "size": None, "sha256": None, "licence": "mine", "citation": "me"}
+    source = {"licence": "mine", "citation": "me"}
     data = {"title": "Mine", "reader": {"name": "folder", "delimiter": ";"}, "files": {"images": "mine"}}
     entries = {"sources": {"mine": source}, "datasets": {"mine": data}}
     edit(project.folder / "params/datasets.yaml", entries)
@@ -265,14 +265,6 @@ def test_an_installed_package_offers_a_loss(project, before, tmp_path, monkeypat
     with (tmp_path / "squares.py").open("a") as source:
         source.write("\nEDITED = 1\n")
     assert changed(after, table(project, tmp_path)) == {"run odd/seed-0"}
-
-
-def test_a_component_that_two_packages_offer_is_refused(project, tmp_path, monkeypatch):
-    install(monkeypatch, tmp_path, "vsepp.losses", "max_of_hinges", squared_hinges())
-    with pytest.raises(AssertionError) as refused:
-        table(project, tmp_path)
-    offers = "max_of_hinges (max_of_hinges), vsepp (vsepp.losses.max_of_hinges); uninstall all but one"
-    assert f"loss 'max_of_hinges' is offered by several packages: {offers}" in str(refused.value)
 
 
 @pytest.mark.parametrize("kind", components.KINDS)

@@ -177,11 +177,11 @@ def test_a_host_that_is_not_there_is_told(tmp_path, content):
     with serve({}) as gone:
         dead = gone.url("a")
     with serve({"b": content}) as server:
-        spec = SourceSpec("a.bin", mirrors=(dead, "no-scheme/a", server.url("b")), sha256=sha(content))
+        spec = SourceSpec("a.bin", mirrors=(dead, "http:///a", server.url("b")), sha256=sha(content))
         assert get(spec, tmp_path)["url"] == server.url("b")
         (tmp_path / "a.bin").unlink()
-        with pytest.raises(VseppError, match=r"(?s)/a: the connection failed .*no-scheme/a: the connection"):
-            get(SourceSpec("a.bin", mirrors=(dead, "no-scheme/a")), tmp_path)
+        with pytest.raises(VseppError, match=r"(?s)/a: the connection failed .*http:///a: the connection"):
+            get(SourceSpec("a.bin", mirrors=(dead, "http:///a")), tmp_path)
 
 
 class TestResume:
