@@ -463,6 +463,11 @@ class RunSpec:
     """A module of vsepp.training.optimisers, with its options. Text: Adam. Code: Adam."""
 
     @property
+    def components(self) -> list[tuple[str, str]]:
+        """Kind and name of the components that a training has besides the encoder's family."""
+        return [*self.model.components, ("loss", self.loss.name), ("optimiser", self.optimiser.name)]
+
+    @property
     def seeded_id(self) -> str:
         """Its name among the artefacts; see `seeded`."""
         return seeded(self.id, self.init_seed)

@@ -1,4 +1,4 @@
-"""What a preset costs, before anything is spent: files, disk, pairs, steps, and times where they were measured."""
+"""What a preset costs, before anything is spent: files, disk, and times where they were measured."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def render(found: Mapping[str, Any]) -> list[str]:
     """The report as lines, at most 110 columns wide but for names that are longer."""
     seeds = ", ".join(map(str, found["seeds"]))
     head = f"Preset {found['preset']}, variant {found['variant']}: {len(found['runs'])} runs, seeds {seeds}"
-    return [head, *_file_lines(found), *_made_lines(found), *_disk_lines(found["disk"]), *_run_lines(found)]
+    return [head, *_file_lines(found), *_made_lines(found), *_disk_lines(found["disk"])]
 
 
 def _file_lines(found: Mapping[str, Any]) -> list[str]:
@@ -88,11 +88,11 @@ def _file_lines(found: Mapping[str, Any]) -> list[str]:
 def _made_lines(found: Mapping[str, Any]) -> list[str]:
     rows = [["what", "which, or number", "images", "size", "time"]]
     for made in found["artefacts"]:
-        size = _bytes(made["bytes"]) + (" + ?" if made["unknown"] else "")
+        size = (_bytes(made["bytes"]) if made["bytes"] else "") + (" + ?" if made["unknown"] else "")
         images = _count(made["images"]) if made["name"] else ""
-        time = _time(made["hours"], bound=True)
+        time = _time(made["hours"])
         rows.append([made["title"], made["name"] or str(made["items"]), images, size, time])
-    rows.append(["in all", "", "", "", _time(found["hours"], bound=True)])
+    rows.append(["in all", "", "", "", _time(found["hours"])])
     lines = ["", "2. What is made, from nothing, for all seeds", *table(rows, "llrrr", "  ")]
     device, missing = found["device"] or "cpu, none measured", found["hours"]["missing"]
     said = f"Times are those of {device}, of decoding on one core, without validations and evaluations."
@@ -129,22 +129,6 @@ def _disk_lines(disk: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _run_lines(found: Mapping[str, Any]) -> list[str]:
-    rows = [["run", "pairs", "steps", "epochs", "in all", "time", "reads"]]
-    for run in found["runs"]:
-        counts = [_count(run[key]) for key in ("pairs", "steps_per_epoch", "epochs", "steps")]
-        reads = f"from {run['from']}" if run["from"] else run["reads"]
-        rows.append([run["id"], *counts, _time(run["hours"]), reads])
-    lines = [
-        "",
-        "4. Runs, one seed each: steps of an epoch, and of all epochs",
-        *table(rows, "lrrrrrl", "  "),
-    ]
-    if any(run["pairs"] is None for run in found["runs"]):
-        lines += _wrapped("?: the data set's entry in datasets.yaml gives no number of images or captions.")
-    return lines
-
-
 def _wrapped(text: str, indent: str = "  ") -> list[str]:
     return textwrap.wrap(text, 110, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
@@ -157,9 +141,9 @@ def _count(value: int | None) -> str:
     return "?" if value is None else f"{value:,}"
 
 
-def _time(time: Mapping[str, Any], *, bound: bool = False) -> str:
-    """A time, or what stands in its place; with `bound`, a sum that lacks a part as what it is at least."""
+def _time(time: Mapping[str, Any]) -> str:
+    """A time, that of a sum which lacks a part as what it is at least, or what stands in its place."""
     hours, missing = time["hours"], time["missing"]
-    if missing and not (bound and hours):
+    if missing and not hours:
         return "not measured"
     return ("≥ " if missing else "") + duration_text(hours * 3600) if hours else ""

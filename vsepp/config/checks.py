@@ -29,7 +29,7 @@ _SHARED_WITH_START = (
     "joint_dim",
     "vocabulary",
 )
-_Found = Iterator[tuple[str, str]]
+_Wrong = Iterator[tuple[str, str]]
 """Mistakes: the file (or `--config`) and key, and what is wrong."""
 
 
@@ -51,18 +51,18 @@ def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistake
     for where, what in _only(parameters):
         mistakes.add(where, what)
     for paper in parameters.papers.values():
-        found = (
+        checks = (
             _runs(paper, parameters),
             _tables(paper, parameters, papers),
             _claims(paper, parameters, papers),
             _released(paper, parameters),
         )
-        for where, what in chain(*found):
+        for where, what in chain(*checks):
             mistakes.add(where, what)
     mistakes.raise_if_any()
 
 
-def _preset(parameters: Parameters) -> _Found:
+def _preset(parameters: Parameters) -> _Wrong:
     """Data sets and generators that a preset names and that do not exist, and crops larger than the image."""
     preset, datasets = parameters.preset, parameters.datasets
     for role, keys in parameters.corpora.items():
@@ -85,7 +85,7 @@ def _preset(parameters: Parameters) -> _Found:
             yield f"{where}.input_size", f"got {size}; images of a side of {side} have no such crop"
 
 
-def _datasets(parameters: Parameters) -> _Found:
+def _datasets(parameters: Parameters) -> _Wrong:
     """Files, crops and published features that an entry of datasets.yaml names and that do not exist."""
     datasets, sources = parameters.datasets, parameters.sources
     for name, entry in datasets.items():
@@ -107,7 +107,7 @@ def _datasets(parameters: Parameters) -> _Found:
                 )
 
 
-def _roles(parameters: Parameters) -> _Found:
+def _roles(parameters: Parameters) -> _Wrong:
     """Roles that a paper names and that a preset neither fills nor sets to null."""
     for paper in parameters.papers.values():
         for where, section, role, who in _named_roles(paper, parameters):
@@ -136,7 +136,7 @@ def _named_roles(paper: Paper, parameters: Parameters) -> Iterator[tuple[str, st
                 yield where, "corpora", entry.dataset, f"got {entry.dataset!r}"
 
 
-def _only(parameters: Parameters) -> _Found:
+def _only(parameters: Parameters) -> _Wrong:
     """Patterns that choose no run."""
     possible = parameters.possible_runs
     for pattern in parameters.settings.only or ():
@@ -146,7 +146,7 @@ def _only(parameters: Parameters) -> _Found:
             yield "only", f"{pattern!r} matches no run of preset {preset}; there are {known}"
 
 
-def _runs(paper: Paper, parameters: Parameters) -> _Found:
+def _runs(paper: Paper, parameters: Parameters) -> _Wrong:
     """What no single key can tell of a paper's runs: starting points, dimensions, splits, rows fed twice."""
     feeders: dict[str, str] = {}
     for run, values in parameters.of(paper).items():
@@ -183,7 +183,7 @@ def _runs(paper: Paper, parameters: Parameters) -> _Found:
             feeders[row] = run
 
 
-def _start(run: str, values: Mapping[str, Value], parameters: Parameters) -> _Found:
+def _start(run: str, values: Mapping[str, Value], parameters: Parameters) -> _Wrong:
     """Key and why a run cannot be fine-tuned from the run that it names."""
     start, runs = values["finetune_from"].value, parameters.all_runs
     if start not in runs or start == run:
@@ -202,7 +202,7 @@ def _start(run: str, values: Mapping[str, Value], parameters: Parameters) -> _Fo
         yield "trainset", f"got {trainset!r}; a fine-tuned run needs images: RC or RC+rV"
 
 
-def _data(run: str, values: Mapping[str, Value], parameters: Parameters, where: str) -> _Found:
+def _data(run: str, values: Mapping[str, Value], parameters: Parameters, where: str) -> _Wrong:
     """A training set and protocols that a role's data cannot serve: noted before anything is trained."""
     fold_size, trainset = parameters.preset.evaluation.fold_size, values["trainset"].value
     keys = parameters.corpora[values["dataset"].value]
@@ -223,7 +223,7 @@ def _data(run: str, values: Mapping[str, Value], parameters: Parameters, where: 
             )
 
 
-def _tables(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -> _Found:
+def _tables(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -> _Wrong:
     """What a paper's tables and figures, and a preset's choice of them, name and nobody has."""
     tables, file, runs = paper.tables, paper.tables_file, parameters.all_runs
     feeders = parameters.feeders(paper)
@@ -252,7 +252,7 @@ def _tables(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -
             yield where, f"got {name!r}; {file} has {', '.join(names)}"
 
 
-def _claims(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -> _Found:
+def _claims(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -> _Wrong:
     """Runs that a paper's claims name and nobody has, and protocols that these are not evaluated under."""
     for name, claim in paper.claims.items():
         where = f"{paper.claims_file}: claims.{name}"
@@ -268,7 +268,7 @@ def _claims(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -
 
 def _unknown_runs(
     named: Iterable[str], where: str, runs: Mapping[str, object], papers: Mapping[str, Paper]
-) -> _Found:
+) -> _Wrong:
     """Runs that an entry names and that are not trained."""
     for run in named:
         owner = next((paper for paper in papers.values() if run in paper.entries), None)
@@ -283,7 +283,7 @@ def _unknown_runs(
             yield where, f"{run} is a run of {file}, which is not reproduced; add {owner.name} to `papers`"
 
 
-def _unknown_methods(labels: Iterable[str], where: str, paper: Paper) -> _Found:
+def _unknown_methods(labels: Iterable[str], where: str, paper: Paper) -> _Wrong:
     """Tuned methods that a row or figure names and that there are not."""
     known = ", ".join(paper.tables.tuned) or "none"
     for label in labels:
@@ -291,7 +291,7 @@ def _unknown_methods(labels: Iterable[str], where: str, paper: Paper) -> _Found:
             yield where, f"got {label!r}; expected an entry of `tuned`: {known}"
 
 
-def _released(paper: Paper, parameters: Parameters) -> _Found:
+def _released(paper: Paper, parameters: Parameters) -> _Wrong:
     """Checkpoints that name no run, or whose name a run has."""
     where = paper.folder / "released.yaml"
     for name, keys in paper.released.items():

@@ -1,4 +1,4 @@
-"""What a plan costs: files, bytes, pairs and steps, and hours at measured rates.
+"""What a plan costs: files, bytes, and hours at measured rates.
 
 An unknown number is `None`, never a guess.
 """
@@ -14,9 +14,7 @@ from urllib.parse import urlsplit
 from vsepp.config.plan import Plan, SourceFile
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact, Work
-from vsepp.spec import seeded
 from vsepp.steps import STEPS
-from vsepp.steps.sizes import captions_of, product, steps_of
 
 Rates = Mapping[tuple[str, str, str], float]
 """Items per second by what, variant and precision, as `benchmarks/measure.py` names them."""
@@ -69,7 +67,7 @@ def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> 
         "hours": hours_of(costs, rates),
         "disk": _disk(plan, costs, files, free),
         "runs": [
-            _run(plan, name, costs, rates)
+            name
             for name, model in plan.models.items()
             if model.specs.keys() - model.recorded and not model.released
         ],
@@ -80,14 +78,14 @@ def costs_of(plan: Plan) -> list[Cost]:
     """Everything that the chosen models of a plan need, once each, in the order in which it is made."""
     costs = []
     for artefact in needed_artefacts(plan):
-        belongs_to = (other for other in (artefact, *plan.behind(artefact)) if other.kind == "corpus")
-        corpus = next(belongs_to, None)
+        corpora = (other for other in (artefact, *plan.behind(artefact)) if other.kind == "corpus")
+        corpus = next(corpora, None)
         spec, step = artefact.spec, artefact.step
-        of = corpus.spec if corpus else None
-        label = (
-            f"{corpus.name.rpartition('-')[0]} {step.label(spec)}".strip() if corpus and step.label else ""
-        )
-        costs.append(Cost(artefact, label, step.size(spec, of), step.work(spec, of)))
+        data = corpus.spec if corpus else None
+        label = ""
+        if corpus and step.label:
+            label = f"{corpus.name.rpartition('-')[0]} {step.label(spec)}".strip()
+        costs.append(Cost(artefact, label, step.size(spec, data), step.work(spec, data)))
     return costs
 
 
@@ -166,28 +164,6 @@ def _bytes_there(path: Path, size: int | None) -> int:
     files = [path] if path.is_file() else path.rglob("*")
     there = sum(file.stat().st_size for file in files if file.is_file())
     return there if size is None else min(there, size)
-
-
-def _run(plan: Plan, name: str, costs: Iterable[Cost], rates: Rates) -> dict[str, Any]:
-    """A run's first seed."""
-    model = plan.models[name]
-    spec = next(spec for seed, spec in model.specs.items() if seed not in model.recorded)
-    by_folder = {cost.artefact.folder: cost for cost in costs}
-    run = by_folder[plan.table["run", seeded(name, spec.init_seed)].folder]
-    inputs = run.artefact.inputs
-    pairs = captions_of(by_folder[inputs["corpus"]].artefact.spec, spec.train_splits)
-    steps = steps_of(spec, pairs)
-    reads = next(inputs[role] for role in ("tape", "train_store", "features") if role in inputs)
-    return {
-        "id": name,
-        "pairs": pairs,
-        "steps_per_epoch": steps,
-        "epochs": spec.schedule.epochs,
-        "steps": product(steps, spec.schedule.epochs),
-        "hours": hours_of([run], rates),
-        "reads": by_folder[reads].label,
-        "from": spec.finetune_from,
-    }
 
 
 def read_rates(path: Path) -> dict[str, dict[tuple[str, str, str], float]]:

@@ -220,10 +220,9 @@ def _sources(plan: Plan, models: list[str]) -> Iterator[tuple[str, str]]:
         spec = plan.models[name].spec
         evaluation = plan.table.get(("evaluation", seeded(name, spec.init_seed)))
         corpus = plan.owner(evaluation.inputs["corpus"]) if evaluation else None
-        reader = plan.parameters.datasets[plan.parameters.corpora[spec.dataset].dataset].reader
-        named = [("loss", spec.loss.name), ("optimiser", spec.optimiser.name), *spec.model.components]
-        named += [spec.encoder.component, ("reader", corpus.spec.reader.name if corpus else reader.name)]
-        used |= dict.fromkeys(named)
+        dataset = plan.parameters.datasets[plan.parameters.corpora[spec.dataset].dataset]
+        reader = (corpus.spec if corpus else dataset).reader
+        used |= dict.fromkeys([*spec.components, spec.encoder.component, ("reader", reader.name)])
     for kind, name in sorted(used, key=lambda component: list(components.KINDS).index(component[0])):
         if citation := components.describe(kind, name).citation:
             yield f"{kind.capitalize()} {name}", citation

@@ -100,8 +100,8 @@ class Step:
     """Fields of `Job` that the step takes from the command line."""
     published: Callable[[Path], None] = lambda _: None
     """What is left to do once the results are in their folder."""
-    size: Callable[[Any, CorpusSpec | None], int | None] = lambda _spec, _corpus: None
-    """Spec, corpus that it belongs to → bytes; `None` where they are not known."""
+    size: Callable[[Any, CorpusSpec | None], int | None] = lambda _spec, _corpus: 0
+    """Spec, corpus that it belongs to → bytes; 0 where they are too few to count, `None` where they are not known."""
     work: Callable[[Any, CorpusSpec | None], Sequence[Work]] = lambda _spec, _corpus: ()
     """Spec, corpus → the work of making it, as far as that is measured."""
     label: Callable[[Any], str] | None = None

@@ -6,11 +6,8 @@ from pathlib import Path
 
 from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step, short_digest
 from vsepp.spec import CorpusSpec, with_files
-from vsepp.steps.sizes import captions_of, product
 
 SCENES = Role("folder of the generated scenes that the raw files lie in", optional=True)
-# Bytes a caption of the compressed tables; Flickr8k's are 33.
-_BYTES_PER_CAPTION = 40
 
 
 def run(spec: CorpusSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -49,5 +46,4 @@ STEP = Step(
     known_raw=files,
     files=("images.parquet", "captions.parquet"),
     takes=("test_images",),
-    size=lambda spec, corpus: product(captions_of(corpus), _BYTES_PER_CAPTION),
 )

@@ -62,8 +62,7 @@ def run(spec: RunSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
 def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
     """The model's, the loss, and the encoder where it runs inside the training."""
     runs_encoder = spec.reads in ("inline", "live")
-    family = [spec.encoder.component] if runs_encoder else []
-    return [*spec.model.components, ("loss", spec.loss.name), ("optimiser", spec.optimiser.name), *family]
+    return [*spec.components, *([spec.encoder.component] if runs_encoder else [])]
 
 
 def name(spec: RunSpec, inputs: Artefacts, label: str) -> str:

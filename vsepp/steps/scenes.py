@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Step, short_digest
-from vsepp.spec import CorpusSpec, ScenesSpec
-
-# A generated picture of the mini preset in blocks of 4 kB.
-_PICTURE_BYTES = 6_000
+from vsepp.spec import ScenesSpec
 
 
 def run(spec: ScenesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -23,11 +20,6 @@ def name(spec: ScenesSpec, inputs: Artefacts, label: str) -> str:
     return short_digest(spec)
 
 
-def size(spec: ScenesSpec, corpus: CorpusSpec | None) -> int:
-    """Bytes of the pictures."""
-    return _PICTURE_BYTES * sum(sum(splits.values()) for splits in spec.images.values())
-
-
 STEP = Step(
     "scenes",
     ScenesSpec,
@@ -40,5 +32,4 @@ STEP = Step(
     versioned=False,
     seed=lambda spec: spec.seed,
     takes=("threads",),
-    size=size,
 )

@@ -6,11 +6,8 @@ from pathlib import Path
 
 from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step
 from vsepp.spec import VocabularySpec
-from vsepp.steps.sizes import captions_of, product
 
 CAPTIONS = Role("the table captions.parquet of the corpus", "captions.parquet")
-# Bytes a caption of the compressed word ids; Flickr8k's are 17.
-_BYTES_PER_CAPTION = 20
 
 
 def run(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -59,5 +56,4 @@ STEP = Step(
         ),
     },
     files=("tokens.npz", "vocabulary.json"),
-    size=lambda spec, corpus: product(captions_of(corpus), _BYTES_PER_CAPTION),
 )

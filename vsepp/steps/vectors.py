@@ -5,12 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Step
-from vsepp.spec import CorpusSpec, VectorsSpec
-from vsepp.steps.sizes import captions_of, product
+from vsepp.spec import VectorsSpec
 from vsepp.steps.tokens import CAPTIONS
-
-# Bytes a caption: ten words, a column and a weight each; 384 numbers of 16 bits.
-_BYTES_PER_CAPTION = {"tfidf": 90, "minilm": 768}
 
 
 def run(spec: VectorsSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -29,11 +25,6 @@ def name(spec: VectorsSpec, inputs: Artefacts, label: str) -> str:
     return f"{inputs['captions'].name}-captions-{spec.encoder}"
 
 
-def size(spec: VectorsSpec, corpus: CorpusSpec | None) -> int | None:
-    """Bytes of all vectors."""
-    return product(captions_of(corpus), _BYTES_PER_CAPTION[spec.encoder])
-
-
 STEP = Step(
     "vectors",
     VectorsSpec,
@@ -45,6 +36,5 @@ STEP = Step(
     name=name,
     reads={"captions": CAPTIONS},
     files=("vectors.npz",),
-    size=size,
     label=lambda spec: f"captions {spec.encoder}",
 )

@@ -183,13 +183,6 @@ def test_models_are_a_table_or_json(capsys, tmp_path, monkeypatch):
     assert note.startswith("+ made with uncommitted changes of code or parameters")
 
 
-def test_the_schema_has_files_and_options_of_components(capsys):
-    assert main(["schema"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert "preset" in found["params/config.yaml"]["properties"]
-    assert "margin" in found["components"]["loss"]["max_of_hinges"]["properties"]
-
-
 def test_verify_tells_every_mismatch_with_the_command_that_mends_it(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     changes = ["--config", "label=mine", "runs={default: {flip: true}}"]

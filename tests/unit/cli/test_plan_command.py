@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 from plans import PARAMS, plan
@@ -45,29 +43,13 @@ NEEDED = [("store", "256", 100), ("tape", "torchvision/vgg19@224", 1_000), ("ste
 ONE = ("--preset", "paper", "--config", "only=flickr-vsepp-rc")
 
 
-def test_it_needs_no_data_no_torch_and_little_time(folder):
-    program = (
-        "import sys, time\n"
-        "from vsepp.cli import main\n"
-        f"main(['plan', '--params', {str(PARAMS)!r}, '--preset', 'paper'])\n"
-        "print('torch' in sys.modules, time.process_time(), file=sys.stderr)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=folder
-    )
-    torch, seconds = done.stderr.split()
-    assert torch == "False"
-    assert float(seconds) < 3
-    assert "4. Runs" in done.stdout
-
-
 @pytest.mark.parametrize("preset", ["mini", "flickr8k", "paper"])
 @pytest.mark.parametrize("fidelity", ["paper", "code"])
 def test_the_report_is_readable(folder, said, preset, fidelity):
     slow = rates(folder / "slow.csv", ("tape", "torchvision/vgg19@224", 0.01), device="cpu")
     out = said("--preset", preset, "--fidelity", fidelity, "--rates", slow)
     assert max(map(len, out.splitlines())) <= 110
-    assert [line[:2] for line in out.splitlines() if line[1:3] == ". "] == ["1.", "2.", "3.", "4."]
+    assert [line[:2] for line in out.splitlines() if line[1:3] == ". "] == ["1.", "2.", "3."]
     text = " ".join(out.split())
     assert "GPU-hours: not measured" in text and "They lack " in text
     assert ("none to fetch" in out) == (preset == "mini")
@@ -76,16 +58,11 @@ def test_the_report_is_readable(folder, said, preset, fidelity):
 def test_papers_have_one_plan_together(said):
     out = said("--preset", "mini", "--config", "papers=[goal,objectives,relative_margins,vsepp]")
     assert "caption vectors coco captions tfidf" in " ".join(out.split())
-    for run in ("goal-coco-vit-cir-sig", "obj-relative-05", "flickr-relative-margin", "coco-vsepp-1c"):
-        assert f"\n  {run} " in out
 
 
 def test_the_papers_plan_as_it_is_printed(folder, said):
     out = " ".join(said("--preset", "paper", "--rates", rates(folder / "a.csv", *NEEDED)).split())
     for line in (
-        "coco-vsepp-1c 413,915 3,234 30 97,020 21 min coco vgg 1C",
-        "coco-vsepp-rc-rv 566,435 4,426 30 132,780 28 min coco vgg RC",
-        "coco-vsepp-rc-rv-ft 566,435 4,426 15 66,390 not measured from coco-vsepp-rc-rv",
         "random-crop features coco vgg RC 16,993,050 139.21 GB 4 h 43 min",
         "262.26 GB, go after their last reader (keep_tapes: false): counted are the largest.",
         "flickr30k-images.zip size not known by hand at first download",
@@ -107,8 +84,6 @@ def test_hours_are_amounts_over_rates(folder, said):
         145_000 * 30 / 1_000,
         145_000 * 30 / 10_000,
     )
-    (run,) = found["runs"]
-    assert run["hours"]["hours"] == pytest.approx(training / 3600)
     seconds = {made["kind"]: made["hours"]["hours"] * 3600 for made in found["artefacts"] if made["name"]}
     assert seconds == pytest.approx({"store": store, "features": features, "tape": tape})
     whole = store + features + tape + 3 * training
@@ -118,7 +93,7 @@ def test_hours_are_amounts_over_rates(folder, said):
 def test_hours_that_lack_a_rate_are_not_shown_and_their_sum_is_a_bound(folder, said):
     out = said(*ONE, "--rates", rates(folder / "a.csv", *NEEDED[:2]))
     lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
-    assert "not measured" in lines["flickr-vsepp-rc"]
+    assert "not measured" in lines["models"]
     assert "≥ 78 min" in lines["in"]  # the store, the features and the tape
     assert "They lack step-1c 4096/1024 fp32:" in " ".join(out.split())
 

@@ -158,11 +158,3 @@ def test_overlays_that_name_different_keys_are_refused(params):
     where, message = params / "fidelity", str(caught.value)
     assert f"{where}: runs.default.flip: missing in code; paper names it, so give it there too" in message
     assert f"{where}: corpora.coco.first_images: missing in paper; code names it" in message
-
-
-def test_the_document_follows_the_overlays(params):
-    edit(params / "fidelity/code.yaml", {"runs": {"default": {"flip": False}}})
-    edit(params / "papers/vsepp/fidelity.yaml", {"code": {"runs": {"finetune": {"epochs": 15}}}})
-    for key, value in (("default.flip", "false"), ("finetune.epochs", "15")):
-        (row,) = [line for line in fidelity_document(params).splitlines() if f"runs.{key}`" in line]
-        assert row.endswith(f"| {value} | {value} | no |")

@@ -354,20 +354,6 @@ def test_goal_trains_coco_alone_on_generated_scenes_and_everything_three_times_f
     assert tuned.live_encoder and tuned.encoder.architecture == "torchvision/vit_b_16"
 
 
-def test_goal_differs_between_text_and_code_in_its_own_constants():
-    options = [
-        plan(papers=["goal"], fidelity=name).models["goal-coco-vit-cir-sig-ms"].spec.loss.options
-        for name in ("paper", "code")
-    ]
-    combination = {"triplet": "circle", "pair": "sigmoid_ms"}
-    assert options[0] == combination
-    assert options[1] == {
-        **combination, "margin": None, "tau": 1.0, "offset": 0.5, "empty_sets": "zero",
-    }  # fmt: skip
-    mh = plan(papers=["goal"], fidelity="code").models["goal-coco-resnet-mh"].spec.loss
-    assert (mh.name, mh.options) == ("max_of_hinges", {})
-
-
 def test_pictures_of_a_figure_are_shown_where_the_data_allow_it():
     def photographs(preset):
         figures = plan(preset=preset).table["report", "vsepp"].spec.figures
