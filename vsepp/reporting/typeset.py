@@ -20,7 +20,6 @@ TEX_WANTED = (
 )
 # Packages that an installation may lack.
 _PACKAGES = ("booktabs.sty", "caption.sty", "microtype.sty")
-_SECONDS = 120
 # References need a second run; a third one moves nothing.
 _RUNS = 2
 
@@ -64,12 +63,7 @@ def typeset(report: Path) -> Path:
         command = [ENGINE, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape"]
         command += [f"-output-directory={name}", source.name]
         for _ in range(_RUNS):
-            try:
-                done = subprocess.run(
-                    command, cwd=report, env=environment, capture_output=True, timeout=_SECONDS, check=False
-                )
-            except subprocess.TimeoutExpired:
-                raise VseppError(f"{source}: {ENGINE} did not end in {_SECONDS} seconds") from None
+            done = subprocess.run(command, cwd=report, env=environment, capture_output=True, check=False)
             if done.returncode:
                 raise VseppError(f"{source}: {ENGINE} failed: {_first_error(done.stdout)}")
         with whole_file(report / PDF) as partial:
