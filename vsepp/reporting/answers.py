@@ -39,18 +39,27 @@ class Answers:
         require_intact(folder, "embeddings.npz")
         return Embeddings.load(folder / "embeddings.npz")
 
-    def captions(self, image: int, images: slice, count: int) -> np.ndarray:
-        """Rows of the captions that an image finds first, `(count,)`, among those of a fold's images."""
-        owner = self.embeddings.caption_to_image
-        rows = np.flatnonzero((owner >= images.start) & (owner < images.stop))
-        return rows[self._best(slice(image, image + 1), rows)[:count]]
+    def ranked(self, direction: str, query: int, fold: slice) -> np.ndarray:
+        """Rows of what a query finds in a fold of images, the most similar first; equal ones in their order.
 
-    def images(self, caption: int, images: slice, count: int) -> np.ndarray:
-        """Rows of the images that a caption finds first, `(count,)`, among those of a fold."""
-        return images.start + self._best(images, np.array([caption]))[:count]
-
-    def _best(self, images: slice, captions: np.ndarray) -> np.ndarray:
-        """Places of the items of one query, the most similar first; equal ones in their order."""
-        score = scorer(self.embeddings.similarity)
-        scores = score(self.embeddings.image_embeddings[images], self.embeddings.caption_embeddings[captions])
-        return np.argsort(-scores.ravel(), kind="stable")
+        Parameters
+        ----------
+        direction
+            `i2t`: an image seeks captions; `t2i`: a caption seeks images.
+        query
+            Row of the image or caption.
+        fold
+            Rows of the images that are ranked, or whose captions are.
+        """
+        embeddings = self.embeddings
+        own = slice(query, query + 1)
+        if direction == "i2t":
+            owner = embeddings.caption_to_image
+            rows = np.flatnonzero((owner >= fold.start) & (owner < fold.stop))
+            images, captions = own, rows
+        else:
+            rows = np.arange(fold.start, fold.stop)
+            images, captions = fold, own
+        score = scorer(embeddings.similarity)
+        scores = score(embeddings.image_embeddings[images], embeddings.caption_embeddings[captions])
+        return rows[np.argsort(-scores.ravel(), kind="stable")]

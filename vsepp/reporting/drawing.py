@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import matplotlib
+from markupsafe import Markup
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
@@ -18,7 +19,7 @@ from vsepp import components
 from vsepp.reporting import TEMPLATES, filters
 from vsepp.reporting.claims import Verdict
 from vsepp.reporting.figures import kind_of
-from vsepp.reporting.gaps import draw_gaps, gaps_figure
+from vsepp.reporting.gaps import KINDS, draw_gaps, gaps_figure
 from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, empty_panel
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import Records, marks
@@ -46,6 +47,13 @@ class Drawn:
     caption: str
     alt: str
     """What is shown, numbers included, for those who do not see it."""
+    folder: Path
+
+    @property
+    def inline(self) -> Markup:
+        """Its SVG as part of a page."""
+        svg = (self.folder / f"{self.spec.id}.svg").read_text(encoding="utf-8")
+        return themed(svg, self.spec.id, filters.numbered(self.spec.id) or self.spec.title, self.alt)
 
 
 def write_figure(
@@ -72,18 +80,19 @@ def write_figure(
         When a history lacks a metric, and as in `scores`.
     """
     kind, material = kind_of(spec.kind.name), Material(context, records, published or {})
-    runs = [*spec.runs, *([spec.baseline] if spec.baseline else [])]
+    runs = [run for run in (*spec.runs, spec.baseline) if run is not None]
 
     def draw(figure: Figure) -> Said:
         if (kind.runs and not material.shown(runs)) or (kind.is_computed and not spec.data):
             empty_panel(figure.subplots(), "not run")
-            return Said()
-        options = components.options("figure", spec.kind)
-        return components.load("figure", spec.kind.name).draw(figure, spec, options, material)
+            said = Said()
+        else:
+            options = components.options("figure", spec.kind)
+            said = components.load("figure", spec.kind.name).draw(figure, spec, options, material)
+        said.caption += _about_runs(runs, material.shown(runs), kind.shows_training)
+        return said
 
-    said = _write(spec, context, folder, kind.height, draw)
-    said.caption += _about_runs(runs, records, kind.shows_training)
-    return _drawn(spec, said, context, context.data_note if kind.runs else "")
+    return _write(spec, context, folder, kind.height, draw, about_data=bool(kind.runs))
 
 
 def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) -> Drawn | None:
@@ -98,17 +107,25 @@ def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) 
     folder
         Where the files go.
     """
-    spec = gaps_figure(verdicts)
-    if spec is None:
+    gaps = [verdict for verdict in verdicts if verdict.spec.kind in KINDS]
+    if not gaps:
         return None
-    said = _write(spec, context, folder, 3, lambda figure: draw_gaps(figure, spec, verdicts, context))
-    return _drawn(spec, said, context, context.data_note)
+    spec = gaps_figure(gaps)
+    return _write(spec, context, folder, 3, lambda figure: draw_gaps(figure, spec, gaps, context))
 
 
 def _write(
-    spec: FigureSpec, context: ContextSpec, folder: Path, height: float, draw: Callable[[Figure], Said]
-) -> Said:
-    """Draw in the project's style, in type like the paper's where that is asked for, and write all formats."""
+    spec: FigureSpec,
+    context: ContextSpec,
+    folder: Path,
+    height: float,
+    draw: Callable[[Figure], Said],
+    about_data: bool = True,
+) -> Drawn:
+    """Draw in the project's style, in type like the paper's where that is asked for, and write all formats.
+
+    The caption ends with what is said of the data, where the figure is about some.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context(fname=STYLE), warnings.catch_warnings():
         matplotlib.rcParams.update(_SERIF if context.serif else {})
@@ -120,20 +137,15 @@ def _write(
             figure.savefig(folder / f"{spec.id}.{suffix}", format=suffix, metadata=metadata)
             # Once is enough: all formats have the places that the first one got.
             figure.set_layout_engine("none")
-    return said
-
-
-def _drawn(spec: FigureSpec, said: Said, context: ContextSpec, data_note: str) -> Drawn:
-    """A figure with its whole caption and text alternative."""
     swaps = [f"Data: {swap}." for swap in context.swaps([spec.dataset] if spec.dataset else [])]
+    data_note = context.data_note if about_data else ""
     caption = " ".join(filter(None, [spec.caption, *said.caption, *swaps, data_note]))
     alt = " ".join([spec.title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])])
-    return Drawn(spec, caption, alt)
+    return Drawn(spec, caption, alt, folder)
 
 
-def _about_runs(runs: Sequence[str], records: Records, training: bool) -> list[str]:
+def _about_runs(runs: Sequence[str], shown: Records, training: bool) -> list[str]:
     """Runs that are missing, and those behind which is code that no commit holds."""
-    shown = {run: records[run] for run in runs if run in records}
     sentences = []
     if missing := [run for run in runs if run not in shown]:
         named = filters.listing(missing) if len(missing) <= _NAMED else f"{len(missing)} of {len(runs)} runs"
@@ -144,30 +156,20 @@ def _about_runs(runs: Sequence[str], records: Records, training: bool) -> list[s
     return sentences
 
 
-def inline_svg(drawn: Drawn, file: Path) -> str:
-    """A figure's SVG as part of a page: it takes the page's colours, in light and dark, and its ids stay its own."""
-    spec = drawn.spec
-    title = filters.numbered(spec.id) or spec.title
-    return themed(file.read_text(encoding="utf-8"), spec.id, title, drawn.alt)
-
-
-def themed(svg: str, name: str, title: str, alt: str) -> str:
-    """An SVG as part of a page, see `inline_svg`; its ids begin with `name`, and `alt` says what it shows."""
+def themed(svg: str, name: str, title: str, alt: str) -> Markup:
+    """An SVG as part of a page: it takes the page's colours, in light and dark; its ids begin with `name`; `alt` says what it
+    shows."""
     style = matplotlib.rc_params_from_file(STYLE, use_default_template=False)
     svg = svg[svg.index("<svg") :]
     # A page does not need the comments either, which hold each text beside its glyphs.
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
-    colours: Mapping[str, str] = {
-        PAGE: "var(--page)",
-        INK: "currentColor",
-        MUTED: "var(--muted)",
-        to_hex(style["grid.color"]): "var(--rule)",
-        **{to_hex(look["color"]): f"var(--series-{k})" for k, look in enumerate(style["axes.prop_cycle"])},
-    }
+    colours = {PAGE: "var(--page)", INK: "currentColor", MUTED: "var(--muted)"}
+    colours[to_hex(style["grid.color"])] = "var(--rule)"
+    for place, look in enumerate(style["axes.prop_cycle"]):
+        colours[to_hex(look["color"])] = f"var(--series-{place})"
     for colour, shown in colours.items():
         svg = svg.replace(colour, shown)
-    label, desc = escape(title), f"{name}-desc"
-    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" aria-describedby="{desc}" ', 1)
-    start = svg.index(">") + 1
-    return f'{svg[:start]}<desc id="{desc}">{escape(alt)}</desc>{svg[start:]}'
+    attributes = f'role="img" aria-label="{escape(title)}" aria-describedby="{name}-desc"'
+    svg = svg.replace("<svg ", f"<svg {attributes} ", 1)
+    return Markup(svg.replace(">", f'><desc id="{name}-desc">{escape(alt)}</desc>', 1))

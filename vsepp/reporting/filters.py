@@ -231,8 +231,3 @@ def tex_value(value: float | None, best: bool = False, mark: str = "") -> Tex:
     text = tex(number(value))
     bold = rf"\textbf{{{text}}}" if best else text
     return Tex(bold + (rf"\rlap{{$^{{{tex(mark)}}}$}}" if mark else ""))
-
-
-def tex_sd(sd: float | None) -> Tex:
-    """A deviation in LaTeX, small; nothing where there is only one seed."""
-    return Tex("" if sd is None else rf"{{\scriptsize$\pm${number(sd)}}}")

@@ -7,14 +7,13 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
+from inspect import getmembers, isfunction
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
-from markupsafe import Markup
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from vsepp.errors import VseppError
 from vsepp.provenance.manifest import MANIFEST, git_state, read_manifest
 from vsepp.reporting import TEMPLATES, filters, summary
 from vsepp.reporting.claims import (
@@ -34,15 +33,15 @@ from vsepp.reporting.claims import (
     by_claim,
     of_the_paper,
 )
-from vsepp.reporting.drawing import inline_svg, write_figure, write_gaps
+from vsepp.reporting.drawing import write_figure, write_gaps
 from vsepp.reporting.expected import State, expected_state, read_expected, worst
 from vsepp.reporting.measured import judge
-from vsepp.reporting.paper import paper_values, tex_layout
+from vsepp.reporting.paper import page_layout, paper_values, tex_layout
 from vsepp.reporting.published import read_published
 from vsepp.reporting.records import Record, Records, read_records
 from vsepp.reporting.report_specs import DIRECTIONS, ReportSpec
 from vsepp.reporting.runs import command, run_page
-from vsepp.reporting.tables import Table, build_table, flat_rows
+from vsepp.reporting.tables import build_table, flat_rows
 from vsepp.reporting.tuned import choose
 from vsepp.runtime.files import write_text
 
@@ -57,10 +56,6 @@ _LATEX: dict[str, Any] = {
     "comment_start_string": "<#",
     "comment_end_string": "#>",
 }
-_FILTERS = (
-    "number", "deviation", "signed", "epoch", "interval", "levels", "p_value", "count", "rank", "ratio", "slug", "metric_name", "metric_title", "numbered", "commit",
-    "bytes_text", "tex_value", "tex_sd",
-)  # fmt: skip
 _SIGNS = {
     REPRODUCED: "✓", SMALLER: "<", SAME: "✓", NO_DIFFERENCE: "≈", LARGER: ">", WORSE: "✗", INCONCLUSIVE: "?", ONE_SEED: "?",
     OPPOSITE: "✗", COLLAPSED: "∅", CHANCE: "∅", NOT_RUN: "–",
@@ -95,44 +90,40 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
     figures = [
         write_figure(figure, context, records, folder / "figures", published) for figure in spec.figures
     ]
-    gaps = write_gaps(verdicts, context, folder / "figures")
-    if gaps:
+    if gaps := write_gaps(verdicts, context, folder / "figures"):
         figures.insert(0, gaps)
     shared: dict[str, Any] = {
         "context": context,
         "directions": DIRECTIONS,
         "git": git_state(),
         "signs": _SIGNS,
-        "known": list(records),
-        "commands": {model.model: command(model, context) for model in reversed(spec.models)},
+        "commands": {model: command(seeds[0].spec, context) for model, seeds in records.items()},
         "expected": _expected(spec, records),
     }
     for table in tables:
-        _write_table(table, shared, folder / "tables")
+        # Unrounded; a page of its own; and a tabular to be read with \input.
+        name = f"tables/{table.spec.id}"
+        _write_csv(flat_rows(table, context), folder / f"{name}.csv")
+        _write(folder / f"{name}.html", "table_page.html.j2", table=table, runs="../runs/", **shared)
+        _write(folder / f"{name}.tex", "table.tex.j2", table=table, **shared)
     # A document of all tables, which reads the tabulars beside it.
     _write(folder / "tables" / "tables.tex", "tables.tex.j2", tables=tables, **shared)
     paper = paper_values(tables, figures, verdicts, context)
     _write(folder / "paper.tex", "paper.tex.j2", **paper, **shared)
     _write_exports(records, folder)
     _write_claims(verdicts, folder / "claims.csv")
-    _write_runs(records, verdicts, tables, shared, folder / "runs")
-    theirs, ours = of_the_paper(verdicts)
+    for model, seeds in records.items():
+        page = run_page(model, seeds, verdicts, tables)
+        _write(folder / "runs" / f"{model}.html", "run.html.j2", page=page, **shared)
+    claims, comparisons = map(by_claim, of_the_paper(verdicts))
     _write(
         folder / "index.html",
         "index.html.j2",
-        tables=[(table, _layout(table)) for table in tables],
-        figures=[
-            (
-                figure.spec,
-                figure.caption,
-                Markup(inline_svg(figure, folder / "figures" / f"{figure.spec.id}.svg")),
-            )
-            for figure in figures
-        ],
+        tables=tables,
+        figures=figures,
         answer=summary.answer(verdicts, context),
-        claims=by_claim(theirs),
-        comparisons=by_claim(ours),
-        gaps=gaps.spec.id if gaps else "",
+        claims=claims,
+        comparisons=comparisons,
         troubles=summary.troubles(records),
         provenance=summary.provenance(context, records, shared["git"]),
         sources=spec.sources,
@@ -196,39 +187,6 @@ def _write_csv(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
     write_text(file, text.getvalue())
 
 
-def _write_runs(
-    records: Records,
-    verdicts: Sequence[Verdict],
-    tables: Sequence[Table],
-    shared: Mapping[str, Any],
-    folder: Path,
-) -> None:
-    """Write a page per model."""
-    for model, seeds in records.items():
-        rows = (row.spec for table in tables for row in table.rows)
-        filled = dict.fromkeys(row.row for row in rows if model in (row.run, row.released))
-        page = run_page(model, seeds, shared["context"], verdicts, list(filled))
-        _write(folder / f"{model}.html", "run.html.j2", page=page, **shared)
-
-
-def _write_table(table: Table, shared: Mapping[str, Any], folder: Path) -> None:
-    r"""Write `<id>.csv` (unrounded), `<id>.html` (a page) and `<id>.tex` (a tabular to `\input`)."""
-    _write_csv(flat_rows(table, shared["context"]), folder / f"{table.spec.id}.csv")
-    values = {"table": table, "layout": _layout(table), **shared}
-    _write(folder / f"{table.spec.id}.html", "table_page.html.j2", runs="../runs/", **values)
-    _write(folder / f"{table.spec.id}.tex", "table.tex.j2", tex=tex_layout(table), **values)
-
-
-def _layout(table: Table) -> dict[str, Any]:
-    """Where a table's columns lie; templates do no arithmetic."""
-    numbers = len(table.spec.cells)
-    return {
-        "columns": numbers,
-        "width": 2 + table.spec.trainset + numbers * (1 + table.published),
-        "first": [f"{direction}_{table.spec.columns[0]}" for direction in DIRECTIONS],
-    }
-
-
 def _write_exports(records: Records, folder: Path) -> None:
     """Write `metrics/<model>.json` and `curves/<run>-seed-<seed>.csv`, for `dvc metrics`, `dvc plots` and others' tools.
 
@@ -267,9 +225,9 @@ def write_entry(reports: Path) -> None:
 
 
 @cache
-def _environment(templates: Path, latex: bool) -> Environment:
+def _environment(latex: bool) -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(templates),
+        loader=FileSystemLoader(TEMPLATES),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -277,17 +235,12 @@ def _environment(templates: Path, latex: bool) -> Environment:
         finalize=filters.tex if latex else None,
         **(_LATEX if latex else {}),
     )
-    environment.filters |= {key: getattr(filters, key) for key in _FILTERS}
+    environment.filters |= dict(getmembers(filters, isfunction))
+    environment.filters |= {"page_layout": page_layout, "tex_layout": tex_layout}
     return environment
 
 
 def _write(file: Path, template: str, **values: Any) -> None:
     """Fill a template. In those of LaTeX whatever is printed gets escaped, unless it is `Tex` already."""
-    environment = _environment(TEMPLATES, template.endswith(".tex.j2"))
-    try:
-        text = environment.get_template(template).render(values)
-    except UndefinedError as error:
-        raise VseppError(
-            f"template {template}: {error}; it uses a value that the report does not have"
-        ) from error
+    text = _environment(template.endswith(".tex.j2")).get_template(template).render(values)
     write_text(file, text.rstrip() + "\n")

@@ -1,9 +1,8 @@
-"""What `paper.tex` is filled with: a report as an article."""
+"""What `paper.tex` is filled with: a report as an article; and where the columns of tables lie."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
 
@@ -16,17 +15,6 @@ from vsepp.reporting.tables import Table
 
 # Claims of one float; a page holds some more.
 _CLAIMS = 16
-
-
-@dataclass(frozen=True)
-class Float:
-    """A table or figure with what stands around it."""
-
-    label: str
-    number: str
-    """The paper's number, or a letter where it is one's own."""
-    caption: str
-    content: Any
 
 
 def paper_values(
@@ -43,42 +31,44 @@ def paper_values(
     context
         What the captions say about the data.
     """
-    note = short_note(context)
-    table_letters, figure_letters = _letters(), _letters()
     theirs, ours = claims.of_the_paper(verdicts)
     ledger = claims.by_claim([*theirs, *ours])
     parts = [ledger[start : start + _CLAIMS] for start in range(0, len(ledger), _CLAIMS)]
+    # The parts of the ledger have letters.
+    numbers = _numbers([""] * len(parts) + [table.spec.id for table in tables])
     return {
-        "note": note,
+        "note": short_note(context),
         "counted": [
             (len(some), filters.listing(f"{number} {word}" for word, number in claims.counts(some)))
             for some in (theirs, ours)
         ],
         "claims": len(verdicts),
-        "ledger": [
-            Float(f"tab:claims{'' if place == 1 else f'-{place}'}", next(table_letters), note, part)
-            for place, part in enumerate(parts, 1)
-        ],
-        "tables": [
-            _float("tab", table.spec.id, table_letters, f"{table.caption} {note}".strip(), table)
-            for table in tables
-        ],
-        "figures": [
-            _float("fig", figure.spec.id, figure_letters, _shortened(figure.caption, context), figure.spec)
-            for figure in drawn
-        ],
+        "ledger": list(zip(numbers, parts, strict=False)),
+        "tables": list(zip(numbers[len(parts) :], tables, strict=True)),
+        "figures": list(zip(_numbers(figure.spec.id for figure in drawn), drawn, strict=True)),
     }
 
 
-def _float(kind: str, name: str, letters: Iterator[str], caption: str, content: Any) -> Float:
-    number = filters.numbered(name).partition(" ")[2] or next(letters)
-    return Float(f"{kind}:{name}", number, caption, content)
+def _numbers(names: Iterable[str]) -> list[str]:
+    """The paper's number of each table or figure, or the next letter where it is one's own."""
+    letters = (chr(ord("A") + place) for place in count())
+    return [filters.numbered(name).partition(" ")[2] or next(letters) for name in names]
 
 
 def short_note(context: ContextSpec) -> str:
     """The first sentence of the data's note, which each table and figure carries in itself."""
     first, dot, _ = context.data_note.partition(". ")
     return first + ("." if dot else "")
+
+
+def page_layout(table: Table) -> dict[str, Any]:
+    """Where a table's columns lie on a page; templates do no arithmetic."""
+    numbers = len(table.spec.cells)
+    return {
+        "columns": numbers,
+        "width": 2 + table.spec.trainset + numbers * (1 + table.published),
+        "first": [f"{direction}_{table.spec.columns[0]}" for direction in DIRECTIONS],
+    }
 
 
 def tex_layout(table: Table) -> dict[str, Any]:
@@ -97,14 +87,3 @@ def tex_layout(table: Table) -> dict[str, Any]:
         "columns": Tex("@{}" + "l" * labels + number * columns * len(DIRECTIONS) + "@{}"),
         "rules": [(start, start + span - 1) for start in starts],
     }
-
-
-def _shortened(caption: str, context: ContextSpec) -> str:
-    """A caption with the first sentence of the data's note where it ends in the whole note."""
-    if not context.data_note or not caption.endswith(context.data_note):
-        return caption
-    return caption.removesuffix(context.data_note) + short_note(context)
-
-
-def _letters() -> Iterator[str]:
-    return (chr(ord("A") + place) for place in count())

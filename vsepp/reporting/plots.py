@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from vsepp.reporting.report_specs import DIRECTIONS, ContextSpec, FigureSpec
 
 INK, PAGE, MUTED = "#24292f", "#ffffff", "#626b76"
 """Colours of text, of what lies behind it, and of asides; a page replaces them by its own."""
+THEIRS, OURS = "C0", "C1"
+"""Colours of the paper's numbers, or of a baseline, and of ours, by the style."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,9 @@ class Said:
     """Sentences that say what is shown, numbers included."""
 
 
-def looks() -> list[dict[str, Any]]:
-    """Colour, marker and dashes of each line, by the style."""
-    return list(matplotlib.rcParams["axes.prop_cycle"])
+def looks() -> Iterator[dict[str, Any]]:
+    """Colour, marker and dashes of each line, by the style, over and over."""
+    return matplotlib.rcParams["axes.prop_cycle"]()
 
 
 def empty_panel(axis: Axes, why: str) -> None:
@@ -66,8 +68,7 @@ def read_data(spec: FigureSpec) -> Any:
 def legend(figure: Figure, axis: Axes) -> None:
     """The lines of a panel, above all panels."""
     handles, labels = axis.get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside upper center", ncols=min(3, len(handles)))
+    figure.legend(handles, labels, loc="outside upper center", ncols=min(3, len(handles)))
 
 
 def direction(metric: str) -> str:
@@ -85,6 +86,11 @@ def unit(metric: str) -> str:
 def panel_name(metric: str, split: str) -> str:
     """What a text alternative calls a panel: `Caption retrieval, test R@1 (%)`."""
     return ", ".join(filter(None, (direction(metric), f"{split} {unit(metric)}")))
+
+
+def metric_text(metric: str) -> str:
+    """`Caption retrieval R@1` of `i2t_r1`; `rsum`."""
+    return f"{direction(metric)} {filters.metric_name(metric)}" if direction(metric) else metric
 
 
 def mark(records: Iterable[Record], training: bool = False) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -25,6 +25,7 @@ from vsepp.reporting.drawing import STYLE, themed
 from vsepp.reporting.plots import looks
 from vsepp.reporting.records import Record, image_values, marks, read_history, read_ranks, trouble_of
 from vsepp.reporting.report_specs import DIRECTIONS, ContextSpec, TrainedSpec
+from vsepp.reporting.tables import Table
 
 _EXAMPLES = 3
 """Queries that are shown of each kind, and what is shown for each of them."""
@@ -43,22 +44,11 @@ class Item:
     right: bool = False
 
 
-@dataclass(frozen=True)
-class Query:
-    """A query, what the model puts first, and where the right one comes."""
-
-    item: Item
-    found: tuple[Item, ...]
-    rank: float
-    """Rank of the right item, from 1."""
-
-
 def run_page(
     model: str,
     records: Sequence[Record],
-    context: ContextSpec,
     verdicts: Sequence[Verdict],
-    rows: list[str],
+    tables: Sequence[Table],
 ) -> dict[str, Any]:
     """Gather what a model's page shows, by the names that `run.html.j2` has for it.
 
@@ -68,35 +58,33 @@ def run_page(
         Its id.
     records
         Of its seeds.
-    context
-        Of the report.
     verdicts
         On the claims of the paper; those about this model are shown.
-    rows
-        Rows of the tables that it fills.
+    tables
+        Of the report; the rows that the model fills are named.
     """
     first = records[0]
-    manifest = first.kept.evaluated
+    manifest, trained = first.kept.evaluated, first.spec.trained
+    rows = (row.spec for table in tables for row in table.rows)
     about = [verdict for verdict in verdicts if model in verdict.spec.runs]
+    with matplotlib.rc_context(fname=STYLE):
+        curves = _curves(records) if trained else Markup("")
+        ranks = _rank_figure(records)
     return {
         "model": model,
         "records": records,
         "configuration": list(_flat(manifest["spec"]["run"])),
         "recalls": {protocol: list(_recalls(records, protocol)) for protocol in first.metrics},
         "trouble": trouble_of(records),
-        "claims": [by_claim(some) for some in of_the_paper(about)],
-        "rows": rows,
-        "trainings": [_training(record) for record in records] if first.spec.trained else [],
+        "claims": list(map(by_claim, of_the_paper(about))),
+        "rows": list(dict.fromkeys(row.row for row in rows if model in (row.run, row.released))),
+        "seconds": [np.median([*read_history(record, "seconds").values()]) for record in records if trained],
         # What the first seed was made from, and the end of its log.
-        "ancestors": [
-            (made["step"], filters.commit(str(made["commit"]), made["dirty"]), str(made["digest"])[:12])
-            for made in ancestors_of(manifest)
-        ],
+        "ancestors": ancestors_of(manifest),
         "marks": list(marks(records).values()),
         "log": _log(first),
-        "command": command(first.spec, context),
-        "curves": _curves(records) if first.spec.trained else Markup(""),
-        "ranks": _rank_figure(records),
+        "curves": curves,
+        "ranks": ranks,
         "queries": _queries(first) if first.spec.pictures else {},
     }
 
@@ -105,7 +93,7 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
     """`model.joint_dim` → `1024`: a nested specification, line by line."""
     if isinstance(value, Mapping):
         for key, below in value.items():
-            yield from _flat(below, f"{name}.{key}" if name else key)
+            yield from _flat(below, f"{name}.{key}".lstrip("."))
     else:
         yield name, filters.listing(value) if isinstance(value, list) else str(value)
 
@@ -120,17 +108,6 @@ def _recalls(records: Sequence[Record], protocol: str) -> Iterator[dict[str, Any
             "interval": image_interval(over_images, _RESAMPLES),
             "by_seed": [float(value.mean()) for value in values],
         }
-
-
-def _training(record: Record) -> dict[str, Any]:
-    """What a training took; its manifest may not be here, since the evaluation alone may have been fetched."""
-    seconds = list(read_history(record, "seconds").values())
-    return {
-        "seed": record.spec.seed,
-        "manifest": record.kept.trained,
-        "seconds": float(np.median(seconds)),
-        "commit": filters.commit(*record.trained),
-    }
 
 
 def command(model: TrainedSpec, context: ContextSpec) -> str:
@@ -162,98 +139,88 @@ def _log(record: Record) -> tuple[str, str]:
 # --- Figures -----------------------------------------------------------------------------------------------------
 
 
-def _inline(name: str, title: str, size: tuple[float, float], draw: Callable[[Figure], str]) -> Markup:
-    """A figure as part of a page; `draw` returns its text alternative."""
-    svg = io.StringIO()
-    with matplotlib.rc_context(fname=STYLE):
-        figure = Figure(figsize=size)
-        text = draw(figure)
-        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    return Markup(themed(svg.getvalue(), name, title, text))
-
-
 def _curves(records: Sequence[Record]) -> Markup:
     """Loss, and R@1 of both directions on validation, a line per seed."""
-
-    def draw(figure: Figure) -> str:
-        figure.subplots_adjust(left=0.08, right=0.99, bottom=0.17, top=0.97, wspace=0.2)
-        losses, recalls = figure.subplots(1, 2)
-        for record in records:
-            loss = read_history(record, "loss")
-            losses.plot(list(loss), list(loss.values()), color=looks()[2]["color"])
-            for look, (direction, title) in zip(looks(), DIRECTIONS.items(), strict=False):
-                line = read_history(record, f"{direction}_r1")
-                label = title if record is records[0] else None
-                every = max(1, len(line) // 10)
-                recalls.plot(list(line), list(line.values()), **look, markevery=every, label=label)
-        losses.set(xlabel="Epoch", ylabel="Training loss a query")
-        recalls.set(xlabel="Epoch", ylabel="Validation R@1 (%)")
-        recalls.legend()
-        last = [f"{list(read_history(record, 'rsum').values())[-1]:.1f}" for record in records]
-        return f"Training loss and validation R@1 over {len(loss)} epochs. rsum after the last: {filters.listing(last)}."
-
-    return _inline("curves", "Learning curves", (8.4, 2.9), draw)
+    figure = Figure(figsize=(8.4, 2.9))
+    figure.subplots_adjust(left=0.08, right=0.99, bottom=0.17, top=0.97, wspace=0.2)
+    losses, recalls = figure.subplots(1, 2)
+    for record in records:
+        loss = read_history(record, "loss")
+        losses.plot(list(loss), list(loss.values()), color="C2")
+        for look, (direction, title) in zip(looks(), DIRECTIONS.items(), strict=False):
+            line = read_history(record, f"{direction}_r1")
+            label = title if record is records[0] else None
+            every = max(1, len(line) // 10)
+            recalls.plot(list(line), list(line.values()), **look, markevery=every, label=label)
+    losses.set(xlabel="Epoch", ylabel="Training loss a query")
+    recalls.set(xlabel="Epoch", ylabel="Validation R@1 (%)")
+    recalls.legend()
+    last = [f"{list(read_history(record, 'rsum').values())[-1]:.1f}" for record in records]
+    alt = f"Training loss and validation R@1 over {len(loss)} epochs. rsum after the last: {filters.listing(last)}."
+    return _inline(figure, "curves", "Learning curves", alt)
 
 
 def _rank_figure(records: Sequence[Record]) -> Markup:
     """The share of queries whose right item is among the first k, over k."""
+    figure = Figure(figsize=(5.6, 2.9))
+    figure.subplots_adjust(left=0.12, right=0.98, bottom=0.17, top=0.97)
     protocol, metrics = next(iter(records[0].metrics.items()))
+    axis, halves = figure.subplots(), []
+    ks = np.unique(np.geomspace(1, metrics["fold_size"], 60).astype(int))
+    for colour, dashes, (direction, title) in zip(("C0", "C1"), ("-", "--"), DIRECTIONS.items(), strict=True):
+        ranks = np.concatenate([getattr(read_ranks(record, protocol)[0], direction) for record in records])
+        shares = [100 * np.mean(ranks < k) for k in ks]
+        axis.plot(ks, shares, color=colour, linestyle=dashes, label=title)
+        halves.append(f"{title}: half of the queries within the first {int(np.median(ranks)) + 1}")
+    axis.set(xscale="log", xlabel="k", ylabel="Queries with rank ≤ k (%)", ylim=(0, 102))
+    # Not powers of ten, which would be set as formulas.
+    axis.xaxis.set_major_formatter(lambda k, _: f"{k:,.0f}")
+    axis.legend(loc="lower right")
+    alt = f"Recall at k over k, protocol {protocol}. {'; '.join(halves)}."
+    return _inline(figure, "ranks", "Distribution of ranks", alt)
 
-    def draw(figure: Figure) -> str:
-        figure.subplots_adjust(left=0.12, right=0.98, bottom=0.17, top=0.97)
-        axis, told = figure.subplots(), []
-        ks = np.unique(np.geomspace(1, metrics["fold_size"], 60).astype(int))
-        for look, dashes, (direction, title) in zip(looks(), ("-", "--"), DIRECTIONS.items(), strict=False):
-            of_seeds = [getattr(read_ranks(record, protocol)[0], direction) for record in records]
-            ranks = np.concatenate(of_seeds)
-            shares = [100 * np.mean(ranks < k) for k in ks]
-            axis.plot(ks, shares, color=look["color"], linestyle=dashes, label=title)
-            told.append(f"{title}: half of the queries within the first {int(np.median(ranks)) + 1}")
-        axis.set(xscale="log", xlabel="k", ylabel="Queries with rank ≤ k (%)", ylim=(0, 102))
-        # Not powers of ten, which would be set as formulas.
-        axis.xaxis.set_major_formatter(lambda k, _: f"{k:,.0f}")
-        axis.legend(loc="lower right")
-        return f"Recall at k over k, protocol {protocol}. {'; '.join(told)}."
 
-    return _inline("ranks", "Distribution of ranks", (5.6, 2.9), draw)
+def _inline(figure: Figure, name: str, title: str, alt: str) -> Markup:
+    """A figure as part of a page."""
+    svg = io.StringIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+    return themed(svg.getvalue(), name, title, alt)
 
 
 # --- Queries -----------------------------------------------------------------------------------------------------
 
 
-def _queries(record: Record) -> dict[str, list[Query]]:
-    """The first queries that find the right item at once, and those that find it last, within the first fold."""
+def _queries(record: Record) -> dict[str, list[dict[str, Any]]]:
+    """The first queries that find the right item at once, and those that find it last, within the first fold.
+
+    Each has its `item`, what the model puts first (`found`), and the `rank` of the right item, from 1.
+    """
     answers = Answers(record)
     protocol, metrics = next(iter(record.metrics.items()))
     ranks, owner = read_ranks(record, protocol)
     fold, texts = slice(0, metrics["fold_size"]), answers.pictures.texts
-    captions = np.flatnonzero(owner < fold.stop)
 
     def picture(row: int, right: bool = False) -> Item:
         data = base64.b64encode(answers.pictures.jpeg(row)).decode()
         name = str(answers.pictures.images[row]["id"])
         return Item(name if data else f"image {name}", data and f"data:image/jpeg;base64,{data}", right)
 
-    def caption_query(row: int) -> Query:
-        """An image that seeks its captions."""
-        best = answers.captions(row, fold, _EXAMPLES)
-        items = tuple(Item(texts[caption], right=bool(owner[caption] == row)) for caption in best)
-        return Query(picture(row), items, float(ranks.i2t[row]) + 1)
-
-    def image_query(place: int) -> Query:
-        """A caption that seeks its image."""
-        row = captions[place]
-        best = answers.images(row, fold, _EXAMPLES)
-        items = tuple(picture(int(image), bool(image == owner[row])) for image in best)
-        return Query(Item(texts[row]), items, float(ranks.t2i[row]) + 1)
+    def query(direction: str, row: int) -> dict[str, Any]:
+        best = answers.ranked(direction, row, fold)[:_EXAMPLES]
+        if direction == "i2t":
+            item = picture(row)
+            found = [Item(texts[caption], right=owner[caption] == row) for caption in best]
+        else:
+            item = Item(texts[row])
+            found = [picture(image, image == owner[row]) for image in best]
+        return {"item": item, "found": found, "rank": getattr(ranks, direction)[row] + 1}
 
     queries = {}
-    for title, of_queries, make in (
-        ("Caption retrieval", ranks.i2t[fold], caption_query),
-        ("Image retrieval", ranks.t2i[captions], image_query),
-    ):
-        order = np.argsort(of_queries, kind="stable")
-        first = [place for place in order[:_EXAMPLES] if of_queries[place] < 1]
-        queries[f"{title}: found first"] = [make(int(place)) for place in first]
-        queries[f"{title}: found last"] = [make(int(place)) for place in order[::-1][:_EXAMPLES]]
+    for direction, images in (("i2t", np.arange(len(ranks.i2t))), ("t2i", owner)):
+        title, in_fold = DIRECTIONS[direction], np.flatnonzero(images < fold.stop)
+        of_queries = getattr(ranks, direction)
+        order = in_fold[np.argsort(of_queries[in_fold], kind="stable")]
+        at_once = [row for row in order[:_EXAMPLES] if of_queries[row] < 1]
+        queries[f"{title}: found first"] = [query(direction, row) for row in at_once]
+        queries[f"{title}: found last"] = [query(direction, row) for row in order[::-1][:_EXAMPLES]]
     return queries

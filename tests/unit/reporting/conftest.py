@@ -10,6 +10,7 @@ from reported import I2T, Models
 
 from vsepp.evaluation import intervals
 from vsepp.reporting import drawing
+from vsepp.reporting.drawing import write_figure
 from vsepp.reporting.pages import write_report
 from vsepp.reporting.published import read_published
 from vsepp.reporting.report_specs import ContextSpec, PaperSpec, RowSpec
@@ -52,6 +53,16 @@ def context():
         paper_titles={"coco": "MS-COCO", "flickr": "Flickr30K", "vgg": "VGG19", "resnet": "ResNet152"},
         default_encoder="vgg",
     )
+
+
+@pytest.fixture
+def draw(models, context, tmp_path):
+    """Draw a figure of the models that are there."""
+
+    def drawn(spec, context=context, published=None):
+        return write_figure(spec, context, models.records, tmp_path, published)
+
+    return drawn
 
 
 @pytest.fixture(scope="session")

@@ -43,4 +43,3 @@ def test_a_latex_cell_is_bold_when_best_and_carries_its_mark():
     assert filters.tex_value(1.0, best=True) == r"\textbf{1.0}"
     assert filters.tex_value(69.4, mark="a") == r"69.4\rlap{$^{a}$}"
     assert (filters.tex_value(1.0), filters.tex_value(None)) == ("1.0", "--")
-    assert (filters.tex_sd(0.26), filters.tex_sd(None)) == (r"{\scriptsize$\pm$0.3}", "")

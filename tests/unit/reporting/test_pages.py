@@ -14,8 +14,6 @@ from matplotlib.font_manager import findfont, get_font
 from reported import DIRTY, I2T, T2I, Models, seal
 
 from vsepp import spec as specs
-from vsepp.errors import VseppError
-from vsepp.reporting import pages
 from vsepp.reporting.pages import TEMPLATES, write_entry, write_report
 from vsepp.reporting.report_specs import ClaimSpec, GroupSpec, ReportSpec, RowSpec
 
@@ -265,16 +263,6 @@ def test_the_tables_compile(folder, tmp_path):
     assert done.returncode == 0, done.stdout[-3000:]
     assert "Overfull" not in done.stdout
     assert "Output written on tables.pdf (5 pages" in done.stdout
-
-
-@pytest.mark.parametrize(
-    "name, call", [("table.tex.j2", "<<nothing>>"), ("table_page.html.j2", "{{ nothing }}")]
-)
-def test_a_template_that_asks_for_an_unknown_value_fails(report, tmp_path, monkeypatch, name, call):
-    monkeypatch.setattr(pages, "TEMPLATES", shutil.copytree(TEMPLATES, tmp_path / "templates"))
-    (tmp_path / "templates" / name).write_text(f"{call}\n", encoding="utf-8")
-    with pytest.raises(VseppError, match=rf"template {re.escape(name)}.*nothing"):
-        write_report(report(), tmp_path, tmp_path)
 
 
 def test_templates_know_no_preset_and_no_paper():

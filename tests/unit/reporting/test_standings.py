@@ -5,7 +5,6 @@ import pytest
 from PIL import Image
 
 from vsepp.evaluation.ranks import Ranks
-from vsepp.reporting.drawing import write_figure
 from vsepp.reporting.report_specs import FigureSpec, GroupSpec, ReportSpec, RowSpec, TableSpec, TunedSpec
 from vsepp.reporting.tuned import choose, standings, ties
 from vsepp.spec import Component
@@ -13,25 +12,11 @@ from vsepp.spec import Component
 pytestmark = pytest.mark.usefixtures("formats")
 IMAGES = 400
 STANDINGS = FigureSpec(
-    id="standings",
-    kind=Component("standings"),
-    title="Losses",
-    caption="A caption.",
-    dataset="flickr",
-    metrics=("i2t_r1",),
-    protocol="1K",
-    runs=("sh-1", "mh-1"),
-    labels=("SH", "MH"),
-)
+    id="standings", kind=Component("standings"), title="Losses", caption="A caption.", dataset="flickr",
+    metrics=("i2t_r1",), protocol="1K", runs=("sh-1", "mh-1"), labels=("SH", "MH"),
+)  # fmt: skip
 TUNED = (TunedSpec("SH", ("sh-1", "sh-2"), ("margin 0.1", "margin 0.2")), TunedSpec("MH", ("mh-1",), ("",)))
-OWN = {
-    "label": "any",
-    "system": "VSE0",
-    "encoder": "vgg",
-    "dataset": "flickr",
-    "trainset": "1C",
-    "finetuned": "no",
-}
+OWN = dict.fromkeys(("label", "system", "encoder", "dataset", "trainset", "finetuned"), "any")
 
 
 def ranked(first, seed=0):
@@ -97,50 +82,48 @@ def test_rows_overlap_where_only_their_ends_differ(models):
 
 
 @pytest.mark.parametrize("formats", [("png",)], indirect=True, ids="+".join)
-def test_the_figure_says_levels_ties_and_who_is_in_no_comparison(models, context, tmp_path):
+def test_the_figure_says_levels_ties_and_who_is_in_no_comparison(models, draw):
     add(models, "sh-1", 0.5)
     add(models, "mh-1", 0.0, collapsed=True)
-    drawn = write_figure(STANDINGS, context, models.records, tmp_path)
+    drawn = draw(STANDINGS)
     assert "SH: " in drawn.alt and "MH: 0.0 [0.0, 0.0] (collapsed)" in drawn.alt
     assert "Hollow, in no comparison: MH (collapsed)" in drawn.caption
     assert "apart" not in drawn.alt
-    with Image.open(tmp_path / "standings.png") as image:
+    with Image.open(drawn.folder / "standings.png") as image:
         assert image.size[0] >= 900
 
 
-def test_differences_to_the_best_are_those_of_the_same_images_and_seeds(models, context, tmp_path):
+def test_differences_to_the_best_are_those_of_the_same_images_and_seeds(models, draw):
     same = np.repeat(np.arange(2.0) * 3, IMAGES // 2)
     better = np.where(np.arange(IMAGES) < IMAGES // 2 + 40, 0.0, 3.0)
     for name, i2t in (("sh-1", same), ("mh-1", better)):
         models.add(name, protocol="1K", fold_size=IMAGES, ranks=Ranks(i2t, np.repeat(i2t, 5)))
-    drawn = write_figure(STANDINGS, context, models.records, tmp_path)
+    drawn = draw(STANDINGS)
     # 40 images of 400: the standard error of their share is 1.5 points.
     assert "SH: 50.0 [45.0, 54.8], less the best −10.0 [−13.0, −7.2]." in drawn.alt
     assert "MH: 60.0 [55.2, 64.8]." in drawn.alt
 
 
-def test_methods_are_ordered_and_compared_on_the_seeds_that_all_have(models, context, tmp_path):
+def test_methods_are_ordered_and_compared_on_the_seeds_that_all_have(models, draw):
     """Without this MH, whose only seed is good, would be "less the best" by being above it."""
     for seed, share in enumerate((0.5, 0.7, 0.7)):
         models.add("sh-1", protocol="1K", seed=seed, fold_size=IMAGES, ranks=ranked(share, 1))
     models.add("mh-1", protocol="1K", seed=0, fold_size=IMAGES, ranks=ranked(0.6, 1))
-    drawn = write_figure(STANDINGS, context, models.records, tmp_path)
+    drawn = draw(STANDINGS)
     first, second = drawn.alt.index("MH: "), drawn.alt.index("SH: ")
     assert first < second and "SH: 52.5" in drawn.alt and "less the best −" in drawn.alt
     assert "zero outside the interval of the difference" in drawn.caption
     assert "Of the seeds that all of them have: 0." in drawn.caption
 
 
-def test_methods_without_a_common_seed_are_not_compared_and_nothing_is_said_of_them(
-    models, context, tmp_path
-):
+def test_methods_without_a_common_seed_are_not_compared_and_nothing_is_said_of_them(models, draw):
     for seed, (name, share) in enumerate({"sh-1": 0.5, "mh-1": 0.6}.items()):
         models.add(name, protocol="1K", seed=seed, fold_size=IMAGES, ranks=ranked(share))
     assert tied(models) == []
-    assert "less the best" not in write_figure(STANDINGS, context, models.records, tmp_path).alt
+    assert "less the best" not in draw(STANDINGS).alt
 
 
-def test_equal_methods_are_less_by_zero_without_a_sign(models, context, tmp_path):
+def test_equal_methods_are_less_by_zero_without_a_sign(models, draw):
     for name in ("sh-1", "mh-1"):
         models.add(name, protocol="1K", fold_size=IMAGES, ranks=ranked(0.5))
-    assert "less the best 0.0 [0.0, 0.0]" in write_figure(STANDINGS, context, models.records, tmp_path).alt
+    assert "less the best 0.0 [0.0, 0.0]" in draw(STANDINGS).alt

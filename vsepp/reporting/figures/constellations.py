@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from vsepp import components
-from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, looks, read_data
+from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, Material, Said, read_data
 from vsepp.reporting.report_specs import FigureSpec
 from vsepp.spec import Component
 
@@ -97,18 +97,16 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
 
 
 def _draw_points(axis: Axes, positive: Any, negatives: Any, radii: tuple[float, float]) -> None:
-    blue = looks()[1]["color"]
     for radius in radii:
         axis.add_patch(Circle((0, 0), radius, fill=False, color=MUTED, linestyle=(0, (4, 3)), linewidth=0.8))
     points = np.asarray(negatives)
     hardest = points[np.argmin(np.hypot(*points.T))]
     axis.plot(*points.T, linestyle="none", marker="o", markersize=4.5, color=INK, markerfacecolor=PAGE)
     axis.plot(*hardest, marker="o", markersize=8, color=INK, markerfacecolor="none", markeredgewidth=0.8)
-    axis.plot([0, positive[0]], [0, positive[1]], color=blue, linewidth=0.8)
-    axis.plot(*positive, marker="o", markersize=5, color=blue)
+    axis.plot([0, positive[0]], [0, positive[1]], color=OURS, linewidth=0.8)
+    axis.plot(*positive, marker="o", markersize=5, color=OURS)
     axis.plot(0, 0, marker="s", markersize=5, color=INK)
-    for point, name, shift in (((0, 0), "i", -5), (positive, "c", 4)):
+    for point, name, shift, side in (((0, 0), "i", -5, "top"), (positive, "c", 4, "bottom")):
         axis.annotate(
-            name, point, (0, shift), textcoords="offset points", ha="center", va="top" if shift < 0 else "bottom",
-            style="italic",
-        )  # fmt: skip
+            name, point, (0, shift), textcoords="offset points", ha="center", va=side, style="italic"
+        )

@@ -40,8 +40,8 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
         axis.set_title(direction(metric))
         if axis is axes[0] or not is_shared:
             axis.set_ylabel(f"Validation {unit(metric)}")
-        told = _draw_curves(axis, metric, spec, shown)
-        said.alt.append(f"{panel_name(metric, 'validation')}: {'; '.join(told)}.")
+        ends = _draw_curves(axis, metric, spec, shown)
+        said.alt.append(f"{panel_name(metric, 'validation')}: {'; '.join(ends)}.")
     legend(figure, axes[0])
     several = max(map(len, shown.values())) > 1
     said.caption.append(seeds_text(shown) + ("; band of one sample standard deviation." if several else "."))
@@ -51,27 +51,25 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
 
 def _draw_curves(axis: Axes, metric: str, spec: FigureSpec, shown: Records) -> list[str]:
     """Draw a line per run, and say where each begins and ends."""
-    told = []
-    for place, (run, label) in enumerate(zip(spec.runs, spec.labels, strict=True)):
+    ends = []
+    for run, label, look in zip(spec.runs, spec.labels, looks(), strict=False):
         if run not in shown:
             continue
-        look = looks()[place % len(looks())]
         histories = [read_history(record, metric) for record in shown[run]]
         epochs = list(histories[0])
         values = np.array([list(history.values()) for history in histories])
         means = values.mean(axis=0)
-        hollow: Any = {"markerfacecolor": PAGE} if any(record.collapsed for record in shown[run]) else {}
+        face = PAGE if any(record.collapsed for record in shown[run]) else look["color"]
         # Not a marker at every point, so that long curves stay lines.
         every = max(1, len(epochs) // 15)
-        axis.plot(
-            epochs, means, **look, **hollow, label=label + mark(shown[run], training=True), markevery=every
-        )
+        name = label + mark(shown[run], training=True)
+        axis.plot(epochs, means, **look, markerfacecolor=face, label=name, markevery=every)
         if len(values) > 1:
             sds = values.std(axis=0, ddof=1)
             axis.fill_between(epochs, means - sds, means + sds, color=look["color"], alpha=0.18, linewidth=0)
-        told.append(
+        ends.append(
             f"{label} {means[0]:.1f} after epoch {epochs[0]}, {means[-1]:.1f} after epoch {epochs[-1]}"
         )
     axis.set(xlabel="Epoch")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-    return told
+    return ends

@@ -15,7 +15,7 @@ from PIL import Image
 from vsepp.evaluation.protocols import protocol_folds
 from vsepp.reporting.answers import Answers
 from vsepp.reporting.plots import Material, Said, empty_panel
-from vsepp.reporting.records import TEST_IMAGES, Record, read_ranks, scores, trouble_of
+from vsepp.reporting.records import TEST_IMAGES, read_ranks, scores, trouble_of
 from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 3"
@@ -48,22 +48,26 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
         why = "no captions" if len(records) == len(spec.runs) else "not run"
         empty_panel(figure.subplots(), why)
         return said
-    examples = _examples(spec, options.images, records)
+    answers = [Answers(record) for record in records]
+    pictures = answers[0].pictures
+    fold_size = scores(records, spec.under, same=TEST_IMAGES)[0]["fold_size"]
+    folds = protocol_folds(spec.under, len(pictures), fold_size)
+    # Evenly spaced over those that the protocol ranks.
+    images = np.unique(np.linspace(0, folds[-1].stop - 1, options.images).round().astype(int))
     columns = 2 if width > 5 else 1
-    figure.set_size_inches(width, _CELL * math.ceil(len(examples) / columns))
+    figure.set_size_inches(width, _CELL * math.ceil(len(images) / columns))
     figure.set_layout_engine("none")
-    for place, example in enumerate(examples):
+    for place, image in enumerate(images):
         row, column = divmod(place, columns)
         # Inches from the left and from the top.
         left, top = column * width / columns + _SPACE, row * _CELL + _SPACE
-        _draw_picture(figure, example, left, top)
-        for block, (head, text) in enumerate(example.captions):
-            at = top + block * (_LINES + 1.15) * _LINE / 72
-            _write(figure, left + _SIDE + 0.08, at, [head], fontweight="bold")
-            lines = textwrap.wrap(text, _WRAP, max_lines=_LINES, placeholder=" …")
-            _write(figure, left + _SIDE + 0.08, at + _LINE / 72, lines)
-        told = "; ".join(f"{head}: {text.rstrip('.')}" for head, text in example.captions)
-        said.alt.append(f"Image {example.image}: {told}.")
+        name = str(pictures.images[image]["id"])
+        _draw_picture(figure, pictures.jpeg(image) if spec.photographs else b"", name, left, top)
+        fold = next(fold for fold in folds if fold.start <= image < fold.stop)
+        captions = _captions(spec, answers, image, fold)
+        _write_captions(figure, captions, left + _SIDE + 0.08, top)
+        sentences = "; ".join(f"{head}: {text.rstrip('.')}" for head, text in captions)
+        said.alt.append(f"Image {name}: {sentences}.")
     kind = "Test images" if spec.photographs else "Test images, by their ids,"
     said.caption.append(
         f"{kind} evenly spaced over those of protocol {spec.under}, first and last among them, the same for both "
@@ -75,55 +79,38 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
     return said
 
 
-@dataclass(frozen=True)
-class _Example:
-    image: str
-    """Its id."""
-    picture: bytes
-    """A JPEG; empty where it may not be shown."""
-    captions: list[tuple[str, str]]
-    """What stands beside it: a head, and the caption that each model scores highest in the image's fold, then a true one."""
+def _captions(spec: FigureSpec, answers: list[Answers], image: int, fold: slice) -> list[tuple[str, str]]:
+    """What stands beside an image, each with a head: the caption that each model scores highest in its fold, then a true one."""
+    pictures, captions = answers[0].pictures, []
+    for label, model in zip(spec.labels, answers, strict=True):
+        first = model.ranked("i2t", image, fold)[0]
+        right = " ✓" if model.embeddings.caption_to_image[first] == image else ""
+        rank = 1 + read_ranks(model.record, spec.under)[0].i2t[image]
+        captions.append((f"{label}: rank {rank:g}{right}", pictures.texts[first]))
+    return [*captions, ("True", pictures.images[image]["captions"][0][1])]
 
 
-def _examples(spec: FigureSpec, images: int, records: list[Record]) -> list[_Example]:
-    """Test images evenly spaced over those that the protocol ranks, with the answers of each model."""
-    answers = [Answers(record) for record in records]
-    ranks = [read_ranks(record, spec.under)[0] for record in records]
-    pictures, texts = answers[0].pictures, answers[0].pictures.texts
-    fold_size = scores(records, spec.under, same=TEST_IMAGES)[0]["fold_size"]
-    folds = protocol_folds(spec.under, len(pictures), fold_size)
-    examples = []
-    for image in np.unique(np.linspace(0, folds[-1].stop - 1, images).round().astype(int)):
-        fold = next(fold for fold in folds if fold.start <= image < fold.stop)
-        captions = []
-        for label, model, of_model in zip(spec.labels, answers, ranks, strict=True):
-            (first,) = model.captions(image, fold, 1)
-            right = " ✓" if model.embeddings.caption_to_image[first] == image else ""
-            captions.append((f"{label}: rank {1 + of_model.i2t[image]:g}{right}", texts[first]))
-        truth = pictures.images[image]["captions"][0][1]
-        picture = pictures.jpeg(image) if spec.photographs else b""
-        examples.append(_Example(str(pictures.images[image]["id"]), picture, [*captions, ("True", truth)]))
-    return examples
-
-
-def _write(figure: Figure, left: float, top: float, lines: list[str], **look: Any) -> None:
-    """Lines of text, from inches from the left and from the top."""
+def _write_captions(figure: Figure, captions: list[tuple[str, str]], left: float, top: float) -> None:
+    """Heads and texts below each other, from inches from the left and from the top."""
     width, height = figure.get_size_inches()
-    for place, line in enumerate(lines):
-        y = 1 - (top + place * _LINE / 72) / height
-        figure.text(left / width, y, line, va="top", fontsize=6.5, **look)
+    for block, (head, text) in enumerate(captions):
+        lines = textwrap.wrap(text, _WRAP, max_lines=_LINES, placeholder=" …")
+        for place, line in enumerate([head, *lines]):
+            y = 1 - (top + (block * (_LINES + 1.15) + place) * _LINE / 72) / height
+            weight = "normal" if place else "bold"
+            figure.text(left / width, y, line, va="top", fontsize=6.5, fontweight=weight)
 
 
-def _draw_picture(figure: Figure, example: _Example, left: float, top: float) -> None:
+def _draw_picture(figure: Figure, jpeg: bytes, name: str, left: float, top: float) -> None:
+    """An image's picture, or its id where there is none."""
     width, height = figure.get_size_inches()
     place = (left / width, 1 - (top + _SIDE) / height, _SIDE / width, _SIDE / height)
     axis = figure.add_axes(place, xticks=[], yticks=[], anchor="NW")
     axis.grid(False)
-    axis.spines[:].set_visible(True)
-    axis.spines[:].set_linewidth(0.4)
-    if example.picture:
-        with Image.open(io.BytesIO(example.picture), formats=["JPEG"]) as picture:
+    axis.spines[:].set(visible=True, linewidth=0.4)
+    if jpeg:
+        with Image.open(io.BytesIO(jpeg), formats=["JPEG"]) as picture:
             axis.imshow(np.asarray(picture))
     else:
-        name = "\n".join(textwrap.wrap(f"image {example.image}", 16))
-        axis.text(0.5, 0.5, name, transform=axis.transAxes, ha="center", va="center", fontsize=6)
+        text = "\n".join(textwrap.wrap(f"image {name}", 16))
+        axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", fontsize=6)

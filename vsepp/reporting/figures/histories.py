@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from vsepp.reporting import filters
-from vsepp.reporting.plots import Material, Said, looks, mark, say_trouble, unit
+from vsepp.reporting.plots import OURS, Material, Said, mark, say_trouble, unit
 from vsepp.reporting.records import Record, read_history, trouble_of
 from vsepp.reporting.report_specs import FigureSpec
 
@@ -47,8 +47,8 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
             which = f" {seeds} of {len(records)} seeds" if seeds and len(records) > 1 else ""
             # Such a curve runs low.
             axis.text(0.97, 0.94, trouble + which, transform=axis.transAxes, ha="right", va="top", fontsize=6)
-        told = f"{run}: {filters.listing(f'{end:.1f}' for end in ends)} after the last epoch"
-        said.alt.append(f"{told}, {trouble}." if trouble else f"{told}.")
+        sentence = f"{run}: {filters.listing(f'{end:.1f}' for end in ends)} after the last epoch"
+        said.alt.append(sentence + (f", {trouble}." if trouble else "."))
     for axis in axes.flat[len(shown) :]:
         axis.set_visible(False)
     said.caption.append("A line a seed." if max(map(len, shown.values())) > 1 else "One seed.")
@@ -59,14 +59,15 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
 
 def _draw_histories(axis: Axes, records: Sequence[Record], metric: str) -> list[float]:
     """Draw a line per seed, and return where each ends."""
-    colour, ends = looks()[1]["color"], []
+    ends = []
     for record in records:
         history = read_history(record, metric)
+        values = list(history.values())
         dashes: Any = (0, (1, 1.5)) if record.collapsed else "solid"
         axis.plot(
-            list(history), list(history.values()), color=colour, linestyle=dashes, linewidth=1,
+            list(history), values, color=OURS, linestyle=dashes, linewidth=1,
             marker="x" if record.collapsed else "none", markevery=[-1], markersize=4,
         )  # fmt: skip
-        ends.append(list(history.values())[-1])
+        ends.append(values[-1])
     axis.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True, steps=[1, 2, 5, 10]))
     return ends

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vsepp.reporting import filters
-from vsepp.reporting.plots import MUTED, Material, Said, looks
+from vsepp.reporting.plots import MUTED, Material, Said, legend, looks
 from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Appendix A"
@@ -41,29 +41,27 @@ class Options:
 def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
     """Probability, over the batch size M, that none of M − 1 negatives is harder than a share p of all: p^(M − 1)."""
     axis, said = figure.subplots(), Said()
-    firsts = {(p, level): _first_below(p, level) for p in options.percentiles for level in options.levels}
-    sizes = np.geomspace(1, 4 * max(firsts.values()), 400)
-    floor = min(options.levels) / 10
+    # The least level of the largest share is reached last.
+    sizes = np.geomspace(1, 4 * _first_below(max(options.percentiles), min(options.levels)), 400)
     for level in options.levels:
         axis.axhline(level, color=MUTED, linewidth=0.7, linestyle=(0, (4, 3)))
-    for place, p in enumerate(options.percentiles):
-        look = looks()[place % len(looks())]
-        line = {"color": look["color"], "linestyle": look["linestyle"], "marker": "none"}
-        axis.plot(sizes, p ** (sizes - 1), **line, label=f"{p:g}^(M−1)")
+    for p, look in zip(options.percentiles, looks(), strict=False):
+        axis.plot(sizes, p ** (sizes - 1), **{**look, "marker": "none"}, label=f"{p:g}^(M−1)")
+        firsts = []
         for level in options.levels:
-            size = firsts[p, level]
+            size = _first_below(p, level)
             axis.plot([size], [p ** (size - 1)], color=look["color"], marker=look["marker"])
             axis.annotate(f"{size:,}", (size, level), (4, 3), textcoords="offset points", fontsize=7)
-        told = [f"below {100 * level:g} % from M = {firsts[p, level]:,}" for level in options.levels]
-        said.alt.append(f"{p:g}^(M−1) is {filters.listing(told)}.")
-        said.caption.append(said.alt[-1])
-    axis.set(xscale="log", yscale="log", ylim=(floor, 1.6), xlim=(1, sizes[-1]))
+            firsts.append(f"below {100 * level:g} % from M = {size:,}")
+        said.alt.append(f"{p:g}^(M−1) is {filters.listing(firsts)}.")
+    said.caption += said.alt
+    axis.set(xscale="log", yscale="log", ylim=(min(options.levels) / 10, 1.6), xlim=(1, sizes[-1]))
     axis.set(xlabel="Size M of the mini-batch", ylabel="P(no negative above the percentile)")
     # Not powers of ten, which would be set as formulas.
     axis.xaxis.set_major_formatter(lambda size, _: f"{size:,.0f}")
     axis.yaxis.set_major_formatter(lambda p, _: f"{100 * p:g} %")
     axis.minorticks_off()
-    figure.legend(loc="outside upper center", ncols=len(options.percentiles))
+    legend(figure, axis)
     if options.printed:
         printed = [
             f"M ≥ {size} for the {100 * p:g}th percentile"

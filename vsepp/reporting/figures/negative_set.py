@@ -15,12 +15,13 @@ from vsepp.evaluation.intervals import Interval, image_interval, seed_interval
 from vsepp.reporting import filters
 from vsepp.reporting.plots import (
     INK,
+    OURS,
     PAGE,
+    THEIRS,
     Material,
     Said,
     direction,
     legend,
-    looks,
     mark,
     panel_name,
     say_trouble,
@@ -49,8 +50,8 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
         if len(axes) > 1:
             axis.set_title(direction(metric))
         levels = {run: _level(records, spec.under, metric) for run, records in shown.items()}
-        told = [*_draw_baseline(axis, spec, shown, levels), *_draw_sizes(axis, spec, shown, levels, trouble)]
-        said.alt.append(f"{panel_name(metric, 'test')}: {'; '.join(told)}.")
+        numbers = _draw_levels(axis, spec, shown, levels, trouble)
+        said.alt.append(f"{panel_name(metric, 'test')}: {'; '.join(numbers)}.")
         _set_axes(axis, metric, spec.sizes)
         if printed := _draw_published(axis, metric, spec, material):
             said.alt.append(f"The paper prints {'; '.join(printed)}.")
@@ -58,53 +59,46 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
     legend(figure, axes[0])
     if spec.baseline in shown:
         said.caption.append(f"Dashed: the level of {spec.labels[-1]}.")
-    numbers = set(map(len, shown.values()))
+    seeds = set(map(len, shown.values()))
     of_images = "over the test images (bootstrap)"
-    if numbers == {1}:
+    if seeds == {1}:
         said.caption.append(f"One seed. Bars and band: 95 % interval {of_images}.")
     else:
-        of_one = f", of one seed {of_images}" if 1 in numbers else ""
+        of_one = f", of one seed {of_images}" if 1 in seeds else ""
         bars = f"bars and band: 95 % interval over the seeds (Student's t){of_one}"
         said.caption.append(f"{seeds_text(shown)}; {bars}.")
     say_trouble(said, trouble)
     return said
 
 
-def _draw_baseline(axis: Axes, spec: FigureSpec, shown: Records, levels: dict[str, Level]) -> list[str]:
-    """Draw the baseline as a horizontal line, and say its level."""
-    if spec.baseline not in levels:
-        return []
-    mean, bounds = levels[spec.baseline]
-    colour, label = looks()[0]["color"], spec.labels[-1]
-    axis.axhline(mean, color=colour, linestyle=(0, (5, 3)), label=label + mark(shown[spec.baseline]))
-    if bounds:
-        axis.axhspan(bounds.low, bounds.high, color=colour, alpha=0.15, linewidth=0)
-    return [f"{label} {_told(mean, bounds)}"]
-
-
-def _draw_sizes(
+def _draw_levels(
     axis: Axes, spec: FigureSpec, shown: Records, levels: dict[str, Level], trouble: dict[str, str]
 ) -> list[str]:
-    """Draw the line over the sizes with its points, and say each level."""
-    line, sizes = looks()[1], dict(zip(spec.runs, spec.sizes, strict=True))
-    runs = [run for run in spec.runs if run in levels]
-    if not runs:
-        return []
-    told, label = [], spec.labels[0]
+    """Draw the baseline as a horizontal line and the sizes as points on a line, and say each level."""
+    sentences = []
+    if spec.baseline in levels:
+        (mean, bounds), label = levels[spec.baseline], spec.labels[-1]
+        axis.axhline(mean, color=THEIRS, linestyle=(0, (5, 3)), label=label + mark(shown[spec.baseline]))
+        if bounds:
+            axis.axhspan(bounds.low, bounds.high, color=THEIRS, alpha=0.15, linewidth=0)
+        sentences.append(f"{label} {_level_text(mean, bounds)}")
+    sizes = {run: size for run, size in zip(spec.runs, spec.sizes, strict=True) if run in levels}
+    if not sizes:
+        return sentences
     # A size that was not run, or whose run is in trouble, is a gap in the line, not a bridge.
-    means = [levels[run][0] if run in levels and run not in trouble else math.nan for run in spec.runs]
-    signs = mark([record for run in runs for record in shown[run]])
-    axis.plot(spec.sizes, means, **line, label=label + signs)
-    for run in runs:
+    means = [levels[run][0] if run in sizes and run not in trouble else math.nan for run in spec.runs]
+    label = spec.labels[0]
+    signs = mark([record for run in sizes for record in shown[run]])
+    axis.plot(spec.sizes, means, color=OURS, marker="o", linestyle="-", label=label + signs)
+    for run, size in sizes.items():
         mean, bounds = levels[run]
         if bounds:
-            axis.vlines(sizes[run], bounds.low, bounds.high, color=line["color"], linewidth=1)
-        look = {"color": line["color"], "marker": line["marker"], "zorder": 3}
-        face = PAGE if run in trouble else line["color"]
-        axis.plot([sizes[run]], [mean], markerfacecolor=face, **look)
+            axis.vlines(size, bounds.low, bounds.high, color=OURS, linewidth=1)
+        face = PAGE if run in trouble else OURS
+        axis.plot([size], [mean], color=OURS, marker="o", markerfacecolor=face, zorder=3)
         why = f" ({trouble[run]})" if run in trouble else ""
-        told.append(f"{label} with {sizes[run]}: {_told(mean, bounds)}{why}")
-    return told
+        sentences.append(f"{label} with {size}: {_level_text(mean, bounds)}{why}")
+    return sentences
 
 
 def _set_axes(axis: Axes, metric: str, sizes: Sequence[int]) -> None:
@@ -122,16 +116,15 @@ def _draw_published(axis: Axes, metric: str, spec: FigureSpec, material: Materia
     """Mark the paper's values where data and encoders are the paper's: levels of other data are no reference."""
     if material.context.data_note or material.context.swaps([spec.dataset, *spec.encoders]):
         return []
-    sizes, told = dict(zip(spec.runs, spec.sizes, strict=True)), list[str]()
+    sizes, printed = dict(zip(spec.runs, spec.sizes, strict=True)), list[str]()
     for run, row in spec.references:
         text = material.published.get(("", row), {}).get(metric)
-        if not text or (run not in sizes and run != spec.baseline):
-            continue
-        size = sizes.get(run, max(spec.sizes) * 1.2)
-        label = "" if told else "the paper's value"
-        axis.plot([size], [float(text)], color=INK, marker="x", linestyle="none", label=label, zorder=4)
-        told.append(f"{text} for {f'size {size}' if run in sizes else spec.labels[-1]}")
-    return told
+        if text:
+            size = sizes.get(run, max(spec.sizes) * 1.2)  # the baseline has none
+            label = "" if printed else "the paper's value"
+            axis.plot([size], [float(text)], color=INK, marker="x", linestyle="none", label=label, zorder=4)
+            printed.append(f"{text} for {f'size {size}' if run in sizes else spec.labels[-1]}")
+    return printed
 
 
 def _level(records: Sequence[Record], protocol: str, metric: str) -> Level:
@@ -145,5 +138,5 @@ def _level(records: Sequence[Record], protocol: str, metric: str) -> Level:
     return values[0], image_interval(image_values(records[0], protocol, metric))
 
 
-def _told(mean: float, bounds: Interval | None) -> str:
+def _level_text(mean: float, bounds: Interval | None) -> str:
     return f"{mean:.1f}" + (f" (95 % interval {bounds.low:.1f} to {bounds.high:.1f})" if bounds else "")

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from vsepp.evaluation.intervals import Effect, wider
 from vsepp.reporting import filters
-from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, direction, looks, mark
+from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, Material, Said, mark, metric_text
 from vsepp.reporting.report_specs import FigureSpec
 from vsepp.reporting.tuned import Standing, standings, ties
 
@@ -61,8 +61,7 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
     names = [method.label + mark(method.records) for method in methods]
     axis.set_yticks(range(len(methods)), names, fontsize=6)
     axis.set_ylim(len(methods) - 0.4, -0.6)
-    name = filters.metric_name(metric) if direction(metric) else metric
-    axis.set_xlabel(" ".join(filter(None, ("Test", direction(metric), name))))
+    axis.set_xlabel(f"Test {metric_text(metric)}")
     said.caption += _sentences(methods, len(sound))
     if any(len(method.records) < len(every[method.label]) for method in methods):
         seeds = sorted({record.spec.seed for method in methods for record in method.records})
@@ -73,14 +72,11 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
 
 
 def _draw_method(axis: Axes, place: int, method: Standing) -> None:
-    colour = looks()[1]["color"]
     for bounds, thick in ((method.seeds, 0.8), (method.images, 2.4)):
         if bounds:
-            axis.hlines(place, bounds.low, bounds.high, color=colour, linewidth=thick)
-    face = PAGE if method.trouble else colour
-    axis.plot(
-        [method.level], [place], color=colour, marker="o", markersize=4.2, markerfacecolor=face, zorder=3
-    )
+            axis.hlines(place, bounds.low, bounds.high, color=OURS, linewidth=thick)
+    face = PAGE if method.trouble else OURS
+    axis.plot(method.level, place, color=OURS, marker="o", markersize=4.2, markerfacecolor=face, zorder=3)
 
 
 def _write(axis: Axes, x: float, place: float, text: str, colour: str) -> None:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from vsepp import components
 from vsepp.errors import VseppError
-from vsepp.reporting.plots import Material, Said, looks, read_data
+from vsepp.reporting.plots import Material, Said, legend, read_data
 from vsepp.reporting.report_specs import FigureSpec
 from vsepp.spec import Component
 
@@ -78,8 +78,6 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
 
 def _draw_triplets(figure: Figure, spec: FigureSpec, data: dict[str, list]) -> Said:
     axes, said = figure.subplots(1, len(spec.labels), squeeze=False, sharey=True)[0], Said()
-    similarities = np.asarray(data["similarities"])
-    places = [[int(np.argmin(np.abs(similarities - value))) for value in pair] for pair in _TOLD]
     for axis, label, weights in zip(axes, spec.labels, data["weights"], strict=True):
         values = np.asarray(weights)
         shown = axis.imshow(
@@ -93,11 +91,9 @@ def _draw_triplets(figure: Figure, spec: FigureSpec, data: dict[str, list]) -> S
         )
         axis.set(title=label, xlabel="positive", xticks=_TICKS, yticks=_TICKS)
         axis.grid(False)
-        told = [
-            f"{values[negative, positive]:.3g} at {p:g} and {n:g}"
-            for (p, n), (positive, negative) in zip(_TOLD, places, strict=True)
-        ]
-        said.alt.append(f"{label}, at similarities of positive and negative: {'; '.join(told)}.")
+        steps = len(values) - 1
+        examples = [f"{values[round(n * steps), round(p * steps)]:.3g} at {p:g} and {n:g}" for p, n in _TOLD]
+        said.alt.append(f"{label}, at similarities of positive and negative: {'; '.join(examples)}.")
     axes[0].set_ylabel("negative")
     figure.colorbar(shown, ax=list(axes), shrink=0.7)
     return said
@@ -105,18 +101,17 @@ def _draw_triplets(figure: Figure, spec: FigureSpec, data: dict[str, list]) -> S
 
 def _draw_pairs(figure: Figure, spec: FigureSpec, data: dict[str, list]) -> Said:
     axes, said = figure.subplots(1, len(spec.labels), squeeze=False)[0], Said()
-    similarities, sides = data["similarities"], ("positive", "negative")
     for place, (axis, label) in enumerate(zip(axes, spec.labels, strict=True)):
-        told = []
-        for look, dashes, side in zip(looks(), ("-", "--"), sides, strict=False):
+        ends = []
+        for colour, dashes, side in zip(("C0", "C1"), ("-", "--"), ("positive", "negative"), strict=True):
             values = data[side][place]
             axis.plot(
-                similarities, values, color=look["color"], linestyle=dashes, marker="", label=f"{side} pair"
+                data["similarities"], values, color=colour, linestyle=dashes, marker="", label=f"{side} pair"
             )
-            told.append(f"{side} from {values[0]:.2f} to {values[-1]:.2f}")
+            ends.append(f"{side} from {values[0]:.2f} to {values[-1]:.2f}")
         axis.set(title=label, xlabel="similarity", xticks=_TICKS)
         axis.set_ylim(bottom=0)
-        said.alt.append(f"{label}, over similarities from 0 to 1: {'; '.join(told)}.")
+        said.alt.append(f"{label}, over similarities from 0 to 1: {'; '.join(ends)}.")
     axes[0].set_ylabel("weight")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(sides))
+    legend(figure, axes[0])
     return said
