@@ -102,8 +102,9 @@ def options(kind: str, component: Component) -> Any:
     """A component's `Options` as a spec sets them; errors as in `load`, and on options that it refuses."""
     described = describe(kind, component.name)
     module = load(kind, component.name)
+    adapter: TypeAdapter[Any] = TypeAdapter(described.options)
     try:
-        checked = TypeAdapter(described.options).validate_json(json.dumps(component.options), strict=True)
+        checked = adapter.validate_json(json.dumps(component.options), strict=True)
     except ValidationError as error:
         mistakes = declared.mistakes_of(error, described.options)
         # A component that refuses a value itself begins with the option.
