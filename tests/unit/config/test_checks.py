@@ -40,7 +40,7 @@ OF_BASES = {
     ),
     "narrow": (
         {**COCO, "loss": {"name": "sum_of_hinges", "margin": 0}},
-        "runs.narrow.loss: option margin of loss sum_of_hinges: got 0.0; input should be greater than 0",
+        "runs.narrow.loss: option margin of loss sum_of_hinges: got 0; input should be greater than 0",
     ),
     "endless": (
         {**COCO, "loss": {"name": "goal", "offset": float("nan")}},
