@@ -33,10 +33,11 @@ INCONCLUSIVE, ONE_SEED = "inconclusive", "inconclusive (one seed)"
 COLLAPSED, CHANCE = "not reproduced: collapsed", "not reproduced: like chance"
 NOT_RUN = "not run"
 FAILED = (COLLAPSED, CHANCE)
-WORDS = (
-    REPRODUCED, SMALLER, SAME, NO_DIFFERENCE, LARGER, WORSE, INCONCLUSIVE, ONE_SEED, OPPOSITE, *FAILED, NOT_RUN,
-)  # fmt: skip
-"""All verdicts, in the order in which they are counted."""
+WORDS = {
+    REPRODUCED: "✓", SMALLER: "<", SAME: "✓", NO_DIFFERENCE: "≈", LARGER: ">", WORSE: "✗",
+    INCONCLUSIVE: "?", ONE_SEED: "?", OPPOSITE: "✗", COLLAPSED: "∅", CHANCE: "∅", NOT_RUN: "–",
+}  # fmt: skip
+"""All verdicts, in the order in which they are counted, and the sign of each on a page."""
 
 
 @dataclass(frozen=True)

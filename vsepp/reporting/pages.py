@@ -16,23 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from vsepp.provenance.manifest import MANIFEST, git_state, read_manifest
 from vsepp.reporting import TEMPLATES, filters, summary
-from vsepp.reporting.claims import (
-    CHANCE,
-    COLLAPSED,
-    INCONCLUSIVE,
-    LARGER,
-    NO_DIFFERENCE,
-    NOT_RUN,
-    ONE_SEED,
-    OPPOSITE,
-    REPRODUCED,
-    SAME,
-    SMALLER,
-    WORSE,
-    Verdict,
-    by_claim,
-    of_the_paper,
-)
+from vsepp.reporting.claims import WORDS, Verdict, by_claim, of_the_paper
 from vsepp.reporting.drawing import write_figure, write_gaps
 from vsepp.reporting.expected import State, expected_state, read_expected, worst
 from vsepp.reporting.measured import judge
@@ -56,10 +40,6 @@ _LATEX: dict[str, Any] = {
     "comment_start_string": "<#",
     "comment_end_string": "#>",
 }
-_SIGNS = {
-    REPRODUCED: "✓", SMALLER: "<", SAME: "✓", NO_DIFFERENCE: "≈", LARGER: ">", WORSE: "✗", INCONCLUSIVE: "?", ONE_SEED: "?",
-    OPPOSITE: "✗", COLLAPSED: "∅", CHANCE: "∅", NOT_RUN: "–",
-}  # fmt: skip
 _EXPORTED = ("i2t_r1", "i2t_r10", "t2i_r1", "t2i_r10", "rsum")
 
 
@@ -96,7 +76,7 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
         "context": context,
         "directions": DIRECTIONS,
         "git": git_state(),
-        "signs": _SIGNS,
+        "signs": WORDS,
         "commands": {model: command(seeds[0].spec, context) for model, seeds in records.items()},
         "expected": _expected(spec, records),
     }
