@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ class Gap:
     """Metric → the claim's verdict."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Row:
     """One row: what was trained or quoted, and its cells."""
 
@@ -69,11 +69,11 @@ class Row:
     """What our numbers are means over; none where it was not run, or quoted."""
     released: Sequence[Record]
     """The authors' own checkpoint, where it was evaluated."""
-    made: str = ""
+    made: str
     """Encoder and test images of our numbers, and the commits of kept ones."""
-    trouble: str = ""
+    trouble: str
     """Why our numbers say nothing of the method: `collapsed`, `ranks like chance`; else empty."""
-    gaps: tuple[Gap, ...] = ()
+    gaps: Sequence[Gap] = ()
 
     @property
     def status(self) -> str:
@@ -93,9 +93,23 @@ class Group:
     """Rows under one heading."""
 
     heading: str
-    measured_on: str
-    """Which test images our numbers come from; empty where nothing was run."""
     rows: tuple[Row, ...]
+
+    @property
+    def measured_on(self) -> str:
+        """Which test images our numbers come from, with rows that differ from most; empty where nothing was run."""
+        rows: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.ours:
+                images = _test_images(row.ours[0], row.facts["protocol"])
+                rows.setdefault(images, []).append(row.facts["label"] if row.spec.own else row.spec.row)
+        usual = max(rows, key=lambda images: len(rows[images]), default="")
+        others = [
+            f"{'row' if len(names) == 1 else 'rows'} {filters.listing(names)}: {images}"
+            for images, names in rows.items()
+            if images != usual
+        ]
+        return "; ".join([usual, *others])
 
 
 @dataclass(frozen=True)
@@ -158,28 +172,21 @@ def build_table(
         When a row is not published or fed under another protocol, and as in `scores`.
     """
     notes: list[tuple[str, str]] = []
-    rows_of_groups: list[list[Row]] = []
+    groups = []
     for group in spec.groups:
-        rows_of_groups.append([])
+        rows = []
         for row_spec in group.rows:
             facts = _facts(spec, row_spec, context, published)
             mark = string.ascii_lowercase[len(notes)] if facts["note"] else ""
-            rows_of_groups[-1].append(_row(spec, row_spec, facts, mark, records, context))
+            rows.append(_row(spec, row_spec, facts, mark, records, context))
             if mark:
                 notes.append((mark, facts["note"]))
-        _compare(spec, rows_of_groups[-1])
-    rows = [row for rows_of_group in rows_of_groups for row in rows_of_group]
-    gaps = _gaps(rows, verdicts)
-    groups = tuple(
-        Group(
-            group.heading,
-            _measured_on(rows_of_group),
-            tuple(replace(row, gaps=gaps.get(row.spec.row, ())) for row in rows_of_group),
-        )
-        for group, rows_of_group in zip(spec.groups, rows_of_groups, strict=True)
-    )
+        _compare(spec, rows)
+        groups.append(Group(group.heading, tuple(rows)))
+    rows = [row for group in groups for row in group.rows]
+    _add_gaps(rows, verdicts)
     notes += marks([record for row in rows for record in (*row.ours, *row.released)]).items()
-    return Table(spec, groups, tuple(notes), _caption(spec, context, rows))
+    return Table(spec, tuple(groups), tuple(notes), _caption(spec, context, rows))
 
 
 def _facts(spec: TableSpec, row: RowSpec, context: ContextSpec, published: Published) -> dict[str, str]:
@@ -211,21 +218,25 @@ def _row(
     spec: TableSpec, row: RowSpec, facts: dict[str, str], mark: str, records: Records, context: ContextSpec
 ) -> Row:
     ours, released = records.get(row.run or "", []), records.get(row.released or "", [])
-    protocol = facts["protocol"]
+    protocol, made = facts["protocol"], ""
     scores([*ours, *released], protocol)  # refuses what cannot stand in one row
+    if ours:
+        made = f"{context.here(facts['encoder'])}, {_test_images(ours[0], protocol)}"
+        if any(record.spec.study for record in ours):  # what is kept may come from any commit
+            made += f", trained at {_commits(ours)}"
     return Row(
         row,
         facts,
         {
             "ours": {name: _measured(ours, protocol, name) for name in spec.cells},
-            "paper": {name: _printed(facts, name, row, mark) for name in spec.cells},
+            "paper": {name: _printed(facts, name, mark) for name in spec.cells},
             "released": {name: Cell(_measured(released, protocol, name).value) for name in spec.cells},
         },
         "" if facts["at"] else mark,
         ours,
         released,
-        made=_made(ours, context.here(facts["encoder"]), protocol) if ours else "",
-        trouble=trouble_of(ours, protocol),
+        made,
+        trouble_of(ours, protocol),
     )
 
 
@@ -237,19 +248,10 @@ def _measured(records: Sequence[Record], protocol: str, name: str) -> Cell:
     return Cell(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
 
-def _printed(facts: dict[str, str], name: str, row: RowSpec, mark: str) -> Cell:
+def _printed(facts: dict[str, str], name: str, mark: str) -> Cell:
     """A number of published.csv, with the note that stands at it."""
-
-    def number(column: str) -> float | None:
-        text = facts.get(column)
-        try:
-            return float(text) if text else None
-        except ValueError:
-            raise VseppError(
-                f"published.csv, row {row.row}: {column} is {text!r}, expected a number or nothing"
-            ) from None
-
-    return Cell(number(name), number(f"{name}_sd"), mark=mark if facts["at"] == name else "")
+    value, sd = (float(text) if (text := facts.get(key)) else None for key in (name, f"{name}_sd"))
+    return Cell(value, sd, mark if facts["at"] == name else "")
 
 
 def _compare(spec: TableSpec, rows: Sequence[Row]) -> None:
@@ -273,55 +275,34 @@ def _compare(spec: TableSpec, rows: Sequence[Row]) -> None:
             row.facts["trainset_label"] += " (1 fold)" if row.facts["protocol"] == "1K" else ""
 
 
-def _gaps(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> dict[str, tuple[Gap, ...]]:
-    """Row → claimed gains of it over other rows."""
-    fed: dict[tuple[str | None, str | None], Row] = {
-        (row.spec.run, row.facts["protocol"]): row for row in rows if row.ours
-    }
-    gaps: dict[str, dict[str, Gap]] = {}
+def _add_gaps(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> None:
+    """Put claimed gains of a row over other rows below it."""
+    fed = {(row.spec.run, row.facts["protocol"]): row for row in rows if row.ours}
+    gaps: dict[tuple[str, str], Gap] = {}
     for verdict in verdicts:
         claim = verdict.spec
         if claim.kind != "difference" or claim.sign < 0 or not verdict.images:
             continue
-        ahead, behind = (fed.get((run, claim.protocol)) for run in claim.runs)
-        if ahead and behind:
-            spec, facts = behind.spec, behind.facts
-            over = facts["label"] if spec.own else f"{facts['system']} ({spec.row})"
-            gaps_of_row = gaps.setdefault(ahead.spec.row, {})
-            gaps_of_row.setdefault(spec.row, Gap(over, {})).verdicts[claim.metric] = verdict
-    return {row: tuple(gaps_of_row.values()) for row, gaps_of_row in gaps.items()}
-
-
-def _measured_on(rows: list[Row]) -> str:
-    """The test images behind our numbers; rows that differ from most are named."""
-    places: dict[str, list[str]] = {}
+        ahead, behind = (fed.get((run, claim.protocol or "")) for run in claim.runs)
+        if not ahead or not behind:
+            continue
+        pair = ahead.spec.row, behind.spec.row
+        if pair not in gaps:
+            facts = behind.facts
+            over = facts["label"] if behind.spec.own else f"{facts['system']} ({behind.spec.row})"
+            gaps[pair] = Gap(over, {})
+        gaps[pair].verdicts[claim.metric] = verdict
     for row in rows:
-        if row.ours:
-            place = _place(row.ours[0], row.facts["protocol"])
-            places.setdefault(place, []).append(row.facts["label"] if row.spec.own else row.spec.row)
-    usual = max(places, key=lambda place: len(places[place]), default="")
-    others = [
-        f"{'row' if len(names) == 1 else 'rows'} {filters.listing(names)}: {place}"
-        for place, names in places.items()
-        if place != usual
-    ]
-    return "; ".join([usual, *others])
-
-
-def _made(ours: Sequence[Record], encoder: str, protocol: str) -> str:
-    """What stands below a row of ours; what is kept may come from any commit, and names it."""
-    said = f"{encoder}, {_place(ours[0], protocol)}"
-    kept = any(record.spec.study for record in ours)
-    return f"{said}, trained at {_commits(ours)}" if kept else said
+        row.gaps = [gap for (ahead_row, _), gap in gaps.items() if ahead_row == row.spec.row]
 
 
 def _commits(ours: Sequence[Record]) -> str:
     return filters.listing(sorted({filters.commit(*record.trained) for record in ours}))
 
 
-def _place(record: Record, protocol: str) -> str:
-    measured = record.metrics[protocol]
-    images, fold = measured["n_images"], measured["fold_size"]
+def _test_images(record: Record, protocol: str) -> str:
+    metrics = record.metrics[protocol]
+    images, fold = metrics["n_images"], metrics["fold_size"]
     if protocol == "5K":
         return f"all {filters.count(images)} test images"
     if protocol == "1K":
@@ -349,12 +330,12 @@ def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
 
     `ours_uncommitted` and `released_uncommitted` name the steps behind the numbers whose code or parameters no commit holds.
     """
-    records = []
+    flat = []
     for group in table.groups:
         for row in group.rows:
             facts = row.facts
-            measured = row.ours[0].metrics[facts["protocol"]] if row.ours else {}
-            record = {
+            metrics = row.ours[0].metrics[facts["protocol"]] if row.ours else {}
+            values = {
                 "table": filters.numbered(table.spec.id).partition(" ")[2] or table.spec.id,
                 "group": group.heading,
                 "row": row.spec.row,
@@ -369,16 +350,16 @@ def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
                 "run": row.spec.run or "",
                 "ours_dataset": context.here(facts["dataset"]) if row.ours else "",
                 "ours_encoder": context.here(facts["encoder"]) if row.ours else "",
-                "ours_fold_size": measured.get("fold_size"),
-                "ours_n_images": measured.get("n_images"),
+                "ours_fold_size": metrics.get("fold_size"),
+                "ours_n_images": metrics.get("n_images"),
                 "n_seeds": len(row.ours),
                 "ours_commit": _commits(row.ours),
                 "ours_uncommitted": " ".join(dirty_steps(row.ours)),
                 "released_uncommitted": " ".join(dirty_steps(row.released)),
             }
             for column, source, part in _COLUMNS:
-                record |= {
+                values |= {
                     f"{column}_{name}": getattr(cell, part) for name, cell in row.cells[source].items()
                 }
-            records.append(record)
-    return records
+            flat.append(values)
+    return flat

@@ -178,12 +178,6 @@ def test_rows_that_cannot_be_filled_so_are_refused(models, build, row, table, me
         build(row, table=table)
 
 
-def test_a_published_cell_that_is_no_number_is_named(context, published):
-    changed = {**published, ("table2", "2.2"): {**published["table2", "2.2"], "t2i_r1": "32,5"}}
-    with pytest.raises(VseppError, match=r"row 2\.2: t2i_r1 is '32,5', expected a number"):
-        build_table(spec(RowSpec("2.2")), context, changed, {})
-
-
 def test_flat_rows_give_every_number_unrounded(models, build, context):
     models.add("a", (40 + 1 / 7, *I2T[1:]), (100 / 3, *T2I[1:]))
     models.add("a", I2T, (100 / 3, *T2I[1:]), seed=1)
