@@ -48,7 +48,7 @@ class Interval:
 
 def wider(images: Interval, seeds: Interval | None) -> Interval:
     """The wider one of the intervals over the images and over the seeds."""
-    return max(filter(None, (images, seeds)), key=lambda found: found.high - found.low)
+    return max(filter(None, (images, seeds)), key=lambda interval: interval.high - interval.low)
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,6 @@ class Effect:
     def sign(self) -> int:
         """1 or -1 where zero lies outside the images' interval and, with several seeds, outside the seeds'; else 0."""
         return self.images.sign if self.seeds is None or self.seeds.sign == self.images.sign else 0
-
-    def within(self, margin: float) -> bool:
-        """Whether all intervals lie between minus `margin` and `margin`."""
-        return self.images.within(margin) and (self.seeds is None or self.seeds.within(margin))
 
 
 def per_image(
@@ -104,7 +100,7 @@ def per_image(
         On a metric that has no value per image, and one whose ranks were not kept.
     """
     if metric == "rsum":
-        return np.sum([per_image(ranks, caption_images, one, fold_size) for one in RECALLS], axis=0)
+        return np.sum([per_image(ranks, caption_images, recall, fold_size) for recall in RECALLS], axis=0)
     if metric not in AVERAGED:
         raise VseppError(f"metric: expected one of {', '.join(AVERAGED)}, got {metric!r}")
     direction, _, key = metric.partition("_")
@@ -113,23 +109,22 @@ def per_image(
         return METRICS[key].factor * values
     size = fold_size or n
     captions = np.bincount(caption_images // size, minlength=n // size)
-    found = np.bincount(caption_images, weights=values, minlength=n).reshape(-1, size)
-    weights = np.bincount(caption_images, minlength=n).reshape(-1, size) * (size / captions)[:, None]
-    shares = METRICS[key].factor * found * (size / captions)[:, None]
+    per_caption = (size / captions)[:, None]
+    weights = np.bincount(caption_images, minlength=n).reshape(-1, size) * per_caption
+    of_images = np.bincount(caption_images, weights=values, minlength=n).reshape(-1, size)
+    shares = METRICS[key].factor * of_images * per_caption
     return (shares + shares.mean(axis=1, keepdims=True) * (1 - weights)).ravel()
 
 
-def chance(n_images: int, n_captions: float) -> dict[str, float]:
-    """Each recall and rsum in per cent, for a ranking by chance of a fold whose images have equally many captions."""
-    own, levels = n_captions / n_images, {}
+def chance_rsum(n_images: int, n_captions: float) -> float:
+    """rsum for a ranking by chance of a fold whose images have equally many captions."""
+    own, rsum = n_captions / n_images, 0.0
     for k in (1, 5, 10):
         # None of an image's own captions among the first k.
-        missed = np.prod(
-            [max(0.0, 1 - own / (n_captions - place)) for place in range(min(k, int(n_captions)))]
-        )
-        levels[f"i2t_r{k}"] = 100.0 * (1 - float(missed))
-        levels[f"t2i_r{k}"] = 100.0 * min(1.0, k / n_images)
-    return levels | {"rsum": sum(levels.values())}
+        missed = [max(0.0, 1 - own / (n_captions - rank)) for rank in range(min(k, int(n_captions)))]
+        rsum += 100.0 * (1 - float(np.prod(missed)))
+        rsum += 100.0 * min(1.0, k / n_images)
+    return rsum
 
 
 def ranks_like_chance(ranks: Ranks, caption_images: np.ndarray, fold_size: int) -> bool:
@@ -142,8 +137,8 @@ def ranks_like_chance(ranks: Ranks, caption_images: np.ndarray, fold_size: int) 
     """
     values = per_image(ranks, caption_images, "rsum", fold_size)
     folds = len(ranks.i2t) / fold_size
-    level = chance(fold_size, len(ranks.t2i) / folds)["rsum"]
-    return bool(values.mean() - _Z * values.std(ddof=1) / len(values) ** 0.5 <= level)
+    low = values.mean() - _Z * values.std(ddof=1) / len(values) ** 0.5
+    return bool(low <= chance_rsum(fold_size, len(ranks.t2i) / folds))
 
 
 def image_interval(values: np.ndarray, resamples: int = RESAMPLES) -> Interval:
@@ -240,11 +235,11 @@ def _bootstrap(samples: tuple[np.ndarray, ...], statistic: Any, **options: Any) 
     from scipy import stats
 
     options = {"n_resamples": RESAMPLES, **options}
-    found = stats.bootstrap(
+    bounds = stats.bootstrap(
         samples, statistic, batch=_BATCH, vectorized=True, confidence_level=LEVEL,
         method="percentile", rng=np.random.default_rng(0), **options,
-    )  # fmt: skip
-    return Interval(float(found.confidence_interval.low), float(found.confidence_interval.high))
+    ).confidence_interval  # fmt: skip
+    return Interval(float(bounds.low), float(bounds.high))
 
 
 def _permutation_p(first: np.ndarray, second: np.ndarray, permutations: int) -> float:
@@ -259,8 +254,8 @@ def _permutation_p(first: np.ndarray, second: np.ndarray, permutations: int) -> 
     # the time for 5,000 images.
     starts = np.unique(np.linspace(0, len(differ), _UNITS, endpoint=False, dtype=int))
     blocks = [np.add.reduceat(values[differ], starts) for values in (first, second)]
-    found = stats.permutation_test(
+    test = stats.permutation_test(
         blocks, _difference, permutation_type="samples", vectorized=True,
         n_resamples=permutations, batch=_BATCH, rng=rng,
     )  # fmt: skip
-    return float(found.pvalue)
+    return float(test.pvalue)
