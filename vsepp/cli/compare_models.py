@@ -11,7 +11,6 @@ from vsepp.cli.common import add_step, table
 from vsepp.cli.show import add_plan_options, plan_of
 from vsepp.errors import VseppError, did_you_mean
 from vsepp.provenance.studies import Kept
-from vsepp.spec import seeded
 
 
 def add_steps(steps: Any) -> None:
@@ -38,7 +37,6 @@ def add_steps(steps: Any) -> None:
         "--update", action="store_true", help="set the expected values from these results, and log what moved"
     )
     parser.add_argument("--why", default="", help="with --update: what moved the scores, for the log")
-    parser.add_argument("--entry", action="store_true", help="print a row for docs/reproductions.md")
     add_plan_options(parser)
 
 
@@ -46,8 +44,9 @@ def compare(given: argparse.Namespace) -> None:
     """Print what two models differ in."""
     from vsepp.reporting.compare import compare as compared
 
-    found = compared(_paths(given, given.a), _paths(given, given.b), given.protocol, given.fold_size)
-    print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False) if given.json else found)
+    comparison = compared(_paths(given, given.a), _paths(given, given.b), given.protocol, given.fold_size)
+    text = json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False) if given.json else str(comparison)
+    print(text)
 
 
 def _paths(given: argparse.Namespace, name: str) -> list[Path | Kept]:
@@ -65,14 +64,19 @@ def _paths(given: argparse.Namespace, name: str) -> list[Path | Kept]:
             + did_you_mean(name, plan.models)
         )
     model = plan.models[name]
-    seeds = sorted(model.specs)
-    folders = {seed: plan.folders(name, seed)[1] for seed in seeds if seed not in model.recorded}
-    there = [seed for seed in seeds if seed not in folders or (folders[seed] / "metrics.json").is_file()]
-    if there:
-        return [folders.get(seed) or plan.study.read(name, seed) for seed in there]
-    raise VseppError(
-        f"{name}: was not evaluated; make it: snakemake --cores all -- {folders[seeds[0]]}/metrics.json"
-    )
+    evaluated: list[Path | Kept] = []
+    for seed in sorted(model.specs):
+        if seed in model.recorded:
+            evaluated.append(plan.study.read(name, seed))
+            continue
+        folder = plan.folders(name, seed)[1]
+        if (folder / "metrics.json").is_file():
+            evaluated.append(folder)
+    if not evaluated:
+        raise VseppError(
+            f"{name}: was not evaluated; make it: snakemake --cores all -- {folder}/metrics.json"
+        )
+    return evaluated
 
 
 def expected(given: argparse.Namespace) -> None:
@@ -86,34 +90,25 @@ def expected(given: argparse.Namespace) -> None:
     plan = plan_of(given)
     reports = [made.spec for made in plan.of_kind("report").values() if isinstance(made.spec, ReportSpec)]
     models = {(model.model, model.seed): model for report in reports for model in report.models}
-    there = [
+    evaluated = [
         model
         for model in models.values()
         if model.study or (Path(model.evaluation) / "metrics.json").is_file()
     ]
     file = expected_file(given.docs, plan.preset, plan.variant)
-    if not there:
+    if not evaluated:
         raise VseppError(
             f"preset {plan.preset}: nothing was evaluated yet; make it: snakemake --cores all all_results"
         )
-    records, context = read_records(there), reports[0].context
+    records, context = read_records(evaluated), reports[0].context
     if given.update:
         values.update_expected(file, given.docs / "scores.md", records, git_state()["commit"], given.why)
     elif not file.is_file():
         raise VseppError(f"{file}: no such file; `vsepp expected --update` sets a study's values")
-    rows = values.read_expected(file)
-    states = values.expected_state(rows, records, context)
-    if given.entry:
-        print(values.reproduction(states, records))
-        return
+    states = values.expected_state(values.read_expected(file), records, context)
     print(*table(values.matrix(states), "llrlllr"), sep="\n")
     print("", ", ".join(f"{number} {word}" for word, number in values.counts(states)), sep="\n")
     failed = values.failures(states, context)
     print(*failed, sep="\n", end="\n" * bool(failed))
-    known = {(row.run, row.seed) for row in rows}
-    if new := [
-        seeded(run, seed) for run, seed in ((m.model, m.seed) for m in there) if (run, seed) not in known
-    ]:
-        print(f"\nno expected value, which --update sets: {', '.join(new)}")
     if failed:
         raise VseppError(f"{len(failed)} of {len(states)} scores are not as expected, see above")

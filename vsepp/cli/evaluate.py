@@ -95,9 +95,8 @@ def _score(given: argparse.Namespace) -> None:
     if (given.embeddings.parent / MANIFEST).is_file():
         require_intact(given.embeddings.parent)
     embeddings = Embeddings.load(given.embeddings)
-    found = [protocols.evaluate(embeddings, protocol, given.fold_size) for protocol in given.protocol]
-    for evaluation in found:
-        print(evaluation)
+    evaluations = [protocols.evaluate(embeddings, protocol, given.fold_size) for protocol in given.protocol]
+    print(*evaluations, sep="\n")
     if given.output is None:
         return
     spec = {"protocols": given.protocol, "fold_size": given.fold_size}
@@ -109,7 +108,7 @@ def _score(given: argparse.Namespace) -> None:
             folder, "evaluation", spec=spec, inputs={"embeddings": given.embeddings}, code=code
         ) as facts,
     ):
-        protocols.save(found, folder)
+        protocols.save(evaluations, folder)
         facts["protocols"] = given.protocol
 
 

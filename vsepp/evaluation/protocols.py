@@ -138,6 +138,11 @@ def save(evaluations: Sequence[Evaluation], folder: Path) -> None:
     """Write `metrics.json` (protocol → metrics) and `ranks.npz` (the ranks of every query) into a folder."""
     metrics = {evaluation.protocol: evaluation.to_dict() for evaluation in evaluations}
     write_text(folder / "metrics.json", json.dumps(metrics, indent=1) + "\n")
+    write_arrays(folder / "ranks.npz", compressed=True, **rank_arrays(evaluations))
+
+
+def rank_arrays(evaluations: Sequence[Evaluation]) -> dict[str, np.ndarray]:
+    """`<protocol>_<part>` → an array of `ranks.npz`."""
     ranks: dict[str, np.ndarray] = {}
     for evaluation in evaluations:
         ranks[f"{evaluation.protocol}_i2t"] = evaluation.ranks.i2t
@@ -147,7 +152,7 @@ def save(evaluations: Sequence[Evaluation], folder: Path) -> None:
             ranks[f"{evaluation.protocol}_i2t_captions"] = of_captions
         ranks[f"{evaluation.protocol}_caption_rows"] = evaluation.caption_rows
         ranks[f"{evaluation.protocol}_caption_images"] = evaluation.caption_images
-    write_arrays(folder / "ranks.npz", compressed=True, **ranks)
+    return ranks
 
 
 def protocol_folds(protocol: str, n_images: int, fold_size: int = DEFAULT_FOLD_SIZE) -> list[slice]:

@@ -73,13 +73,13 @@ class Kept:
     """`<protocol>_<part>` → ranks float64, rows int64."""
 
 
-def read_results(run: Path, evaluation: Path, *, trained: bool) -> Kept:
+def read_results(run: Path | None, evaluation: Path, *, trained: bool) -> Kept:
     """Read what is kept of a model from its results.
 
     Parameters
     ----------
     run, evaluation
-        Folders of the training and of the evaluation.
+        Folders of the training, `None` where it does not matter, and of the evaluation.
     trained
         Whether it was trained here and has a history.
 
@@ -92,17 +92,19 @@ def read_results(run: Path, evaluation: Path, *, trained: bool) -> Kept:
 
     # Not the embeddings beside the metrics: nothing here reads those, and they are large.
     evaluated = require_intact(evaluation, METRICS, RANKS)
-    there = (run / MANIFEST).is_file()
-    if there:
+    manifest, history = None, ""
+    if run and (run / MANIFEST).is_file():
         require_input(evaluation, "run", run)
-    if trained:
+        manifest = read_manifest(run)
+    if run and trained:
         require_intact(run, HISTORY)
+        history = (run / HISTORY).read_text(encoding="utf-8")
     return Kept(
         where=str(evaluation),
         evaluated=evaluated,
-        trained=read_manifest(run) if there else None,
+        trained=manifest,
         metrics=json.loads((evaluation / METRICS).read_text(encoding="utf-8")),
-        history=(run / HISTORY).read_text(encoding="utf-8") if trained else "",
+        history=history,
         arrays=dict(np.load(evaluation / RANKS, allow_pickle=False)),
     )
 

@@ -7,7 +7,7 @@ embeddings, of anyone's model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import Effect
 from vsepp.evaluation.metric_list import COMPARED
 from vsepp.reporting import filters
-from vsepp.reporting.ranked import Ranked, Source, read_two
-from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES
+from vsepp.reporting.ranked import Source, read_two, seed_of
+from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES, Ranked, image_values
 from vsepp.reporting.report_specs import DIRECTIONS
 
 
@@ -98,7 +98,7 @@ class Comparison:
     def __str__(self) -> str:
         test, seeds = self.test, len(self.seeds)
         folds = test["folds"]
-        lines = [f"{name}  {_place(side)}" for name, side in zip("AB", self.sources, strict=True)]
+        lines = [f"{name}  {_folders(side)}" for name, side in zip("AB", self.sources, strict=True)]
         lines += [
             f"protocol {test['protocol']}: {folds} fold{'s' * (folds > 1)} of {test['fold_size']:,} images, "
             f"{test['n_captions']:,} captions in all; {seeds} {'seed' if seeds == 1 else 'seeds'}",
@@ -135,33 +135,29 @@ def compare(
         Where a model cannot be read, where they were not measured on the same test images under the same protocol, and
         where they have no seed in common.
     """
-    a, b = read_two(first, second, protocol, fold_size)
+    a, b, protocol = read_two(first, second, protocol, fold_size)
+    seeds = [(seed_of(of_a), seed_of(of_b)) for of_a, of_b in zip(a, b, strict=True)]
+    test = a[0].kept.metrics[protocol]
     return Comparison(
         sources=(_sources(a), _sources(b)),
-        seeds=tuple(
-            one.seed if one.seed is not None else other.seed for one, other in zip(a, b, strict=True)
-        ),
-        test={key: a[0].metrics[key] for key in ("protocol", "folds", *TEST_IMAGES)},
-        differences=_differences(a, b),
-        warnings=tuple(_warnings(a, b)),
+        seeds=tuple(of_b if of_a is None else of_a for of_a, of_b in seeds),
+        test={key: test[key] for key in ("protocol", "folds", *TEST_IMAGES)},
+        differences=_differences(a, b, protocol),
+        warnings=tuple(_warnings(a, b, protocol)),
     )
 
 
-def _differences(a: Sequence[Ranked], b: Sequence[Ranked]) -> tuple[Difference, ...]:
-    values = {metric: [[_values(model, metric) for model in side] for side in (a, b)] for metric in COMPARED}
-    effects = {metric: intervals.effect(of_b, of_a) for metric, (of_a, of_b) in values.items()}
-    corrected = intervals.holm([effect.p for effect in effects.values()])
-    exact = tuple(intervals.mcnemar(*pair) for pair in zip(*values["i2t_r1"], strict=True))
+def _differences(a: Sequence[Ranked], b: Sequence[Ranked], protocol: str) -> tuple[Difference, ...]:
     differences = []
-    for (metric, (of_a, of_b)), p in zip(values.items(), corrected, strict=True):
-        tests = exact if metric == "i2t_r1" else ()
+    for metric in COMPARED:
+        of_a, of_b = ([image_values(model, protocol, metric) for model in side] for side in (a, b))
+        effect, exact = intervals.effect(of_b, of_a), tuple[float, ...]()
+        if metric == "i2t_r1":
+            exact = tuple(intervals.mcnemar(*pair) for pair in zip(of_a, of_b, strict=True))
         means = float(np.mean(of_a)), float(np.mean(of_b))
-        differences.append(Difference(metric, *means, effects[metric], p, tests))
-    return tuple(differences)
-
-
-def _values(model: Ranked, metric: str) -> np.ndarray:
-    return intervals.per_image(model.ranks, model.caption_images, metric, model.metrics["fold_size"])
+        differences.append(Difference(metric, *means, effect, effect.p, exact))
+    corrected = intervals.holm([difference.p for difference in differences])
+    return tuple(replace(each, p=p) for each, p in zip(differences, corrected, strict=True))
 
 
 def metric_text(*metrics: str) -> str:
@@ -179,7 +175,7 @@ def metric_text(*metrics: str) -> str:
 
 def sentences(differences: Sequence[Difference]) -> list[str]:
     """What is said of the metrics; those in which no difference can be told share a sentence."""
-    told = [difference.said for difference in differences if difference.ahead]
+    texts = [difference.said for difference in differences if difference.ahead]
     seeds_differ: list[str] = []
     equal: list[str] = []
     for difference in differences:
@@ -187,37 +183,36 @@ def sentences(differences: Sequence[Difference]) -> list[str]:
             effect = difference.effect
             (seeds_differ if effect.images.sign and not effect.sign else equal).append(difference.metric)
     if seeds_differ:
-        told.append(f"No difference can be told in {metric_text(*seeds_differ)}: the seeds differ too much.")
+        texts.append(f"No difference can be told in {metric_text(*seeds_differ)}: the seeds differ too much.")
     if equal:
-        told.append(f"No difference can be told in {metric_text(*equal)}.")
-    return told
+        texts.append(f"No difference can be told in {metric_text(*equal)}.")
+    return texts
 
 
-def _warnings(a: Sequence[Ranked], b: Sequence[Ranked]) -> list[str]:
+def _warnings(a: Sequence[Ranked], b: Sequence[Ranked], protocol: str) -> list[str]:
     warnings = []
+    similarities = [
+        filters.listing(dict.fromkeys(model.metrics[protocol]["similarity"] for model in side))
+        for side in (a, b)
+    ]
     if len(a) == 1:
         warnings.append("one seed a side: what another seed would give is not known")
-    of_a, of_b = (
-        filters.listing(dict.fromkeys(model.metrics["similarity"] for model in side)) for side in (a, b)
-    )
-    if of_a != of_b:
-        warnings.append(f"A ranks by {of_a} similarity, B by {of_b}")
-    if any(one.seed != two.seed and None not in (one.seed, two.seed) for one, two in zip(a, b, strict=True)):
-        warnings.append(f"A is of seed {a[0].seed}, B of seed {b[0].seed}")
+    if similarities[0] != similarities[1]:
+        warnings.append(f"A ranks by {similarities[0]} similarity, B by {similarities[1]}")
+    seeds = seed_of(a[0]), seed_of(b[0])
+    if seeds[0] != seeds[1] and None not in seeds:
+        warnings.append(f"A is of seed {seeds[0]}, B of seed {seeds[1]}")
     for name, side in zip("AB", (a, b), strict=True):
-        if any(
-            intervals.ranks_like_chance(model.ranks, model.caption_images, model.metrics["fold_size"])
-            for model in side
-        ):
+        if any(protocol in model.at_chance for model in side):
             warnings.append(f"{name} {AT_CHANCE}, so a difference says nothing of its method")
     return warnings
 
 
 def _sources(side: Sequence[Ranked]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(model.source for model in side))
+    return tuple(dict.fromkeys(model.kept.where for model in side))
 
 
-def _place(sources: Sequence[str]) -> str:
+def _folders(sources: Sequence[str]) -> str:
     """Folders of seeds as one: `evaluations/a, seed-0 and seed-1`."""
     parents = {Path(source).parent for source in sources}
     if len(sources) == 1 or len(parents) > 1:
@@ -231,19 +226,22 @@ def _p(value: float) -> str:
 
 def _table(differences: Sequence[Difference]) -> list[str]:
     rows: list[tuple[str, ...]] = [("", "A", "B", "A−B", "over images", "over seeds", "p", "p, Holm")]
-    for direction, group in groupby(differences, lambda found: found.metric.partition("_")[0]):
-        for place, found in enumerate(group):
-            name = f"{DIRECTIONS[direction]}, " if direction in DIRECTIONS and not place else ""
-            metric = filters.metric_name(found.metric) if direction in DIRECTIONS else found.metric
-            effect = found.effect
-            ends = [
-                f"[{one.low:+.1f}, {one.high:+.1f}]" if one else "one seed"
-                for one in (effect.images, effect.seeds)
-            ]
-            values = (f"{found.first:.1f}", f"{found.second:.1f}", f"{effect.value:+.1f}")
-            rows.append((name + metric, *values, *ends, *map(_p, (effect.p, found.p))))
+    shown = ""
+    for difference in differences:
+        metric, effect = difference.metric, difference.effect
+        direction = metric.partition("_")[0]
+        name = filters.metric_name(metric) if direction in DIRECTIONS else metric
+        if direction in DIRECTIONS and direction != shown:
+            name = f"{DIRECTIONS[direction]}, {name}"
+        shown = direction
+        bounds = [
+            f"[{interval.low:+.1f}, {interval.high:+.1f}]" if interval else "one seed"
+            for interval in (effect.images, effect.seeds)
+        ]
+        values = (f"{difference.first:.1f}", f"{difference.second:.1f}", f"{effect.value:+.1f}")
+        rows.append((name, *values, *bounds, _p(effect.p), _p(difference.p)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    exact = [p for found in differences for p in found.mcnemar]
-    told = f"exact McNemar, R@1 of caption retrieval: p {filters.listing(map(_p, exact))}"
-    return [*lines, told + (", seed by seed" if len(exact) > 1 else "")]
+    exact = [p for difference in differences for p in difference.mcnemar]
+    mcnemar = f"exact McNemar, R@1 of caption retrieval: p {filters.listing(map(_p, exact))}"
+    return [*lines, mcnemar + (", seed by seed" if len(exact) > 1 else "")]

@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, fields, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from pydantic import ValidationError
@@ -33,16 +33,17 @@ from pydantic.dataclasses import dataclass
 from vsepp.declared import STRICT, mistakes_of
 from vsepp.errors import VseppError, first_of
 from vsepp.reporting import filters
-from vsepp.reporting.records import Record, Records, dirty_steps, trouble_of
+from vsepp.reporting.records import Record, Records, command, dirty_steps
 from vsepp.reporting.report_specs import ContextSpec
 from vsepp.runtime.files import write_text
-from vsepp.spec import seeded
 
-METRICS = {"i2t_r1": "caption R@1", "t2i_r1": "image R@1", "rsum": "rsum"}
+Score = Literal["i2t_r1", "t2i_r1", "rsum"]
+METRICS: dict[Score, str] = {"i2t_r1": "caption R@1", "t2i_r1": "image R@1", "rsum": "rsum"}
 """Scores that have an expected value."""
 OK, OKISH, FAIL, NOT_RUN = "as expected", "within tolerance", "not as expected", "not run"
 WORDS = (OK, OKISH, FAIL, NOT_RUN)
 """States of a score, in the order in which they are counted."""
+HeldTo = Literal["tolerance", "chance", "nothing"]
 TIGHT = 0.05
 TIMES = 8.0
 UNSTABLE = 0.05
@@ -56,12 +57,11 @@ class Expected:
     run: str
     protocol: str
     seed: int
-    metric: str
+    metric: Score
     expected: float
     tolerance: float | None
     """Points on both sides; `None` where the score is not held to its value."""
-    held_to: str
-    """`tolerance`, `chance` or `nothing`."""
+    held_to: HeldTo
     commit: str
     """The one that evaluated it; of the run's training where that is not the same, see its manifest."""
     cause: str = ""
@@ -77,10 +77,15 @@ class State(NamedTuple):
     """A row, and what the present results say of it."""
 
     row: Expected
-    value: float | None
-    """`None` where it was not run."""
     word: str
     """One of `WORDS`."""
+    record: Record | None
+    """The model that has the score; `None` where it was not run."""
+
+    @property
+    def value(self) -> float | None:
+        """The score; `None` where it was not run."""
+        return self.record and self.record.metrics[self.row.protocol][self.row.metric]
 
 
 def read_expected(path: Path) -> list[Expected]:
@@ -106,11 +111,6 @@ def read_expected(path: Path) -> list[Expected]:
             except ValidationError as error:
                 mistakes = [f"{key}: {mistake}" for key, mistake in mistakes_of(error, Expected)]
                 raise VseppError(f"{where}: {first_of(mistakes)}") from None
-            if row.metric not in METRICS or row.held_to not in ("tolerance", "chance", "nothing"):
-                raise VseppError(
-                    f"{where}: expected a metric of {', '.join(METRICS)}, held to tolerance, chance or nothing; "
-                    f"got {row.metric!r} and {row.held_to!r}"
-                )
             if (row.held_to == "tolerance") is (row.tolerance is None):
                 raise VseppError(f"{where}: a tolerance is given exactly where a score is held to it")
             if row.key in rows:
@@ -149,14 +149,13 @@ def expected_state(rows: Iterable[Expected], records: Records, context: ContextS
 
 def _state(row: Expected, record: Record | None) -> State:
     if record is None or row.protocol not in record.metrics:
-        return State(row, None, NOT_RUN)
-    value = record.metrics[row.protocol][row.metric]
-    off = abs(value - row.expected)
+        return State(row, NOT_RUN, None)
+    off = abs(record.metrics[row.protocol][row.metric] - row.expected)
     if off <= TIGHT:
-        return State(row, value, OK)
+        return State(row, OK, record)
     too_far = row.tolerance is not None and off > row.tolerance
     lost = row.held_to == "chance" and row.protocol in record.at_chance
-    return State(row, value, FAIL if too_far or lost else OKISH)
+    return State(row, FAIL if too_far or lost else OKISH, record)
 
 
 def counts(states: Iterable[State]) -> list[tuple[str, int]]:
@@ -184,21 +183,16 @@ def set_expected(rows: Iterable[Expected], records: Records) -> list[Expected]:
     """
     old = {row.key: row for row in rows}
     new = {row.key: row for row in _present_rows(records)}
-    whole = old.keys() <= new.keys()
-    for key, row in new.items():
-        if key in old:
-            new[key] = _updated(old[key], row, whole)
+    has_all = old.keys() <= new.keys()
+    for key in old.keys() & new.keys():
+        before, row = old[key], new[key]
+        if not has_all:
+            row = replace(row, tolerance=before.tolerance, held_to=before.held_to, cause=before.cause)
+        if abs(before.expected - row.expected) <= TIGHT:
+            cause = before.cause if before.held_to == row.held_to else row.cause
+            row = replace(row, expected=before.expected, commit=before.commit, cause=cause)
+        new[key] = row
     return list({**old, **new}.values())
-
-
-def _updated(old: Expected, new: Expected, whole: bool) -> Expected:
-    """A new row with what stays of the old one."""
-    if not whole:
-        new = replace(new, tolerance=old.tolerance, held_to=old.held_to, cause=old.cause)
-    if abs(old.expected - new.expected) > TIGHT:
-        return new
-    cause = old.cause if old.held_to == new.held_to else new.cause
-    return replace(new, expected=old.expected, commit=old.commit, cause=cause)
 
 
 def _present_rows(records: Records) -> Iterator[Expected]:
@@ -211,27 +205,17 @@ def _present_rows(records: Records) -> Iterator[Expected]:
         for protocol in seeds[0].metrics
     }
     rules = {key: _held_to(values[:, -1]) for key, values in scores.items()}
-    tolerances = _tolerances(
-        {key: scores[key] for key, (held_to, _) in rules.items() if held_to == "tolerance"}
-    )
+    tolerances = _tolerances({key: values for key, values in scores.items() if rules[key][0] == "tolerance"})
     for run, protocol in scores:
         for record in records[run]:
             held_to, cause = rules[run, protocol]
             if protocol in record.at_chance:
-                held_to, cause = "nothing", trouble_of([record], protocol)
+                held_to, cause = "nothing", record.trouble(protocol)
             bounds = tolerances[run, protocol] if held_to == "tolerance" else [None] * len(METRICS)
+            commit = _clean_commit(record)
             for metric, bound in zip(METRICS, bounds, strict=True):
-                yield Expected(
-                    run=run,
-                    protocol=protocol,
-                    seed=record.spec.seed,
-                    metric=metric,
-                    expected=round(record.metrics[protocol][metric], 4),
-                    tolerance=bound,
-                    held_to=held_to,
-                    commit=_clean_commit(record),
-                    cause=cause,
-                )
+                value = round(record.metrics[protocol][metric], 4)
+                yield Expected(run, protocol, record.spec.seed, metric, value, bound, held_to, commit, cause)
 
 
 def _tolerances(scores: Mapping[tuple[str, str], np.ndarray]) -> dict[tuple[str, str], list[float]]:
@@ -245,7 +229,7 @@ def _tolerances(scores: Mapping[tuple[str, str], np.ndarray]) -> dict[tuple[str,
     }
 
 
-def _held_to(rsums: np.ndarray) -> tuple[str, str]:
+def _held_to(rsums: np.ndarray) -> tuple[HeldTo, str]:
     """What the scores of a run are held to, by rsum of its seeds, and why not to their values."""
     if len(rsums) < 2:
         return "chance", "one seed"
@@ -270,17 +254,14 @@ def moved(old: Iterable[Expected], new: Iterable[Expected]) -> list[str]:
     """Lines of the change log: a line for each run and protocol whose rsum moved, and one for the runs that are new."""
     before, after = ({row.key: row.expected for row in rows if row.metric == "rsum"} for rows in (old, new))
     moves: dict[str, list[str]] = {}
-    added: dict[str, None] = {}
-    for key, value in sorted(after.items()):
+    for key in sorted(before.keys() & after.keys()):
         run, protocol, seed, _ = key
-        if key not in before:
-            added[run] = None
-        elif abs(before[key] - value) > TIGHT:
-            moves.setdefault(f"{run}, {protocol}", []).append(
-                f"{before[key]:.1f} → {value:.1f} (seed {seed})"
-            )
-    lines = [f"- {name}: rsum {', '.join(of_seeds)}" for name, of_seeds in moves.items()]
-    return [*lines, *([f"- new values: {filters.listing(added)}"] if added else [])]
+        if abs(before[key] - after[key]) > TIGHT:
+            move = f"{before[key]:.1f} → {after[key]:.1f} (seed {seed})"
+            moves.setdefault(f"- {run}, {protocol}: rsum ", []).append(move)
+    lines = [start + ", ".join(of_seeds) for start, of_seeds in moves.items()]
+    added = dict.fromkeys(run for run, *_ in sorted(after.keys() - before.keys()))
+    return [*lines, f"- new values: {filters.listing(added)}"] if added else lines
 
 
 def update_expected(file: Path, log: Path, records: Records, commit: str, why: str = "") -> None:
@@ -310,16 +291,11 @@ def update_expected(file: Path, log: Path, records: Records, commit: str, why: s
 
 def failures(states: Iterable[State], context: ContextSpec) -> list[str]:
     """A line for each score outside its bounds: the cause that was written down, and the command that makes it."""
-    # A variant with a label has overrides of its own, which come on top.
-    label = f" label={context.variant}" if context.variant != context.fidelity else ""
-    config = f"preset={context.preset} fidelity={context.fidelity}"
-    evaluations = f"results/{context.preset}/{context.variant}/evaluations"
     return [
         f"{row.run}, {row.protocol}, seed {row.seed}, {row.metric}: {row.cause or 'no known cause'}; expected since "
-        f"{row.commit}; made by: snakemake --cores all --config {config} 'seeds=[{row.seed}]'{label} -- "
-        f"{evaluations}/{seeded(row.run, row.seed)}/metrics.json"
-        for row, _, word in states
-        if word == FAIL
+        f"{row.commit}; made by: {command(record.spec, context)}"
+        for row, word, record in states
+        if word == FAIL and record
     ]
 
 
@@ -339,17 +315,3 @@ def _cell(state: State) -> str:
     row = state.row
     bound = f" ± {row.tolerance:.1f}" if row.tolerance is not None else f", held to {row.held_to}"
     return f"{filters.number(state.value)} ({row.expected:.1f}{bound})"
-
-
-def reproduction(states: Iterable[State], records: Records) -> str:
-    """One row of the table in `docs/reproductions.md`: where these results were made, with what, and how they came out."""
-    machines, versions, commits = dict[str, None](), dict[str, None](), dict[str, None]()
-    for record in (record for seeds in records.values() for record in seeds):
-        manifest = record.kept.evaluated
-        machine, device = manifest["machine"], manifest["facts"].get("device", "cpu")
-        machines[f"{machine['processor']}, {machine['cores']} cores, {device}"] = None
-        known = manifest["versions"]
-        versions[", ".join(f"{name} {known[name]}" for name in ("torch", "numpy") if name in known)] = None
-        commits[filters.commit(*record.evaluated)] = None
-    counted = ", ".join(f"{number} {word}" for word, number in counts(states))
-    return f"| {'; '.join(machines)} | {'; '.join(versions)} | {'; '.join(commits)} | {counted} |"

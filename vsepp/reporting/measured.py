@@ -20,9 +20,11 @@ from vsepp.reporting.records import (
     Record,
     Records,
     image_values,
+    named_seeds,
     read_history,
     score,
     scores,
+    seeds_in_trouble,
     shared_seeds,
     trouble_of,
 )
@@ -64,18 +66,18 @@ def judge(claims: Iterable[ClaimSpec], context: ContextSpec, records: Records) -
         When a run was not evaluated under a claim's protocol, and when runs that are compared were measured on different
         test images.
     """
-    claims = list(claims)
-    verdicts = [_measured(claim, context, records, len(claims)) for claim in claims]
-    corrected = iter(intervals.holm([verdict.p for verdict in verdicts if verdict.p is not None]))
-    for place, measured in enumerate(verdicts):
-        if measured.p is not None:
-            measured = replace(measured, p=next(corrected))
-        if not measured.word:
-            word, reason = rule_of(measured)
-            lender = f"seeds of {measured.borrowed}" if measured.borrowed else ""
-            why = "; ".join(filter(None, (measured.why, reason, lender)))
-            measured = replace(measured, word=word, why=why)
-        verdicts[place] = measured
+    claims, verdicts = list(claims), []
+    measured = [_measured(claim, context, records, len(claims)) for claim in claims]
+    corrected = iter(intervals.holm([verdict.p for verdict in measured if verdict.p is not None]))
+    for verdict in measured:
+        if verdict.p is not None:
+            verdict = replace(verdict, p=next(corrected))
+        if not verdict.word:
+            word, reason = rule_of(verdict)
+            lender = f"seeds of {verdict.borrowed}" if verdict.borrowed else ""
+            why = "; ".join(filter(None, (verdict.why, reason, lender)))
+            verdict = replace(verdict, word=word, why=why)
+        verdicts.append(verdict)
     return verdicts
 
 
@@ -123,22 +125,16 @@ def _compared(runs: Iterable[str], protocol: str | None, records: Records) -> tu
     sound: dict[str, dict[int, Record]] = {}
     notes = []
     for run in dict.fromkeys(runs):
-        bad: dict[str, list[int]] = {}
-        sound[run] = {}
-        for record in records[run]:
-            seed = record.spec.seed
-            if trouble := trouble_of([record], protocol):
-                bad.setdefault(trouble, []).append(seed)
-            else:
-                sound[run][seed] = record
+        sound[run] = {record.spec.seed: record for record in records[run] if not record.trouble(protocol)}
+        in_trouble = seeds_in_trouble(records[run], protocol)
         if not sound[run]:
-            raise _failed(f"{run} {filters.listing(bad)}")
-        notes += [f"{run}: {_seeds(seeds)} {trouble}, left out" for trouble, seeds in bad.items()]
+            raise _failed(f"{run} {filters.listing(in_trouble)}")
+        notes += [f"{run}: {named_seeds(seeds)} {why}, left out" for why, seeds in in_trouble.items()]
     seeds = shared_seeds(of_run.values() for of_run in sound.values())
     mixed = {seed: kinds for seed in seeds if (kinds := _mixed(of_run[seed] for of_run in sound.values()))}
     if mixed:
-        named = filters.listing(dict.fromkeys(kind for kinds in mixed.values() for kind in kinds))
-        note = f"{_seeds(list(mixed))}: its runs were made from different {named} of the same parameters"
+        kinds = filters.listing(dict.fromkeys(kind for kinds in mixed.values() for kind in kinds))
+        note = f"{named_seeds(list(mixed))}: its runs were made from different {kinds} of the same parameters"
         if len(mixed) < len(seeds):
             note += ", left out"
             seeds = [seed for seed in seeds if seed not in mixed]
@@ -146,33 +142,31 @@ def _compared(runs: Iterable[str], protocol: str | None, records: Records) -> tu
     if not seeds:
         raise _not_run(["a seed that all of its runs have"], notes)
     compared = {run: [of_run[seed] for seed in seeds] for run, of_run in sound.items()}
-    return compared, notes + _machines(compared.values())
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    return f"seed{'s' * (len(seeds) > 1)} {filters.listing(seeds)}"
+    return compared, notes + _machines(compared)
 
 
 def _mixed(records: Iterable[Record]) -> list[str]:
     """Kinds of shared inputs that records should have in common by their parameters, and have not."""
-    made: dict[tuple[str, str], set[str]] = {}
+    digests: dict[tuple[str, str], set[str]] = {}
     for record in records:
         for ancestor in ancestors_of(record.kept.evaluated):
             if kind := _SHARED.get(ancestor["step"]):
-                made.setdefault((kind, str(ancestor.get("spec_digest"))), set()).add(str(ancestor["digest"]))
-    return list(dict.fromkeys(kind for (kind, _), digests in made.items() if len(digests) > 1))
+                made_with = kind, str(ancestor.get("spec_digest"))
+                digests.setdefault(made_with, set()).add(str(ancestor["digest"]))
+    return list(dict.fromkeys(kind for (kind, _), different in digests.items() if len(different) > 1))
 
 
-def _machines(runs: Iterable[Sequence[Record]]) -> list[str]:
-    """A sentence where the runs were trained on different processors."""
-    processors = []
-    for records in runs:
-        manifests = [record.kept.trained for record in records if record.kept.trained]
-        processors.append({str(made.get("machine", {}).get("processor")) for made in manifests})
-    if all(names == processors[0] for names in processors):
-        return []
-    every = sorted(set[str]().union(*processors))
-    return [f"trained on {filters.listing(every)}"] if len(every) > 1 else []
+def _machines(compared: Compared) -> list[str]:
+    """A note where not all runs were trained on the same processors."""
+    processors = {
+        run: {
+            str(made.get("machine", {}).get("processor")) for record in seeds if (made := record.kept.trained)
+        }
+        for run, seeds in compared.items()
+    }
+    every = set[str]().union(*processors.values())
+    alike = all(names == every for names in processors.values())
+    return [] if alike or len(every) < 2 else [f"trained on {filters.listing(sorted(every))}"]
 
 
 def _on_test(
@@ -211,7 +205,7 @@ def _spread(run: str, claim: ClaimSpec, records: Records) -> tuple[str, float, i
     parameter: the name of the run whose seeds they are, the deviation, and how many seeds there are."""
     protocol = str(claim.protocol)
     for other in [run, *(name for name in records if name != run)]:
-        seeds = [record for record in records[other] if not trouble_of([record], protocol)]
+        seeds = [record for record in records[other] if not record.trouble(protocol)]
         if len(seeds) < 2 or any(protocol not in record.metrics for record in seeds):
             continue
         parameters = (record.kept.evaluated["spec"]["run"] for record in (records[run][0], seeds[0]))

@@ -22,9 +22,9 @@ from vsepp.reporting.expected import State, expected_state, read_expected, worst
 from vsepp.reporting.measured import judge
 from vsepp.reporting.paper import page_layout, paper_values, tex_layout
 from vsepp.reporting.published import read_published
-from vsepp.reporting.records import Record, Records, read_records
+from vsepp.reporting.records import Record, Records, command, read_records
 from vsepp.reporting.report_specs import DIRECTIONS, ReportSpec
-from vsepp.reporting.runs import command, run_page
+from vsepp.reporting.runs import run_page
 from vsepp.reporting.tables import build_table, flat_rows
 from vsepp.reporting.tuned import choose
 from vsepp.runtime.files import write_text

@@ -1,48 +1,20 @@
-"""How models that are compared rank one test set: read from evaluations or from embeddings, anyone's, seed by seed."""
+"""Models that are compared: read from evaluations or from embeddings, anyone's, and paired seed by seed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from vsepp.data.arrays import read_arrays
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.ranks import Ranks, kept_ranks
-from vsepp.provenance.manifest import MANIFEST, read_manifest, require_intact
-from vsepp.provenance.studies import METRICS, RANKS, Kept
+from vsepp.provenance.manifest import MANIFEST, read_manifest
+from vsepp.provenance.studies import METRICS, RANKS, Kept, read_results
 from vsepp.reporting import filters
-from vsepp.reporting.records import TEST_IMAGES, Corpus, corpus_of
-from vsepp.user_files import json_of, text_of
-
-_ARRAYS = ("i2t", "t2i", "i2t_captions", "caption_rows", "caption_images")
-_NEEDED = ("protocol", "folds", *TEST_IMAGES, "similarity", "rsum")
-_TEST_NAMES = ("images of a fold", "test images", "test captions")
+from vsepp.reporting.records import TEST_IMAGES, Ranked, scores
 
 Source = Path | Kept
 """Where a model's ranks are: an evaluation's folder, a file of embeddings, or a record."""
-
-
-@dataclass(frozen=True, eq=False)
-class Ranked:
-    """One model of one seed, and how it ranks a test set under a protocol."""
-
-    source: str
-    """Folder or file."""
-    seed: int | None
-    """`None` where it is not known."""
-    metrics: dict[str, Any]
-    """A section of metrics.json."""
-    ranks: Ranks
-    caption_images: np.ndarray
-    """`(n_captions,)`: row of each ranked caption's image."""
-    corpus: Corpus | None
-    """What was embedded; `None` where it is not known."""
 
 
 def read_two(
@@ -50,19 +22,19 @@ def read_two(
     second: Source | Sequence[Source],
     protocol: str | None,
     fold_size: int | None,
-) -> tuple[list[Ranked], list[Ranked]]:
-    """Read two models, of the seeds that are compared; parameters and errors as in `vsepp.reporting.compare.compare`."""
+) -> tuple[list[Ranked], list[Ranked], str]:
+    """Read two models, of the seeds that are compared, and the protocol; parameters and errors as in
+    `vsepp.reporting.compare.compare`."""
     sides = [[_read(source) for source in _sources(side)] for side in (first, second)]
     evaluations = [source for side in sides for source in side if isinstance(source, Kept)]
     protocol = protocol or _common_protocol(evaluations)
     # Embeddings are ranked in folds as large as those of the evaluations that they stand beside.
-    sizes = [one.metrics[protocol]["fold_size"] for one in evaluations if protocol in one.metrics]
+    sizes = [kept.metrics[protocol]["fold_size"] for kept in evaluations if protocol in kept.metrics]
     fold_size = fold_size or next(iter(sizes), protocols.DEFAULT_FOLD_SIZE)
     models = [[_ranked(source, protocol, fold_size) for source in side] for side in sides]
     a, b = _paired(*models)
-    for model in (*a, *b):
-        _require_same_test(a[0], model)
-    return a, b
+    scores([*a, *b], protocol, TEST_IMAGES)  # refuses what was measured on different test images
+    return a, b, protocol
 
 
 def _sources(model: Source | Sequence[Source]) -> list[Source]:
@@ -83,49 +55,14 @@ def _read(source: Source) -> Source:
     """What is kept of an evaluation; a file of embeddings stays a path until it is known under which protocol it is ranked."""
     if isinstance(source, Kept) or source.is_file():
         return source
-    folder = _evaluation(source)
-    has_manifest = (folder / MANIFEST).is_file()
-    if has_manifest:
-        require_intact(folder, METRICS, RANKS)
-    metrics = json_of(text_of(folder / METRICS, "the metrics of an evaluation"), str(folder / METRICS))
-    try:
-        is_complete = all({*_NEEDED} <= set(section) for section in metrics.values())
-    except (TypeError, AttributeError):
-        is_complete = False
-    if not is_complete:
+    results, _, name = source.absolute().as_posix().rpartition("/runs/")
+    evaluation = source if (source / METRICS).is_file() else Path(results, "evaluations", name)
+    if not (evaluation / METRICS).is_file():
         raise VseppError(
-            f"{folder / METRICS}: expected protocol → metrics with {', '.join(_NEEDED)}, as `vsepp evaluate` writes it"
+            f"{source}: expected the folder of an evaluation, with {METRICS} and {RANKS}, or of a trained run that was evaluated "
+            "(evaluations/ beside runs/), or an .npz of embeddings"
         )
-    names = [f"{protocol}_{part}" for protocol in metrics for part in _ARRAYS]
-    try:
-        arrays = read_arrays(folder / RANKS, names, "ranks")
-    except VseppError as error:
-        raise VseppError(f"{error}. Evaluate the model again") from error
-    return Kept(
-        where=str(folder),
-        evaluated=read_manifest(folder) if has_manifest else {},
-        trained=None,
-        metrics=metrics,
-        history="",
-        arrays=arrays,
-    )
-
-
-def _evaluation(path: Path) -> Path:
-    """The evaluation that a path names: itself, or the one beside a run."""
-    if (path / METRICS).is_file() and (path / RANKS).is_file():
-        return path
-    results, is_run, name = path.absolute().as_posix().rpartition("/runs/")
-    if not is_run:
-        raise VseppError(
-            f"{path}: expected a folder with {METRICS} and {RANKS}, a trained run's folder or an .npz of embeddings"
-        )
-    beside = Path(results, "evaluations", name)
-    if not (beside / METRICS).is_file():
-        raise VseppError(
-            f"{path}: its evaluation is not there; expected {beside / METRICS}: evaluate the run first"
-        )
-    return beside
+    return read_results(None, evaluation, trained=False)
 
 
 def _common_protocol(evaluations: Sequence[Kept]) -> str:
@@ -141,77 +78,44 @@ def _common_protocol(evaluations: Sequence[Kept]) -> str:
 
 
 def _ranked(source: Source, protocol: str, fold_size: int) -> Ranked:
-    """How a model ranks its test set: as it was evaluated, or embeddings here."""
-    if isinstance(source, Path):
-        made = protocols.evaluate(Embeddings.load(source), protocol, fold_size)
-        manifest = read_manifest(source.parent) if (source.parent / MANIFEST).is_file() else {}
-        corpus = corpus_of(manifest)
-        return Ranked(str(source), _seed(source), made.to_dict(), made.ranks, made.caption_images, corpus)
-    if protocol not in source.metrics:
-        raise VseppError(f"{source.where}: no protocol {protocol}; it has {', '.join(source.metrics)}")
-    try:
-        ranks = kept_ranks(source.arrays, protocol)
-    except KeyError as error:
-        raise VseppError(
-            f"{source.where}/{RANKS}: has no {error.args[0]}; evaluate the model again"
-        ) from error
-    except VseppError as error:
-        raise VseppError(f"{source.where}/{RANKS}: {error}. Evaluate the model again") from error
+    """A model as it was evaluated, or as its embeddings rank here."""
+    if isinstance(source, Kept):
+        return Ranked(source)
+    evaluation = protocols.evaluate(Embeddings.load(source), protocol, fold_size)
     return Ranked(
-        source.where,
-        _seed(Path(source.where)),
-        source.metrics[protocol],
-        ranks,
-        source.arrays[f"{protocol}_caption_images"],
-        corpus_of(source.evaluated),
+        Kept(
+            where=str(source),
+            evaluated=read_manifest(source.parent) if (source.parent / MANIFEST).is_file() else {},
+            trained=None,
+            metrics={protocol: evaluation.to_dict()},
+            history="",
+            arrays=protocols.rank_arrays([evaluation]),
+        )
     )
 
 
-def _seed(path: Path) -> int | None:
-    """The seed that a path names."""
-    named = [part.removeprefix("seed-") for part in path.absolute().parts if part.startswith("seed-")]
-    return int(named[-1]) if named and named[-1].isdecimal() else None
+def seed_of(model: Ranked) -> int | None:
+    """The last seed that a model's place names; `None` where it names none."""
+    parts = Path(model.kept.where).absolute().parts
+    seeds = [part.removeprefix("seed-") for part in parts if part.startswith("seed-")]
+    return int(seeds[-1]) if seeds and seeds[-1].isdecimal() else None
 
 
-def _paired(first: Sequence[Ranked], second: Sequence[Ranked]) -> tuple[list[Ranked], list[Ranked]]:
+def _paired(first: list[Ranked], second: list[Ranked]) -> tuple[list[Ranked], list[Ranked]]:
     """Both models of the seeds that are compared."""
     sides = (first, second)
-    if len(first) == len(second) == 1 or any(len(side) == 1 and side[0].seed is None for side in sides):
+    if len(first) == len(second) == 1 or any(len(side) == 1 and seed_of(side[0]) is None for side in sides):
         pairs = max(map(len, sides))
-        a, b = (list(side) * (pairs // len(side)) for side in sides)
+        a, b = (side * (pairs // len(side)) for side in sides)
         return a, b
-    by_seed: list[dict[int | None, Ranked]] = [{}, {}]
-    for models, of_side in zip(sides, by_seed, strict=True):
-        for model in models:
-            if of_side.setdefault(model.seed, model) is not model and model.seed is not None:
-                raise VseppError(
-                    f"seed {model.seed} is given twice, of {model.source} among others; keep one"
-                )
+    by_seed = [{seed_of(model): model for model in side} for side in sides]
+    for side, models in zip(sides, by_seed, strict=True):
+        if len(models) < len(side):
+            places = filters.listing(model.kept.where for model in side)
+            raise VseppError(f"a seed is given twice, or none is named: {places}; give one folder a seed")
     common = sorted(seed for seed in by_seed[0] if seed is not None and seed in by_seed[1])
     if not common:
-        a_has, b_has = (filters.listing(sorted(map(str, side))) for side in by_seed)
+        a_has, b_has = (filters.listing(sorted(map(str, models))) for models in by_seed)
         raise VseppError(f"no seed in common: A has {a_has}, B has {b_has}; name one seed's folder of each")
-    a, b = ([side[seed] for seed in common] for side in by_seed)
+    a, b = ([models[seed] for seed in common] for models in by_seed)
     return a, b
-
-
-def _require_same_test(first: Ranked, other: Ranked) -> None:
-    """Refuse a model that ranks other images or captions than the first one."""
-    for key, name in zip(TEST_IMAGES, _TEST_NAMES, strict=True):
-        if first.metrics[key] != other.metrics[key]:
-            raise VseppError(
-                f"not the same test set: {first.source} has {first.metrics[key]} {name}, "
-                f"{other.source} has {other.metrics[key]}"
-            )
-    if first.corpus and other.corpus and not first.corpus.equals(other.corpus):
-        raise VseppError(
-            f"not the same test set: images and captions of {first.source} are those of {first.corpus}, of {other.source} those "
-            f"of {other.corpus}; image by image they cannot be compared. Evaluate both on one test set"
-        )
-    differs = np.flatnonzero(first.caption_images != other.caption_images)
-    if differs.size:
-        row = differs[0]
-        raise VseppError(
-            f"not the same test set: the captions belong to other images; ranked caption {row} to image "
-            f"{first.caption_images[row]} in {first.source}, to image {other.caption_images[row]} in {other.source}"
-        )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from shlex import quote
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.provenance.manifest import accepted_steps, ancestors_of, is_accepted, parent_of, uncommitted_steps
 from vsepp.provenance.studies import Kept, read_results, study_of
 from vsepp.reporting import filters
-from vsepp.reporting.report_specs import DIRECTIONS, TrainedSpec
+from vsepp.reporting.report_specs import DIRECTIONS, ContextSpec, TrainedSpec
 
 TEST_IMAGES = ("fold_size", "n_images", "n_captions")
 """What scores must share to be compared."""
@@ -31,40 +32,39 @@ State = tuple[str, bool]
 """Commit, and whether code or parameters differed from it."""
 
 
-class Corpus(NamedTuple):
-    """Which images and captions were embedded."""
+@dataclass(frozen=True)
+class Ranked:
+    """One model of one seed, and how it ranks a test set."""
 
-    digest: str
-    """Both tables together have it."""
-    made_with: tuple[str, ...]
-    """Digests of the parameters of the corpus, and of the scenes that it may be read from."""
+    kept: Kept
+    """Manifests, history and ranks."""
 
-    def equals(self, other: Corpus) -> bool:
-        """Whether images and captions are the same; other libraries write equal tables with other bytes."""
-        return self.digest == other.digest or bool(self.made_with and self.made_with == other.made_with)
+    @cached_property
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """Protocol → `i2t_r1` ... `t2i_meanr` (recalls in per cent), `rsum` and what `TEST_SET` names, unrounded."""
+        flat: dict[str, dict[str, Any]] = {}
+        for protocol, values in self.kept.metrics.items():
+            flat[protocol] = {key: values[key] for key in (*TEST_SET, "rsum")}
+            for direction in DIRECTIONS:
+                of_direction = values[direction].items()
+                flat[protocol] |= {f"{direction}_{metric}": value for metric, value in of_direction}
+        return flat
 
-    def __str__(self) -> str:
-        return f"corpus {self.digest[:12]}"
-
-
-def corpus_of(manifest: Mapping[str, Any]) -> Corpus | None:
-    """The corpus behind an evaluation, by its manifest; `None` where that names none, as of embeddings of others."""
-    if (digest := manifest.get("inputs", {}).get("corpus")) is None:
-        return None
-    scenes = {made["spec_digest"] for made in ancestors_of(manifest) if made["step"] == "scenes"}
-    made_with = (parent_of(manifest, "corpus").get("spec_digest"), *sorted(scenes))
-    return Corpus(str(digest), made_with if made_with[0] else ())
+    @cached_property
+    def at_chance(self) -> list[str]:
+        """Protocols under which no test tells its ranking of the test set from chance."""
+        return [
+            protocol
+            for protocol, values in self.metrics.items()
+            if ranks_like_chance(*read_ranks(self, protocol), values["fold_size"])
+        ]
 
 
 @dataclass(frozen=True)
-class Record:
-    """One model of one seed, and what is kept of it."""
+class Record(Ranked):
+    """One model of a report, and what is kept of it."""
 
     spec: TrainedSpec
-    kept: Kept
-    """Manifests, history and ranks."""
-    metrics: dict[str, dict[str, Any]]
-    """Protocol → `i2t_r1` ... `t2i_meanr` (recalls in per cent), `rsum` and what `TEST_SET` names, unrounded."""
 
     @property
     def trained(self) -> State:
@@ -88,31 +88,38 @@ class Record:
         """Whether training ended with nearly equal scores and their loss; see `vsepp.training.history`."""
         return bool(self.epochs) and self.epochs[-1].get("collapsed") == "1"
 
-    @cached_property
-    def at_chance(self) -> list[str]:
-        """Protocols under which no test tells its ranking of the test set from chance."""
-        return [
-            protocol
-            for protocol, values in self.metrics.items()
-            if ranks_like_chance(*read_ranks(self, protocol), values["fold_size"])
-        ]
+    def trouble(self, protocol: str | None = None) -> str:
+        """Why its scores say nothing of the method: `collapsed`, `ranks like chance`, or nothing.
+
+        A protocol that it was not evaluated under stands for any.
+        """
+        if self.collapsed:
+            return "collapsed"
+        at_chance = protocol in self.at_chance or (self.at_chance and protocol not in self.metrics)
+        return AT_CHANCE if at_chance else ""
 
 
 Records = Mapping[str, Sequence[Record]]
 """Model → a record per seed."""
 
 
-def trouble_of(records: Iterable[Record], protocol: str | None = None) -> str:
-    """Why the scores of some seed of a model say nothing of the method: `collapsed`, `ranks like chance`, or nothing.
-
-    A protocol that a model was not evaluated under stands for any.
-    """
+def seeds_in_trouble(records: Iterable[Record], protocol: str | None = None) -> dict[str, list[int]]:
+    """Why scores of a model say nothing of the method → the seeds whose scores these are; see `Record.trouble`."""
+    seeds: dict[str, list[int]] = {}
     for record in records:
-        if record.collapsed:
-            return "collapsed"
-        if protocol in record.at_chance or (record.at_chance and protocol not in record.metrics):
-            return AT_CHANCE
-    return ""
+        if trouble := record.trouble(protocol):
+            seeds.setdefault(trouble, []).append(record.spec.seed)
+    return seeds
+
+
+def trouble_of(records: Iterable[Record], protocol: str | None = None) -> str:
+    """Why the scores of the first seed in trouble say nothing of the method; empty where all are sound."""
+    return next(iter(seeds_in_trouble(records, protocol)), "")
+
+
+def named_seeds(seeds: Sequence[int]) -> str:
+    """`seed 0`, `seeds 0 and 2`."""
+    return f"seed{'s' * (len(seeds) > 1)} {filters.listing(seeds)}"
 
 
 def shared_seeds(models: Iterable[Iterable[Record]]) -> list[int]:
@@ -146,8 +153,7 @@ def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:
         else:
             kept = read_results(Path(model.run), Path(model.evaluation), trained=model.trained)
         _require_present(model, kept.evaluated)
-        metrics = {protocol: _flat(values) for protocol, values in kept.metrics.items()}
-        records.setdefault(model.model, []).append(Record(model, kept, metrics))
+        records.setdefault(model.model, []).append(Record(kept, model))
     return records
 
 
@@ -171,29 +177,17 @@ def _require_present(model: TrainedSpec, evaluated: Mapping[str, Any]) -> None:
         )
 
 
-def _manifests(records: Iterable[Record], training: bool) -> Iterator[Mapping[str, Any]]:
+def _manifests(records: Iterable[Record], training: bool) -> list[Mapping[str, Any]]:
     """The manifest of each model's metrics, or of its history."""
-    for record in records:
-        manifest = record.kept.trained if training else record.kept.evaluated
-        if manifest is not None:
-            yield manifest
-
-
-def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A section of metrics.json with the metrics of both directions side by side."""
-    flat = {key: values[key] for key in (*TEST_SET, "rsum")}
-    for direction in DIRECTIONS:
-        flat |= {f"{direction}_{metric}": value for metric, value in values[direction].items()}
-    return flat
+    manifests = (record.kept.trained if training else record.kept.evaluated for record in records)
+    return [manifest for manifest in manifests if manifest is not None]
 
 
 def dirty_steps(records: Iterable[Record], training: bool = False) -> tuple[str, ...]:
     """Steps behind the metrics of models, or their histories, whose code or parameters no commit holds; those of a model in
     the order of the work."""
-    steps: dict[str, None] = {}
-    for manifest in _manifests(records, training):
-        steps |= dict.fromkeys(uncommitted_steps(manifest))
-    return tuple(steps)
+    steps = (step for manifest in _manifests(records, training) for step in uncommitted_steps(manifest))
+    return tuple(dict.fromkeys(steps))
 
 
 def marks(records: Sequence[Record], training: bool = False) -> dict[str, str]:
@@ -204,15 +198,13 @@ def marks(records: Sequence[Record], training: bool = False) -> dict[str, str]:
     signs = {}
     if dirty := dirty_steps(records, training):
         signs[filters.MARK] = filters.dirty_note(dirty)
-    accepted: dict[str, None] = {}
-    for manifest in _manifests(records, training):
-        accepted |= dict.fromkeys(accepted_steps(manifest))
+    accepted = [step for manifest in _manifests(records, training) for step in accepted_steps(manifest)]
     if accepted:
-        signs[filters.ACCEPTED] = filters.accepted_note(accepted)
+        signs[filters.ACCEPTED] = filters.accepted_note(dict.fromkeys(accepted))
     return signs
 
 
-def scores(records: Sequence[Record], protocol: str, same: Sequence[str] = TEST_SET) -> list[dict[str, Any]]:
+def scores(records: Sequence[Ranked], protocol: str, same: Sequence[str] = TEST_SET) -> list[dict[str, Any]]:
     """Metrics of several models under one protocol, which the same test images make comparable; `same` is what they share.
 
     Raises
@@ -221,31 +213,48 @@ def scores(records: Sequence[Record], protocol: str, same: Sequence[str] = TEST_
         When one was not evaluated under the protocol, or when they were measured on different test sets.
     """
     for record in records:
+        where = record.kept.where
         if protocol not in record.metrics:
             raise VseppError(
-                f"{record.kept.where}: no protocol {protocol}; it has {', '.join(record.metrics)}. Evaluate the run under "
-                f"{protocol}"
+                f"{where}: no protocol {protocol}; it has {', '.join(record.metrics)}. Evaluate the run under {protocol}"
             )
-        _require_same_test(records[0], record, protocol, same)
+        if difference := _test_differs(records[0], record, protocol, same):
+            raise VseppError(
+                f"{where}, {protocol}: {difference} in {records[0].kept.where}; what is compared must be measured on the same "
+                "test images: evaluate both again"
+            )
     return [record.metrics[protocol] for record in records]
 
 
-def _require_same_test(first: Record, other: Record, protocol: str, same: Sequence[str]) -> None:
-    """Refuse a model that was measured on another test set than the first one."""
-    where = other.kept.where
-    corpora = corpus_of(first.kept.evaluated), corpus_of(other.kept.evaluated)
-    if corpora[0] and corpora[1] and not corpora[0].equals(corpora[1]):
-        raise VseppError(
-            f"{where}: its images and captions are those of {corpora[1]}, but {first.kept.where} has those of {corpora[0]}; "
-            "what is compared must be measured on one test set: evaluate both again"
-        )
+def _test_differs(first: Ranked, other: Ranked, protocol: str, same: Sequence[str]) -> str:
+    """What a model was measured on, but the first one was not; empty where both have the same test set."""
     for key in same:
         expected, value = first.metrics[protocol][key], other.metrics[protocol][key]
         if value != expected:
-            raise VseppError(
-                f"{where}, {protocol}: {key} is {value}, but {expected} in {first.kept.where}; "
-                "what stands in one row must be measured on the same test images: evaluate both again"
-            )
+            return f"{key} is {value}, but {expected}"
+    corpora = [_corpus_digests(model.kept.evaluated) for model in (first, other)]
+    if all(corpora) and set(corpora[0]).isdisjoint(corpora[1]):
+        return f"images and captions are those of corpus {corpora[1][0][:12]}, but of corpus {corpora[0][0][:12]}"
+    owners = [model.kept.arrays[f"{protocol}_caption_images"] for model in (first, other)]
+    differs = np.flatnonzero(owners[0] != owners[1])
+    if differs.size:
+        row = differs[0]
+        return f"ranked caption {row} belongs to image {owners[1][row]}, but to image {owners[0][row]}"
+    return ""
+
+
+def _corpus_digests(evaluated: Mapping[str, Any]) -> list[str]:
+    """Digests by which the corpus behind an evaluation is known, by its manifest; none of embeddings of others.
+
+    The first is that of the tables. The second is of the parameters that made them, and the scenes that they may be read from:
+    other libraries write equal tables with other bytes.
+    """
+    tables = evaluated.get("inputs", {}).get("corpus")
+    if tables is None:
+        return []
+    parameters = parent_of(evaluated, "corpus").get("spec_digest")
+    scenes = {made["spec_digest"] for made in ancestors_of(evaluated) if made["step"] == "scenes"}
+    return [tables, " ".join([parameters, *sorted(scenes)])] if parameters else [tables]
 
 
 def score(record: Record, protocol: str, metric: str) -> float:
@@ -255,7 +264,7 @@ def score(record: Record, protocol: str, metric: str) -> float:
     return metrics[metric] if metric in metrics else float(image_values(record, protocol, metric).mean())
 
 
-def image_values(record: Record, protocol: str, metric: str) -> np.ndarray:
+def image_values(record: Ranked, protocol: str, metric: str) -> np.ndarray:
     """A metric's value for each test image, `(n_images,)`; see `vsepp.evaluation.intervals.per_image`.
 
     Raises
@@ -270,7 +279,7 @@ def image_values(record: Record, protocol: str, metric: str) -> np.ndarray:
         raise VseppError(f"{record.kept.where}: {error}") from None
 
 
-def read_ranks(record: Record, protocol: str) -> tuple[Ranks, np.ndarray]:
+def read_ranks(record: Ranked, protocol: str) -> tuple[Ranks, np.ndarray]:
     """Ranks under a protocol, and the row of each ranked caption's image."""
     arrays = record.kept.arrays
     return kept_ranks(arrays, protocol), arrays[f"{protocol}_caption_images"]
@@ -289,3 +298,15 @@ def read_history(record: Record, metric: str) -> dict[int, float]:
             f"{record.kept.where}: its history has no column {metric}; it has {', '.join(record.epochs[0])}"
         )
     return {int(row["epoch"]): float(row[metric]) for row in record.epochs}
+
+
+def command(model: TrainedSpec, context: ContextSpec) -> str:
+    """What makes a model and its scores, alone; of a record all seeds, which are taken away first."""
+    config = f"preset={context.preset} {context.settings}".strip()
+    if model.study:
+        only = quote(f'only=["{model.model}"]')
+        return (
+            f"vsepp record --drop {quote(model.model)} --config {config} && "
+            f"snakemake --cores all reproduce_tables --config {config} {only}"
+        )
+    return f"snakemake --cores all --config {config} -- {quote(model.made_by['evaluation'].target)}"

@@ -7,7 +7,6 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 from typing import Any
 
 import matplotlib
@@ -24,7 +23,7 @@ from vsepp.reporting.claims import Verdict, by_claim, of_the_paper
 from vsepp.reporting.drawing import STYLE, themed
 from vsepp.reporting.plots import looks
 from vsepp.reporting.records import Record, image_values, marks, read_history, read_ranks, trouble_of
-from vsepp.reporting.report_specs import DIRECTIONS, ContextSpec, TrainedSpec
+from vsepp.reporting.report_specs import DIRECTIONS
 from vsepp.reporting.tables import Table
 
 _EXAMPLES = 3
@@ -108,18 +107,6 @@ def _recalls(records: Sequence[Record], protocol: str) -> Iterator[dict[str, Any
             "interval": image_interval(over_images, _RESAMPLES),
             "by_seed": [float(value.mean()) for value in values],
         }
-
-
-def command(model: TrainedSpec, context: ContextSpec) -> str:
-    """What makes a model and its scores, alone; of a record all seeds, which are taken away first."""
-    config = f"preset={context.preset} {context.settings}".strip()
-    if model.study:
-        only = quote(f'only=["{model.model}"]')
-        return (
-            f"vsepp record --drop {quote(model.model)} --config {config} && "
-            f"snakemake --cores all reproduce_tables --config {config} {only}"
-        )
-    return f"snakemake --cores all --config {config} -- {quote(model.made_by['evaluation'].target)}"
 
 
 def _log(record: Record) -> tuple[str, str]:

@@ -9,17 +9,20 @@ from typing import Any
 
 from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict, counts, of_the_paper
-from vsepp.reporting.records import Records, State, trouble_of
+from vsepp.reporting.records import Records, State, named_seeds, seeds_in_trouble
 from vsepp.reporting.report_specs import ContextSpec
 from vsepp.reporting.tables import Table
 
 
 def answer(verdicts: Sequence[Verdict], context: ContextSpec) -> str:
     """Whether the paper was reproduced, in two or three sentences; empty where it claims nothing and nothing is compared."""
-    return " ".join(filter(None, map(_told, of_the_paper(verdicts), (True, False), (context, context))))
+    claims, comparisons = of_the_paper(verdicts)
+    return " ".join(
+        filter(None, (_answer_on(claims, True, context), _answer_on(comparisons, False, context)))
+    )
 
 
-def _told(verdicts: Sequence[Verdict], theirs: bool, context: ContextSpec) -> str:
+def _answer_on(verdicts: Sequence[Verdict], theirs: bool, context: ContextSpec) -> str:
     """What the verdicts on the paper's claims, or those on comparisons of one's own, say together."""
     what = "claims" if theirs else "comparisons of our own"
     if not verdicts:
@@ -46,13 +49,11 @@ def _told(verdicts: Sequence[Verdict], theirs: bool, context: ContextSpec) -> st
 
 def troubles(records: Records) -> list[str]:
     """Which models collapsed or rank like chance: `run (collapsed: seeds 0 and 2)`."""
-    lines = []
-    for model, seeds in records.items():
-        of_seeds = {record.spec.seed: trouble_of([record]) for record in seeds}
-        for why in dict.fromkeys(filter(None, of_seeds.values())):
-            numbers = [seed for seed, trouble in of_seeds.items() if trouble == why]
-            lines.append(f"{model} ({why}: seed{'s' * (len(numbers) > 1)} {filters.listing(numbers)})")
-    return lines
+    return [
+        f"{model} ({why}: {named_seeds(seeds)})"
+        for model, of_model in records.items()
+        for why, seeds in seeds_in_trouble(of_model).items()
+    ]
 
 
 def headline(
@@ -71,8 +72,7 @@ def headline(
     """
     lines = [
         context.title,
-        f"preset {context.preset}, variant {context.variant}, fidelity {context.fidelity}, "
-        f"seed{'s' * (len(context.seeds) > 1)} {filters.listing(context.seeds)}",
+        f"preset {context.preset}, variant {context.variant}, fidelity {context.fidelity}, {named_seeds(context.seeds)}",
         "",
         f"page     {folder / 'index.html'}",
         f"paper    {folder / 'paper.pdf'}, or paper.tex where no TeX is installed",

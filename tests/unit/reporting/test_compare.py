@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from plans import PARAMS
+from reported import CLEAN, seal
 
 from vsepp.cli import main
 from vsepp.errors import VseppError
@@ -27,6 +28,14 @@ def embeddings(noise, seed=0, owner=OWNER, similarity="dot"):
     images = rng.standard_normal((N, 16))
     captions = images[owner] + noise * rng.standard_normal((len(owner), 16))
     return Embeddings(images, captions, owner, Component(similarity))
+
+
+def evaluated(folder, noise=0.5, protocol="5K", seed=0, inputs=None, ancestors=()):
+    """An evaluation's folder, as `vsepp evaluate` writes it."""
+    folder.mkdir(parents=True)
+    protocols.save([protocols.evaluate(embeddings(noise, seed), protocol, 12)], folder)
+    seal(folder, "evaluation", CLEAN, list(ancestors), inputs)
+    return folder
 
 
 @pytest.fixture
@@ -57,20 +66,20 @@ def pair(models):
 
 
 def test_what_differs_is_told_and_what_does_not_too(pair):
-    found = compare(pair / "evaluations/a", pair / "evaluations/b")
-    first, *_, last = found.differences
-    assert [one.metric for one in found.differences] == [*RECALLS, "rsum"]
+    comparison = compare(pair / "evaluations/a", pair / "evaluations/b")
+    first, *_, last = comparison.differences
+    assert [one.metric for one in comparison.differences] == [*RECALLS, "rsum"]
     assert (first.first, first.second) == pytest.approx((50.4, 40.4))
     assert first.effect.value == pytest.approx(10)
     assert first.effect.by_seed == pytest.approx((10, 9.8, 10.2))
-    assert found.seeds == (0, 1, 2)
+    assert comparison.seeds == (0, 1, 2)
     assert len(first.mcnemar) == 3
     assert first.said.startswith("A is ahead by 10.0 [")
     assert first.said.endswith("] in R@1 of caption retrieval.")
     assert last.ahead == 1, "rsum has the same ten points six times over"
-    level = [one for one in found.differences if one.metric.startswith("t2i")]
+    level = [one for one in comparison.differences if one.metric.startswith("t2i")]
     assert {(one.effect.value, one.p, one.ahead) for one in level} == {(0, 1, 0)}
-    text = str(found)
+    text = str(comparison)
     assert "No difference can be told in R@1, R@5 and R@10 of image retrieval." in text
     assert "protocol 5x1K: 5 folds of 100 images, 2,500 captions in all; 3 seeds" in text
     turned = compare(pair / "evaluations/b", pair / "evaluations/a").differences[0]
@@ -93,8 +102,8 @@ def test_seeds_that_differ_too_much_are_said_so(models):
     for seed, level in enumerate((60, 41, 40.4)):
         models.add("a", seed=seed, ranks=shares(level, seed))
         models.add("b", seed=seed, ranks=shares(40, seed))
-    found = compare(models.root / "evaluations/a", models.root / "evaluations/b")
-    assert "in R@1, R@5 and R@10 of caption retrieval and rsum: the seeds differ too much." in str(found)
+    comparison = compare(models.root / "evaluations/a", models.root / "evaluations/b")
+    assert "in R@1, R@5 and R@10 of caption retrieval and rsum: the seeds differ too much." in str(comparison)
 
 
 def test_seeds_are_matched_by_number(pair, models):
@@ -102,28 +111,30 @@ def test_seeds_are_matched_by_number(pair, models):
     models.add("c", seed=7, ranks=shares(60, 3))
     models.add("d", seed=5, ranks=shares(60, 3))
     models.add("d", seed=6, ranks=shares(60, 3))
-    found = compare(pair / "evaluations/c", pair / "evaluations/a")
-    assert found.seeds == (2,)
-    assert found.differences[0].effect.value == pytest.approx(60 - 50.2)
+    comparison = compare(pair / "evaluations/c", pair / "evaluations/a")
+    assert comparison.seeds == (2,)
+    assert comparison.differences[0].effect.value == pytest.approx(60 - 50.2)
     with pytest.raises(VseppError, match="no seed in common: A has 0, 1 and 2, B has 5 and 6"):
         compare(pair / "evaluations/a", pair / "evaluations/d")
 
 
 def test_other_seeds_are_said_and_one_given_twice_is_refused(pair):
     a, b = (pair / "evaluations" / name for name in "ab")
-    found = compare(a / "seed-0", b / "seed-1")
-    assert "A is of seed 0, B of seed 1" in found.warnings
-    with pytest.raises(VseppError, match=r"seed 0 is given twice, of .*seed-0 among others; keep one"):
+    comparison = compare(a / "seed-0", b / "seed-1")
+    assert "A is of seed 0, B of seed 1" in comparison.warnings
+    with pytest.raises(
+        VseppError, match=r"a seed is given twice, or none is named: .*a/seed-0 and .*b/seed-0;"
+    ):
         compare([a / "seed-0", b / "seed-0"], b)
 
 
 def test_embeddings_are_ranked_as_evaluate_ranks_them(files, tmp_path):
     good, bad = files("good", 0.5), files("bad", 1.5)
-    found = compare(good, bad, "5x1K", 12)
+    comparison = compare(good, bad, "5x1K", 12)
     metrics = protocols.evaluate(embeddings(0.5), "5x1K", 12).metrics
-    assert found.differences[0].first == pytest.approx(metrics.i2t.r1)
-    assert found.differences[-1].first == pytest.approx(metrics.rsum)
-    assert found.differences[-1].ahead == 1
+    assert comparison.differences[0].first == pytest.approx(metrics.i2t.r1)
+    assert comparison.differences[-1].first == pytest.approx(metrics.rsum)
+    assert comparison.differences[-1].ahead == 1
     everything = compare(good, bad)
     assert everything.test == {
         "protocol": "5K",
@@ -136,119 +147,85 @@ def test_embeddings_are_ranked_as_evaluate_ranks_them(files, tmp_path):
 
 def test_embeddings_beside_a_folder_take_its_protocol_and_fold_size(files, tmp_path):
     good, bad = files("good", 0.5), files("bad", 1.5)
-    protocols.save([protocols.evaluate(embeddings(1.5), "5x1K", 12)], tmp_path / "bad")
-    assert (
-        compare(good, tmp_path / "bad").to_dict()["metrics"]
-        == compare(good, bad, "5x1K", 12).to_dict()["metrics"]
-    )
+    beside = compare(good, evaluated(tmp_path / "bad", 1.5, "5x1K"))
+    assert beside.to_dict()["metrics"] == compare(good, bad, "5x1K", 12).to_dict()["metrics"]
 
 
 def test_a_file_is_held_against_each_seed_of_a_run(files, tmp_path):
     for seed in (3, 4):
-        folder = tmp_path / f"mine/seed-{seed}"
-        protocols.save([protocols.evaluate(embeddings(0.5, seed), "5K")], folder)
-    found = compare(tmp_path / "mine", files("other", 1.5))
-    assert found.seeds == (3, 4)
-    assert len(found.differences[0].effect.by_seed) == 2
+        evaluated(tmp_path / f"mine/seed-{seed}", seed=seed)
+    comparison = compare(tmp_path / "mine", files("other", 1.5))
+    assert comparison.seeds == (3, 4)
+    assert len(comparison.differences[0].effect.by_seed) == 2
     assert compare(files("other", 1.5), tmp_path / "mine").seeds == (3, 4)
 
 
 def test_a_model_beside_itself(files):
     path = files("one", 1.0)
-    found = compare(path, path)
-    assert all(one.effect.value == 0 and one.p == 1 and not one.ahead for one in found.differences)
-    assert str(found).splitlines()[-1] == (
+    comparison = compare(path, path)
+    assert all(one.effect.value == 0 and one.p == 1 and not one.ahead for one in comparison.differences)
+    assert str(comparison).splitlines()[-1] == (
         "No difference can be told in R@1, R@5 and R@10 of caption retrieval, R@1, R@5 and R@10 of image retrieval and rsum."
     )
 
 
 def test_warnings_name_another_similarity_and_chance(files):
-    found = compare(files("a", 0.5), files("b", 0.5, similarity="order"))
-    assert "A ranks by dot similarity, B by order" in found.warnings
-    found = compare(files("a", 0.5), files("lost", 1000.0))
-    assert any(warning.startswith("B ranks like chance") for warning in found.warnings)
+    comparison = compare(files("a", 0.5), files("b", 0.5, similarity="order"))
+    assert "A ranks by dot similarity, B by order" in comparison.warnings
+    comparison = compare(files("a", 0.5), files("lost", 1000.0))
+    assert any(warning.startswith("B ranks like chance") for warning in comparison.warnings)
 
 
 def test_equal_sizes_of_other_images_and_captions_are_refused(tmp_path):
-    def evaluated(name, corpus, made_with):
-        folder = tmp_path / name
-        protocols.save([protocols.evaluate(embeddings(0.5), "5K")], folder)
+    def of_corpus(name, corpus, made_with):
         ancestors = [{"step": "corpus", "digest": corpus, "spec_digest": made_with}]
-        reseal(folder, ["metrics.json", "ranks.npz"], {"corpus": corpus}, ancestors)
-        return folder
+        return evaluated(tmp_path / name, inputs={"corpus": corpus}, ancestors=ancestors)
 
-    coco, flickr = evaluated("coco", "a1", "coco's"), evaluated("flickr", "b2", "flickr's")
-    with pytest.raises(
-        VseppError,
-        match=r"not the same test set: .*coco are those of corpus a1, of .*flickr those of corpus b2",
-    ):
+    coco, flickr = of_corpus("coco", "a1", "coco's"), of_corpus("flickr", "b2", "flickr's")
+    message = r"flickr, 5K: images and captions are those of corpus b2, but of corpus a1 in .*coco; what is compared"
+    with pytest.raises(VseppError, match=message):
         compare(coco, flickr)
-    compare(coco, evaluated("elsewhere", "c3", "coco's"))  # tables with other bytes, as of another pyarrow
-
-
-def reseal(folder, outputs, inputs, ancestors):
-    from vsepp.provenance.digests import path_digest
-    from vsepp.provenance.manifest import write_manifest
-
-    found = {name: path_digest(folder / name) for name in outputs}
-    write_manifest(folder, {"step": "evaluate", "outputs": found, "inputs": inputs, "ancestors": ancestors})
+    compare(coco, of_corpus("elsewhere", "c3", "coco's"))  # tables with other bytes, as of another pyarrow
 
 
 def test_other_test_sets_are_refused(files, tmp_path, models):
     a = files("a", 0.5)
-    with pytest.raises(
-        VseppError, match=r"not the same test set: .*a.npz has 300 test captions, .*b.npz has 240"
-    ):
+    with pytest.raises(VseppError, match=r"b.npz, 5K: n_captions is 240, but 300 in .*a.npz"):
         compare(a, files("b", 0.5, owner=np.repeat(np.arange(N), 4)))
-    turned = np.roll(OWNER, 1)
-    with pytest.raises(
-        VseppError, match="the captions belong to other images; ranked caption 0 to image 0 in "
-    ):
-        compare(a, files("c", 0.5, owner=turned))
+    turned = files("c", 0.5, owner=np.roll(OWNER, 1))
+    with pytest.raises(VseppError, match=r"ranked caption 0 belongs to image 59, but to image 0 in .*a.npz"):
+        compare(a, turned)
     models.add("d", ranks=shares(40, 0))
     models.add("e", ranks=shares(40, 0), fold_size=50)
     folders = [models.root / "evaluations" / name for name in "de"]
-    with pytest.raises(VseppError, match=r"has 100 images of a fold, .* has 50"):
+    with pytest.raises(VseppError, match="fold_size is 50, but 100"):
         compare(*folders)
     with pytest.raises(VseppError, match="no protocol 1K; it has 5x1K"):
         compare(*folders, protocol="1K")
+    with pytest.raises(VseppError, match="no protocol in common: they were evaluated under 5x1K and 5K"):
+        compare(folders[0], evaluated(tmp_path / "all"))
 
 
-def test_models_without_a_common_protocol_are_refused(tmp_path):
-    for protocol in ("1K", "5K"):
-        protocols.save([protocols.evaluate(embeddings(0.5), protocol, 12)], tmp_path / protocol)
-    with pytest.raises(VseppError, match="no protocol in common: they were evaluated under 1K and 5K"):
-        compare(tmp_path / "1K", tmp_path / "5K")
-
-
-def test_what_is_no_model_is_refused(pair, files, tmp_path):
+def test_what_is_no_model_is_refused(pair, tmp_path):
     a = pair / "evaluations/a"
-    with pytest.raises(VseppError, match=r"expected a folder with metrics.json and ranks.npz"):
-        compare(a, tmp_path)
     (tmp_path / "runs/x").mkdir(parents=True)
-    with pytest.raises(
-        VseppError, match=r"its evaluation is not there; expected .*evaluations/x/metrics.json"
-    ):
-        compare(a, tmp_path / "runs/x")
+    for folder in (tmp_path, tmp_path / "runs/x"):
+        with pytest.raises(VseppError, match=r"expected the folder of an evaluation, with metrics.json and"):
+            compare(a, folder)
+    (tmp_path / "text.npz").write_text("no")
     with pytest.raises(VseppError, match=r"it is damaged; expected an .npz of embeddings"):
-        (tmp_path / "text.npz").write_text("no")
         compare(a, tmp_path / "text.npz")
-    protocols.save([protocols.evaluate(embeddings(0.5), "5K")], tmp_path / "cut")
-    np.savez(tmp_path / "cut/ranks.npz", **{"5K_i2t": np.zeros(60)})
-    with pytest.raises(VseppError, match=r"ranks.npz: has no 5K_t2i"):
-        compare(tmp_path / "cut", files("a", 0.5))
-    for content in ("[]", '{"5K": {}}', '{"5K": 3}'):
-        (tmp_path / "cut/metrics.json").write_text(content)
-        with pytest.raises(
-            VseppError, match=r"metrics.json: expected protocol → metrics with protocol, folds"
-        ):
-            compare(tmp_path / "cut", files("a", 0.5))
+    with pytest.raises(VseppError, match="expected two models to compare, got none"):
+        compare(a, [])
 
 
-def test_results_that_were_changed_by_hand_are_refused(pair):
+def test_results_that_were_changed_by_hand_or_have_no_manifest_are_refused(pair):
     file = pair / "evaluations/a/seed-0/metrics.json"
     file.write_text(file.read_text().replace("0", "1"))
     with pytest.raises(VseppError, match="is not what its step wrote"):
+        compare(pair / "evaluations/a", pair / "evaluations/b")
+    (file.parent / "manifest.json").unlink()
+    with pytest.raises(VseppError, match=r"manifest.json: missing, so .* has no provenance"):
         compare(pair / "evaluations/a", pair / "evaluations/b")
 
 
