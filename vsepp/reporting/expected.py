@@ -85,7 +85,7 @@ class State(NamedTuple):
     @property
     def value(self) -> float | None:
         """The score; `None` where it was not run."""
-        return self.record and self.record.metrics[self.row.protocol][self.row.metric]
+        return float(self.record.metrics[self.row.protocol][self.row.metric]) if self.record else None
 
 
 def read_expected(path: Path) -> list[Expected]:
