@@ -19,7 +19,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -67,13 +66,11 @@ def correct(device: torch.device, tiny: bool) -> Iterator[Piece]:
     """Checks of what is computed."""
     small = made_up.base_run("mini/vgg_mini", 24, 28, *((6, 8, 8) if tiny else (64, 256, 128)))
     dim, images = (12, 16) if tiny else (512, 640)
-    if device.type == "cuda":
-        yield Piece("correct/tests", checks.gpu_tests, 120)
     for system, changed in checks.SYSTEMS.items():
         model = replace(small.model, **changed["model"])
         for precision in ("fp32", "bf16"):
             run = replace(small, loss=changed["loss"], model=model, precision=precision)
-            check = partial(_in_folder, checks.steps, run, dim, images, device)
+            check = partial(checks.steps, run, dim, images, device)
             yield Piece(f"correct/steps/{system}/{precision}", check, 15)
     networks = [network for network in measure.NETWORKS if network[0].startswith("torchvision/")]
     full = [small] if tiny else [made_up.base_run(*network[:3], 300, 1024) for network in networks]
@@ -82,14 +79,6 @@ def correct(device: torch.device, tiny: bool) -> Iterator[Piece]:
             encoder = replace(run.encoder, **way)
             check = partial(checks.features, replace(run, encoder=encoder), device)
             yield Piece(f"correct/features/{encoder.variant}/{encoder.precision}", check, 20)
-    trained = replace(small, schedule=replace(small.schedule, epochs=20))
-    yield Piece("correct/resume", partial(_in_folder, checks.resumed, trained, dim, images, device), 60)
-
-
-def _in_folder(check: Callable[..., Finding], *arguments: Any) -> Finding:
-    """A check that needs an empty folder."""
-    with tempfile.TemporaryDirectory(prefix="vsepp-first-light-") as folder:
-        return check(*arguments, Path(folder))
 
 
 def measured(device: torch.device, tiny: bool, patterns: Sequence[str], results: Results) -> Iterator[Piece]:
@@ -227,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             results.do(piece)
             if "CUDA error" in results.pieces.get(piece.name, {}).get("message", ""):
                 break  # this process can use the device no more
-    print("\n".join(["", *results.advice(), *(study.gate(given.prepared) if given.prepared else [])]))
+    print("\n".join(["", *results.advice()]))
     bad = [name for name in results.pieces if not results.is_done(name)]
     for name in bad:
         print(f"{results.pieces[name]['state']}: {name}: {results.pieces[name]['message']}")

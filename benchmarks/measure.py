@@ -1,9 +1,5 @@
 """Time what the package does, case by case, with `torch.utils.benchmark`; README.md says what the columns mean.
 
-    python benchmarks/measure.py --list
-    python benchmarks/measure.py --only 'step-1c*' 'rank*' --append benchmarks/results.csv
-    python benchmarks/measure.py --only '*vgg19*' --device cuda
-
 A case is `what/variant/precision`. It needs no data: artefacts have random content and real shapes.
 """
 
@@ -18,8 +14,8 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -49,7 +45,7 @@ from vsepp.runtime.machine import use_cpu
 from vsepp.runtime.placement import Placing, place
 from vsepp.runtime.progress import bytes_text
 from vsepp.spec import Component, CorpusSpec, RunSpec
-from vsepp.training.batches import epoch_batches
+from vsepp.training.batches import StepPairs, epoch_batches
 from vsepp.training.data import load_training_data
 from vsepp.training.epoch import step_inputs
 from vsepp.training.step import RunLoss, make_optimiser, train_step
@@ -59,12 +55,11 @@ NETWORKS = (
     ("lite/efficientnet_lite0", 224, 256, 1280),
     ("lite/efficientnet_lite2", 260, 297, 1280),
     ("torchvision/resnet152", 224, 256, 2048),
-    ("torchvision/vit_b_16", 224, 256, 768),
     ("torchvision/vgg19", 224, 256, 4096),
 )
 """Networks of full size: pixels of their crops and of the images, D_φ."""
 PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
-OTHER_WAYS: dict[str, list[dict[str, Any]]] = {
+OTHER_WAYS = {
     "cpu": [{"memory_format": "contiguous"}],
     "cuda": [
         {"precision": "bf16", "memory_format": "contiguous"},
@@ -72,21 +67,23 @@ OTHER_WAYS: dict[str, list[dict[str, Any]]] = {
     ],
 }
 """How an encoder is run in other ways than by default, by kind of device."""
-SHARING = {"cpu": (1, 2), "cuda": (1, 2, 4)}
-"""Trainings at once, by kind of device."""
+SHARING = (1, 2, 4)
+"""Trainings at once."""
 BESIDE = {
-    "step-1c": ("reference-1c",),
-    "tape": ("forward",),
-    "step-finetuned": ("forward-backward",),
-    "sharing-2": ("sharing-1",),
-    "sharing-4": ("sharing-1",),
+    "step-1c": "reference-1c",
+    "tape": "forward",
+    "step-finetuned": "forward-backward",
+    "sharing-2": "sharing-1",
+    "sharing-4": "sharing-1",
 }
-"""Cases of the same variant to which the speed of a case is a ratio."""
+"""Case of the same variant to which the speed of a case is a ratio."""
 LARGE = 64
 """Pixels of a side above which a network is slow on a CPU: it is trained in batches of 16."""
 REFERENCE_STEPS = 8
 """Steps of a reference epoch: its loader is empty at the start and at the end, so it works in its own turn alone."""
 SHARING_STEPS = 4
+_TRAINING: list[Training] = []
+"""The training of a process that `share` has started."""
 Timed = tuple[Callable[[], object], int]
 """What is called over and over, and the items of a call."""
 
@@ -119,9 +116,6 @@ class Case:
         return made_up.write_artefacts(self.run, self.images, self.dim, folder)
 
 
-# --- Cases -----------------------------------------------------------------------------------------------------------
-
-
 def cases(device: str, tiny: bool) -> dict[str, Case]:
     """All cases by name; `tiny` ones do the same with sizes that take no time and say nothing."""
     if tiny:
@@ -149,7 +143,7 @@ def on_features(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[C
         for what, spec in (("step-1c", run), ("step-order", order)):
             yield Case(what, variant, "pairs/s", step, replace(spec, precision=precision), dim, **sizes)
     shared = replace(run, precision="fp32" if device == "cpu" else "bf16")
-    for count in SHARING[device]:
+    for count in SHARING:
         set_up = partial(share, processes=count)
         yield Case(f"sharing-{count}", variant, "pairs/s", set_up, shared, dim, **sizes)
 
@@ -172,9 +166,6 @@ def with_encoder(run: RunSpec, device: str, **sizes: Any) -> Iterator[Case]:
 def encoder_ways(device: str) -> list[dict[str, Any]]:
     """How an encoder is run: in each precision, and in other ways."""
     return [*({"precision": precision} for precision in PRECISIONS[device]), *OTHER_WAYS[device]]
-
-
-# --- What is timed ---------------------------------------------------------------------------------------------------
 
 
 def encoder_pass(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Timed:
@@ -221,26 +212,43 @@ def tape(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Ti
 
 def step(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Timed:
     """A training step, from the artefacts' files to the changed weights, its inputs made as in training."""
-    return steps_on(case.run, case.artefacts(folder), device, stack)
+    return Training(case.run, case.artefacts(folder), device).repeated, case.run.schedule.batch_size
 
 
-def steps_on(run: RunSpec, artefacts: dict[str, Path], device: torch.device, stack: ExitStack) -> Timed:
-    """The steps of a run whose artefacts are there."""
-    size = run.schedule.batch_size
-    data = load_training_data(run, artefacts, device)
-    encoder = None
-    if run.live_encoder:
-        encoder = load_encoder(run.encoder, data.encoder_folder).requires_grad_(run.finetuned).eval()
-    torch.manual_seed(run.init_seed)
-    model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder).to(device)
-    loss = RunLoss.of(run, {}, device)
-    optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
-    batches = epoch_batches(len(data.pairs), size, order_seed=0, epoch=0)
-    whole = [batch for batch in batches if batch.queries == size]
-    inputs = (step_inputs(run, data, loss, batch, 0, device) for batch in itertools.cycle(whole))
-    stack.enter_context(fp32_products_in(run.precision, device))
-    bf16, clip_norm = run.precision == "bf16", run.schedule.clip_norm
-    return lambda: train_step(model, optimiser, loss, next(inputs), clip_norm, bf16=bf16), size
+class Training:
+    """A training on a device, step by step, on artefacts that are there."""
+
+    def __init__(self, run: RunSpec, artefacts: dict[str, Path], device: torch.device) -> None:
+        self.run, self.device = run, device
+        self.data = load_training_data(run, artefacts, device)
+        encoder = None
+        if run.live_encoder:
+            encoder = load_encoder(run.encoder, self.data.encoder_folder)
+            encoder = encoder.requires_grad_(run.finetuned).eval()
+        torch.manual_seed(run.init_seed)
+        model = JointEmbedding(run.model, self.data.feature_dim, self.data.vocabulary_size, encoder)
+        self.model = model.to(device)
+        self.loss = RunLoss.of(run, {}, device)
+        self.optimiser = make_optimiser(self.model, run.schedule.learning_rate, self.loss)
+        self.again = itertools.cycle(self.batches(epoch=0))
+
+    def batches(self, epoch: int) -> list[StepPairs]:
+        """The whole batches of an epoch."""
+        size, order = self.run.schedule.batch_size, self.run.order_seed
+        batches = epoch_batches(len(self.data.pairs), size, order_seed=order, epoch=epoch)
+        return [batch for batch in batches if batch.queries == size]
+
+    def step(self, batch: StepPairs, epoch: int) -> torch.Tensor:
+        """Take a step; gives its loss."""
+        run = self.run
+        inputs = step_inputs(run, self.data, self.loss, batch, epoch, self.device)
+        clip_norm, bf16 = run.schedule.clip_norm, run.precision == "bf16"
+        with fp32_products_in(run.precision, self.device):
+            return train_step(self.model, self.optimiser, self.loss, inputs, clip_norm, bf16=bf16)
+
+    def repeated(self) -> torch.Tensor:
+        """Take the next step of the first epoch, which begins again after its last one."""
+        return self.step(next(self.again), 0)
 
 
 def reference_epoch(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Timed:
@@ -286,46 +294,33 @@ def store(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> T
 
 def share(case: Case, folder: Path, device: torch.device, stack: ExitStack, *, processes: int) -> Timed:
     """Steps of some trainings at once, each in a process with its share of the threads, at least one."""
-    context = multiprocessing.get_context("spawn")
-    begin, end = (context.Barrier(processes + 1, timeout=600) for _ in range(2))
     threads = max(1, torch.get_num_threads() // processes)
-    arguments = case.run, case.artefacts(folder), device, threads, begin, end
-    for _ in range(processes):
-        process = context.Process(target=step_together, args=arguments, daemon=True)
-        process.start()
-        stack.callback(process.join)
-    stack.callback(begin.abort)
+    training = case.run, case.artefacts(folder), device, threads
+    context = multiprocessing.get_context("spawn")
+    pools = [
+        stack.enter_context(ProcessPoolExecutor(1, context, initializer=begin_training, initargs=training))
+        for _ in range(processes)
+    ]
 
     def call() -> None:
-        begin.wait()
-        end.wait()
+        for steps in [pool.submit(take_steps) for pool in pools]:
+            steps.result()
 
+    call()  # until the processes have begun
     return call, processes * SHARING_STEPS * case.run.schedule.batch_size
 
 
-def step_together(
-    run: RunSpec, artefacts: dict[str, Path], device: torch.device, threads: int, begin: Any, end: Any
-) -> None:
-    """Some steps each time that all processes have begun, until one of them ends."""
+def begin_training(run: RunSpec, artefacts: dict[str, Path], device: torch.device, threads: int) -> None:
+    """Set up, in a process of its own, the training whose steps are taken."""
     torch.set_num_threads(threads)
-    try:
-        with ExitStack() as stack:
-            call, _ = steps_on(run, artefacts, device, stack)
-            while True:
-                begin.wait()
-                for _ in range(SHARING_STEPS):
-                    call()
-                if device.type == "cuda":
-                    torch.cuda.synchronize()
-                end.wait()
-    except threading.BrokenBarrierError:
-        return
-    finally:
-        begin.abort()
-        end.abort()
+    _TRAINING.append(Training(run, artefacts, device))
 
 
-# --- The table -------------------------------------------------------------------------------------------------------
+def take_steps() -> None:
+    """Some steps of this process's training."""
+    for _ in range(SHARING_STEPS):
+        loss = _TRAINING[0].repeated()
+    float(loss)  # which a GPU has then computed
 
 
 def measure(
@@ -347,7 +342,7 @@ def measure(
     notes = [
         f"{rates['median'] / row['median']:.2f} × {row['what']} {row['precision']}"
         for row in earlier
-        if row["what"] in BESIDE.get(case.what, ())
+        if row["what"] == BESIDE.get(case.what)
         and row["variant"] == case.variant
         and row["precision"] in (precision, "fp32")
     ]

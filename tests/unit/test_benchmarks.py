@@ -1,12 +1,10 @@
 """The benchmarks run, and what they compare with is the authors' way of computing what the package computes."""
 
 import csv
-import multiprocessing
 import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
 from closeness import assert_near
 from processes import python
@@ -19,7 +17,6 @@ import measure  # noqa: E402
 import reference  # noqa: E402
 
 from vsepp.data.tokens import END, START  # noqa: E402
-from vsepp.errors import VseppError  # noqa: E402
 from vsepp.losses import WHOLE  # noqa: E402
 from vsepp.losses.max_of_hinges import Options, loss  # noqa: E402
 from vsepp.models.joint import JointEmbedding  # noqa: E402
@@ -35,7 +32,7 @@ def read(path):
 
 def test_every_case_is_timed_and_recorded(tmp_path, capsys):
     table = tmp_path / "results.csv"
-    left_out = ("sharing-1/*", "*contiguous*", "step-order/*/fp32")  # others do the same
+    left_out = ("sharing-1/*", "sharing-4/*", "*contiguous*", "step-order/*/fp32")  # others do the same
     names = [name for name in measure.cases("cpu", tiny=True) if not measure.matches(name, left_out)]
     given = ["--tiny", "--seconds", "0.001", "--threads", "1", "--append", str(table)]
     assert measure.main([*given, "--only", *names]) == 0, capsys.readouterr().err
@@ -74,26 +71,10 @@ def test_a_case_that_fails_costs_only_its_own_figures(tmp_path, capsys, monkeypa
     assert measure.main(["--only", "nothing"]) == 2
 
 
-def test_a_training_that_cannot_share_ends_the_others():
-    begin, end = (multiprocessing.get_context("spawn").Barrier(2) for _ in range(2))
-    with pytest.raises(VseppError, match=r"none/images\.parquet: no such file"):
-        folders = {"corpus": Path("none"), "tokens": Path("none"), "features": Path("none")}
-        measure.step_together(RUN, folders, torch.device("cpu"), torch.get_num_threads(), begin, end)
-    assert begin.broken and end.broken
-
-
 def test_the_scripts_need_nothing_of_the_workflow():
     missing = "; ".join(f"sys.modules[{name!r}] = None" for name in ("snakemake", "dvc", "nltk"))
     code = f"import sys; sys.path.insert(0, 'benchmarks'); {missing}; import first_light, measure"
     assert "step-1c/4096/1024/bf16" in python(f"{code}; measure.main(['--list'])", cwd=ROOT).splitlines()
-
-
-def test_captions_and_photographs_are_as_large_as_cocos(tmp_path, monkeypatch):
-    monkeypatch.setattr(made_up, "PHOTOGRAPHS", 3)
-    tokens = made_up.captions_of(2_000)
-    assert 12.0 < tokens.lengths.mean() < 12.8 and tokens.ids.max() < made_up.VOCABULARY
-    sizes = [file.stat().st_size for file in made_up.write_photographs(tmp_path / "p", (640, 480))]
-    assert 100_000 < np.mean(sizes) < 200_000
 
 
 def test_loss_and_gradients_of_the_reference_are_the_packages():

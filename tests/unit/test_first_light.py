@@ -17,9 +17,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import checks  # noqa: E402
 import first_light  # noqa: E402
 import measure  # noqa: E402
-import study  # noqa: E402
 
-from vsepp.errors import VseppError  # noqa: E402
 from vsepp.provenance.studies import Study  # noqa: E402
 
 SHORT = [
@@ -115,14 +113,6 @@ def test_a_gpus_pieces_fit_into_half_an_hour_and_each_pattern_names_some(tmp_pat
     assert {name.rpartition("/")[2] for name in features} == {"fp32", "tf32", "bf16"}
 
 
-def test_a_failed_process_tells_its_last_lines_and_finds_what_the_caller_finds(tmp_path, monkeypatch):
-    (tmp_path / "carried.py").write_text("")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    checks.call([sys.executable, "-c", "import carried, vsepp"], 60)
-    with pytest.raises(VseppError, match=r"(?s)status 1: .*\n.*division by zero"):
-        checks.call([sys.executable, "-c", "1 / 0"], 60)
-
-
 def test_an_error_is_relative_and_of_the_worst_row():
     right = torch.tensor([[3.0, 4.0], [0.0, 10.0]])
     assert checks.relative_error(torch.tensor([[3.0, 4.5], [0.0, 10.1]]), right) == pytest.approx(0.1)
@@ -156,32 +146,6 @@ def test_the_fastest_way_that_is_right_is_advised(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("third", "within"), [(9, "7.0 ± 1.7 in bf16, within"), (12, "8.0 ± 3.5 in bf16, NOT within")]
-)
-def test_bf16_is_held_against_the_spread_of_three_seeds(tmp_path, third, within):
-    jobs = []
-
-    def write(name, *recalls):
-        for seed, (caption, image, rsum) in enumerate(recalls):
-            folder = f"{name}-{seed}"
-            (tmp_path / folder).mkdir()
-            scores = {"i2t": {"r1": caption}, "t2i": {"r1": image}, "rsum": rsum}
-            (tmp_path / folder / "metrics.json").write_text(json.dumps({"1K": scores}))
-            jobs.append({"record": f"{name}/seed-{seed}", "folder": folder})
-        (tmp_path / study.LIST).write_text(json.dumps(jobs))
-
-    write("f8k-vse0-1c-whole-fp32", (10, 5, 200), (12, 6, 210), (11, 7, 205))
-    write("f8k-vsepp-1c-whole-fp32", (10, 5, 200))
-    assert study.gate(tmp_path) == []
-    write("f8k-vse0-1c-whole", (11, 6, 204), (12, 6, 206), (10, third, 208))
-    assert study.gate(tmp_path) == [
-        "f8k-vse0-1c-whole-fp32, caption R@1: 11.0 ± 1.0 in fp32, 11.0 ± 1.0 in bf16, within the spread of 3 seeds",
-        f"f8k-vse0-1c-whole-fp32, image R@1: 6.0 ± 1.0 in fp32, {within} the spread of 3 seeds",
-        "f8k-vse0-1c-whole-fp32, rsum: 205.0 ± 5.0 in fp32, 206.0 ± 2.0 in bf16, within the spread of 3 seeds",
-    ]
-
-
 def archives(folder):
     """Flickr8k's two archives with as many photographs as it has, each a small one."""
     folder.mkdir()
@@ -211,13 +175,7 @@ def test_all_of_it_in_small_with_the_runs_that_wait_for_a_gpu(tmp_path, capsys):
     pieces = kept(out)
     assert {piece["state"] for piece in pieces.values()} == {"done"}
     assert {name.partition("/")[0] for name in pieces} == {"correct", "measured", "used"}
-    assert pieces["correct/resume"]["message"].startswith("killed; ")
     assert "rsum" in pieces["used/evaluation f8k-vse0-rc-ft/seed-0"]["message"]
-    assert {run for run, _ in Study(out / "records").read_all()} == {
-        "f8k-vse0-1c-whole-fp32",
-        "f8k-vse0-1c-whole",
-        "f8k-vse0-rc",
-        "f8k-vse0-rc-ft",
-    }
+    assert set(Study(out / "records").read_all()) == {("f8k-vse0-rc", 0), ("f8k-vse0-rc-ft", 0)}
     assert first_light.main(["--prepare", str(prepared), "--data", str(data), "--tiny"]) == 2
     assert "already exists" in capsys.readouterr().err
