@@ -11,12 +11,7 @@ from vsepp import components
 from vsepp.losses import (
     Batch,
     info_nce,
-    max_of_hinges,
-    semi_hard_hinges,
     siglip,
-    soft_max_of_hinges,
-    sum_of_hinges,
-    top_of_hinges,
 )
 from vsepp.spec import Component
 
@@ -104,38 +99,6 @@ def test_a_loss_is_its_equation_written_as_loops(name, case):
     assert found.item() == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_k_hardest_negatives_are_mh_for_one_and_sh_for_all():
-    scores = scores_of(8)
-    for k, loss in ((1, max_of_hinges), (7, sum_of_hinges), (1000, sum_of_hinges)):
-        found = top_of_hinges.loss(scores, top_of_hinges.Options(k=k))
-        torch.testing.assert_close(found, loss.loss(scores))
-
-
-def test_the_soft_maximum_lies_between_mh_and_sh_and_becomes_either():
-    scores = scores_of(8)
-    found = [
-        soft_max_of_hinges.loss(scores, soft_max_of_hinges.Options(temperature=tau))
-        for tau in (1e-4, 0.05, 0.5, 1e5)
-    ]
-    assert found == sorted(found)
-    torch.testing.assert_close(found[0], max_of_hinges.loss(scores), atol=1e-2, rtol=0)
-    torch.testing.assert_close(found[-1], sum_of_hinges.loss(scores), atol=1e-2, rtol=0)
-
-
-def test_the_soft_maximum_weighs_violations_by_a_soft_max():
-    scores = torch.tensor([[0.5, 0.45, 0.6], [-1.0, 0.5, -1.0], [-1.0, -1.0, 0.5]], requires_grad=True)
-    options = soft_max_of_hinges.Options(temperature=0.1)
-    soft_max_of_hinges.loss(scores, options, Batch(queries=1)).backward()
-    # Violations of .15 and .3 by the captions.
-    assert (scores.grad[0, 2] / scores.grad[0, 1]).item() == pytest.approx(math.exp(0.15 / 0.1), rel=1e-4)
-
-
-def test_negatives_above_the_positive_are_not_semi_hard():
-    scores = torch.tensor([[0.5, 0.9, 0.4], [-1.0, 1.0, -1.0], [-1.0, -1.0, 1.0]])
-    assert semi_hard_hinges.loss(scores, batch=Batch(queries=1)).item() == pytest.approx(0.1)
-    assert semi_hard_hinges.loss(torch.full((4, 4), 0.7)).item() == pytest.approx(0.4 * 4), "as MH"
-
-
 def test_a_learned_temperature_begins_at_the_option_and_stops_at_clips_limit():
     options = info_nce.Options(temperature=0.05)
     state = info_nce.State(options, {})
@@ -163,9 +126,3 @@ def test_a_learned_temperature_and_bias_of_sigmoids_begin_at_the_options():
     signs = 2 * torch.eye(6) - 1
     as_printed = -torch.nn.functional.logsigmoid(signs * (10 * scores - 10)).sum()
     torch.testing.assert_close(learned, as_printed)
-
-
-def test_equal_similarities_have_a_known_cost():
-    equal = torch.full((5, 5), 0.7)
-    assert top_of_hinges.loss(equal, top_of_hinges.Options(k=3)).item() == pytest.approx(2 * 5 * 3 * 0.2)
-    assert info_nce.loss(equal).item() == pytest.approx(2 * 5 * math.log(5), rel=1e-5)
