@@ -62,20 +62,16 @@ def test_results_are_compared_and_held_to_what_was_expected_of_them(project):
     assert project.vsepp("expected", "--update").splitlines()[-1] == f"{len(rows)} as expected"
 
 
-@pytest.mark.parametrize("how", ["get", pytest.param("import", marks=pytest.mark.whole)])
-def test_a_model_fetched_alone_gives_the_embeddings_and_recalls_of_its_repository(reproduced, tmp_path, how):
+def test_a_model_fetched_alone_gives_the_embeddings_and_recalls_of_its_repository(reproduced, tmp_path):
     """In a folder of someone else's, with the data that it was tested on, each fetched by itself."""
     (tmp_path / "elsewhere").mkdir()
     mine = Project(tmp_path / "elsewhere")
-    if how == "import":
-        mine.call("git", "init", "--quiet")
-        mine.call("dvc", "init", "--quiet")
     whole = reproduced.folder
     (corpus,) = (whole / "results/tiny/corpora").glob("coco-*")
     (features,) = (whole / "results/tiny/features").glob("coco-*-vgg-*-1C")
     parts = {"model": reproduced.model(VSEPP), "corpus": corpus, "features": features}
     for name, path in parts.items():
-        mine.call("dvc", how, whole, path.relative_to(whole).as_posix(), "--out", name)
+        mine.call("dvc", "get", whole, path.relative_to(whole).as_posix(), "--out", name)
     read = [part for option in ("corpus", "features") for part in (f"--{option}", option)]
     protocol = ["--protocol", "1K", "--fold-size", "10", "--output", "out"]
     mine.call("vsepp", "evaluate", "--run", "model", *read, *protocol, PYTHONPATH=str(whole))

@@ -34,11 +34,6 @@ def metrics(mini, run):
     return json.loads(path.read_text())
 
 
-def test_the_default_profile_is_in_force(finished):
-    assert "profile" in finished[1].splitlines()[0]
-    assert "profiles/default" in finished[1].splitlines()[0]
-
-
 def test_it_ends_with_where_the_tables_are_and_their_headline_numbers(finished):
     end = finished[1][finished[1].rindex("steps (100%) done") :]
     assert f"{REPORT}/index.html" in end

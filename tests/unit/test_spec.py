@@ -91,18 +91,8 @@ def test_what_is_no_spec_is_refused(text, said):
 )
 def test_a_spec_that_would_drop_data_without_a_word_is_refused(changes, said):
     corpus = next(iter(plan().of_kind("corpus").values())).spec
-    with pytest.raises(VseppError) as caught:
+    with pytest.raises(VseppError, match=rf"^CorpusSpec\.{said}"):
         from_dict(CorpusSpec, to_dict(corpus) | changes)
-    assert str(caught.value) == said
-    whole = to_dict(EvaluationSpec(specs.RUN, ("1K",), 10))
-    with pytest.raises(
-        VseppError, match=r"EvaluationSpec\.split: got 'dev'; input should be 'train', 'restval', 'val' or"
-    ):
-        from_dict(EvaluationSpec, {**whole, "split": "dev"})
-    with pytest.raises(
-        VseppError, match=r"EvaluationSpec\.fold_size: got 0; input should be greater than or equal to 1"
-    ):
-        from_dict(EvaluationSpec, {**whole, "fold_size": 0})
 
 
 @pytest.mark.parametrize(

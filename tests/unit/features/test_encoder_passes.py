@@ -11,8 +11,7 @@ import tiny_corpus as tiny
 from processes import wait_until
 
 from vsepp.provenance.artefacts import Job
-from vsepp.spec import CropSpec, FeaturesSpec, TapeSpec
-from vsepp.steps import features as features_step
+from vsepp.spec import TapeSpec
 from vsepp.steps import tape as tape_step
 
 EPOCHS = 16
@@ -49,14 +48,3 @@ def test_a_killed_step_goes_on_to_the_same_bits(corpus, tmp_path):
     assert not list(state.iterdir())
     tape(corpus, tmp_path / "whole", state)
     assert bytes_of(out) == bytes_of(tmp_path / "whole") and len(bytes_of(out)) == EPOCHS + 1
-
-
-def test_features_are_the_same_whereever_the_images_lie_which_is_told(corpus, tmp_path):
-    spec, written = FeaturesSpec(ENCODER, CropSpec("1C", tiny.CROP)), set()
-    inputs = {"store": corpus / "store", "encoder": corpus / "encoder-vgg"}
-    for data_on, where in (("auto", "mapped"), ("mapped", "mapped"), ("device", "device")):
-        job = Job(tmp_path / data_on, tmp_path / "state", device="cpu", data_on=data_on)
-        facts = features_step.run(spec, inputs, job.output, job)
-        assert facts["data_on"] == {"image store": where}
-        written.add((job.output / "features.npy").read_bytes())
-    assert len(written) == 1

@@ -42,15 +42,9 @@ def threads():
     [
         ("mini/vgg_mini", 40, 150, {}),
         ("mini/resnet_mini", 40, 150, {}),
-        ("mini/vgg_mini", 40, 150, {"memory_format": "contiguous"}),
-        ("mini/resnet_mini", 40, 150, {"memory_format": "contiguous"}),
-        ("mini/vgg_mini", 40, 150, {"precision": "bf16"}),
-        ("mini/resnet_mini", 40, 150, {"precision": "bf16"}),
         ("mini/resnet_mini", 40, 150, {"precision": "bf16", "memory_format": "contiguous"}),
         ("torchvision/resnet18", 96, 20, {}),
         ("torchvision/resnet18", 96, 20, {"precision": "bf16"}),
-        ("torchvision/mobilenet_v2", 96, 20, {}),
-        pytest.param("mini/vgg_mini", 40, 150, {"compile": "default"}, marks=pytest.mark.whole),
         pytest.param("mini/resnet_mini", 40, 150, {"compile": "default"}, marks=pytest.mark.whole),
     ],
 )

@@ -69,13 +69,6 @@ def test_a_corpus_of_photographs_is_refused(tmp_path):
         imported(write_karpathy(tmp_path / "raw"), tmp_path)
 
 
-def test_one_image_a_split_is_read(tmp_path):
-    spec = write_precomp(tmp_path, ("train",), **dict.fromkeys(PRECOMP_SIZES, 1))
-    imported(spec, tmp_path)
-    expected = [precomp_features(prefix, 1)[0] for prefix in PRECOMP_SIZES]
-    np.testing.assert_array_equal(features_in(tmp_path), expected)
-
-
 def test_five_rows_that_differ_are_named_with_their_file(tmp_path):
     spec = write_precomp(tmp_path, repeated=("train", "test"))
     path = Path(spec.files["folder"]) / "test_ims.npy"
@@ -85,10 +78,3 @@ def test_five_rows_that_differ_are_named_with_their_file(tmp_path):
     np.save(path, rows)
     with pytest.raises(VseppError, match=rf"{path}: .*\(2 in all\): row 5 and those after it; row 10 and"):
         imported(spec, tmp_path)
-
-
-def test_a_full_disk_leaves_nothing(spec, tmp_path):
-    images, _ = read_corpus(spec)
-    with no_room(128 + 5 * 24), pytest.raises(OSError, match="File too large"):
-        imported(spec, tmp_path, images)
-    assert not list((tmp_path / "out").iterdir())

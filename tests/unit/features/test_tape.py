@@ -69,13 +69,6 @@ def test_tape_and_inline_features_are_equal_bit_for_bit(tmp_path, store, make, a
     assert not torch.equal(tape.rows(0, TRAINED), tape.rows(1, TRAINED))
 
 
-def test_rc_reads_its_part_of_the_tape_of_rc_with_rv(tmp_path, store, encoder):
-    small = TRAINED[::2]
-    whole = write(store, encoder, tmp_path / "whole", tmp_path / "state")
-    part = write(store, encoder, tmp_path / "part", tmp_path / "state", rows=small)
-    np.testing.assert_array_equal(whole.rows(1, small), part.rows(1, small))
-
-
 def test_features_are_those_of_the_crop_of_the_captions_image(store, encoder):
     rows = np.array([5, 100])
     features = InlineFeatures(store, encoder, crops_of(), CPU).rows(1, rows)

@@ -27,22 +27,17 @@ def features(encoder: ImageEncoder, images: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.whole
-def test_a_compiled_network_gives_the_same_features_under_the_same_names():
+def test_a_compiled_network_gives_the_same_features_and_gradients_under_the_same_names():
     plain, compiled = make("off"), make("default")
     with torch.inference_mode():
         expected, found = features(plain, crops(6)), features(compiled, crops(6))
         assert torch.equal(features(compiled, crops(6)), found)
     assert_near(found, expected, 1e-5)
     assert list(compiled.state_dict()) == list(plain.state_dict())
-
-
-@pytest.mark.whole
-def test_a_compiled_network_gives_the_same_gradients():
-    seen = []
-    for encoder in (make("off"), make("default")):
+    for encoder in (plain, compiled):
         features(encoder, crops(6)).square().sum().backward()
-        seen.append(encoder.network[0].weight.grad)
-    assert_near(seen[1].flatten(), seen[0].flatten(), 1e-5)
+    gradients = [encoder.network[0].weight.grad.flatten() for encoder in (compiled, plain)]
+    assert_near(*gradients, 1e-5)
 
 
 def test_without_a_compiler_the_error_says_what_to_install_or_set():
@@ -55,17 +50,12 @@ def test_without_a_compiler_the_error_says_what_to_install_or_set():
         features(make("default"), crops(5))
 
 
-@pytest.mark.parametrize(
-    "refusal",
-    [MemoryError(), torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")],
-    ids=["host", "GPU"],
-)
-def test_a_lack_of_memory_while_compiling_is_told_as_one(refusal):
+def test_a_lack_of_memory_while_compiling_is_told_as_one():
     from torch._dynamo.exc import BackendCompilerFailed
 
     class Refusing(nn.Module):
         def forward(self, pixels):
-            raise BackendCompilerFailed("inductor", refusal, None)
+            raise BackendCompilerFailed("inductor", torch.OutOfMemoryError("CUDA out of memory"), None)
 
     encoder = make("default")
     encoder.network = Refusing()
@@ -86,14 +76,3 @@ def test_the_compiler_is_not_imported_by_a_step_where_it_is_off():
         "assert not [name for name in sys.modules if name.startswith(('torch._dynamo', 'torch._inductor'))]"
     )
     python(code)
-
-
-@pytest.mark.gpu
-def test_on_a_gpu_compiled_features_stay_when_others_are_computed(cuda):
-    plain, compiled = make("off").cuda(), make("default").cuda()
-    with torch.inference_mode():
-        first = features(compiled, crops(6).cuda())
-        kept = first.clone()
-        features(compiled, crops(6).flip(0).cuda())
-        assert torch.equal(first, kept)
-        assert_near(first, features(plain, crops(6).cuda()), 1e-2)

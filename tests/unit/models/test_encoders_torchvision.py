@@ -4,8 +4,7 @@ import torch
 from closeness import assert_near
 from torch import nn
 
-from vsepp.errors import VseppError
-from vsepp.models.encoder import ImageEncoder, build_encoder, load_state
+from vsepp.models.encoder import ImageEncoder, build_encoder
 from vsepp.models.image.torchvision import cut
 
 
@@ -40,19 +39,12 @@ def whole_vgg19():
         ("vgg19", 224, 4096),
         ("resnet152", 224, 2048),
         ("vit_b_16", 224, 768),
-        ("resnet18", 64, 512),
-        ("mobilenet_v2", 64, 1280),
         ("mobilenet_v3_small", 64, 1024),
         ("efficientnet_b0", 64, 1280),
-        ("squeezenet1_1", 64, 512),
         ("densenet121", 64, 1024),
-        ("shufflenet_v2_x0_5", 64, 1024),
-        ("convnext_tiny", 64, 768),
-        ("vit_b_32", 64, 768),
         ("swin_t", 64, 768),
         ("googlenet", 64, 1024),
         ("inception_v3", 96, 2048),
-        ("maxvit_t", 224, 512),
     ],
 )
 def test_the_penultimate_layer_of_every_family(name, size, dim):
@@ -110,11 +102,3 @@ def test_vgg19_gives_fc7_after_its_relu_and_before_its_dropout():
     assert (features >= 0).all()
     assert 0.3 < off < 0.7, "half of FC7's units are off after the ReLU"
     assert (dropped == 0).float().mean() > off + 0.15, "the dropout acts in training mode"
-
-
-def test_vits_weights_fit_one_size_of_input_alone():
-    with torch.device("meta"):
-        published, smaller = make("vit_b_16", 224), make("vit_b_16", 160)
-    state = published.network.state_dict()
-    with pytest.raises(VseppError, match=r"size mismatch for encoder\.pos_embedding:"):
-        load_state(smaller, state, "vit_b_16.pth")

@@ -23,7 +23,7 @@ from vsepp.errors import VseppError
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import load_joint, read_weights
 from vsepp.provenance.digests import file_digest
-from vsepp.released.convert import Checkpoint, fit_state, import_released, our_state, read_words
+from vsepp.released.convert import Checkpoint, import_released, our_state, read_words
 from vsepp.spec import Component, CropSpec, RunSpec, from_json, to_json
 
 WORDS = ["<pad>", "<start>", "<end>", "<unk>", "zebra", "a", "café"]
@@ -100,19 +100,11 @@ def authors_images(features, state, no_imgnorm, use_abs):
 
 
 def authors_captions(captions, state, use_abs):
-    """The released code's caption side, the GRU's equations written out, one caption at a time."""
-    embeddings = []
-    for ids in captions:
-        h = torch.zeros(DIM)
-        for word in ids:
-            x = state["embed.weight"][word]
-            gates = state["rnn.weight_ih_l0"] @ x + state["rnn.bias_ih_l0"]
-            from_state = state["rnn.weight_hh_l0"] @ h + state["rnn.bias_hh_l0"]
-            reset, update = torch.sigmoid(gates[: 2 * DIM] + from_state[: 2 * DIM]).chunk(2)
-            new = torch.tanh(gates[2 * DIM :] + reset * from_state[2 * DIM :])
-            h = (1 - update) * new + update * h
-        embeddings.append(h)
-    embeddings = authors_norm(torch.stack(embeddings))
+    """The released code's caption side, one caption at a time."""
+    gru = nn.GRU(WORD_DIM, DIM)
+    gru.load_state_dict({key: state[f"rnn.{key}"] for key in gru.state_dict()})
+    states = [gru(state["embed.weight"][ids])[1][0] for ids in captions]
+    embeddings = authors_norm(torch.stack(states))
     return embeddings.abs() if use_abs else embeddings
 
 
@@ -333,27 +325,13 @@ def test_published_features_may_have_any_dimension(tmp_path, words):
     import_released(checkpoint, words, run, tmp_path / "run")
 
 
-def test_a_missing_weight_is_named():
-    with pytest.raises(
-        VseppError,
-        match=r"file: not the weights of this model .*: Missing key\(s\) in state_dict: .image_map\.bias",
-    ):
-        fit_state({"image_map.weight": torch.zeros(DIM, FEATURE)}, FROZEN, 7, "file")
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         ([1], "expected a dictionary with `model` .* found .1"),
-        ({"state_dict": {}, "epoch": 1}, "found .*state_dict"),
-        ({"model": {}, "opt": namespace()}, "expected a dictionary with `model`"),
         ({"model": [{}, {}], "opt": {}}, "expected a dictionary with `model`"),
         ({"model": [{}, {}], "opt": namespace()}, "and `opt` .the flags of its training"),
         ({"model": [{"a": 1}, {}], "opt": namespace(margin=1)}, "it is damaged; expected a file of the"),
-        (
-            {"model": [{}, {}], "opt": namespace(margin=1), "epoch": torch.zeros(1)},
-            "it is damaged; expected a file of the",
-        ),
     ],
 )
 def test_other_structures_are_refused(tmp_path, words, content, said):
@@ -366,10 +344,8 @@ def test_other_structures_are_refused(tmp_path, words, content, said):
     ("changes", "said"),
     [
         ({"idx2word": dict(enumerate([*WORDS[:6], "a"]))}, "each word once"),
-        ({"idx2word": {i + (i > 4): word for i, word in enumerate(WORDS)}}, "it is damaged"),
         ({"idx2word": {**dict(enumerate(WORDS)), 6: 6}}, "it is damaged"),
         ({"word2idx": {word: i for i, word in enumerate(WORDS[:6])}}, "the inverse of idx2word"),
-        ({"word2idx": list(WORDS)}, "the inverse of idx2word"),
         (
             {"word2idx": {"a": 0, "b": 1}, "idx2word": {0: "a", 1: "b"}, "idx": 2},
             "expected the words <pad>, <start>, <end>, <unk> first",

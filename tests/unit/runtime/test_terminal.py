@@ -2,8 +2,6 @@
 
 import logging
 import os
-import subprocess
-import sys
 import time
 
 import pytest
@@ -96,25 +94,6 @@ def test_warnings_name_the_job_and_are_counted_off(tmp_path, never):
     named = "WARNING: Train model 1: "
     first = [f"{named}number {number}" for number in range(3)]
     assert workflow.shown == [*first, f"{named}more warnings, see {workflow.log(1)}"]
-
-
-def test_the_lines_that_steps_log_are_those_that_are_shown(tmp_path, never):
-    """The format of `configure_logging`, in a process of its own as a step is."""
-    workflow = Workflow(tmp_path)
-    workflow.begin(1)
-    step = (
-        "from vsepp.runtime import progress; progress.SECONDS_BETWEEN_LOG_LINES = 0\n"
-        "progress.configure_logging()\n"
-        "for _ in progress.track(range(2), 11, 'decoding', 'image', each=9): pass\n"
-        "progress.log.warning('upscaled')"
-    )
-    with workflow.log(1).open("w") as log:
-        subprocess.run([sys.executable, "-c", step], stderr=log, check=True)
-    workflow.end(1)
-    warned, told = workflow.shown
-    assert warned == "WARNING: Train model 1: upscaled"
-    assert told.startswith("Train model 1: decoding: 9 of 11 images, ")
-    assert told.endswith("/s, about 0 s left")
 
 
 def test_a_job_that_failed_is_told_with_its_last_words_and_one_that_was_tried_again_is_not(tmp_path, never):
