@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from legacy_files import PROGRESS, image_state, text_state, vocabulary, write_pickle, write_released
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.whole]
 
 WORDS = ["<pad>", "<start>", "<end>", "<unk>", "a", "red", "disc", "square", "left", "of", "."]
 FEATURE, WORD, JOINT = 16, 64, 128

@@ -32,7 +32,6 @@ _ABSENT = (
     "requests",
     "jinja2",
     "matplotlib",
-    "pycocotools",
     "filelock",
     "flask",
     "waitress",
@@ -171,10 +170,10 @@ def test_a_model_with_a_trained_encoder_is_exported_whole(reproduced, test_split
     assert_near(found, kept(reproduced, FT)["image_embeddings"], 1e-6)
 
 
-@pytest.mark.parametrize("run", [pytest.param(VSEPP, marks=pytest.mark.whole), FT])
-def test_onnx_files_give_the_same_embeddings(reproduced, test_split, tmp_path, run):
+@pytest.mark.whole
+def test_onnx_files_give_the_same_embeddings(reproduced, test_split, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
-    reproduced.vsepp("export", reproduced.model(run), tmp_path / "model", "--onnx")
+    reproduced.vsepp("export", reproduced.model(FT), tmp_path / "model", "--onnx")
     session = onnxruntime.InferenceSession(tmp_path / "model/captions.onnx")
     model = vsepp.load(tmp_path / "model")
     words = [model.vocabulary.encode(tokenize(text)) for text in test_split[1][:9]]
@@ -201,12 +200,7 @@ def newer(folder):
     [
         (damaged, "model.safetensors: is not what its step wrote"),
         (newer, "exported by vsepp 9.1"),
-        (
-            lambda folder: (folder / "vsepp.json").write_text("{"),
-            "vsepp.json: not valid JSON",
-        ),
         (lambda folder: (folder / "vocabulary.json").unlink(), "vocabulary.json: is not what its step wrote"),
-        (lambda folder: (folder / "config.json").unlink(), "config.json: is not what its step wrote"),
         (lambda folder: (folder / "manifest.json").unlink(), "no manifest.json"),
         (lambda folder: shutil.rmtree(folder / "encoder"), "encoder=..."),
     ],
@@ -235,8 +229,6 @@ def test_a_folder_that_is_there_is_not_written_over(reproduced, exported):
         ("embed_images", [__file__], "test_library.py: it is damaged; expected a whole picture"),
         ("embed_images", ["nowhere.jpg"], "nowhere.jpg: no such file; expected a picture"),
         ("embed_images", [np.zeros((4, 4, 3))], "image 0: expected uint8"),
-        ("embed_captions", [], "captions: there are none"),
-        ("embed_captions", "two dogs", "expected a list"),
         ("embed_captions", ["a dog", " "], "caption 1: expected a sentence"),
         ("embed_features", np.zeros((2, 3)), r"features: expected shape \(n, \d+\), got \(2, 3\)"),
     ],

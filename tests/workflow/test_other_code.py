@@ -52,6 +52,7 @@ def test_an_edit_of_a_loss_trains_again_what_uses_it_unless_it_is_accepted(proje
     assert project.trained() == {VSEPP, RC, FT}
 
 
+@pytest.mark.whole
 def test_what_was_accepted_and_is_made_again_is_made_once(project):
     project.edit(MH)
     accept(project, "all")

@@ -44,20 +44,6 @@ def test_a_new_seed_is_trained_alone_and_the_run_tells_what_it_does_and_what_cam
     assert "±" in (project.folder / REPORT / "tables/table2.html").read_text()
 
 
-def test_snakemakes_own_quietness_holds(again):
-    project, config = again
-    said = project.run("reproduce_tables", "--quiet", "progress", "rules", **config)
-    assert "Train " not in said and "epoch " not in said
-    assert (project.folder / REPORT / "headline.txt").read_text().strip() in said
-
-
-def test_a_dry_run_follows_nothing(again):
-    project, config = again
-    said = project.run("reproduce_tables", "--dry-run", **config)
-    assert "Train " in said
-    assert "epoch " not in said and "headline" not in said
-
-
 def test_a_failure_ends_with_the_jobs_their_last_words_and_how_to_go_on(project):
     runs = {VSEPP: {"learning_rate": 1e38}}
     said = project.refusal(

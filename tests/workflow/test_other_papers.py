@@ -1,0 +1,80 @@
+"""Other papers from one command: relative margins; GOAL, a gradient that no loss has; settings that validation prefers."""
+
+import csv
+
+import numpy as np
+import pytest
+from dag import of
+
+from vsepp.data.vectors import CaptionVectors
+
+pytestmark = [pytest.mark.workflow, pytest.mark.whole]
+MARGIN, FIFTH = "coco-relative-margin", "coco-relative-margin-fifth"
+GOAL = "goal-coco-vit-cir-sig-ms"
+SH, MH, SEEDS = ["obj-sh-01", "obj-sh-04"], "obj-mh-02", [0, 1]
+CONFIG = {
+    "label": "briefly",
+    "papers": ["relative_margins", "goal", "objectives"],
+    "only": [MARGIN, f"{GOAL}*", *SH, MH],
+    "runs": {"objective": {"seeds": SEEDS}},
+}
+REPORTS = "reports/tiny/briefly"
+
+
+@pytest.fixture(scope="module")
+def finished(reproduced, tmp_path_factory):
+    """The project with the runs of three more papers, and what was made for them."""
+    project = reproduced.copy(tmp_path_factory.mktemp("papers") / "vsepp")
+    before = project.manifests()
+    project.run("reproduce_tables", **CONFIG)
+    return project, project.remade(before)
+
+
+def rows_with_numbers(project, table):
+    """The rows of a table that a trained run fills."""
+    with (project.folder / REPORTS / table).open() as file:
+        return [row for row in csv.DictReader(file) if row["ours_i2t_r1"]]
+
+
+def test_all_runs_are_made_and_nothing_is_left_to_do(finished):
+    project, made = finished
+    runs = [(run, seed) for run in (*SH, MH) for seed in SEEDS]
+    runs += [(run, 0) for run in (MARGIN, GOAL, f"{GOAL}-ft")]
+    assert made > set().union(*(of(run, seed, "briefly") for run, seed in runs))
+    assert project.planned("reproduce_tables", **CONFIG) == {}
+
+
+def test_runs_with_relative_margins_share_the_vectors_of_the_captions(finished):
+    project, made = finished
+    (folder,) = {folder for folder in made if "-captions-tfidf" in folder}
+    vectors = CaptionVectors.load(project.folder / folder)
+    assert len(vectors) and np.isfinite(vectors.values).all() and (vectors.values > 0).all()
+    assert (project.folder / REPORTS / "relative_margins/figures/coco-epochs.svg").is_file()
+    more = CONFIG | {"papers": ["relative_margins"], "only": [MARGIN, FIFTH]}
+    assert project.planned(**more) == {"train": 1, "evaluate": 1, "report": 1}
+
+
+def test_a_combination_of_goal_stands_in_its_rows_frozen_and_fine_tuned(finished):
+    project, _ = finished
+    assert {row["row"] for row in rows_with_numbers(project, "goal/tables/table4.csv")} == {"4.15", "4.30"}
+    for figure in ("table1", "figure2", "figure3", "learning-curves"):
+        assert (project.folder / REPORTS / f"goal/figures/{figure}.svg").is_file()
+    page = (project.folder / REPORTS / "goal/index.html").read_text()
+    assert "T cir · P sig-ms" in page and "not trained here" in page
+
+
+def test_of_the_settings_of_a_loss_the_one_that_validation_prefers_is_shown(finished):
+    project, _ = finished
+
+    def validation(run):
+        """The highest rsum on validation, in the mean of the seeds."""
+        best = []
+        for seed in SEEDS:
+            history = project.folder / f"results/tiny/briefly/runs/{run}/seed-{seed}/history.csv"
+            with history.open() as file:
+                best.append(max(float(epoch["rsum"]) for epoch in csv.DictReader(file)))
+        return np.mean(best)
+
+    shown = {row["run"] for row in rows_with_numbers(project, "objectives/tables/objectives.csv")}
+    assert shown == {max(SH, key=validation), MH}
+    assert (project.folder / REPORTS / "objectives/figures/standings.svg").is_file()
