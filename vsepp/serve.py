@@ -16,22 +16,26 @@ from threading import Lock
 from typing import IO, Any
 
 import waitress
+import waitress.channel
+import waitress.parser
+import waitress.utilities
 from flask import Flask, Request, Response, render_template, request
 from jinja2 import StrictUndefined
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from werkzeug.exceptions import BadRequest, HTTPException, NotFound, SecurityError
 
-from vsepp.data.decode import FORMATS, PICTURE, decoded, upright
+from vsepp.data.decode import FORMATS, upright
 from vsepp.errors import VseppError
 from vsepp.reporting import TEMPLATES
 from vsepp.search import LONGEST_TEXT, Index
-from vsepp.user_files import reading
 
 MEGABYTE = 1 << 20
 LARGEST_UPLOAD = 20 * MEGABYTE
 """Bytes of a request that sends a picture."""
+MOST_PIXELS = 50_000_000
 LONGEST_SILENCE = 10
 """Seconds after which a connection on which nothing comes or goes is closed."""
+_TOO_LARGE = f"That is more than is taken: one picture of at most {LARGEST_UPLOAD // MEGABYTE} MB."
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
@@ -44,10 +48,37 @@ _HEADERS = {
 
 
 class _Request(Request):
-    """A request whose uploads stay in memory."""
+    """A request whose uploads stay in memory and whose host may be written in capitals."""
+
+    def __init__(self, environ: dict[str, Any], *given: Any, **named: Any) -> None:
+        environ["HTTP_HOST"] = environ.get("HTTP_HOST", "").lower()
+        super().__init__(environ, *given, **named)
 
     def _get_file_stream(self, *given: Any, **named: Any) -> IO[bytes]:
         return io.BytesIO()
+
+
+class _Parser(waitress.parser.HTTPRequestParser):
+    """Reads a request that is too large to its end, keeping nothing: a client that still sends would not read an answer."""
+
+    unread = 0
+
+    def received(self, data: bytes) -> int:
+        if self.unread:
+            count = min(len(data), self.unread)
+            self.unread -= count
+            self.completed = not self.unread
+            return count
+        count = super().received(data)
+        if isinstance(self.error, waitress.utilities.RequestEntityTooLarge):
+            self.error.body = _TOO_LARGE
+            self.unread = self.content_length  # 0 where the length is not told
+            self.completed = not self.unread
+        return count
+
+
+class _Channel(waitress.channel.HTTPChannel):
+    parser_class = _Parser
 
 
 class _Site:
@@ -115,10 +146,21 @@ def picture_of(data: bytes) -> Image.Image:
     Raises
     ------
     VseppError
-        If it is none, is damaged, or has too many pixels, which is told before any of them is decoded.
+        If it is none, is damaged, or claims more than `MOST_PIXELS`, which is told before any pixel is decoded.
     """
-    with reading("The file", PICTURE):
-        return upright(decoded(data))
+    try:
+        picture: Image.Image = Image.open(io.BytesIO(data), formats=FORMATS)
+        if picture.width * picture.height > MOST_PIXELS:
+            raise Image.DecompressionBombError
+        picture.load()
+        picture = upright(picture)
+    except Image.DecompressionBombError as error:
+        raise VseppError(f"The picture has more than {MOST_PIXELS:,} pixels. Give a smaller one.") from error
+    except Exception as error:  # damaged bytes can raise anything
+        known = ", ".join(FORMATS)
+        reason = f"it is none of {known}" if isinstance(error, UnidentifiedImageError) else str(error)
+        raise VseppError(f"The file is not a picture that can be read: {reason}.") from error
+    return picture
 
 
 def _jpeg(picture: Image.Image) -> bytes:
@@ -216,6 +258,7 @@ def serve(indexes: Sequence[Index], host: str = "127.0.0.1", port: int = 8000, a
             inbuf_overflow=LARGEST_UPLOAD + MEGABYTE,  # else it keeps long requests in a file
             ident=None,
         )
+        server.channel_class = _Channel
     except (OSError, ValueError) as error:
         used = getattr(error, "errno", None) == errno.EADDRINUSE
         reason = "the port is in use; stop what uses it, or name another port" if used else str(error)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from dag import ROOT, copy_of_the_project
 from file_server import serve
-from fullsize import write_raw
+from fullsize import Sizes, write_raw
 from made_weights import write_weights
 
 from vsepp.config import make_plan
@@ -46,7 +46,7 @@ def finished(tmp_path_factory):
     """The finished slice; its files came from a server, but for those that no mirror serves."""
     folder = tmp_path_factory.mktemp("paper")
     # Splits and captions of all images; of the photographs, all are listed and the first ones are there.
-    raw = write_raw(folder / "raw", images=32)
+    raw = write_raw(folder / "raw", Sizes(photographs=60), images=32)
     archives = folder / "archives"
     archives.mkdir()
     (archives / "flickr30k-images.zip").symlink_to(raw["flickr30k-images.zip"])

@@ -11,7 +11,7 @@ from vsepp.spec import StoreSpec
 
 SMALL = Sizes(
     coco={"train": 60, "restval": 20, "val": 12, "test": 10},
-    coco_surplus=10,
+    coco_surplus={"train2014": 7, "val2014": 3},
     flickr30k={"train": 30, "val": 6, "test": 5},
     photographs=9,
 )

@@ -7,9 +7,11 @@ import shutil
 import signal
 import urllib.error
 import urllib.request
+from urllib.parse import quote
 
 import numpy as np
 import pytest
+from asked import png
 from browsing import require_good
 from closeness import assert_near
 from dag import RUNS
@@ -97,6 +99,11 @@ def changed(path):
     path.write_bytes(path.read_bytes()[:-1] + b"x")
 
 
+def of_another_model(run, reproduced):
+    evaluation = run.parents[2] / "evaluations" / VSEPP / "seed-0"
+    shutil.copytree(reproduced.evaluation(VSE0), evaluation, dirs_exist_ok=True)
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -104,6 +111,7 @@ def changed(path):
             lambda run, _: shutil.rmtree(run.parents[2] / "evaluations"),
             "no test embeddings of this model in ",
         ),
+        (of_another_model, "no test embeddings of this model in "),
         (
             lambda run, _: changed(run.parents[2] / "evaluations" / VSEPP / "seed-0/embeddings.npz"),
             "embeddings.npz: is not what its step wrote",
@@ -120,6 +128,13 @@ def test_what_does_not_verify_is_not_asked(alone, reproduced, damage, said):
     damage(alone, reproduced)
     with pytest.raises(vsepp.VseppError, match=said):
         open_index(alone)
+
+
+def test_without_the_image_store_there_are_answers_but_no_thumbnails(alone):
+    shutil.rmtree(alone.parents[3] / "stores")
+    index = open_index(alone)
+    assert index.images_for("a red circle")
+    assert index.thumbnail(0) is None
 
 
 @pytest.fixture(scope="module")
@@ -186,16 +201,33 @@ def test_a_large_picture_is_answered_by_a_server_that_may_write_no_file(served):
     assert (status, page.count('<ol class="captions">')) == (200, 2)
 
 
+def test_html_in_a_sentence_is_text(served):
+    text = quote('<script>alert(1)</script> "dog"')
+    status, page = fetched(f"{served}?text={text}")
+    assert status == 200
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
 @pytest.mark.parametrize(
     ("request_to", "status", "said"),
     [
-        (lambda at: upload(at, b"no picture"), 400, "expected a whole picture"),
-        (lambda at: upload(at, b""), 400, "expected a whole picture"),
-        (lambda at: upload(at, png(1_000_000, 1_000_000)), 400, "at most 89,478,485"),
+        (lambda at: upload(at, b"no picture"), 400, "not a picture that can be read"),
+        (lambda at: upload(at, b""), 400, "not a picture that can be read"),
+        (lambda at: upload(at, png(1_000_000, 1_000_000)), 400, "more than 50,000,000 pixels"),
+        (lambda at: upload(at, b"0" * (21 << 20)), 413, "at most 20 MB"),
         (lambda at: upload(at, b"0", name="other"), 400, "No picture was chosen"),
+        (lambda at: fetched(at, b"image=1"), 400, "No picture was chosen"),
         (lambda at: fetched(f"{at}?text={'a' * 1001}"), 400, "1,001 characters"),
         (lambda at: fetched(f"{at}nowhere"), 404, "not found on the server"),
         (lambda at: fetched(f"{at}image/0/999999"), 404, "not found on the server"),
+        (lambda at: fetched(f"{at}image/7/0"), 404, "not found on the server"),
+        (lambda at: fetched(at, Host="evil.example"), 400, "not one that the page is served under"),
+        (
+            lambda at: fetched(at, b"image=1", Host="evil.example"),
+            400,
+            "not one that the page is served under",
+        ),
     ],
 )
 def test_a_bad_request_gets_a_sentence_and_the_server_lives_on(served, request_to, status, said):
