@@ -567,7 +567,7 @@ def from_dict(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:
         On unknown or missing keys, and values of another type or out of range, naming them.
     """
     try:
-        return _adapter(kind).validate_json(json.dumps(values), strict=True)
+        return _adapter(kind).validate_json(json.dumps(values), strict=True)  # type: ignore[arg-type]  # a class is hashable
     except ValidationError as error:
         # What is missing may be what stands there under a wrong name.
         mistakes = sorted(mistakes_of(error, kind), key=lambda mistake: mistake[1] == "missing")

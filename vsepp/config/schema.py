@@ -77,7 +77,9 @@ COMPONENTS: dict[str, str] = {
 """Key of a run → the kind of component that it names."""
 if TYPE_CHECKING:
     ComponentKey = str  # text wherever it is not checked
-    Loss = FigureKind = Reader = Component
+    Loss = Component
+    FigureKind = Component
+    Reader = Component
 else:
     ComponentKey = Literal[tuple(COMPONENTS)]
     Loss, FigureKind, Reader = map(component_of, ("loss", "figure", "reader"))
