@@ -3,11 +3,36 @@
 import os
 import random
 import shutil
+import threading
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 
 import pytest
 from dag import Project
+from s3_server import serve_s3
+from ssh_server import SSHD, serve_ssh
 
 pytestmark = pytest.mark.dvc
+
+
+@pytest.fixture
+def ssh(tmp_path):
+    if SSHD is None or shutil.which("ssh-keygen") is None:
+        pytest.skip("no sshd on the path: apt-get install openssh-server, PATH=$PATH:/usr/sbin")
+    if find_spec("dvc_ssh") is None:
+        pytest.skip("no dvc-ssh in this environment: pip install 'vsepp[ssh]'")
+    with serve_ssh(tmp_path / "ssh") as server:
+        yield server
+
+
+@pytest.fixture
+def s3(tmp_path):
+    if find_spec("dvc_s3") is None or find_spec("moto") is None:
+        pytest.skip("no dvc-s3 and moto in this environment")
+    with serve_s3(tmp_path / "s3") as server:
+        yield server
 
 
 def tables(project):
@@ -73,6 +98,40 @@ def test_a_folder_and_what_sync_makes_of_times_and_of_what_is_missing(project, t
     # Snakemake asks for no store, so a change of what makes them must not pass.
     clone.edit("vsepp/data/store.py")
     assert "made from a store with other code" in clone.refusal("vsepp", "verify", "--phase", "features")
+
+
+@pytest.mark.whole
+def test_s3(project, s3):
+    """With a server of one's own, as MinIO or Ceph are."""
+    keys = [("access_key_id", s3.key), ("secret_access_key", s3.secret)]
+    travels(pushed(project, f"s3://{s3.bucket}/vsepp", [("endpointurl", s3.url)], keys), local=keys)
+
+
+@pytest.mark.whole
+@pytest.mark.ssh
+def test_ssh(project, tmp_path, ssh):
+    """With a key and no password."""
+    url, key = f"ssh://{ssh.user}@127.0.0.1:{ssh.port}{tmp_path}/server", [("keyfile", ssh.key)]
+    travels(pushed(project, url, local=key), local=key)
+    assert any((tmp_path / "server").iterdir())
+
+
+@contextmanager
+def web_server(folder):
+    """Any web server: the address at which it serves a folder."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@pytest.mark.whole
+def test_http_to_read_from(project, tmp_path):
+    """A folder that one writes to and others read through a web server."""
+    with web_server(tmp_path / "shared") as url:
+        project.call("dvc", "remote", "add", "public", url)
+        travels(pushed(project, tmp_path / "shared"), "--remote", "public")
 
 
 def times(project):

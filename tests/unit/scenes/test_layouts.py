@@ -2,6 +2,8 @@ import dataclasses
 import json
 
 import pytest
+from PIL import Image
+from pycocotools.coco import COCO
 
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import path_digest
@@ -61,6 +63,25 @@ def test_folders_hold_the_splits_that_they_hold_in_the_real_data(generated):
     assert listed == set(out.rglob("*.jpg"))
 
 
+@pytest.mark.parametrize("folder", ["train2014", "val2014"])
+def test_annotations_are_read_by_pycocotools_and_agree_with_the_split_file(generated, folder):
+    out, _ = generated
+    coco = COCO(str(out / "coco" / "annotations" / f"captions_{folder}.json"))
+    entries = [e for e in read(out / "coco" / "dataset_coco.json")["images"] if e["filepath"] == folder]
+    assert set(coco.getImgIds()) == {entry["cocoid"] for entry in entries}
+    counts = set()
+    for entry in entries:
+        captions = {a["id"]: a["caption"] for a in coco.loadAnns(coco.getAnnIds(entry["cocoid"]))}
+        assert captions == {sentence["sentid"]: sentence["raw"] for sentence in entry["sentences"]}
+        counts.add(len(captions))
+        (image,) = coco.loadImgs(entry["cocoid"])
+        with Image.open(out / "coco" / folder / image["file_name"]) as jpeg:
+            assert (jpeg.format, jpeg.mode, jpeg.size) == ("JPEG", "RGB", (image["width"], image["height"]))
+    assert counts <= {5, 6, 7}
+    if folder == "train2014":
+        assert counts == {5, 6, 7}
+
+
 def test_equal_specs_give_equal_bytes_whatever_the_number_of_workers(tmp_path, scenes_spec):
     for name, workers, seed in (("one", 1, 3), ("two", 2, 3), ("other", 1, 4)):
         generate(dataclasses.replace(scenes_spec, seed=seed), tmp_path / name, workers=workers)
@@ -77,7 +98,9 @@ def test_splits_that_a_layout_does_not_know_are_refused(tmp_path, scenes_spec):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
+        ({"vague": 1.5}, "settings.vague: got 1.5"),
         ({"sparkle": 0.1}, "settings.sparkle: unknown key"),
+        ({"objects_max": 1.5}, "settings.objects_max: got 1.5"),
         ({"objects_min": 4}, "expected objects_min of at most objects_max = 3"),
     ],
 )
