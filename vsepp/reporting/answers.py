@@ -53,6 +53,8 @@ class Answers:
         """
         embeddings = self.embeddings
         own = slice(query, query + 1)
+        images: slice | np.ndarray
+        captions: slice | np.ndarray
         if direction == "i2t":
             owner = embeddings.caption_to_image
             rows = np.flatnonzero((owner >= fold.start) & (owner < fold.stop))

@@ -134,7 +134,9 @@ def _compared(runs: Iterable[str], protocol: str | None, records: Records) -> tu
     mixed = {seed: kinds for seed in seeds if (kinds := _mixed(of_run[seed] for of_run in sound.values()))}
     if mixed:
         inputs = filters.listing(dict.fromkeys(kind for kinds in mixed.values() for kind in kinds))
-        note = f"{named_seeds(list(mixed))}: its runs were made from different {inputs} of the same parameters"
+        note = (
+            f"{named_seeds(list(mixed))}: its runs were made from different {inputs} of the same parameters"
+        )
         if len(mixed) < len(seeds):
             note += ", left out"
             seeds = [seed for seed in seeds if seed not in mixed]

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import no_room
 from raw_layouts import PRECOMP_SIZES, precomp_features, write_karpathy, write_precomp
 
 from vsepp.data.corpora import read_corpus

@@ -6,7 +6,7 @@ import pytest
 from processes import python
 
 from vsepp.runtime import progress
-from vsepp.runtime.progress import track, track_amount
+from vsepp.runtime.progress import track_amount
 
 
 @pytest.mark.parametrize(
