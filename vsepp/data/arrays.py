@@ -36,8 +36,7 @@ def read_arrays(path: Path, known: Collection[str], expected: str) -> dict[str, 
     """
     require_file(path, expected)
     found = {}
-    whole = f"{expected}, whole and as numpy.savez writes it"
-    with reading(path, whole), np.load(path, allow_pickle=False) as arrays:
+    with reading(path, expected), np.load(path, allow_pickle=False) as arrays:
         unknown = [f"{name}{did_you_mean(name, known)}" for name in arrays.files if name not in known]
         refuse(unknown, f"{path}: arrays of no known name", f"Expected {', '.join(known)}.")
         for name in arrays.files:

@@ -217,7 +217,7 @@ def _tree(file: Path) -> ast.Module:
     nodes: Iterable[Any] = ast.walk(tree)
     for node in nodes:
         body = getattr(node, "body", None)
-        if body and isinstance(body, list):  # that of a lambda is an expression
+        if isinstance(body, list):  # that of a lambda is an expression
             node.body = [statement for statement in body if not _is_text(statement)] or [ast.Pass()]
     return tree
 
