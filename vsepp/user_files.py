@@ -10,7 +10,7 @@ import json
 import os
 import reprlib
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,8 +26,13 @@ _short.maxdict = _short.maxlist = _short.maxtuple = _short.maxset = 3
 
 
 def shortly(value: object) -> str:
-    """A value for a message, however long or deep it is."""
-    return _short.repr(value)
+    """A value for a message, however long, deep or unprintable it is."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"a number of {value.bit_length()} bits"
+    try:
+        return _short.repr(value)
+    except ValueError:  # a long number inside
+        return f"a {type(value).__name__}"
 
 
 def is_there(path: Path) -> bool:
@@ -80,8 +85,12 @@ def reason_of(error: BaseException) -> str:
             return f"not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}"
         case UnicodeDecodeError(object=bytes(data), start=start):
             line_start = data.rfind(b"\n", 0, start) + 1
-            line, byte = data.count(b"\n", 0, start) + 1, start - line_start + 1
-            return f"not UTF-8: line {line}, byte {byte}: 0x{data[start]:02x}"
+            # JSON is one long line: the text before the byte helps to find it.
+            before = data[line_start:start][-40:].decode("ascii", "replace")
+            line = data.count(b"\n", 0, start) + 1
+            return (
+                f"not UTF-8: line {line}, byte {start - line_start + 1}: 0x{data[start]:02x} after {before!r}"
+            )
     return "it is damaged"
 
 
@@ -103,7 +112,8 @@ def require_file(path: Path, expected: str) -> os.stat_result:
     with reading(path, expected):
         status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a FIFO, socket or device"
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+        kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
         raise VseppError(f"{path}: {kind}, not a file; expected {expected}")
     return status
 
@@ -140,13 +150,45 @@ def utf8(data: bytes, where: str) -> str:
         return data.decode("utf-8-sig")
 
 
-def json_of(text: str, where: str) -> Any:
-    """The value of a JSON text, which messages call `where`.
+def json_of(text: str, where: str, object_hook: Callable[[dict[str, Any]], Any] | None = None) -> Any:
+    """The value of a JSON text.
+
+    Parameters
+    ----------
+    text
+        The text.
+    where
+        What messages call it.
+    object_hook
+        Changes each object as soon as it is read.
 
     Raises
     ------
     VseppError
-        If it is not JSON, naming line and column, nests too deeply or holds a number of thousands of digits.
+        If it is not JSON, naming line and column, nests too deeply, holds a number of thousands of digits or gives a key twice.
     """
+
+    def unique(pairs: list[tuple[str, Any]]) -> Any:
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            names = [name for name, _ in pairs]
+            repeated = next(name for name in names if names.count(name) > 1)
+            raise VseppError(
+                f"{where}: not valid JSON: an object has the key {shortly(repeated)} twice; keep one"
+            )
+        return values if object_hook is None else object_hook(values)
+
     with reading(where, "valid JSON: fetch or make the file again"):
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=unique)
+
+
+def own_json(path: Path, expected: str) -> Any:
+    """The value of a JSON file that vsepp wrote.
+
+    Raises
+    ------
+    VseppError
+        If it is missing or damaged.
+    """
+    with reading(path, expected):
+        return json.loads(path.read_text(encoding="utf-8"))

@@ -214,6 +214,8 @@ def _arrays_as_written(path, result, names):
             written = np.lib.format.read_array(io.BytesIO(archive.read(f"{name}.npy")), allow_pickle=False)
             if not np.array_equal(written.astype(result[name].dtype), result[name]):
                 return f"{name} is not as written"
+        if sorted({*archive.namelist()}) != sorted(archive.namelist()):
+            return "a member that is there twice"
     return None
 
 

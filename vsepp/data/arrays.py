@@ -1,14 +1,33 @@
-"""Arrays of `.npz` files; nothing is unpickled."""
+"""Arrays of `.npy` and `.npz` files: strictly checked and never unpickled where others wrote them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import io
+import math
+import os
+import warnings
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import IO, NamedTuple
 
 import numpy as np
 
-from vsepp.errors import did_you_mean, refuse
+from vsepp.data.containers import Container
+from vsepp.errors import VseppError, did_you_mean, refuse
 from vsepp.user_files import reading, require_file
+
+# Bytes of the longest header: numpy reads no longer one either.
+_LONGEST_HEADER = 10_000
+
+
+class _Header(NamedTuple):
+    """What a `.npy` file says of itself."""
+
+    shape: tuple[int, ...]
+    columns_first: bool
+    dtype: np.dtype
+    offset: int
+    """Byte of the first number."""
 
 
 def own_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -32,14 +51,113 @@ def read_arrays(path: Path, known: Collection[str], expected: str) -> dict[str, 
     Raises
     ------
     VseppError
-        If it is no whole archive of arrays of these names, or one of them holds Python objects.
+        If it is no whole archive of plain arrays of these names, each once, or has more numbers than this machine has memory.
     """
     require_file(path, expected)
-    found = {}
-    with reading(path, expected), np.load(path, allow_pickle=False) as arrays:
-        unknown = [f"{name}{did_you_mean(name, known)}" for name in arrays.files if name not in known]
-        refuse(unknown, f"{path}: arrays of no known name", f"Expected {', '.join(known)}.")
-        for name in arrays.files:
-            with reading(f"{path}: {name}", "a whole array, without Python objects"):
-                found[name] = arrays[name]
-    return found
+    container = Container(path, f"{expected}, whole and as numpy.savez writes it")
+    names = {member: member.removesuffix(".npy") for member in container.names}
+    unknown = [
+        f"{member}{did_you_mean(name, known)}"
+        for member, name in names.items()
+        if member != f"{name}.npy" or name not in known
+    ]
+    refuse(unknown, f"{path}: arrays of no known name", f"Expected {', '.join(known)}.")
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {name: _array(container.read(member, memory), f"{path}: {name}") for member, name in names.items()}
+
+
+def _array(data: bytes, where: str) -> np.ndarray:
+    """The array of a whole `.npy` file."""
+    header = _checked_header(io.BytesIO(data), len(data), where)
+    numbers = np.frombuffer(data, header.dtype, offset=header.offset)
+    return numbers.reshape(header.shape, order="F" if header.columns_first else "C").copy()
+
+
+def _checked_header(stream: IO[bytes], size: int, where: str) -> _Header:
+    """Header of a `.npy` file of so many bytes.
+
+    Raises
+    ------
+    VseppError
+        If it is none, announces another number of bytes, or names objects, which are pickles.
+    """
+    beginning = io.BytesIO(stream.read(min(size, _LONGEST_HEADER + 12)))
+    with reading(where, "a .npy file; write it with numpy.save"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # headers of Python 2 are read, and numpy would say so
+        version = np.lib.format.read_magic(beginning)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        header = _Header(*read(beginning), beginning.tell())
+    shape, dtype = header.shape, header.dtype
+    if dtype.hasobject or dtype.itemsize == 0 or dtype.names or dtype.subdtype or min(shape, default=0) < 0:
+        raise VseppError(f"{where}: expected plain numbers or text, no Python objects, found {dtype} {shape}")
+    needed = header.offset + math.prod(shape) * dtype.itemsize
+    if needed != size:
+        raise VseppError(
+            f"{where}: expected {needed:,} bytes for {dtype} {shape}, found {size:,}; the copy is truncated or damaged: "
+            "fetch it again"
+        )
+    return header
+
+
+class NpyRows:
+    """A float32 `.npy` file `(n, dim)`.
+
+    Streamed, not memory-mapped, so that an archive need not be unpacked. Nothing is unpickled: the file must hold plain
+    numbers.
+
+    Parameters
+    ----------
+    container, member
+        Folder or archive, and the file's path inside.
+
+    Attributes
+    ----------
+    dim
+        Numbers in a row.
+    where
+        What messages call the file.
+
+    Raises
+    ------
+    VseppError
+        If it is missing, truncated or not such an array.
+    """
+
+    def __init__(self, container: Container, member: str) -> None:
+        self.where = container.where(member)
+        self._container = container
+        self._member = member
+        with container.open(member) as (stream, size):
+            header = _checked_header(stream, size, self.where)
+        shape, dtype = header.shape, header.dtype
+        if len(shape) != 2 or 0 in shape or dtype != np.dtype("<f4") or header.columns_first:
+            order = ", column by column" if header.columns_first else ""
+            raise VseppError(
+                f"{self.where}: expected float32 (n, dim), found {dtype} {shape}{order}; "
+                "save it with numpy.save(file, rows.astype('float32'))"
+            )
+        self._rows, self.dim = shape
+        self._offset, self._row_bytes = header.offset, 4 * self.dim
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def blocks(self, start: int, stop: int, size: int) -> Iterator[np.ndarray]:
+        """Rows `start` to `stop`, `size` at a time: float32 `(size, dim)`, the last block perhaps smaller.
+
+        Raises
+        ------
+        VseppError
+            If the file cannot be read.
+        """
+        with self._container.open(self._member) as (stream, _):
+            stream.read(self._offset)
+            if start:
+                stream.seek(start * self._row_bytes, os.SEEK_CUR)
+            for first in range(start, stop, size):
+                rows = min(size, stop - first)
+                # At the end of an archive's member its checksum is compared.
+                data = stream.read(rows * self._row_bytes)
+                yield np.frombuffer(data, "<f4").reshape(rows, self.dim)

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from nltk.tokenize.destructive import NLTKWordTokenizer
 
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
+from vsepp.errors import VseppError
 from vsepp.spec import VocabularySpec
 
 if TYPE_CHECKING:
@@ -64,12 +66,17 @@ def build_vocabulary(
     Raises
     ------
     VseppError
-        If no word is left.
+        If none of the splits has captions, or no word is left.
     """
+    counted = np.isin(captions["split"], spec.splits)
+    if not counted.any():
+        raise VseppError(
+            f"empty vocabulary: the corpus has no captions in {' + '.join(spec.splits) or 'no splits'}; "
+            f"its splits are {', '.join(sorted(set(captions['split'])))}"
+        )
     if tokenized is None:
         tokenized = tokenize_captions(captions)
-    splits = captions["split"]
-    chosen = [tokens for tokens, split in zip(tokenized, splits, strict=True) if split in spec.splits]
+    chosen = [tokens for tokens, wanted in zip(tokenized, counted, strict=True) if wanted]
     return Vocabulary.of(chosen, spec, TOKENIZER)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import IO
 
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, refuse
 from vsepp.spec import CorpusSpec
 from vsepp.user_files import reading, reason_of, require_file
 
@@ -30,20 +31,19 @@ class Container:
     ----------
     path
         A folder or a zip archive.
+    expected
+        What messages say that it should be.
 
     Raises
     ------
     VseppError
-        If `path` does not exist or is neither.
+        If `path` does not exist or is neither, or if two members have the same name.
     """
 
-    def __init__(self, path: Path | str):
+    def __init__(self, path: Path | str, expected: str = EXPECTED):
         self.path = Path(path)
-        self._archive = None
-        if not self.path.is_dir():
-            require_file(self.path, EXPECTED)
-            with reading(self.path, EXPECTED):
-                self._archive = zipfile.ZipFile(self.path)
+        self.is_folder = self.path.is_dir()
+        self._archive = None if self.is_folder else _opened(self.path, expected)
 
     def locate(self, path: str) -> str | None:
         """The member that `path` names, or `None`.
@@ -127,6 +127,15 @@ class Container:
         for name in self.names:
             index.setdefault(name.rpartition("/")[2], []).append(name)
         return index
+
+
+def _opened(path: Path, expected: str) -> zipfile.ZipFile:
+    require_file(path, expected)
+    with reading(path, expected):
+        archive = zipfile.ZipFile(path)
+    repeated = [name for name, count in Counter(archive.namelist()).items() if count > 1]
+    refuse(repeated, f"{path}: members that have the name of another one", "Keep one of them.")
+    return archive
 
 
 def _refuse_unlisted(error: OSError) -> None:

@@ -13,15 +13,18 @@ import pandas as pd
 
 from vsepp import components
 from vsepp.data.containers import Container, role_path
-from vsepp.data.raw_files import Caption, CaptionedImage
-from vsepp.errors import VseppError, refuse
+from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus
+from vsepp.errors import VseppError, first_of, refuse
 from vsepp.spec import CorpusSpec
 from vsepp.user_files import shortly
 
 log = logging.getLogger("vsepp")
 
-# Absolute, through a folder above, or with control characters.
-_NO_NAME = re.compile(r"(/|[A-Za-z]:[\\/]|(.*/)?\.\.(/|$))|.*[\x00-\x1f\x7f-\x9f]", re.DOTALL)
+# JSON can spell half of a surrogate pair, which no UTF-8 file can hold.
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+# But for tabs and line ends. They are kept as parts of words, and counted.
+_CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+_NO_NAME = re.compile(rf"(/|[A-Za-z]:[\\/]|(.*/)?\.\.(/|$))|.*({_CONTROL}|[\t\n\r\ud800-\udfff])", re.DOTALL)
 
 
 def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -38,7 +41,7 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
         One row per image that is in a split, in file order: `image_id`, `file_name`, `container` (role of the folder
         or archive in `spec.files`), `member` (path inside it), `split`. If there are features but no
         photographs, `container` is empty and `member` names file and row. `images.attrs["facts"]` counts what
-        is used and what is not.
+        was kept and what was left out.
     captions
         One row per caption: `caption_id`, `image_index` (row of `images`), `text`, `split`.
 
@@ -52,22 +55,49 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
         raise VseppError(
             f"corpus {spec.name}: no split lists an image; check the files {sorted(spec.files.values())}"
         )
+    reported = _compare_sums(spec, raw.files.sums)
     _check_names(raw.images)
     _check_repeated(raw.images)
     _check_captions(spec, raw.images)
     members = _members(spec, raw.images)
-    _check_expected(spec, raw.images)
-    kept = _kept_rows(spec, raw.images)
-    images, captions = _tables(spec, [raw.images[row] for row in kept], [members[row] for row in kept])
+    _check_expected(spec, raw)
     surplus = sum(len(image.captions) - len(_used(spec, image)) for image in raw.images)
-    images.attrs["facts"] = {
+    unlisted = {} if raw.unlisted is None else {"captioned images in no split": len(raw.unlisted)}
+    kept, cut = _first_images(spec, raw.images)
+    images, captions = _tables(spec, [raw.images[row] for row in kept], [members[row] for row in kept])
+    read_as = raw.files.read_as + _oddities(spec, images, captions)
+    facts = {
         "images": images["split"].value_counts(sort=False).to_dict(),
         "captions": captions["split"].value_counts(sort=False).to_dict(),
-        "ignored": {"captioned images in no split": raw.unlisted, "surplus captions": surplus},
-        **({"reported_sha256": raw.files.sums} if raw.files.sums else {}),
+        "ignored": {**unlisted, "surplus captions": surplus},
+        **({"left_out": len(set(spec.leave_out))} if spec.leave_out else {}),
+        **({"reported_sha256": reported} if reported else {}),
+        **({"first_images": cut} if cut else {}),
+        **({"read_as": dict(read_as)} if read_as else {}),
     }
-    log.info("%s: %s", spec.name, images.attrs["facts"])
+    images.attrs["facts"] = facts
+    log.info("%s: %s", spec.name, facts)
     return images, captions
+
+
+def _oddities(spec: CorpusSpec, images: pd.DataFrame, captions: pd.DataFrame) -> Counter[str]:
+    """Count what is taken as it is, though it may be a mistake; warn of what mostly is one."""
+    of_an_image = captions[captions.duplicated(["image_index", "text"], keep=False)]
+    if len(of_an_image):
+        owner, text = of_an_image.iloc[0][["image_index", "text"]]
+        said = "corpus %s: %d captions that another caption of their image equals are used; the first is %r of image %s"
+        log.warning(said, spec.name, len(of_an_image), text[:80], images["image_id"][owner])
+    of_one_name = images[(images["container"] != "") & images["file_name"].duplicated(keep=False)]
+    if len(of_one_name):
+        said = "corpus %s: %d image files have the base name of another one and are used; the first is %s"
+        log.warning(said, spec.name, len(of_one_name), of_one_name["member"].iloc[0])
+    counts = {
+        "captions with control characters": int(captions["text"].str.contains(_CONTROL).sum()),
+        "captions that equal another one": int(captions["text"].duplicated(keep=False).sum()),
+        "captions that equal another one of their image": len(of_an_image),
+        "image files that have the base name of another one": len(of_one_name),
+    }
+    return Counter({oddity: count for oddity, count in counts.items() if count})
 
 
 def require_test_images(images: pd.DataFrame, name: str, needed: int) -> None:
@@ -84,6 +114,23 @@ def require_test_images(images: pd.DataFrame, name: str, needed: int) -> None:
             f"corpus {name}: has {there} test images, but the evaluation's folds need {needed}; lower evaluation.fold_size in the "
             "preset, or give the corpus more test images"
         )
+
+
+def _compare_sums(spec: CorpusSpec, found: dict[str, str]) -> dict[str, dict[str, object]]:
+    """Compare checksums of raw files with those that others report, which prove nothing: warn, do not refuse."""
+    compared: dict[str, dict[str, object]] = {}
+    for name, reported in spec.reported_sha256.items():
+        compared[name] = {"reported": list(reported), "found": found.get(name)}
+        if name not in found:
+            said = "corpus %s: reported_sha256 names %s, which reader %s does not read"
+            log.warning(said, spec.name, name, spec.reader.name)
+        elif found[name] not in reported:
+            said = (
+                "corpus %s: %s has SHA-256 %s, but %s is reported for it. The file is used, since "
+                "the reported sum was not verified here; compare it with another copy"
+            )
+            log.warning(said, spec.name, name, found[name], " or ".join(reported))
+    return compared
 
 
 def _check_names(images: Sequence[CaptionedImage]) -> None:
@@ -125,12 +172,14 @@ def _check_captions(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
     for image in images:
         for caption_id, text in image.captions:
             where = f"{image.captions_in} {caption_id} ({image.path})"
-            if not text.strip():
+            if not isinstance(text, str):
+                invalid.append(f"{where}: {shortly(text)}")
+            elif not text.strip():
                 empty.append(where)
-            elif "\0" in text:
+            elif _HALF_PAIR.search(text) or "\0" in text:
                 invalid.append(f"{where}: {text[:40]!r}")
     refuse(empty, "Empty captions", "Write them, or take the images out of the split.")
-    refuse(invalid, "Captions that hold NUL, and so are no text", "Fix the file.")
+    refuse(invalid, "Captions that are not UTF-8 text", "Fix the file.")
 
 
 def _counted(image: CaptionedImage) -> str:
@@ -157,26 +206,31 @@ def _members(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> list[str]:
     return list(members.values())
 
 
-def _check_expected(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
+def _check_expected(spec: CorpusSpec, raw: RawCorpus) -> None:
     """Compare the sizes of the splits with those known for the source."""
-    sizes = Counter(image.split for image in images)
-    refuse(
-        [
-            f"{split} has {sizes[split]} images, expected {expected}"
-            for split, expected in spec.expected_images.items()
-            if sizes[split] != expected
-        ],
-        f"corpus {spec.name}: splits of the wrong size",
-        "Fix the split files, or expected_images if this is another release.",
-    )
+    problems = []
+    for split, expected in spec.expected_images.items():
+        listed = [image for image in raw.images if image.split == split]
+        if len(listed) != expected:
+            beyond = [f"{image.image_id} ({image.path}, {image.listed_in})" for image in listed[expected:]]
+            named = f"; beyond it are {first_of(beyond)}" if beyond else ""
+            problems.append(f"{split} has {len(listed)} images, expected {expected}{named}")
+    if problems:
+        unlisted = f" Captioned images that no split lists: {first_of(raw.unlisted)}." if raw.unlisted else ""
+        raise VseppError(
+            f"corpus {spec.name}: splits of the wrong size: {'; '.join(problems)}.{unlisted} "
+            "Fix the split files, or expected_images if this is another release."
+        )
 
 
 def _used(spec: CorpusSpec, image: CaptionedImage) -> tuple[Caption, ...]:
     return image.captions[: spec.captions_per_image]
 
 
-def _kept_rows(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> list[int]:
-    """Rows of images that are neither left out nor beyond the first ones of their split, in file order."""
+def _first_images(
+    spec: CorpusSpec, images: Sequence[CaptionedImage]
+) -> tuple[list[int], dict[str, dict[str, int]]]:
+    """Rows that are kept, in file order, and how many of how many images `spec.first_images` keeps of each split."""
     absent = sorted(set(spec.leave_out) - {image.image_id for image in images})
     refuse(absent, f"corpus {spec.name}: leave_out names images that it does not have", "Give their ids.")
     seen: Counter[str] = Counter()
@@ -187,7 +241,8 @@ def _kept_rows(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> list[int]:
         seen[image.split] += 1
         if seen[image.split] <= spec.first_images.get(image.split, len(images)):
             kept.append(row)
-    return kept
+    cut = {split: {"kept": min(n, seen[split]), "of": seen[split]} for split, n in spec.first_images.items()}
+    return kept, cut
 
 
 def _tables(

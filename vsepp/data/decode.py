@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageChops, ImageOps
 
 from vsepp.data.containers import Container
 from vsepp.errors import VseppError
@@ -22,11 +22,15 @@ from vsepp.user_files import reading
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Formats of pictures that are read, whatever a file is called: their decoders start no other program, as PostScript's does."""
 LARGEST_PIXELS = Image.MAX_IMAGE_PIXELS or 0
-"""Pixels of the largest photograph that is decoded: no data set of photographs has larger ones."""
+"""Pixels of the largest photograph that is decoded, or stored: no data set of photographs has larger ones."""
 PICTURE = f"a whole picture, one of {', '.join(FORMATS)}, of at most {LARGEST_PIXELS:,} pixels"
 """What messages expect."""
 
 _ORIENTATION = 0x0112
+_START_OF_SCAN, _END_OF_IMAGE, _RESTARTS = 0xDA, 0xD9, range(0xD0, 0xD8)
+_PROGRESSIVE_FRAMES = (0xC2, 0xC6, 0xCA, 0xCE)
+# No marker: neither 0 nor 255.
+_FILLER = np.random.default_rng(0).integers(1, 255, 64, np.uint8).tobytes()
 
 
 class Chunk(NamedTuple):
@@ -35,11 +39,13 @@ class Chunk(NamedTuple):
     number: int
     photographs: tuple[tuple[str, str], ...]
     """Container's path and member of each."""
-    file: Path
-    """The `.npy` file that the pixels are written into."""
+    file: Path | None
+    """The `.npy` file that the pixels are written into; without one, problems are looked for."""
     offsets: tuple[int, ...]
     """Byte of the file at which each photograph starts, and at which the last one ends."""
     store: StoreSpec
+    verified: frozenset[str]
+    """Paths of the containers whose bytes are known to be right."""
 
 
 class ChunkResult(NamedTuple):
@@ -71,13 +77,13 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
     problems, sums = [], []
     containers = _containers(chunk.photographs)
     # Written, not mapped: on a full disk a mapped page ends the process with a bus error.
-    with chunk.file.open("r+b") as stream:
+    with chunk.file.open("r+b") if chunk.file else io.BytesIO() as stream:
         stream.seek(chunk.offsets[0])
         for row, (path, member) in enumerate(chunk.photographs):
             try:
                 data = containers[path].read(member)
                 with reading(f"{member} in {path}", PICTURE):
-                    image = decoded(data)
+                    image = decoded(data, path in chunk.verified)
                     pixels = stored(image, chunk.store)
                     if pixels.nbytes != chunk.offsets[row + 1] - chunk.offsets[row]:
                         raise VseppError("its size changed while the store was made")
@@ -88,10 +94,11 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
             converted += image.mode != "RGB"
             turned += orientation(image) != 1
             sums.append(hashlib.sha256(data).hexdigest())
-            if not problems:
+            if chunk.file and not problems:
                 stream.write(pixels.data)
-        stream.flush()
-        os.fsync(stream.fileno())
+        if chunk.file:
+            stream.flush()
+            os.fsync(stream.fileno())
     return ChunkResult(chunk.number, upscaled, converted, turned, tuple(sums), tuple(problems))
 
 
@@ -122,7 +129,7 @@ def stored(image: Image.Image, store: StoreSpec) -> np.ndarray:
     Raises
     ------
     VseppError
-        Where its values say nothing of their white.
+        Where its values say nothing of their white, or it would have more than `LARGEST_PIXELS`.
     """
     if store.orientation == "applied":
         image = upright(image)
@@ -155,7 +162,13 @@ def _stored_size(size: tuple[int, int], store: StoreSpec) -> tuple[int, int]:
         return side, side
     width, height = size
     short = min(width, height)
-    return side * width // short, side * height // short
+    width, height = side * width // short, side * height // short
+    if width * height > LARGEST_PIXELS:
+        raise VseppError(
+            f"has {size[0]} × {size[1]} pixels, which are {width} × {height} with a short side of {side}: more than "
+            f"{LARGEST_PIXELS:,} in all"
+        )
+    return width, height
 
 
 def _seen_size(image: Image.Image, store: StoreSpec) -> tuple[int, int]:
@@ -175,20 +188,31 @@ def orientation(image: Image.Image) -> int:
     return value if isinstance(value, int) and 1 <= value <= 8 else 1  # as EXIF counts
 
 
-def decoded(data: bytes) -> Image.Image:
-    """The pixels of an encoded photograph, the bytes of its file, in its own mode.
+def decoded(data: bytes, verified: bool = False) -> Image.Image:
+    """The pixels of an encoded photograph, in its own mode.
 
     Callers guard it with `reading`, since what is damaged or no picture can raise any exception.
+
+    Parameters
+    ----------
+    data
+        The file.
+    verified
+        Whether its bytes are known to be right. Otherwise a JPEG is decoded twice, to find one that ends early.
 
     Raises
     ------
     VseppError
-        If it has more than `LARGEST_PIXELS`.
+        If it has more than `LARGEST_PIXELS`, or is a JPEG that ends before its picture does.
     """
     # No `draft`: it decodes large JPEGs, and only these, at a reduced size, with other pixels than full decoding and bilinear
     # resizing.
     image = _opened(io.BytesIO(data))
     image.load()
+    if not verified and image.format in ("JPEG", "MPO") and not _is_whole(data, image):
+        raise VseppError(
+            "its data end before the picture does, or are out of order; the copy is damaged, fetch it again"
+        )
     return image
 
 
@@ -201,6 +225,52 @@ def _opened(stream: IO[bytes]) -> Image.Image:
             f"has {image.width} × {image.height} pixels; expected at most {LARGEST_PIXELS:,} in all"
         )
     return image
+
+
+def _is_whole(data: bytes, image: Image.Image) -> bool:
+    """Whether a JPEG holds its whole picture: a decoder reads none of what is put before the end of its last scan.
+
+    Of one that ends early, but properly, libjpeg fills the rest with grey and says nothing.
+    """
+    if (end := _end_of_picture(data)) is None:
+        return False
+    other = Image.open(io.BytesIO(data[:end] + _FILLER + data[end:]), formats=FORMATS)
+    other.load()
+    return ImageChops.difference(image, other).getbbox() is None
+
+
+def _end_of_picture(data: bytes) -> int | None:
+    """Where the marker stands that ends a JPEG's picture.
+
+    `None` if there is none, if scans of a progressive one are missing, or if restarts, which are numbered, are out of order.
+    """
+    place, restarts = 2, None
+    lacking: dict[int, set[int]] = {}  # component → coefficients whose last bits no scan has given yet
+    while 0 <= (place := data.find(b"\xff", place)) < len(data) - 1:
+        marker = data[place + 1]
+        if marker == _END_OF_IMAGE:
+            return None if any(lacking.values()) else place
+        if marker in _RESTARTS and restarts is not None:
+            if marker != _RESTARTS[restarts % 8]:
+                return None
+            restarts += 1
+            place += 2
+            continue
+        if marker in (0x00, 0xFF):  # stuffing, filling
+            place += 1 if marker == 0xFF else 2
+            continue
+        size = int.from_bytes(data[place + 2 : place + 4], "big")
+        segment = data[place + 4 : place + 2 + size]
+        if marker in _PROGRESSIVE_FRAMES:
+            lacking = {component: set(range(64)) for component in segment[6::3]}
+        elif marker == _START_OF_SCAN and len(segment) > 3:
+            restarts = 0
+            components, (first, last, precision) = segment[1:-3:2], segment[-3:]
+            if not precision & 15:
+                for component in components:
+                    lacking.get(component, set()).difference_update(range(first, last + 1))
+        place += 2 + size
+    return None
 
 
 def _containers(photographs: tuple[tuple[str, str], ...]) -> dict[str, Container]:

@@ -14,7 +14,7 @@ from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables
 from vsepp.runtime.files import whole_file, write_text
 from vsepp.spec import PicturesSpec
-from vsepp.user_files import reading
+from vsepp.user_files import own_json, reading
 
 FILE, CAPTIONS = "pictures.npz", "captions.json"
 
@@ -30,10 +30,11 @@ class Pictures:
         VseppError
             Where a file is missing or is something else.
         """
-        with reading(folder, "small pictures of a split; run the step that makes them again"):
+        expected = "small pictures of a split; run the step that makes them again"
+        with reading(folder / FILE, expected):
             arrays = own_arrays(folder / FILE)
             self._jpegs, self._offsets = arrays["jpegs"].tobytes(), arrays["offsets"]
-            self.images: list[dict] = json.loads((folder / CAPTIONS).read_text(encoding="utf-8"))
+        self.images: list[dict] = own_json(folder / CAPTIONS, expected)
         """What is known of each image: `id`, and `captions`, a list of texts."""
 
     def __len__(self) -> int:

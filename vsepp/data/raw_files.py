@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Annotated, Any, NamedTuple
-
-from pydantic import Field, TypeAdapter, ValidationError
+from typing import Any, NamedTuple
 
 from vsepp.data.containers import Container, role_path
-from vsepp.declared import mistakes_of
-from vsepp.errors import VseppError, refuse
+from vsepp.errors import VseppError
 from vsepp.spec import CorpusSpec
-from vsepp.user_files import LARGEST_TEXT, bytes_of, utf8
+from vsepp.user_files import LARGEST_TEXT, bytes_of, json_of, shortly, utf8
 
 log = logging.getLogger("vsepp")
-
-Id = Annotated[int, Field(ge=0, lt=1 << 63)]
-"""Number of an image or caption in a JSON file."""
 
 
 class Caption(NamedTuple):
@@ -62,44 +58,32 @@ class RawFile(NamedTuple):
         """
         return utf8(self.data, self.where)
 
-    def json(self, declaration: Any) -> Any:
-        """Its JSON, read through a declaration; keys that it does not name may hold anything.
+    def json(self, object_hook: Callable[[dict[str, Any]], Any] | None = None) -> dict[str, Any]:
+        """Its JSON object.
 
         Raises
         ------
         VseppError
-            If it is not JSON, naming line and column, or of another form, naming the keys.
+            If it is not JSON, or not an object, naming line and column.
         """
-        try:
-            return TypeAdapter(declaration).validate_json(self.text(), strict=True)
-        except ValidationError as error:
-            mistakes = [f"{key}: {text}".removeprefix(": ") for key, text in mistakes_of(error, declaration)]
-            refuse(
-                mistakes, f"{self.where}: malformed entries", "Fetch the file again, or fix these entries."
-            )
-            raise
-
-    def tell_end(self) -> None:
-        """Warn of a file of lines whose last one has no end: it may be cut, and nothing else would show it."""
-        if self.data and not self.data.endswith((b"\n", b"\r")):
-            message = (
-                "%s: its last line has no end, and is taken as it is; if it is cut, fetch the file again"
-            )
-            log.warning(message, self.where)
+        value = json_of(self.text(), self.where, object_hook)
+        if not isinstance(value, dict):
+            raise VseppError(f"{self.where}: expected a JSON object, found {shortly(value)}")
+        return value
 
 
 class RawFiles:
-    """Reads the raw text files of a corpus and compares their checksums with those that others report."""
+    """Reads the raw text files of a corpus and computes the checksums that others report."""
 
     def __init__(self, spec: CorpusSpec) -> None:
         self.spec = spec
         self.sums: dict[str, str] = {}
         """Name, as in `spec.reported_sha256` → SHA-256 found."""
+        self.read_as: Counter[str] = Counter()
+        """Oddity that was read in a documented way → how often; see `docs/odd-inputs.md`."""
 
     def read(self, role: str, member: str) -> RawFile:
         """Read the file of a role: given itself, or as the folder or zip archive that holds `member`.
-
-        Tells where its checksum differs from what others report, which proves nothing.
 
         Raises
         ------
@@ -111,21 +95,23 @@ class RawFiles:
             file = RawFile(bytes_of(path, member), str(path))
         else:
             container = Container(path)
-            inside = container.locate(member)
-            if inside is None:
+            found = container.locate(member)
+            if found is None:
                 raise VseppError(f"{path}: holds no {member}; fetch a complete copy")
-            file = RawFile(container.read(inside, LARGEST_TEXT), container.where(inside))
+            file = RawFile(container.read(found, LARGEST_TEXT), container.where(found))
         # A file given itself may have another name than in its release.
         for name in {member, PurePosixPath(file.where).name} & set(self.spec.reported_sha256):
-            self.sums[name] = found = hashlib.sha256(file.data).hexdigest()
-            reported = self.spec.reported_sha256[name]
-            if found not in reported:
-                message = (
-                    "corpus %s: %s has SHA-256 %s, but %s is reported for it. The file is used, since the reported sum was not "
-                    "verified here; compare it with another copy"
-                )
-                log.warning(message, self.spec.name, name, found, " or ".join(reported))
+            self.sums[name] = hashlib.sha256(file.data).hexdigest()
         return file
+
+    def note_end(self, file: RawFile) -> None:
+        """Count and tell a file of lines whose last one has no end: it may be cut, and nothing else would show it."""
+        if file.data and not file.data.endswith((b"\n", b"\r")):
+            log.warning(
+                "%s: its last line has no end, and is taken as it is; if it is cut, fetch the file again",
+                file.where,
+            )
+            self.read_as["files whose last line has no end"] += 1
 
 
 @dataclass(frozen=True)
@@ -135,8 +121,8 @@ class RawCorpus:
     images: list[CaptionedImage]
     files: RawFiles
     """What they were read with."""
-    unlisted: int = 0
-    """Images that have captions but are in no split."""
+    unlisted: list[str] | None = None
+    """Ids of images that have captions but are in no split; `None` if one file gives both."""
 
 
 def lines_of(text: str) -> list[str]:
@@ -144,3 +130,24 @@ def lines_of(text: str) -> list[str]:
     # Not str.splitlines, which also breaks at characters that may stand inside a caption.
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
+
+
+def is_id(value: Any) -> bool:
+    """Whether a JSON value can be the id of an image or caption: a whole number from 0 that fits into 64 bits."""
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def list_of(document: dict[str, Any], key: str, where: str) -> list[Any]:
+    """Value of a key that must hold a list.
+
+    Raises
+    ------
+    VseppError
+        If it does not.
+    """
+    value = document.get(key)
+    if not isinstance(value, list):
+        raise VseppError(
+            f"{where}: expected a list under {key!r}, found {shortly(value)}; its keys are {shortly(sorted(document))}"
+        )
+    return value

@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -20,7 +20,7 @@ from vsepp.data.containers import role_path
 from vsepp.data.decode import Chunk, ChunkResult, decode_chunk, measure
 from vsepp.errors import VseppError, refuse
 from vsepp.provenance.publish import publish
-from vsepp.provenance.space import check_space
+from vsepp.provenance.space import check_space, full_disk_explained
 from vsepp.runtime.files import whole_file, write_text
 from vsepp.runtime.progress import track
 from vsepp.runtime.workers import in_processes
@@ -80,6 +80,7 @@ def build_store(
     state: Path,
     workers: int,
     *,
+    verified: Collection[str] = (),
     chunk_images: int = CHUNK_IMAGES,
 ) -> dict[str, Any]:
     """Decode all images of a corpus into `out/images.npy`, RGB, with their sizes in `out/sizes.npy`, int32 `(n_images, 2)`.
@@ -102,6 +103,9 @@ def build_store(
         Working folder on the file system of `out`, used for these photographs and this store only.
     workers
         Processes that decode; 1: this one.
+    verified
+        Roles of the containers whose bytes are known to be right: JPEGs of others are decoded twice, to find those that end
+        early.
     chunk_images
         Images per chunk; a chunk is done as a whole or not at all.
 
@@ -115,33 +119,40 @@ def build_store(
     Raises
     ------
     VseppError
-        On photographs that are missing or cannot be decoded, all of them at once, and if the disk has no room for the store.
+        On photographs that are missing or cannot be decoded, all of them at once, and if the disk is full.
     """
     if not len(images):
         raise VseppError(f"corpus {spec.name}: no images to store; check its splits")
     photographs = _photographs(images, spec)
     starts = range(0, len(photographs), chunk_images)
     parts = [tuple(photographs[first : first + chunk_images]) for first in starts]
-    state.mkdir(parents=True, exist_ok=True)
     sizes = _sizes(parts, store, state, workers)
     places = _offsets(sizes)
     shape = (len(sizes), store.side, store.side, 3) if store.resize == "squash" else (int(places[-1]),)
-    file, header = state / FILE, _prepare(state, shape)
-    chunks = []
-    for number, (start, part) in enumerate(zip(starts, parts, strict=True)):
-        offsets = (header + places[start : start + len(part) + 1]).tolist()
-        chunks.append(Chunk(number, part, file, tuple(offsets), store))
-    results = _decode_missing(chunks, state, workers)
-    publish({state / SIZES: out / SIZES, file: out / FILE})
-    every = "".join(chain.from_iterable(result.sha256 for result in results))
+    with full_disk_explained(state, "for the image store", math.prod(shape)):
+        file = state / FILE if sizes.all() else None
+        first = _prepare(state, shape) if file else 0
+        known = frozenset(str(role_path(spec, role)) for role in verified)
+        chunks = []
+        for number, (start, part) in enumerate(zip(starts, parts, strict=True)):
+            offsets = (first + places[start : start + len(part) + 1]).tolist()
+            chunks.append(Chunk(number, part, file, tuple(offsets), store, known))
+        done = _decode_missing(chunks, state, workers)
+    publish({state / SIZES: out / SIZES, state / FILE: out / FILE})
+    every = "".join(chain.from_iterable(result.sha256 for result in done))
     facts = {
         "images": len(images),
-        "upscaled": sum(result.upscaled for result in results),
-        "converted": sum(result.converted for result in results),
-        "exif_turned": sum(result.turned for result in results),
+        "upscaled": sum(result.upscaled for result in done),
+        "converted": sum(result.converted for result in done),
+        "exif_turned": sum(result.turned for result in done),
         "photographs_sha256": hashlib.sha256(every.encode()).hexdigest(),
     }
-    _warn(spec, store, facts)
+    if facts["upscaled"]:
+        log.warning("%d of %d images are upscaled to %d pixels", facts["upscaled"], len(images), store.side)
+    if facts["exif_turned"]:
+        said = "%d of %d images are to be turned by their EXIF data, which is %s"
+        log.warning(said, facts["exif_turned"], len(images), store.orientation)
+    _compare(spec, facts)
     return facts
 
 
@@ -158,14 +169,8 @@ def open_store(folder: Path) -> np.ndarray | WholeImages:
     return images if images.ndim == 4 else WholeImages.of(images, sizes)
 
 
-def _warn(spec: CorpusSpec, store: StoreSpec, facts: dict[str, Any]) -> None:
-    """Tell what may not be meant: enlarged and turned photographs, and others than those whose digest is known."""
-    if facts["upscaled"]:
-        message = "%d of %d images are upscaled to %d pixels"
-        log.warning(message, facts["upscaled"], facts["images"], store.side)
-    if facts["exif_turned"]:
-        message = "%d of %d images are to be turned by their EXIF data, which is %s"
-        log.warning(message, facts["exif_turned"], facts["images"], store.orientation)
+def _compare(spec: CorpusSpec, facts: dict[str, Any]) -> None:
+    """Warn of photographs that are not those of which others report the digest."""
     known = spec.photographs_sha256
     if known and not spec.first_images and not spec.leave_out and facts["photographs_sha256"] not in known:
         log.warning(
@@ -181,22 +186,21 @@ def _sizes(
 ) -> np.ndarray:
     """Height and width of every image in the store, int32 `(n_images, 2)`, 0 where a photograph cannot be read.
 
-    Kept in `state`, if they are complete: without them nothing there is of use.
+    Kept in `state`, if they are complete.
     """
     file = state / SIZES
     if file.is_file():
         return np.load(file)
-    for name in (FILE, DONE):
-        (state / name).unlink(missing_ok=True)
-    count = sum(map(len, parts))
     if store.resize == "squash":
-        sizes = np.full((count, 2), store.side, np.int32)
+        sizes = np.full((sum(map(len, parts)), 2), store.side, np.int32)
     else:
-        measured: dict[int, list[tuple[int, int]]] = {}
+        found: dict[int, list[tuple[int, int]]] = {}
         results = in_processes(measure, [(part, store) for part in parts], min(workers, len(parts)))
-        for number, of_part in track(results, count, "reading sizes", "image", each=len(parts[0])):
-            measured[number] = of_part
-        sizes = np.array([size for number in sorted(measured) for size in measured[number]], np.int32)
+        count = sum(map(len, parts))
+        for number, some in track(results, count, "reading sizes", "image", each=len(parts[0])):
+            found[number] = some
+        sizes = np.array([size for number in sorted(found) for size in found[number]], np.int32)
+    state.mkdir(parents=True, exist_ok=True)
     if sizes.all():
         with whole_file(file) as partial, partial.open("wb") as stream:
             np.save(stream, sizes)
@@ -219,7 +223,10 @@ def _photographs(images: Table, spec: CorpusSpec) -> list[tuple[str, str]]:
 
 
 def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[ChunkResult]:
-    """Decode the chunks that are not yet recorded in `state`, record each, and return all results."""
+    """Decode the chunks that are not yet recorded in `state`, record each, and return all results.
+
+    Where a photograph's size is not known, there is no file to write to: then all problems are found and nothing is kept.
+    """
     path = state / DONE
     done = _read_done(path)
     missing = [chunk for chunk in chunks if chunk.number not in done]
@@ -231,7 +238,7 @@ def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[
         count, each = sum(len(chunk.photographs) for chunk in missing), len(chunks[0].photographs)
         for _, result in track(results, count, "decoding", "image", each=each):
             problems += result.problems
-            if not result.problems:
+            if not result.problems and chunks[0].file:
                 done[result.number] = result
                 record.write(_line(result))
                 record.flush()
@@ -240,17 +247,19 @@ def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[
     refuse(
         problems,
         "Photographs that cannot be decoded",
-        f"All of them are in {state / PROBLEMS}. Fetch them again and run the step again, or leave them out: --config "
-        "label=<name> corpora='{<role>: {leave_out: [<file names without suffix>]}}'.",
+        f"All of them are in {state / PROBLEMS}. Fetch them again ({'the others are kept, ' if done else ''}and the next run "
+        "goes on), or leave them out: --config label=<name> corpora='{<role>: {leave_out: [<file names without suffix>]}}'.",
     )
     (state / PROBLEMS).unlink(missing_ok=True)
-    return [done[number] for number in sorted(done)]
+    return list(done.values())
 
 
 def _prepare(state: Path, shape: tuple[int, ...]) -> int:
     """Make the file that chunks are written into, or continue with an existing one; return the offset of its data."""
     file = state / FILE
     if not file.is_file():
+        state.mkdir(parents=True, exist_ok=True)
+        (state / DONE).unlink(missing_ok=True)
         check_space(state, math.prod(shape), "the image store")
         with whole_file(file) as partial:
             offset = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape).offset

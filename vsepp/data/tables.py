@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vsepp.provenance.manifest import reading_own
+from vsepp.errors import VseppError, refuse
+from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
+from vsepp.user_files import reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +45,14 @@ class Table:
 
 
 def write_tables(folder: Path, images: pd.DataFrame, captions: pd.DataFrame) -> None:
-    """Write both tables into a folder; see `read_tables` for their columns."""
+    """Write both tables into a folder; see `read_tables` for their columns.
+
+    Raises
+    ------
+    VseppError
+        If the tables do not belong together.
+    """
+    _check(folder, images, captions)
     for name, frame, schema in (("images", images, IMAGES), ("captions", captions, CAPTIONS)):
         # Without pandas' own metadata, which would give the same table other bytes under another version.
         table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata(None)
@@ -64,15 +73,38 @@ def read_tables(folder: Path) -> tuple[Table, Table]:
     Raises
     ------
     VseppError
-        If a table is missing, damaged or not as its step wrote it.
+        If a table is missing, unreadable, not as its step wrote it or has other columns.
     """
     return _read(folder / "images.parquet", IMAGES), _read(folder / "captions.parquet", CAPTIONS)
 
 
 def _read(path: Path, schema: pa.Schema) -> Table:
-    with reading_own(path, "a table of a corpus"):
+    again = "run the step that reads the corpus again"
+    with reading(path, f"a table of a corpus; {again}"):
+        require_as_written(path)
         table = pq.ParquetFile(path).read()
         # By way of lists: `to_numpy` imports pandas, which takes longer than they do.
         columns = {column.name: table[column.name].to_pylist() for column in schema}
+    if not table.schema.equals(schema):
+        found = ", ".join(f"{column.name} {column.type}" for column in table.schema)
+        wanted = ", ".join(f"{column.name} {column.type}" for column in schema)
+        raise VseppError(f"{path}: expected columns {wanted}; found {found}; {again}")
     types = {column.name: object if column.type == pa.string() else str(column.type) for column in schema}
     return Table({name: np.array(values, dtype=types[name]) for name, values in columns.items()})
+
+
+def _check(folder: Path, images: pd.DataFrame, captions: pd.DataFrame) -> None:
+    """Refuse tables that do not belong together."""
+    index = np.asarray(captions["image_index"])
+    if len(index) and not (index.min() >= 0 and index.max() < len(images)):
+        raise VseppError(
+            f"{folder}: captions point at images {index.min()} to {index.max()}, but there are {len(images)}"
+        )
+    ids, times = np.unique(np.asarray(captions["caption_id"]), return_counts=True)
+    refuse(
+        [str(number) for number in ids[times > 1]],
+        f"{folder}: caption ids that occur more than once",
+        "Read the corpus again.",
+    )
+    if not (np.asarray(images["split"])[index] == np.asarray(captions["split"])).all():
+        raise VseppError(f"{folder}: captions in another split than their image; read the corpus again")

@@ -11,8 +11,9 @@ import numpy as np
 
 from vsepp.data.arrays import own_arrays
 from vsepp.declared import WORDS
-from vsepp.provenance.manifest import reading_own
+from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
+from vsepp.user_files import reading
 
 # The first words of every vocabulary, and their indices.
 SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")
@@ -92,6 +93,8 @@ class Tokens:
         VseppError
             If it is missing, damaged or not as its step wrote it.
         """
-        with reading_own(folder / FILE, "a token file"):
-            arrays = own_arrays(folder / FILE)
+        path = folder / FILE
+        with reading(path, "a token file; run the step that makes it again"):
+            require_as_written(path)
+            arrays = own_arrays(path)
             return cls(arrays["ids"], arrays["offsets"], str(arrays.get("kind", WORDS)))

@@ -12,9 +12,10 @@ import numpy as np
 from vsepp.data.arrays import own_arrays
 from vsepp.data.captions import tokenize_captions
 from vsepp.errors import VseppError
-from vsepp.provenance.manifest import reading_own
+from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
 from vsepp.spec import VectorsSpec
+from vsepp.user_files import reading
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
@@ -61,8 +62,10 @@ class CaptionVectors:
         VseppError
             If it is missing, damaged or not as its step wrote it.
         """
-        with reading_own(folder / FILE, "a file of captions' vectors"):
-            return cls(**own_arrays(folder / FILE))
+        path = folder / FILE
+        with reading(path, "a file of captions' vectors; run the step that makes it again"):
+            require_as_written(path)
+            return cls(**own_arrays(path))
 
 
 def caption_vectors(captions: Table, spec: VectorsSpec) -> CaptionVectors:

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from vsepp.data.tokens import END, SPECIAL, START, UNKNOWN
 from vsepp.errors import VseppError
-from vsepp.provenance.manifest import reading_own
+from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import write_text
 from vsepp.spec import VocabularySpec
+from vsepp.user_files import reading
 
 FILE = "vocabulary.json"
 
@@ -86,9 +87,14 @@ class Vocabulary:
             If it is missing, is not a vocabulary, or is not as its step wrote it.
         """
         path = folder / FILE
-        with reading_own(path, "a vocabulary"):
+        with reading(path, "a vocabulary; run the step that makes it again"):
+            require_as_written(path)
             values = json.loads(path.read_text(encoding="utf-8"))
             words, splits = tuple(values.pop("words")), tuple(values.pop("splits"))
-            if words[: len(SPECIAL)] != SPECIAL or len(set(words)) < len(words):
-                raise VseppError(f"expected {', '.join(SPECIAL)} and then different words")
-            return cls(words, splits=splits, **values)
+            vocabulary = cls(words, splits=splits, **values)
+            if words[: len(SPECIAL)] != SPECIAL or len(vocabulary.index) != len(words):
+                raise VseppError(
+                    f"expected {', '.join(SPECIAL)} and then different words, found {', '.join(words[:4])} and "
+                    f"{len(words) - len(vocabulary.index)} repeated"
+                )
+        return vocabulary

@@ -42,7 +42,7 @@ _RESIZED_ELSEWHERE = 256
 
 def place_images(images: Images, placing: Placing) -> Images:
     """Bring stored images to the device, or leave them in their files; see `vsepp.runtime.placement.place`."""
-    pixels = _pixels(images)
+    pixels = images.pixels if isinstance(images, WholeImages) else images
     assert isinstance(pixels, np.ndarray)  # in their files
     placed = place(pixels, "image store", placing)
     return replace(images, pixels=placed) if isinstance(images, WholeImages) else placed
@@ -50,11 +50,7 @@ def place_images(images: Images, placing: Placing) -> Images:
 
 def place_of_images(images: Images) -> str:
     """`device` or `mapped`, for a manifest."""
-    return place_of(_pixels(images))
-
-
-def _pixels(images: Images) -> Placed:
-    return images.pixels if isinstance(images, WholeImages) else images
+    return place_of(images.pixels if isinstance(images, WholeImages) else images)
 
 
 def sizes_of(images: Images, rows: np.ndarray) -> np.ndarray:
@@ -246,7 +242,7 @@ def gather_crops(
     torch.Tensor
         uint8 `(n, size, size, 3)`, on the images' device (an array is on the CPU).
     """
-    pixels = _pixels(images)
+    pixels = images.pixels if isinstance(images, WholeImages) else images
     device = pixels.device if isinstance(pixels, torch.Tensor) else torch.device("cpu")
     if (boxes[:, 2:] == size).all():
         crops = _cut(images, rows, boxes, device)

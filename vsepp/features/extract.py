@@ -16,8 +16,9 @@ from vsepp.models.inputs import ImageBatch
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space
 from vsepp.runtime.placement import Placed, rows_of
+from vsepp.runtime.progress import track
 from vsepp.spec import CropSpec
-from vsepp.user_files import reading
+from vsepp.user_files import reason_of
 
 FILE, LENGTHS = "features.npy", "lengths.npy"
 # Images between two points from which a killed step can continue; a multiple of the encoder's batch.
@@ -58,7 +59,9 @@ def extract_features(
     written = GrowingRows(state / FILE, (len(store), 1, encoder.dim), np.float32, CHUNK_IMAGES)
     what = f"{crop.kind} features of {len(store)} images"
     check_space(state, written.missing_bytes, what)
-    for images in written.missing(what, "image"):
+    starts = range(written.done, len(store), CHUNK_IMAGES)
+    for start in track(starts, len(store) - written.done, what, "image", each=CHUNK_IMAGES):
+        images = np.arange(start, min(start + CHUNK_IMAGES, len(store)))
         written.append(features_of(store, encoder, images, crop, device)[:, None])
     publish({written.path: out / FILE})
 
@@ -113,15 +116,32 @@ class CachedFeatures:
         Raises
         ------
         VseppError
-            If the file is missing or damaged.
+            If the file is missing or not of the expected shape.
         """
-        lengths = None
-        with reading(folder / FILE, "features; run the step that makes them again"):
-            features = np.load(folder / FILE, mmap_mode="r", allow_pickle=False)
-            if (folder / LENGTHS).is_file():
-                lengths = np.load(folder / LENGTHS)
-            elif features.shape[1] > 1:
-                lengths = np.full(len(features), features.shape[1])
+        path = folder / FILE
+        if not path.is_file():
+            raise VseppError(f"{path}: missing; run the step that extracts features again")
+        features = np.load(path, mmap_mode="r")
+        if features.ndim != 3 or features.dtype != np.float32:
+            raise VseppError(
+                f"{path}: expected float32 (n_images, vectors, dim), got {features.dtype} {features.shape}"
+            )
+        if 0 in features.shape:
+            raise VseppError(f"{path}: holds no features, its shape is {features.shape}")
+        path = folder / LENGTHS
+        if not path.is_file():
+            alone = features.shape[1] == 1
+            return cls(folder, features, None if alone else np.full(len(features), features.shape[1]))
+        try:
+            lengths = np.load(path)
+        except (OSError, ValueError, EOFError) as error:
+            raise VseppError(f"{path}: not an array of lengths ({reason_of(error)})") from error
+        fits = lengths.shape == (len(features),) and lengths.dtype == np.int64
+        if not fits or not ((lengths > 0) & (lengths <= features.shape[1])).all():
+            raise VseppError(
+                f"{path}: expected int64 ({len(features)},), from 1 to {features.shape[1]} vectors an image, got "
+                f"{lengths.dtype} {lengths.shape}{f' from {lengths.min()} to {lengths.max()}' if fits else ''}"
+            )
         return cls(folder, features, lengths)
 
     def __len__(self) -> int:

@@ -89,11 +89,11 @@ def encode_crops(
 
 
 def finite(features: np.ndarray, rows: np.ndarray, encoder: ImageEncoder) -> np.ndarray:
-    """Return features `(n, dim)` of images `(n,)`; refuse them if one is not finite."""
+    """Return features float32 `(n, dim)` of images `(n,)`; refuse them if one is not finite."""
     if not np.isfinite(features).all():
         row = rows[np.flatnonzero(~np.isfinite(features).all(axis=1))[0]]
         raise VseppError(
-            f"encoder {encoder.spec.architecture!r}: the feature of image row {row} is not finite in {features.dtype}; "
+            f"encoder {encoder.spec.architecture!r}: the feature of image row {row} is not finite; "
             f"check its weights ({encoder.spec.weights}) and its mean and std"
         )
     return features

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, PREFIXES, feature_files, read_features
+from vsepp.data.arrays import NpyRows
+from vsepp.data.containers import Container, role_path
+from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, PREFIXES, ROLE, feature_files, member_of
 from vsepp.errors import VseppError, refuse
-from vsepp.provenance.space import check_space
+from vsepp.provenance.space import check_space, full_disk_explained
 from vsepp.runtime.files import whole_file
 from vsepp.runtime.progress import track
 from vsepp.spec import CorpusSpec
@@ -19,9 +22,22 @@ from vsepp.spec import CorpusSpec
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
 
+log = logging.getLogger("vsepp")
+
 # Same name as in `vsepp.features.extract`, which imports the encoders.
 FILE = "features.npy"
 BLOCK_IMAGES = 2048
+# Tolerance of a row's length around 1: published rows are float32, and some were once stored in 16 bits.
+_UNIT = 1e-3
+
+
+class _Part(NamedTuple):
+    """The part of a file of features that the images table names."""
+
+    rows: NpyRows
+    images: int
+    step: int
+    """Rows of the file per image."""
 
 
 def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, Any]:
@@ -39,64 +55,109 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, 
     Returns
     -------
     dict
-        `images` and `dim`.
+        `images`, `dim`, `rows_per_image` (split → 1 or 5) and `unit_length` (fraction of the rows whose L2 norm is 1).
 
     Raises
     ------
     VseppError
-        If the table was read from other files, a value is NaN or infinite, or the five rows of an image differ.
+        If the table was read from other files, a value is NaN or infinite, the five rows of an image differ, or the disk is
+        full.
     """
     if spec.reader.name != "precomp":
         raise VseppError(
             f"corpus {spec.name}: reader {spec.reader.name} has no published features; expected precomp"
         )
-    paths = feature_files(spec)
-    features = read_features(paths)
-    dim = features["train"].shape[1]
+    parts = _parts(spec, images)
+    dim = next(iter(parts.values())).rows.dim
     header = {"descr": "<f4", "fortran_order": False, "shape": (len(images), 1, dim)}
-    what = f"published features of {len(images)} images"
+    what, needed = f"published features of {len(images)} images", 4 * len(images) * dim
     out.mkdir(parents=True, exist_ok=True)
-    check_space(out, 4 * len(images) * dim, what)
-    blocks = chain.from_iterable(
-        _blocks(rows, _rows_of_images(images, prefix, rows, paths[prefix]), paths[prefix])
-        for prefix, rows in features.items()
-    )
-    with whole_file(out / FILE) as partial, partial.open("wb") as stream:
+    check_space(out, needed, what)
+    blocks = chain.from_iterable(map(_blocks, parts.values()))
+    unit = 0
+    with (
+        full_disk_explained(out, f"for the {what}", needed),
+        whole_file(out / FILE) as partial,
+        partial.open("wb") as stream,
+    ):
         np.lib.format.write_array_header_1_0(stream, header)
         for block in track(blocks, len(images), what, "image", each=BLOCK_IMAGES):
             stream.write(block.tobytes())
-    return {"images": len(images), "dim": dim}
-
-
-def _rows_of_images(images: Table, prefix: str, rows: np.ndarray, path: Path) -> np.ndarray:
-    """Rows of a file that belong to each image of its split, int64 `(n, 1)` or, where its row is repeated, `(n, 5)`."""
-    members = images["member"][images["split"] == PREFIXES[prefix]]
-    first = np.array([int(member.rpartition("#")[2]) for member in members], np.int64)
-    is_repeated = len(first) > 1 and not (first % CAPTIONS_PER_IMAGE).any()
-    rows_of_images = first[:, None] + np.arange(CAPTIONS_PER_IMAGE if is_repeated else 1)
-    if rows_of_images.max(initial=0) >= len(rows):
-        raise VseppError(
-            f"{path}: has {len(rows)} rows, but the images table names row {rows_of_images.max()}: it was read from another "
-            "file. Run the step that reads the corpus again"
+            unit += int((abs(np.linalg.norm(block, axis=1) - 1) < _UNIT).sum())
+    if unit < len(images):
+        log.warning(
+            "corpus %s: %.1f %% of the published features have unit length; all are used as they are, as in the released code",
+            spec.name,
+            100 * unit / len(images),
         )
-    return rows_of_images
+    return {
+        "images": len(images),
+        "dim": dim,
+        "rows_per_image": {PREFIXES[prefix]: part.step for prefix, part in parts.items()},
+        "unit_length": unit / len(images),
+    }
 
 
-def _blocks(rows: np.ndarray, rows_of_images: np.ndarray, path: Path) -> Iterator[np.ndarray]:
-    """Features of images, checked: float32 `(n, dim)`."""
-    for start in range(0, len(rows_of_images), BLOCK_IMAGES):
-        part = rows_of_images[start : start + BLOCK_IMAGES]
-        block = rows[part]
-        finite = np.isfinite(block).all(axis=(1, 2))
+def raw_features(spec: CorpusSpec) -> dict[str, Path]:
+    """Files that the features are read from, by role: the three arrays, or the archive that holds them."""
+    container = Container(role_path(spec, ROLE))
+    if not container.is_folder:
+        return {ROLE: container.path}
+    return {prefix: Path(rows.where) for prefix, rows in feature_files(spec).items()}
+
+
+def _parts(spec: CorpusSpec, images: Table) -> dict[str, _Part]:
+    """The part of each file that the table names, checked against the file."""
+    parts = {}
+    expected: list[str] = []
+    for prefix, rows in feature_files(spec).items():
+        split = PREFIXES[prefix]
+        members = np.asarray(images["member"])[np.asarray(images["split"]) == split].tolist()
+        step = _rows_per_image(members, len(rows))
+        needed = len(members) * step
+        # With `first_images`, the table may name fewer images than the file has.
+        cut = spec.first_images.get(split) == len(members)
+        if not members or needed > len(rows) or (needed != len(rows) and not cut):
+            raise VseppError(
+                f"{rows.where}: has {len(rows)} rows, but the images table needs {needed} for its "
+                f"{len(members)} images of {split}: it was read from another file. Run the step that reads the "
+                "corpus again"
+            )
+        parts[prefix] = _Part(rows, len(members), step)
+        expected += [member_of(prefix, number * step) for number in range(len(members))]
+    found = list(images["member"])
+    wrong = [f"row {row}: {one!r}" for row, one in enumerate(found) if [one] != expected[row : row + 1]]
+    refuse(
+        wrong,
+        f"corpus {spec.name}: rows of the images table that are not in the order of the files",
+        "Run the step that reads the corpus again.",
+    )
+    return parts
+
+
+def _rows_per_image(members: list[str], rows: int) -> int:
+    """1 or 5: the distance between the rows of the table's first two images. A single image has the whole file."""
+    if len(members) < 2:
+        return CAPTIONS_PER_IMAGE if rows == CAPTIONS_PER_IMAGE else 1
+    return CAPTIONS_PER_IMAGE if members[1].endswith(f"#{CAPTIONS_PER_IMAGE}") else 1
+
+
+def _blocks(part: _Part) -> Iterator[np.ndarray]:
+    """Features of a part's images, checked: float32 `(n, dim)`."""
+    first = 0
+    for block in part.rows.blocks(0, part.images * part.step, BLOCK_IMAGES * part.step):
+        of_image = block.reshape(-1, part.step, part.rows.dim)
+        finite = np.isfinite(of_image).all(axis=(1, 2))
         refuse(
-            [f"row {row}" for row in part[~finite, 0]],
-            f"{path}: rows that hold NaN or infinite values",
+            [f"row {first + part.step * image}" for image in np.flatnonzero(~finite)],
+            f"{part.rows.where}: rows that hold NaN or infinite values",
             "The copy is damaged: fetch it again.",
         )
-        equal = (block == block[:, :1]).all(axis=(1, 2))
+        equal = (of_image == of_image[:, :1]).all(axis=(1, 2))
         refuse(
-            [f"row {row} and those after it" for row in part[~equal, 0]],
-            f"{path}: as many rows as captions, but an image's five rows differ",
+            [f"row {first + part.step * image} and those after it" for image in np.flatnonzero(~equal)],
+            f"{part.rows.where}: as many rows as captions, but an image's five rows differ",
             "Expected five equal rows per image, or one row for five captions: fetch the folder again.",
         )
-        yield block[:, 0]
+        yield of_image[:, 0]
+        first += len(block)

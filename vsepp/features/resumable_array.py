@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from vsepp.runtime.progress import track
+from vsepp.provenance.space import full_disk_explained
 
 
 class GrowingRows:
@@ -32,7 +31,6 @@ class GrowingRows:
         self.path = path
         self.shape = shape
         self.dtype = np.dtype(dtype)
-        self._chunk = chunk
         self.done = 0
         """Rows in the file."""
         self._row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * self.dtype.itemsize
@@ -54,22 +52,19 @@ class GrowingRows:
         """Bytes of the rows that are still missing."""
         return (self.shape[0] - self.done) * self._row_bytes
 
-    def missing(self, what: str, unit: str) -> Iterator[np.ndarray]:
-        """Numbers of the rows to append, a chunk `(n,)` at a time, with progress on `what`, counted in units."""
-        count = self.shape[0]
-        starts = range(self.done, count, self._chunk)
-        for start in track(starts, count - self.done, what, unit, each=self._chunk):
-            yield np.arange(start, min(start + self._chunk, count))
-
     def append(self, rows: np.ndarray) -> None:
         """Write the next rows.
 
         Raises
         ------
-        OSError
+        VseppError
             If the disk is full; earlier rows stay.
         """
-        with self.path.open("ab") as stream:
+        left = f"left after {self.done} of {self.shape[0]} rows"
+        with (
+            full_disk_explained(self.path, left, self.missing_bytes),
+            self.path.open("ab") as stream,
+        ):
             stream.write(np.ascontiguousarray(rows, self.dtype).data)
         self.done += len(rows)
 

@@ -18,9 +18,9 @@ from vsepp.features.crops import CaptionCrops, Images
 from vsepp.features.frozen import check_size, encode_crops, finite
 from vsepp.models.encoder import ImageEncoder
 from vsepp.runtime.placement import rows_of, upload
-from vsepp.user_files import reading
 
 CAPTIONS = "captions.npy"
+LARGEST = float(np.finfo(np.float16).max)
 
 
 def epoch_file(epoch: int) -> str:
@@ -60,8 +60,16 @@ def tape_features(
     """
     images, boxes, flips = crops.of(epoch, caption_rows, store)
     features = encode_crops(store, encoder, images, boxes, flips, device).cpu().numpy()
-    with np.errstate(over="ignore"):
-        return finite(features.astype(np.float16), images, encoder)
+    finite(features, images, encoder)
+    largest = np.abs(features).max(axis=1)
+    if len(largest) and largest.max() > LARGEST:
+        worst = int(largest.argmax())
+        raise VseppError(
+            f"encoder {encoder.spec.architecture!r}: caption {crops.caption_ids[caption_rows[worst]]}, image row "
+            f"{images[worst]}: a feature of {largest[worst]:.4g} does not fit into 16 bits (at "
+            f"most {LARGEST:.0f}); check the encoder's weights, mean and std"
+        )
+    return features.astype(np.float16)
 
 
 class Tape:
@@ -77,16 +85,23 @@ class Tape:
     Raises
     ------
     VseppError
-        If it is missing or damaged.
+        If it does not say which captions it holds, or an epoch does not hold as many.
     """
 
     def __init__(self, folder: Path) -> None:
+        path = folder / CAPTIONS
+        if not path.is_file():
+            raise VseppError(f"{path}: missing; run the step that writes the tape again")
         self.folder = folder
-        with reading(folder / CAPTIONS, "a tape; run the step that writes it again"):
-            self._captions = np.load(folder / CAPTIONS)
-            """Rows of the captions table that it holds, ascending."""
-            files = sorted(folder.glob("epoch-*.npy"))
-            self._epochs = {path.name: np.load(path, mmap_mode="r") for path in files}
+        self._captions = np.load(path)
+        """Rows of the captions table that it holds, ascending."""
+        files = sorted(folder.glob("epoch-*.npy"))
+        self._epochs = {path.name: np.load(path, mmap_mode="r") for path in files}
+        for name, features in self._epochs.items():
+            if len(features) != len(self._captions):
+                raise VseppError(
+                    f"{folder / name}: expected {len(self._captions)} rows, as {CAPTIONS} names, got {len(features)}"
+                )
 
     @property
     def dim(self) -> int:

@@ -14,6 +14,7 @@ from vsepp.features.tape import CAPTIONS, epoch_file, tape_features
 from vsepp.models.encoder import ImageEncoder
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space
+from vsepp.runtime.progress import track
 
 # Captions between two points from which a killed step can continue; a multiple of the encoder's batch.
 CHUNK_CAPTIONS = 8 * ENCODE_BATCH
@@ -68,7 +69,11 @@ def write_tape(
     check_space(state, max(0, whole - present), f"a tape of {epochs} epochs")
     for epoch, path in files.items():
         written = GrowingRows(path, (len(caption_rows), encoder.dim), np.float16, CHUNK_CAPTIONS)
-        for rows in written.missing(f"random-crop features of epoch {epoch + 1} of {epochs}", "crop"):
-            written.append(tape_features(store, encoder, crops, epoch, caption_rows[rows], device))
+        starts = range(written.done, len(caption_rows), CHUNK_CAPTIONS)
+        missing = len(caption_rows) - written.done
+        what = f"random-crop features of epoch {epoch + 1} of {epochs}"
+        for start in track(starts, missing, what, "crop", each=CHUNK_CAPTIONS):
+            rows = caption_rows[start : start + CHUNK_CAPTIONS]
+            written.append(tape_features(store, encoder, crops, epoch, rows, device))
     np.save(state / CAPTIONS, np.asarray(caption_rows, np.int32))
     publish({path: out / path.name for path in (*files.values(), state / CAPTIONS)})

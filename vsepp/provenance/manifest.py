@@ -17,7 +17,7 @@ from vsepp.errors import VseppError
 from vsepp.provenance.digests import FileCache, path_digest, value_digest
 from vsepp.runtime.files import write_text
 from vsepp.runtime.progress import peak_memory
-from vsepp.user_files import reading
+from vsepp.user_files import json_of, require_file, text_of
 
 MANIFEST = "manifest.json"
 SEAL = "digest"
@@ -129,8 +129,10 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
         raise VseppError(
             f"{path}: missing, so {artefact} has no provenance; run the step that makes it again"
         )
-    manifest = _json_in(path)
-    if manifest is None or not is_intact(manifest):
+    manifest: dict[str, Any] = {}
+    with suppress(VseppError):
+        manifest = json_of(text_of(path, "a manifest"), str(path))
+    if not is_intact(manifest):
         raise VseppError(
             f"{path}: is not as its step wrote it (edited by hand, damaged, or of another version of vsepp), so {folder} "
             f"has no provenance. Make it again: delete {folder} and run the same command"
@@ -138,9 +140,9 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
     return manifest
 
 
-def is_intact(manifest: Mapping[str, Any]) -> bool:
+def is_intact(manifest: Any) -> bool:
     """Whether a manifest is as its step wrote it, by its seal."""
-    return manifest.get(SEAL) == _seal(manifest)
+    return isinstance(manifest, dict) and manifest.get(SEAL) == _seal(manifest)
 
 
 def _seal(manifest: Mapping[str, Any]) -> str:
@@ -217,20 +219,15 @@ def sidecar_path(path: Path) -> Path:
 
 def read_sidecar(path: Path) -> dict[str, Any] | None:
     """Manifest of a single file, or `None` if there is none or the file was written to since."""
-    facts = _json_in(sidecar_path(path))
-    if facts is None or not path.is_file():
+    try:
+        noted = json_of(text_of(sidecar_path(path), "a manifest"), str(path))
+        status = path.stat()
+    except (OSError, VseppError):
         return None
-    status = path.stat()
-    same = (facts.get("size"), facts.get("mtime_ns")) == (status.st_size, status.st_mtime_ns)
-    return facts if same else None
-
-
-def _json_in(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file; `None` if it is missing or damaged."""
-    with suppress(OSError, ValueError, RecursionError):
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return content if isinstance(content, dict) else None
-    return None
+    if not isinstance(noted, dict) or not isinstance(noted.get("sha256"), str):
+        return None
+    same = (noted.get("size"), noted.get("mtime_ns")) == (status.st_size, status.st_mtime_ns)
+    return noted if same else None
 
 
 def artefact_digest(path: Path, known: FileCache | None = None) -> str:
@@ -268,6 +265,8 @@ def require_intact(folder: Path, *names: str) -> dict[str, Any]:
     manifest = read_manifest(folder)
     for name in names or manifest["outputs"]:
         path, recorded_digest = folder / name, str(manifest["outputs"].get(name))
+        if path.exists() and not path.is_dir():
+            require_file(path, "what its step wrote")
         present = path_digest(path) if path.exists() else "nothing"
         if present != recorded_digest:
             raise VseppError(
@@ -277,26 +276,10 @@ def require_intact(folder: Path, *names: str) -> dict[str, Any]:
     return manifest
 
 
-@contextmanager
-def reading_own(path: Path, what: str) -> Iterator[None]:
-    """Guard the reading of a file that a step wrote.
-
-    Parameters
-    ----------
-    path
-        The file.
-    what
-        What it holds, for messages: `a vocabulary`.
-
-    Raises
-    ------
-    VseppError
-        If it is not as its step wrote it, where its folder has a manifest, or the body raises any exception.
-    """
-    with reading(path, f"{what}; run the step that makes it again"):
-        if (path.parent / MANIFEST).is_file():
-            require_intact(path.parent, path.name)
-        yield
+def require_as_written(path: Path) -> None:
+    """Refuse a file that is not as its step wrote it, where its folder has a manifest; errors as in `require_intact`."""
+    if (path.parent / MANIFEST).is_file():
+        require_intact(path.parent, path.name)
 
 
 def require_input(artefact: Path, role: str, used: Path) -> None:

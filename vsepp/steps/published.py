@@ -18,11 +18,11 @@ def run(spec: CorpusSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     return import_precomputed(with_files(spec, job.raw), images, out)
 
 
-def raw_features(spec: CorpusSpec, raw: Inputs) -> Inputs:
+def feature_files(spec: CorpusSpec, raw: Inputs) -> Inputs:
     """The raw files that hold features."""
-    from vsepp.data.readers.precomp import feature_files
+    from vsepp.features.precomputed import raw_features
 
-    return feature_files(with_files(spec, raw))
+    return raw_features(with_files(spec, raw))
 
 
 STEP = Step(
@@ -35,7 +35,7 @@ STEP = Step(
     modules=("vsepp.features.precomputed",),
     name=lambda spec, inputs, label: f"{inputs['images'].name}-published",
     reads={"images": IMAGES},
-    known_raw=raw_features,
+    known_raw=feature_files,
     files=("features.npy",),
     # How many there are is unknown before they are read.
     size=lambda spec, corpus: None,

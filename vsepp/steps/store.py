@@ -19,11 +19,24 @@ def run(spec: StoreSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Decode and resize every image once (the image store)."""
     from vsepp.data.store import build_store
     from vsepp.data.tables import read_tables
-    from vsepp.provenance.manifest import read_manifest
+    from vsepp.provenance.manifest import read_manifest, read_sidecar
 
     images, _ = read_tables(inputs["images"].parent)
     corpus = from_dict(CorpusSpec, read_manifest(inputs["images"])["spec"])
-    return build_store(images, with_files(corpus, job.raw), spec, out, job.state, job.threads or 1)
+    # Scenes were drawn by a step; an archive's checksum was compared with a published or an earlier one when it was fetched.
+    noted = {role: read_sidecar(path) or {} for role, path in job.raw.items() if path.is_file()}
+    verified = [
+        role for role, facts in noted.items() if facts.get("verified") in ("published", "recorded before")
+    ]
+    return build_store(
+        images,
+        with_files(corpus, job.raw),
+        spec,
+        out,
+        job.state,
+        job.threads or 1,
+        verified=tuple(job.raw) if "scenes" in inputs else verified,
+    )
 
 
 def name(spec: StoreSpec, inputs: Artefacts, label: str) -> str:

@@ -87,4 +87,4 @@ def test_a_message_has_a_bound(embeddings, capsys):
 
 def test_what_a_file_says_cannot_steer_the_terminal(tmp_path, capsys):
     np.savez(tmp_path / "a.npz", **{"a\x1b[2Jb": np.ones(3)})
-    assert "a\\x1b[2Jb. Expected" in refused(capsys, "evaluate", tmp_path / "a.npz")
+    assert "a\\x1b[2Jb.npy" in refused(capsys, "evaluate", tmp_path / "a.npz")

@@ -60,6 +60,7 @@ def test_without_a_column_of_splits_a_picture_stays_in_its_own_when_others_are_a
         ("image,caption\na.jpg,A dog\nb.png\n", "row 2: fewer cells than columns"),
         ("image,caption,mine\na.jpg,A dog\n", "row 1: fewer cells than columns"),
         ("image,caption\na.jpg,A dog, a cat\n", "row 1: more cells than columns"),
+        ("image,caption,caption\na.jpg,A dog,A cat\n", "columns given twice: caption; keep one of each"),
         (f"image,caption,split\na.jpg,A dog,{'x' * 9000}\n", "row 1: split 'xxxx"),
         ("image,caption,split\na.jpg,A dog,dev\n", "row 1: split 'dev'"),
         (
@@ -80,3 +81,19 @@ def test_bad_rows_are_named(tmp_path, text, said):
 def test_a_caption_may_be_longer_than_pythons_own_limit_of_a_cell(tmp_path):
     _, captions = read_corpus(corpus(tmp_path, f"image,caption\na.jpg,{'dog ' * 50_000}cat\n"))
     assert len(captions["text"][0]) == 200_003
+
+
+def test_equal_captions_and_files_of_one_base_name_are_used_counted_and_told(tmp_path, caplog):
+    text = "image,caption\na.jpg,A dog\nmore/a.jpg,A dog\na.jpg,A dog\nb.png,A cat\n"
+    images, captions = read_corpus(corpus(tmp_path, text, ("a.jpg", "more/a.jpg", "b.png")))
+    assert len(captions) == 4
+    assert images.attrs["facts"]["read_as"] == {
+        "captions that equal another one": 3,
+        "captions that equal another one of their image": 2,
+        "image files that have the base name of another one": 2,
+    }
+    assert (
+        "2 captions that another caption of their image equals are used; the first is 'A dog' of image a"
+        in (caplog.text)
+    )
+    assert "2 image files have the base name of another one and are used; the first is a.jpg" in caplog.text

@@ -75,9 +75,9 @@ def test_what_is_no_archive_is_refused_and_named(archive, tmp_path, content, sai
         Container(tmp_path / "a.zip")
 
 
-def stored_in(path, name: str, content: bytes):
+def stored_in(path, name: str, content: bytes, compression=zipfile.ZIP_DEFLATED):
     """An archive of `good.jpg` and another member."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
+    with zipfile.ZipFile(path, "w", compression) as out:
         out.writestr("good.jpg", b"good")
         out.writestr(name, content)
     return path
@@ -93,10 +93,13 @@ def patched(path, name: str, central: dict[int, bytes]):
     return path
 
 
+@pytest.mark.parametrize(
+    "compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+)
 @pytest.mark.parametrize("where", ["header", "middle", "end"])
-def test_one_wrong_byte_anywhere_in_a_member_is_found_and_named(tmp_path, where):
+def test_one_wrong_byte_anywhere_in_a_member_is_found_and_named(tmp_path, compression, where):
     content = random.Random(0).randbytes(3000)
-    path = stored_in(tmp_path / "a.zip", "bad.jpg", content)
+    path = stored_in(tmp_path / "a.zip", "bad.jpg", content, compression)
     with zipfile.ZipFile(path) as plain:
         info = plain.getinfo("bad.jpg")
         first = info.header_offset + 30 + len("bad.jpg")
@@ -119,6 +122,7 @@ def test_one_wrong_byte_anywhere_in_a_member_is_found_and_named(tmp_path, where)
     [
         ({10: b"\x63\0"}, "it is damaged"),
         ({8: b"\1\0"}, "is encrypted; give a copy that needs no password"),
+        ({8: b"\1\0", 10: b"\x63\0"}, "is encrypted"),  # AES
     ],
 )
 def test_a_member_packed_in_an_unknown_way_is_named(tmp_path, central, said):
@@ -149,6 +153,14 @@ def test_what_is_too_large_for_memory_is_refused_and_named(tmp_path):
             Container(path).read("huge.jpg")
 
 
+@pytest.mark.parametrize("declared", [0, 100])
+def test_a_member_that_holds_more_than_it_declares_is_refused(tmp_path, declared):
+    path = stored_in(tmp_path / "a.zip", "liar.jpg", random.Random(1).randbytes(5000))
+    patched(path, "liar.jpg", {24: declared.to_bytes(4, "little")})
+    with pytest.raises(VseppError, match=r"liar\.jpg: it is damaged"):
+        Container(path).read("liar.jpg")
+
+
 def test_a_member_may_be_read_as_a_stream(folder, archive):
     for container in (Container(folder), Container(archive)):
         with container.open("Flicker8k_Dataset/3.jpg") as (stream, size):
@@ -164,19 +176,12 @@ def test_what_is_no_file_is_refused_and_never_opened(tmp_path):
     (tmp_path / "b.jpg").mkdir()
     (tmp_path / "c.jpg").symlink_to("/dev/zero")
     (tmp_path / "d.jpg").symlink_to("d.jpg")
-    kinds = {
-        "a": "a FIFO",
-        "b": "a folder",
-        "c": "a FIFO, socket or device",
-        "d": "Too many levels of symbolic links",
-    }
+    kinds = {"a": "a FIFO", "b": "a folder", "c": "a device", "d": "Too many levels of symbolic links"}
     for name, said in kinds.items():
         with pytest.raises(VseppError, match=rf"{tmp_path}/{name}\.jpg: .*{said}"):
             Container(tmp_path).read(f"{name}.jpg")
-    for path in (tmp_path / "a.jpg", Path("/dev/zero")):
-        with pytest.raises(
-            VseppError, match=f"{path}: a FIFO, .*, not a file; expected a folder or a whole zip"
-        ):
+    for path, said in ((tmp_path / "a.jpg", "a FIFO"), (Path("/dev/zero"), "a device")):
+        with pytest.raises(VseppError, match=f"{path}: {said}, not a file; expected a folder or a whole zip"):
             Container(path)
 
 
@@ -191,3 +196,11 @@ def test_links_to_files_are_read_and_links_to_folders_are_not_followed(folder, t
     for container in (Container(folder), Container(linked)):
         assert len(container.names) == 21
         assert container.read("one.jpg") == b"x"
+
+
+def test_two_members_of_one_name_are_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as out, pytest.warns(UserWarning, match="Duplicate"):
+        out.writestr("good.jpg", b"one")
+        out.writestr("good.jpg", b"other")
+    with pytest.raises(VseppError, match=r"name of another one \(1 in all\): good\.jpg"):
+        Container(tmp_path / "b.zip")

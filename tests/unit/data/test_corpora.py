@@ -66,13 +66,15 @@ def test_files_that_are_missing_or_not_declared_are_named(spec, tmp_path):
         refused(replace(spec, files=others), repr(role), spec.name)
 
 
-def test_a_split_of_the_wrong_size_is_named(spec):
+def test_a_split_of_the_wrong_size_is_named_with_what_is_beyond_it(spec):
     images, _ = read_corpus(spec)
     sizes = images["split"].value_counts().to_dict()
     read_corpus(replace(spec, expected_images=sizes))
+    last = images[images["split"] == "train"].iloc[-1]
     refused(
         replace(spec, expected_images={"train": sizes["train"] - 1, "test": sizes["test"] + 4}),
-        f"train has {sizes['train']} images, expected {sizes['train'] - 1}",
+        f"train has {sizes['train']} images, expected {sizes['train'] - 1}; beyond it are {last['image_id']} (",
+        last["file_name"],
         f"test has {sizes['test']} images, expected {sizes['test'] + 4}",
     )
 
@@ -87,7 +89,13 @@ def test_the_first_images_of_a_split_are_kept_with_their_captions(spec):
     same = ["caption_id", "text", "split"]
     pd.testing.assert_frame_equal(cut_captions[same], expected[same])
     assert [kept[row] for row in cut_captions["image_index"]] == expected["image_index"].tolist()
-    assert cut_images.attrs["facts"]["images"]["train"] == 1
+    tests = int((images["split"] == "test").sum())
+    facts = cut_images.attrs["facts"]
+    assert facts["first_images"] == {
+        "train": {"kept": 1, "of": len(of_train)},
+        "test": {"kept": tests, "of": tests},
+    }
+    assert facts["images"]["train"] == 1 and "first_images" not in images.attrs["facts"]
 
 
 def test_the_first_images_are_taken_after_everything_was_checked(spec):
@@ -113,23 +121,27 @@ def test_a_reported_sum_is_recorded_with_the_one_found(tmp_path, packed, caplog)
     }
     images, _ = read_corpus(replace(zipped(spec) if packed else spec, reported_sha256=reported))
     found = images.attrs["facts"]["reported_sha256"]
-    assert found == {name: sums[1] for name, sums in reported.items()}
+    assert found == {name: {"reported": list(sums), "found": sums[1]} for name, sums in reported.items()}
     assert not warnings(caplog)
 
 
-def test_a_reported_sum_that_differs_is_told_and_is_no_error(tmp_path, caplog):
+def test_a_reported_sum_that_differs_or_is_of_another_file_is_said_loudly_and_is_no_error(tmp_path, caplog):
     spec = write_karpathy(tmp_path)
     # The name is its release's, whatever the file is called here.
     mine = Path(spec.files["splits"]).rename(tmp_path / "mine.json")
-    reported = {"dataset_flickr30k.json": ("ab" * 32,)}
+    reported = {"dataset_flickr30k.json": ("ab" * 32,), "dataset_x.json": ("0" * 64,)}
     files = {**spec.files, "splits": str(mine)}
     images, _ = read_corpus(replace(spec, files=files, reported_sha256=reported))
     found = hashlib.sha256(mine.read_bytes()).hexdigest()
-    (differs,) = warnings(caplog)
+    differs, absent = warnings(caplog)
     assert all(
         part in differs for part in ("dataset_flickr30k.json", found, "ab" * 32, "was not verified here")
     )
-    assert images.attrs["facts"]["reported_sha256"] == {"dataset_flickr30k.json": found}
+    assert "names dataset_x.json, which reader" in absent
+    assert images.attrs["facts"]["reported_sha256"] == {
+        "dataset_flickr30k.json": {"reported": ["ab" * 32], "found": found},
+        "dataset_x.json": {"reported": ["0" * 64], "found": None},
+    }
 
 
 def test_too_few_captions_are_counted_and_five_images_are_named(spec):

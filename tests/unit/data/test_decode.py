@@ -54,14 +54,15 @@ def test_values_without_a_white_are_refused_with_the_photographs_name(tmp_path, 
 
 
 @pytest.mark.parametrize("progressive", [False, True])
-def test_a_jpeg_that_was_cut_is_an_error_wherever_it_was(progressive):
+@pytest.mark.parametrize("end", [b"", b"\xff\xd9"], ids=["cut", "cut and closed"])
+def test_a_jpeg_that_ends_before_its_picture_is_an_error_wherever_it_was_cut(progressive, end):
     whole = encoded(picture((90, 61)), "JPEG", quality=92, progressive=progressive)
     expected = np.asarray(decoded(whole))
     start, taken = whole.index(b"\xff\xda") + 20, 0
-    for cut in range(start, len(whole) - 2, 40):
+    for cut in range(start, len(whole) - 2, 7 if end else 40):
         try:
-            found = np.asarray(decoded(whole[:cut]))
-        except OSError:
+            found = np.asarray(decoded(whole[:cut] + end))
+        except Exception:
             continue
         taken += 1
         assert np.array_equal(found, expected)
@@ -123,6 +124,9 @@ def test_a_picture_that_is_too_large_names_itself(tmp_path):
         VseppError, match=r"large\.png in .*has 13000 × 13000 pixels; expected at most 89,478,485"
     ):
         built(tmp_path, {"good.jpg": jpeg(1), "large.png": large})
+    long = encoded(Image.new("L", (60_000, 20)), "PNG")
+    with pytest.raises(VseppError, match=r"long\.png in .*has 60000 × 20 pixels, which are 1152000 × 384"):
+        built(tmp_path, {"long.png": long}, StoreSpec("short_side", 384))
 
 
 def test_all_that_cannot_be_decoded_is_said_at_once_where_sizes_are_needed_first(tmp_path):
@@ -153,7 +157,25 @@ def test_images_can_be_left_out_and_are_counted(tmp_path):
     fewer, their_captions = read_corpus(change(spec, leave_out=(left,)))
     assert fewer["image_id"].tolist() == [one for one in images["image_id"] if one != left]
     assert len(their_captions) == len(captions) - 2
+    assert fewer.attrs["facts"]["left_out"] == 1
     with pytest.raises(
         VseppError, match=r"leave_out names images that it does not have \(1 in all\): nobody"
     ):
         read_corpus(change(spec, leave_out=("nobody",)))
+
+
+def test_a_jpeg_of_an_archive_whose_checksum_was_verified_is_decoded_once(tmp_path):
+    data = encoded(picture((90, 61)), "JPEG")
+    cut = data[: data.index(b"\xff\xda") + 200] + b"\xff\xd9"
+    assert decoded(data, verified=True) == decoded(data)
+    assert decoded(cut, verified=True).size == (90, 61)
+    with pytest.raises(VseppError, match="its data end before the picture does"):
+        decoded(cut)
+
+
+def test_restarts_of_a_jpeg_that_are_out_of_order_are_found():
+    data = encoded(picture(), "JPEG", restart_marker_blocks=2)
+    first, second = data.index(b"\xff\xd1"), data.index(b"\xff\xd2")
+    swapped = data[: first + 1] + b"\xd2" + data[first + 2 : second + 1] + b"\xd1" + data[second + 2 :]
+    with pytest.raises(VseppError, match="or are out of order"):
+        decoded(swapped)

@@ -2,11 +2,14 @@
 
 import os
 import time
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from raw_layouts import (
+    coco_name,
     edit_json,
     refused,
     write_coco,
@@ -15,7 +18,9 @@ from raw_layouts import (
     write_precomp,
 )
 
+from vsepp.data.arrays import NpyRows
 from vsepp.data.captions import tokenize
+from vsepp.data.containers import Container
 from vsepp.data.corpora import read_corpus
 from vsepp.data.tables import read_tables, write_tables
 from vsepp.errors import VseppError
@@ -38,16 +43,22 @@ def set_in(value, *place):
 
 
 ANNOTATION = {
-    "a list": ([], "annotations.2: got []"),
+    "a list": ([], "annotations[2]: expected an object, found []"),
+    "null": (None, "annotations[2]: expected an object, found None"),
     "no id": (
         {"image_id": 3, "caption": "x"},
-        "annotations.2.id: missing",
+        "annotations[2]: id: expected a whole number from 0, of at most 63 bits, found None",
     ),
-    "an id as text": ({"id": "7", "image_id": 3, "caption": "x"}, "annotations.2.id: got '7'; input should"),
-    "an id that is true": ({"id": True, "image_id": 3, "caption": "x"}, "got True"),
-    "an id below 0": ({"id": -7, "image_id": 3, "caption": "x"}, "got -7"),
-    "an id beyond 64 bits": ({"id": HUGE, "image_id": 3, "caption": "x"}, f"got {HUGE}"),
-    "no text": ({"id": 7, "image_id": 3, "caption": None}, "annotations.2.caption: got None"),
+    "an id as text": ({"id": "7", "image_id": 3, "caption": "x"}, "id: expected a whole number … found '7'"),
+    "an id that is true": ({"id": True, "image_id": 3, "caption": "x"}, "found True"),
+    "an id that is a fraction": ({"id": 7.0, "image_id": 3, "caption": "x"}, "found 7.0"),
+    "an id below 0": ({"id": -7, "image_id": 3, "caption": "x"}, "found -7"),
+    "an id beyond 64 bits": ({"id": HUGE, "image_id": 3, "caption": "x"}, f"found {HUGE}"),
+    "a list for an image": (
+        {"id": 7, "image_id": [3], "caption": "x"},
+        "image_id: expected a whole number … found [3]",
+    ),
+    "no text": ({"id": 7, "image_id": 3, "caption": None}, "caption: expected text, found None"),
 }
 
 
@@ -56,7 +67,7 @@ def test_coco_a_malformed_annotation_is_named_with_what_was_found_and_expected(t
     value, said = ANNOTATION[case]
     spec = write_coco(tmp_path)
     edit_json(spec.files["train_captions"], set_in(value, "annotations", 2))
-    refused(spec, f"{spec.files['train_captions']}: malformed entries (1 in all)", said)
+    refused(spec, f"{spec.files['train_captions']}: malformed annotations (1 in all)", said)
 
 
 COCO_DOCUMENTS = {
@@ -65,29 +76,39 @@ COCO_DOCUMENTS = {
     "annotations that are an object": (
         "val_captions",
         set_in({}, "annotations"),
-        "annotations: got {}; input should be a valid list",
+        "expected a list under 'annotations', found {}",
     ),
-    "a cocoid of text": ("splits", set_in("57", "images", 0, "cocoid"), "images.0.cocoid: got '57'"),
-    "no cocoid": ("splits", lambda d: d["images"][0].pop("cocoid"), "cocoid None … Expected COCO 2014"),
+    "a cocoid of text": ("splits", set_in("57", "images", 0, "cocoid"), "cocoid '57' … Expected COCO 2014"),
+    "a cocoid beyond 64 bits": ("splits", set_in(HUGE, "images", 0, "cocoid"), f"cocoid {HUGE}"),
+    "the file of another image": (
+        "splits",
+        set_in(coco_name(12, "val2014"), "images", 0, "filename"),
+        "or whose file name is not that of their cocoid (1 in all) … images[0]",
+    ),
     "another folder": (
         "splits",
         set_in("train2014", "images", 0, "filepath"),
-        "sentences that COCO does not have",
+        "neither train2014 nor val2014",
     ),
     "a folder that is a number": (
         "splits",
         set_in(2014, "images", 0, "filepath"),
-        "images.0.filepath: got 2014",
+        "expected text under 'filepath', found 2014",
+    ),
+    "a folder that is null": (
+        "splits",
+        set_in(None, "images", 0, "filepath"),
+        "expected text under 'filepath', found None",
     ),
     "a sentence id beyond 64 bits": (
         "splits",
         set_in(HUGE, "images", 0, "sentids", 0),
-        f"images.0.sentids.0: got {HUGE}",
+        f"of at most 63 bits; found {HUGE}",
     ),
     "a sentence id twice in a list": (
         "splits",
         lambda d: d["images"][0]["sentids"].append(d["images"][0]["sentids"][0]),
-        "images.0: 'sentids' and 'sentences' disagree",
+        "images[0]: 'sentids' and 'sentences' disagree",
     ),
 }
 
@@ -106,9 +127,14 @@ def test_coco_files_of_another_structure(tmp_path, case):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"annotations": [', f'"annotations": [{DEEP}, ', "recursion limit exceeded"),
-        ('"image_id": 3', f'"image_id": {"3" * 5000}', "number out of range"),
-        ('"image_id": 3', '"image_id": NaN', "image_id: got nan"),
+        ('"annotations": [', f'"annotations": [{DEEP}, ', "nested hundreds of levels deep"),
+        ('"image_id": 3', f'"image_id": {"3" * 5000}', "expected valid JSON"),
+        ('"image_id": 3', '"image_id": 3, "image_id": 5', "has the key 'image_id' twice"),
+        (
+            '"image_id": 3',
+            '"image_id": NaN',
+            "image_id: expected a whole number from 0, of at most 63 bits, found nan",
+        ),
     ],
 )
 def test_coco_json_that_no_program_writes(tmp_path, old, new, said):
@@ -136,6 +162,7 @@ PATHS = [
     "a\0.jpg",
     "a\x1b[2J.jpg",
     "a\n.jpg",
+    "\ud800.jpg",
     "C:/a.jpg",
 ]
 
@@ -162,9 +189,35 @@ TOKENS = {
         lambda data: data.replace(b"a.jpg#1", "a.jpg#١".encode()),
         "malformed lines (1 in all) … line 8",
     ),
+    "a superscript": (
+        lambda data: data.replace(b"a.jpg#1", "a.jpg#¹".encode()),
+        "malformed lines (1 in all) … line 8",
+    ),
+    "digits without end": (
+        lambda data: data.replace(b"a.jpg#1", b"a.jpg#" + b"1" * 5000),
+        "malformed lines (1 in all) … line 8",
+    ),
+    "out of order": (
+        lambda data: (
+            data.replace(b"a.jpg#0", b"a.jpg#x")
+            .replace(b"a.jpg#1", b"a.jpg#0")
+            .replace(b"a.jpg#x", b"a.jpg#1")
+        ),
+        "(2 in all): line 7: a.jpg#1, expected #0; line 8: a.jpg#0, expected #1",
+    ),
+    "one missing": (
+        lambda data: data.replace(b"a.jpg#0\ta.jpg caption 0 .\n", b""),
+        "line 7: a.jpg#1, expected #0",
+    ),
+    "twice, written otherwise": (
+        lambda data: data.replace(b"a.jpg#1", b"a.jpg#00"),
+        "line 8: a.jpg#00, expected #1",
+    ),
+    "cut inside the last caption": (lambda data: data[:-4], "ends inside its last line, which is cut"),
+    "cut at its end": (lambda data: data[:-1], "ends inside its last line, which is cut"),
     "NUL": (
         lambda data: data.replace(b"a.jpg caption 1", b"a.jpg\0caption 1"),
-        "hold NUL, and so are no text (1 in all) … line 8 (a.jpg)",
+        "not UTF-8 text (1 in all) … line 8 (a.jpg)",
     ),
 }
 
@@ -175,19 +228,21 @@ def test_flickr8k_odd_captions_are_refused(tmp_path, case):
     refused(with_tokens(tmp_path, edit), "Flickr8k.token.txt" if "NUL" not in case else "", said)
 
 
-def test_control_characters_are_parts_of_words(tmp_path):
+def test_control_characters_are_parts_of_words_and_counted(tmp_path):
     spec = with_tokens(tmp_path, lambda data: data.replace(b"a.jpg caption", b"a.jpg\x1b \x07caption\tx"))
-    assert read_corpus(spec)[1]["text"].iloc[4] == "a.jpg\x1b \x07caption\tx 0 ."
+    images, captions = read_corpus(spec)
+    assert captions["text"].iloc[4] == "a.jpg\x1b \x07caption\tx 0 ."
+    assert images.attrs["facts"]["read_as"] == {"captions with control characters": 2}
     assert tokenize("A\x1b \x07dog\tx") == ["a\x1b", "\x07dog", "x"]
 
 
-def test_a_last_line_without_an_end_is_taken_and_told(tmp_path, caplog):
+def test_a_last_line_without_an_end_is_taken_and_counted_and_told(tmp_path, caplog):
     spec = write_precomp(tmp_path)
-    read_corpus(spec)
-    assert not caplog.records
+    assert "read_as" not in read_corpus(spec)[0].attrs["facts"]
     path = Path(spec.files["folder"]) / "test_caps.txt"
     path.write_bytes(path.read_bytes()[:-3])
-    _, captions = read_corpus(spec)
+    images, captions = read_corpus(spec)
+    assert images.attrs["facts"]["read_as"] == {"files whose last line has no end": 1}
     assert f"{path}: its last line has no end" in caplog.text
     assert captions["text"].iloc[-1] == "test café 2 caption"
 
@@ -220,10 +275,10 @@ def test_a_fifo_or_device_in_the_place_of_a_file_is_never_opened(tmp_path):
     tokens = Path(spec.files["text"]) / "Flickr8k.token.txt"
     tokens.unlink()
     os.mkfifo(tokens)
-    refused(spec, "Flickr8k.token.txt: a FIFO, socket or device, not a file")
+    refused(spec, "Flickr8k.token.txt: a FIFO, not a file")
     spec = write_karpathy(tmp_path / "other")
-    for path in (tokens, Path("/dev/zero")):
-        refused(replace(spec, files={**spec.files, "splits": str(path)}), f"{path}: a FIFO, socket or device")
+    for path, said in ((tokens, "a FIFO"), (Path("/dev/zero"), "a device")):
+        refused(replace(spec, files={**spec.files, "splits": str(path)}), f"{path}: {said}, not a file")
 
 
 def test_a_table_that_is_not_as_its_step_wrote_it_is_refused(tmp_path):
@@ -239,3 +294,14 @@ def test_a_table_that_is_not_as_its_step_wrote_it_is_refused(tmp_path):
     path.write_bytes((tmp_path / "other" / "captions.parquet").read_bytes())
     with pytest.raises(VseppError, match=r"captions\.parquet: is not what its step wrote"):
         read_tables(tmp_path / "corpus")
+
+
+def test_arrays_inside_an_archive_are_compared_with_their_checksum(tmp_path):
+    np.save(tmp_path / "rows.npy", np.ones((50_000, 4), np.float32))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as out:
+        out.write(tmp_path / "rows.npy", "rows.npy")
+    data = bytearray((tmp_path / "a.zip").read_bytes())
+    data[data.index(b"\x00\x00\x80\x3f") + 400_000] ^= 1
+    (tmp_path / "a.zip").write_bytes(data)
+    with pytest.raises(VseppError, match=r"rows\.npy: it is damaged"):
+        list(NpyRows(Container(tmp_path / "a.zip"), "rows.npy").blocks(0, 50_000, 999))

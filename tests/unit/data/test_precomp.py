@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from raw_layouts import refused, write_precomp
+from raw_layouts import refused, write_precomp, zipped
 
 from vsepp.data.corpora import read_corpus
 from vsepp.data.store import build_store
@@ -40,11 +40,18 @@ def test_repeated_rows_give_the_same_captions_and_name_the_first_of_five(tmp_pat
     assert again["member"].tolist()[5:11] == [*first, "test_ims.npy#5"]
 
 
+def test_a_zip_of_the_folder_gives_the_same_tables(tmp_path):
+    spec = write_precomp(tmp_path, repeated=("dev",))
+    for one, other in zip(read_corpus(zipped(spec, prefix="data/")), read_corpus(spec), strict=True):
+        pd.testing.assert_frame_equal(one, other)
+
+
 def test_all_missing_files_are_listed(tmp_path):
     spec = write_precomp(tmp_path)
     for name in ("dev_ims.npy", "dev_caps.txt", "test_caps.txt"):
         (folder_of(spec) / name).unlink()
     refused(spec, "(3 in all): dev_ims.npy; dev_caps.txt; test_caps.txt", spec.files["folder"])
+    refused(zipped(spec), "(3 in all): dev_ims.npy; dev_caps.txt; test_caps.txt")
 
 
 @pytest.mark.parametrize(
@@ -70,8 +77,9 @@ class Hostile:
 OTHER_ARRAYS = {
     "float64": (np.ones((7, 6)), "found float64 (7, 6)"),
     "three dimensions": (np.ones((7, 1, 6), np.float32), "found float32 (7, 1, 6)"),
+    "by columns": (np.asfortranarray(np.ones((7, 6), np.float32)), "column by column"),
     "big-endian": (np.ones((7, 6), ">f4"), "found >f4 (7, 6)"),
-    "objects": (np.array([[Hostile()]], object), "it is damaged; expected float32 (n, dim)"),
+    "objects": (np.array([[Hostile()]], object), "no Python objects, found object"),
 }
 
 
@@ -82,9 +90,9 @@ def test_arrays_of_another_form_are_refused_and_never_unpickled(tmp_path, case, 
     spec = write_precomp(tmp_path)
     path = folder_of(spec) / "train_ims.npy"
     np.save(path, array, allow_pickle=True)
-    refused(spec, f"{path}: ", part)
+    refused(spec, f"{path}: expected", part)
     path.write_bytes(pickle.dumps(array))
-    refused(spec, f"{path}: it is damaged; expected float32 (n, dim), as numpy.save writes them")
+    refused(spec, f"{path}: it is damaged", "a .npy file")
     assert not (tmp_path / "unpickled").exists()
 
 
@@ -92,8 +100,9 @@ def test_arrays_of_another_dimension_or_size_than_they_should_have_are_refused(t
     spec = write_precomp(tmp_path)
     path = folder_of(spec) / "train_ims.npy"
     data = path.read_bytes()
-    path.write_bytes(data[:-1])
-    refused(spec, f"{path}: it is damaged; expected float32 (n, dim)")
+    for change, damaged in ((-1, data[:-1]), (1, data + b"x")):
+        path.write_bytes(damaged)
+        refused(spec, f"{path}: expected {len(data)} bytes for float32 (7, 6), found {len(data) + change}")
     path.write_bytes(data)
     np.save(folder_of(spec) / "dev_ims.npy", np.ones((2, 7), np.float32))
     refused(spec, "train_ims.npy has 6", "dev_ims.npy has 7", "test_ims.npy has 6")

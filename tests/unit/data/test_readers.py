@@ -74,6 +74,19 @@ def test_coco_images_with_more_than_five_captions_are_refused_or_kept_whole_wher
     assert of_image.tolist() == [5, 6, 5, 5, 5, 5, 5, 5, 5]
 
 
+def test_coco_images_that_no_split_lists_are_named_when_a_split_is_short(tmp_path):
+    spec = write_coco(tmp_path)
+    edit_json(spec.files["splits"], lambda d: d["images"].pop(8))
+    images, _ = read_corpus(replace(spec, expected_images={}))
+    assert images.attrs["facts"]["ignored"]["captioned images in no split"] == 1
+    message = refused(
+        spec,
+        "train has 2 images, expected 3",
+        "Captioned images that no split lists: 3.",
+    )
+    assert "val has" not in message
+
+
 # File → edit → what is said of it.
 BAD_COCO = {
     "another year": (
@@ -99,7 +112,7 @@ BAD_COCO = {
     "instances": (
         "train_captions",
         lambda d: [a.pop("caption") for a in d["annotations"]],
-        "captions_train2014.json … annotations.0.caption: missing … (15 in all)",
+        "captions_train2014.json … annotations[0] … (15 in all)",
     ),
 }
 
@@ -142,7 +155,7 @@ def sentences(*ids):
 BAD_KARPATHY = {
     "unknown split": (
         lambda images: images[1].update(split="dev"),
-        "(1 in all) … images.1.split: got 'dev' … 'train', 'restval', 'val' or 'test'",
+        "unknown splits (1 in all) … images[1] (d.jpg): 'dev' … train, restval, val, test",
     ),
     "sentence id twice": (
         lambda images: (images[3].update(sentids=[6, 1]), images[3]["sentences"][1].update(sentid=1)),
@@ -158,25 +171,26 @@ BAD_KARPATHY = {
     ),
     "half a letter": (
         lambda images: images[2]["sentences"][0].update(raw="\ud800"),
-        "invalid JSON … line 1 column",
+        "not UTF-8 text (1 in all) … sentid 4 (a.jpg)",
     ),
     "caption that is no text": (
         lambda images: images[4]["sentences"][1].update(raw=None),
-        "images.4.sentences.1.raw: got None",
+        "not UTF-8 text (1 in all) … sentid 9 (e.jpg): None",
     ),
     "image twice": (
         lambda images: images.append({**images[0], "split": "test", **sentences(90, 91)}),
         "listed twice (1 in all) … b (train … test … images[5]",
     ),
-    "no file name": (lambda images: images[0].pop("filename"), "images.0.filename: missing"),
+    "no file name": (lambda images: images[0].pop("filename"), "images[0] … 'filename'"),
     "sentences that disagree": (
         lambda images: images[0].update(sentids=[0, 77]),
-        "images.0 … about [1, 77]",
+        "images[0] … about [1, 77]",
     ),
-    "id as text": (lambda images: images[0].update(sentids=["0", "1"]), "images.0.sentids.0: got '0'"),
+    "id as text": (lambda images: images[0].update(sentids=["0", "1"]), "images[0] … whole numbers"),
+    "entry that is no object": (lambda images: images.insert(1, "d.jpg"), "images[1] … object"),
     "sentence that is no object": (
         lambda images: images[1].update(sentences=["x"]),
-        "images.1.sentences.0: got 'x'",
+        "images[1] … 'sentences'",
     ),
     "nothing": (lambda images: images.clear(), "no split lists an image"),
 }
@@ -193,10 +207,10 @@ def test_karpathy_bad_entries_are_named_with_file_and_row(tmp_path, case):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b'{"images": [{"filename": "caf\xe9', "not UTF-8: line 1, byte 30: 0xe9"),
-        (b'{"images": [', "invalid JSON … line 1 column 12"),
-        (b"[]", "got []; input should be an object"),
-        (b'{"annotations": []}', "images: missing"),
+        (b'{"images": [{"filename": "caf\xe9', "not UTF-8: line 1, byte 30: 0xe9 after … caf"),
+        (b'{"images": [', "not valid JSON … line 1, column 13"),
+        (b"[]", "expected a JSON object, found []"),
+        (b'{"annotations": []}', "expected a list under 'images'"),
     ],
 )
 def test_what_is_no_json_of_this_form_names_the_place(tmp_path, content, said):
@@ -241,7 +255,12 @@ def test_flickr8k_images_of_a_list_that_nobody_captioned_are_named_with_file_and
 # What stands in the file → what stands there instead → what is said of it.
 BAD_TOKENS = {
     "no tab": (b"a.jpg#0\ta", b"a.jpg#0 a", "malformed lines (1 in all) … line 7: 'a.jpg#0 a"),
-    "not UTF-8": (b"a.jpg caption 1", b"a.jpg caf\xe9 1", "not UTF-8: line 8, byte 18: 0xe9"),
+    "twice": (
+        b"a.jpg#1\t",
+        b"a.jpg#0\t",
+        "out of order, missing or there twice (1 in all) … line 8: a.jpg#0, expected #1",
+    ),
+    "not UTF-8": (b"a.jpg caption 1", b"a.jpg caf\xe9 1", "not UTF-8: line 8, byte 18: 0xe9 after"),
 }
 
 

@@ -108,9 +108,7 @@ def test_bad_files_are_refused_with_file_and_key(tmp_path, key, value, message):
 
 def test_a_pickled_array_is_not_read(tmp_path):
     path = written(tmp_path / "theirs.npz", similarity=np.array({"any": "object"}, dtype=object))
-    with pytest.raises(
-        VseppError, match="similarity: it is damaged; expected a whole array, without Python objects"
-    ):
+    with pytest.raises(VseppError, match="similarity: expected plain numbers or text, no Python objects"):
         Embeddings.load(path)
 
 
@@ -129,5 +127,5 @@ def test_a_damaged_array_is_named(tmp_path):
     position = content.index(arrays()["caption_embeddings"].tobytes()[:16])
     content[position] ^= 0xFF
     path.write_bytes(bytes(content))
-    with pytest.raises(VseppError, match="caption_embeddings: it is damaged"):
+    with pytest.raises(VseppError, match=r"caption_embeddings\.npy: it is damaged"):
         Embeddings.load(path)

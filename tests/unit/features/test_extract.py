@@ -78,7 +78,7 @@ def test_cached_features_by_image_row(tmp_path, store, encoder):
     np.testing.assert_array_equal(cached.rows(np.array([8, 0, 8])).values, whole[[8, 0, 8], 0])
     with pytest.raises(VseppError, match="has features of 9 images, asked for rows 3 to 9"):
         cached.rows(np.array([3, 9]))
-    with pytest.raises(VseppError, match=r"features\.npy: no such file; expected features; run the step"):
+    with pytest.raises(VseppError, match=r"features\.npy: missing"):
         CachedFeatures.open(tmp_path / "state")
 
 

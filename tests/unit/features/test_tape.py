@@ -89,8 +89,11 @@ def test_a_tape_says_which_epoch_or_caption_it_lacks(tmp_path, store, encoder):
     for absent in (0, 3, 500):
         with pytest.raises(VseppError, match=rf"tape: the tape has no caption row {absent} \(1 of 2"):
             tape.rows(0, np.array([TRAINED[0], absent]))
-    with pytest.raises(VseppError, match=r"captions\.npy: no such file; expected a tape; run the step"):
+    with pytest.raises(VseppError, match=r"captions\.npy: missing"):
         Tape(tmp_path / "state")
+    np.save(tmp_path / "tape" / "epoch-001.npy", np.zeros((7, 128), np.float16))
+    with pytest.raises(VseppError, match=r"epoch-001\.npy: expected 120 rows"):
+        Tape(tmp_path / "tape")
 
 
 def test_a_stale_epoch_in_the_output_is_not_taken_for_a_new_one(tmp_path, store, encoder):
@@ -102,11 +105,17 @@ def test_a_stale_epoch_in_the_output_is_not_taken_for_a_new_one(tmp_path, store,
     np.testing.assert_array_equal(tape.rows(0, TRAINED), fresh.rows(0, TRAINED))
 
 
-@pytest.mark.parametrize("value", [70_000, float("nan")])
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (70_000, r"caption 1007, image row 0: a feature of 7e\+04 does not fit"),
+        (float("nan"), "image row 0 is not finite"),
+    ],
+)
 def test_what_does_not_fit_into_16_bits_is_refused_and_nothing_is_written_in_its_place(
-    tmp_path, store, make, value
+    tmp_path, store, make, value, said
 ):
-    encoder, rows, said = make("mini/vgg_mini"), np.arange(1, 9), "image row 0 is not finite in float16"
+    encoder, rows = make("mini/vgg_mini"), np.arange(1, 9)
     good = encoder.network[-3].bias[3].item()
     with torch.no_grad():
         encoder.network[-3].bias[3] = value

@@ -103,7 +103,25 @@ def test_another_optimiser_takes_other_steps_and_a_run_without_one_is_as_it_was(
     assert from_dict(type(STEEP), to_dict(STEEP)) == STEEP
 
 
-def test_sets_of_one_vector_are_sets(sets):
+@pytest.mark.parametrize(
+    ("lengths", "said"),
+    [
+        (lambda n: np.full(n, 5), r"from 1 to 4 vectors an image, got int64 \(39,\) from 5 to 5"),
+        (lambda n: np.zeros(n, np.int64), "from 0 to 0"),
+        (lambda n: np.ones(n - 1, np.int64), r"expected int64 \(39,\), .* got int64 \(38,\)"),
+        (lambda n: np.ones(n), "got float64"),
+    ],
+)
+def test_lengths_that_do_not_fit_their_sets_are_refused(sets, lengths, said):
+    np.save(sets / "lengths.npy", lengths(len(np.load(sets / "lengths.npy"))))
+    with pytest.raises(VseppError, match=f"lengths.npy: .*{said}"):
+        CachedFeatures.open(sets)
+
+
+def test_damaged_lengths_are_named_and_sets_of_one_vector_are_sets(sets):
+    (sets / "lengths.npy").write_bytes(b"no array")
+    with pytest.raises(VseppError, match=r"lengths\.npy: not an array of lengths"):
+        CachedFeatures.open(sets)
     values = np.load(sets / "features.npy")
     np.save(sets / "features.npy", values[:, :1])
     np.save(sets / "lengths.npy", np.ones(len(values), np.int64))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+from collections import Counter
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -36,7 +37,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
     """
     files = RawFiles(spec)
     file = files.read("captions", "captions.csv")
-    file.tell_end()
+    files.note_end(file)
     csv.field_size_limit(LARGEST_TEXT)  # Python's own limit is 128 KiB for a caption
     rows = csv.DictReader(io.StringIO(file.text(), newline=""), strict=True)
     captions: dict[str, list[Caption]] = {}
@@ -48,6 +49,8 @@ def read(spec: CorpusSpec) -> RawCorpus:
             raise VseppError(
                 f"{file.where}: no column {' and '.join(missing)}; its first line has {', '.join(columns)}"
             )
+        if repeated := [name for name, count in Counter(columns).items() if count > 1]:
+            raise VseppError(f"{file.where}: columns given twice: {', '.join(repeated)}; keep one of each")
         for number, row in enumerate(rows, start=1):
             name = (row["image"] or "").strip()
             split = (row["split"] or "").strip() if "split" in row else _drawn(name)

@@ -10,7 +10,7 @@ import re
 from pathlib import PurePosixPath
 
 from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFiles, lines_of
-from vsepp.errors import refuse
+from vsepp.errors import VseppError, refuse
 from vsepp.spec import CorpusSpec
 
 CITATION = "Hodosh, Young and Hockenmaier, 2013: Framing image description as a ranking task"
@@ -21,7 +21,7 @@ LISTS = {
     "val": "Flickr_8k.devImages.txt",
     "test": "Flickr_8k.testImages.txt",
 }
-_ROW = re.compile(r"(?P<name>[^\t]+)#[0-9]{1,4}\t(?P<text>.*)", re.DOTALL)
+_ROW = re.compile(r"(?P<name>[^\t]+)#(?P<number>[0-9]{1,4})\t(?P<text>.*)", re.DOTALL)
 
 
 def read(spec: CorpusSpec) -> RawCorpus:
@@ -33,7 +33,8 @@ def read(spec: CorpusSpec) -> RawCorpus:
     Raises
     ------
     VseppError
-        On malformed lines, and on listed photographs without captions.
+        On malformed lines, on a photograph's numbers that are not 0, 1, 2, … in this order, on a file of captions whose last
+        line has no end (the release's has one: it is cut), and on listed photographs without captions.
     """
     files = RawFiles(spec)
     captions, where = _captions(files)
@@ -58,22 +59,32 @@ def read(spec: CorpusSpec) -> RawCorpus:
                 )
             )
     refuse(unknown, f"Photographs of a split list without captions in {where}", "Fix the list.")
-    return RawCorpus(images, files, len(captions.keys() - {image.path for image in images}))
+    unlisted = sorted(captions.keys() - {image.path for image in images})
+    return RawCorpus(images, files, unlisted)
 
 
 def _captions(files: RawFiles) -> tuple[dict[str, list[Caption]], str]:
     """Captions of each photograph in file order, and the name of their file in messages."""
     file = files.read("text", CAPTIONS)
     captions: dict[str, list[Caption]] = {}
-    malformed = []
-    file.tell_end()
+    malformed, misnumbered = [], []
+    if not file.data.endswith(b"\n"):
+        raise VseppError(f"{file.where}: ends inside its last line, which is cut; fetch it again")
     for line, content in _lines(file.text()):
         row = _ROW.fullmatch(content)
         if row is None:
             malformed.append(f"line {line}: {content[:60]!r}")
-        else:
-            captions.setdefault(row["name"], []).append(Caption(line, row["text"]))
+            continue
+        of_image = captions.setdefault(row["name"], [])
+        if int(row["number"]) != len(of_image):
+            misnumbered.append(f"line {line}: {row['name']}#{row['number']}, expected #{len(of_image)}")
+        of_image.append(Caption(line, row["text"]))
     refuse(malformed, f"{file.where}: malformed lines", "Expected NAME.jpg#k, a tab and the caption.")
+    refuse(
+        misnumbered,
+        f"{file.where}: captions out of order, missing or there twice",
+        "A photograph's captions are numbered 0, 1, 2, … in this order: fetch the file again.",
+    )
     return captions, file.where
 
 

@@ -6,48 +6,16 @@ ids of its captions (`sentids`) and the captions themselves (`sentences`: `raw`,
 
 from __future__ import annotations
 
-from dataclasses import field
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Any
 
-from pydantic import Field
-from pydantic.dataclasses import dataclass
-
-from vsepp.data.raw_files import Caption, CaptionedImage, Id, RawCorpus, RawFiles
-from vsepp.declared import SplitName
+from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFiles, is_id, list_of
+from vsepp.declared import SPLITS
 from vsepp.errors import refuse
 from vsepp.spec import CorpusSpec
 from vsepp.user_files import shortly
 
 CITATION = "Karpathy and Fei-Fei, 2015: Deep visual-semantic alignments for generating image descriptions"
-
-
-@dataclass(frozen=True)
-class _Sentence:
-    sentid: Id
-    raw: str = ""
-
-
-@dataclass(frozen=True)
-class _Image:
-    filename: Annotated[str, Field(min_length=1)]
-    split: SplitName
-    filepath: str = ""
-    cocoid: Id | None = None
-    sentids: list[Id] | None = None
-    """In the order in which the captions count."""
-    sentences: list[_Sentence] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        ids = [sentence.sentid for sentence in self.sentences]
-        if self.sentids is not None and sorted(self.sentids) != sorted(ids):
-            different = sorted(set(ids) ^ set(self.sentids)) or self.sentids
-            raise ValueError(f"'sentids' and 'sentences' disagree about {shortly(different)}")
-
-
-@dataclass(frozen=True)
-class _Document:
-    images: list[_Image]
 
 
 def read(spec: CorpusSpec) -> RawCorpus:
@@ -66,7 +34,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
     return RawCorpus([image for image, _ in entries], files)
 
 
-def load(files: RawFiles, member: str) -> tuple[list[tuple[CaptionedImage, int | None]], str]:
+def load(files: RawFiles, member: str) -> tuple[list[tuple[CaptionedImage, Any]], str]:
     """Images of the file `splits` with their `cocoid`, in file order, and the name of the file in messages.
 
     Parameters
@@ -82,29 +50,79 @@ def load(files: RawFiles, member: str) -> tuple[list[tuple[CaptionedImage, int |
         On malformed entries, unknown splits and sentence ids that occur more than once.
     """
     file = files.read("splits", member)
-    entries = []
-    for row, image in enumerate(file.json(_Document).images):
-        raw = {sentence.sentid: sentence.raw for sentence in image.sentences}
-        entry = CaptionedImage(
-            image_id=PurePosixPath(image.filename).stem,
-            path=(PurePosixPath(image.filepath) / image.filename).as_posix(),
-            container="images",
-            split=image.split,
-            captions=tuple(Caption(sentid, raw[sentid]) for sentid in image.sentids or raw),
-            listed_in=f"{file.where}: images[{row}]",
-            captions_in=f"{file.where}: sentid",
+    document = file.json(_without_tokens)
+    entries, malformed, unknown = [], [], []
+    for row, image in enumerate(list_of(document, "images", file.where)):
+        fault = _fault(image)
+        if fault:
+            malformed.append(f"images[{row}]: {fault}")
+            continue
+        entry = _captioned(image, f"{file.where}: images[{row}]", f"{file.where}: sentid")
+        if entry.split not in SPLITS:
+            unknown.append(f"images[{row}] ({entry.path}): {shortly(entry.split)}")
+        entries.append((entry, image.get("cocoid")))
+    refuse(malformed, f"{file.where}: malformed entries", "Fetch the file again, or fix these entries.")
+    refuse(unknown, f"{file.where}: unknown splits", f"Expected one of {', '.join(SPLITS)}.")
+    _refuse_repeated_sentences([entry for entry, _ in entries], file.where)
+    return entries, file.where
+
+
+def _without_tokens(value: dict[str, Any]) -> dict[str, Any]:
+    # Captions are tokenised here; Karpathy's own tokens would take most of the memory of COCO's file.
+    value.pop("tokens", None)
+    return value
+
+
+def _fault(image: Any) -> str | None:
+    """What is wrong with the structure of an entry."""
+    if not isinstance(image, dict):
+        return f"expected an object, found {shortly(image)}"
+    for key in ("filename", "split"):
+        if not isinstance(image.get(key), str) or not image[key]:
+            return f"expected text under {key!r}, found {shortly(image.get(key))}"
+    if not isinstance(image.get("filepath", ""), str):
+        return f"expected text under 'filepath', found {shortly(image['filepath'])}"
+    sentences = image.get("sentences", [])
+    if not isinstance(sentences, list) or not all(isinstance(sentence, dict) for sentence in sentences):
+        return f"expected a list of objects under 'sentences', found {shortly(sentences)}"
+    said = [sentence.get("sentid") for sentence in sentences]
+    sentids = image.get("sentids", said)
+    if not isinstance(sentids, list):
+        return f"expected a list under 'sentids', found {shortly(sentids)}"
+    if wrong := [sentid for sentid in [*sentids, *said] if not is_id(sentid)]:
+        return f"sentence ids must be whole numbers from 0, of at most 63 bits; found {shortly(wrong[0])}"
+    if sorted(said) != sorted(sentids):
+        return (
+            f"'sentids' and 'sentences' disagree about {shortly(sorted(set(said) ^ set(sentids)) or sentids)}"
         )
-        entries.append((entry, image.cocoid))
+    return None
+
+
+def _captioned(image: dict[str, Any], listed_in: str, captions_in: str) -> CaptionedImage:
+    sentences = image.get("sentences", [])
+    raw = {sentence["sentid"]: sentence.get("raw") for sentence in sentences}
+    sentids = image.get("sentids", [sentence["sentid"] for sentence in sentences])
+    return CaptionedImage(
+        image_id=PurePosixPath(image["filename"]).stem,
+        path=(PurePosixPath(image.get("filepath", "")) / image["filename"]).as_posix(),
+        container="images",
+        split=image["split"],
+        captions=tuple(Caption(sentid, raw[sentid]) for sentid in sentids),
+        listed_in=listed_in,
+        captions_in=captions_in,
+    )
+
+
+def _refuse_repeated_sentences(images: list[CaptionedImage], where: str) -> None:
     first: dict[int, str] = {}
     repeated = []
-    for image, _ in entries:
+    for image in images:
         for sentid, _ in image.captions:
             if sentid in first:
                 repeated.append(f"sentid {sentid} ({first[sentid]} and {image.path})")
             first[sentid] = image.path
     refuse(
         repeated,
-        f"{file.where}: sentence ids that occur more than once",
+        f"{where}: sentence ids that occur more than once",
         "Each caption must have an id of its own.",
     )
-    return entries, file.where
