@@ -1,6 +1,5 @@
 """Damages the files of targets, reads them in a process of limited memory, and counts what comes of it."""
 
-import contextlib
 import logging
 import multiprocessing
 import os
@@ -20,8 +19,8 @@ from mutations import damaged
 from vsepp.errors import VseppError
 from vsepp.runtime.progress import peak_memory
 
-SECONDS, HANGING = 5.0, 900.0
-"""Of the processor that one input may take; of the clock after which a process counts as hanging."""
+SECONDS, HANGING, STARTING = 5.0, 120.0, 900.0
+"""Of the processor that one input may take; of the clock after which a process counts as hanging, or never started."""
 MEMORY = 2 << 30
 """Bytes of address space that reading may take beside what the process has."""
 # What no message may hold: addresses, errors by the name of their class, the number of one of the system.
@@ -44,37 +43,56 @@ class Outcome:
     """Bytes at most, beside what the process had taken before."""
     tracebacks: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
-    """Wrong results, inputs that take too long, and messages that are none."""
+    """Wrong results, inputs that take too long, processes that end, and messages that are none."""
+
+    def add(self, other: "Outcome") -> None:
+        for key in ("inputs", "errors", "correct", "seconds", "tracebacks", "wrong"):
+            setattr(self, key, getattr(self, key) + getattr(other, key))
+        self.slowest, self.memory = max(self.slowest, other.slowest), max(self.memory, other.memory)
 
 
 def fuzz(names: Sequence[str], inputs: int, first: int = 0) -> dict[str, Outcome]:
-    """Try inputs `first`, `first + 1`, … of each target, in a process of its own, which may neither end nor hang."""
-    outcomes: dict[str, Outcome] = {}
+    """Try inputs `first`, `first + 1`, … of each target, in one process; where it ends or hangs, another goes on."""
+    found = {name: Outcome() for name in names}
+    jobs = [(name, first, inputs) for name in names]
     context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(names, inputs, first, theirs))
-    process.start()
-    theirs.close()
-    at = ""
-    with contextlib.suppress(EOFError):
-        while len(outcomes) < len(names) and ours.poll(HANGING):
-            message = ours.recv()
-            if isinstance(message, Outcome):
-                outcomes[names[len(outcomes)]] = message
-            else:
-                at = message
-    process.kill()
-    process.join()
-    assert len(outcomes) == len(names), f"{at or 'at the start'}: the process ended or hung"
-    return outcomes
+    while jobs:
+        ours, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(jobs, theirs))
+        process.start()
+        theirs.close()
+        at = None
+        try:
+            while jobs:
+                if not ours.poll(STARTING if at is None else HANGING):
+                    process.kill()
+                    break
+                said = ours.recv()
+                if isinstance(said, Outcome):
+                    found[jobs.pop(0)[0]].add(said)
+                    at = None
+                else:
+                    at = said
+        except EOFError:
+            pass
+        process.join()
+        ours.close()
+        if jobs:  # its outcome is lost: the inputs so far are counted, and what came of them is not
+            name, start, count = jobs[0]
+            if at is None:
+                raise RuntimeError(f"{name}: its undamaged files cannot be prepared or read")
+            found[name].inputs += at - start + 1
+            found[name].wrong.append(f"{name}, input {at}: its process ended ({process.exitcode}) or hung")
+            jobs[0] = (name, at + 1, start + count - at - 1)
+    return found
 
 
-def _work(names, inputs, first, told) -> None:
+def _work(jobs, told) -> None:
     from targets import TARGETS
 
     logging.disable()
     warnings.simplefilter("ignore")
-    for name in names:
+    for name, first, inputs in jobs:
         with tempfile.TemporaryDirectory() as place:
             told.send(_tried(TARGETS[name], name, Path(place) / "files", first, inputs, told))
 
@@ -88,7 +106,7 @@ def _tried(target, name, folder, first, inputs, told) -> Outcome:
     before = _limit_memory()
     outcome = Outcome()
     for number in range(first, first + inputs):
-        told.send(f"{name}, input {number}")
+        told.send(number)
         made = random.Random(f"{name}/{number}")
         path = made.choice(list(whole))
         path.write_bytes(damaged(made, whole[path], path.suffix))

@@ -5,12 +5,15 @@ import json
 import re
 import struct
 import zipfile
+import zlib
 
 import yaml
 
 NUMBERS = [
     "0",
     "-1",
+    "1",
+    "3",
     "99999999",
     "-2147483649",
     "9223372036854775808",
@@ -18,17 +21,23 @@ NUMBERS = [
     "0.5",
     "9" * 5000,
     "٤",
+    "²",
     "0x10",
 ]
 LETTERS = [
     "\0",
     "\x1b",
+    "\x85",
     "\u2028",
     "\ufeff",
     "\t",
+    "\r",
     "\n",
     '"',
+    "#4",
+    "٣",
     "\U0001f984",
+    " " * 3000,
     "a" * 3000,
     ",",
 ]
@@ -36,13 +45,18 @@ VALUES = [
     None,
     True,
     0,
+    -1,
+    1 << 40,
     1 << 70,
     1e300,
     float("nan"),
     "",
     "x",
+    "\0",
+    "\ud800",
     "7",
     [],
+    [[]],
     {},
     {"a": 1},
     "../x",
@@ -179,9 +193,30 @@ def _places(value):
             yield from _places(value[key])
 
 
+_HEADS = {b"PK\x01\x02": 46, b"PK\x03\x04": 30, b"PK\x05\x06": 22}
+
+
 def of_zip(made, data):
-    """Pack anew with a member renamed, repeated, left out or added, or as `of_bytes`."""
-    return of_bytes(made, data) if made.random() < 0.6 else repacked(made, _members(data))
+    """Write a field of a header, pack anew with a member renamed, repeated or encrypted, or as `of_bytes`."""
+    choice = made.random()
+    if choice < 0.35:
+        return of_bytes(made, data)
+    if choice < 0.75:
+        places = [
+            (found.start(), _HEADS[found[0]])
+            for found in re.finditer(b"PK(\x01\x02|\x03\x04|\x05\x06)", data)
+        ]
+        changed = bytearray(data)
+        for _ in range(made.choice([1, 1, 2])):
+            start, length = made.choice(places)
+            width = made.choice([2, 4])
+            at = start + 4 + made.randrange(0, length - 4 - width + 1, 2)
+            number = made.choice(
+                [0, 1, 8, 9, 12, 14, 99, 0x41, 0xFFFF, 0xFFFFFFFF, 0x7FFFFFFF, made.randrange(1 << 16)]
+            )
+            changed[at : at + width] = (number % (1 << 8 * width)).to_bytes(width, "little")
+        return bytes(changed)
+    return repacked(made, _members(data))
 
 
 def _members(data):
@@ -235,8 +270,16 @@ def of_npy(made, data):
                 "|O",
                 "<f8",
                 ">f4",
+                "<f2",
+                "|S0",
+                "|V0",
+                "<U9",
                 "<i8",
                 "|b1",
+                "<c8",
+                "<M8[s]",
+                "<f3",
+                "<f16",
                 "",
                 "('<f4', (2,))",
             ]
@@ -261,6 +304,22 @@ def of_npz(made, data):
     return repacked(made, members)
 
 
+def of_png(made, data):
+    """Damage the parts of a PNG and mend their checksums, or as `of_bytes`."""
+    if made.random() < 0.5:
+        return of_bytes(made, data)
+    parts, at = [], 8
+    while at + 12 <= len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        parts.append((data[at + 4 : at + 8], data[at + 8 : at + 8 + length]))
+        at += 12 + length
+    one = made.randrange(len(parts))
+    kind, content = parts[one]
+    parts[one] = (kind, of_bytes(made, content) if content else b"x")
+    whole = [struct.pack(">I", len(c)) + k + c + struct.pack(">I", zlib.crc32(k + c)) for k, c in parts]
+    return data[:8] + b"".join(whole)
+
+
 BY_SUFFIX = {
     ".json": of_json,
     ".yaml": of_yaml,
@@ -269,6 +328,7 @@ BY_SUFFIX = {
     ".zip": of_zip,
     ".npz": of_npz,
     ".npy": of_npy,
+    ".png": of_png,
 }
 
 

@@ -6,6 +6,7 @@ files where a checksum or manifest would tell.
 
 import argparse
 import csv
+import dataclasses
 import io
 import json
 import shutil
@@ -17,7 +18,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import specs
 import torch
+import yaml
 from legacy_files import PROGRESS, image_state, text_state, vocabulary, write_pickle, write_released
 from PIL import Image, ImageFile
 from plans import PARAMS
@@ -28,10 +31,17 @@ from vsepp.config import make_plan
 from vsepp.data.containers import Container
 from vsepp.data.corpora import read_corpus
 from vsepp.data.store import build_store, open_store
+from vsepp.data.tables import read_tables, write_tables
+from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.features.precomputed import import_precomputed
+from vsepp.models.encoder import build_encoder, save_encoder
+from vsepp.models.joint import JointEmbedding
+from vsepp.provenance.manifest import recorded
 from vsepp.released.convert import read_checkpoint, read_words
-from vsepp.spec import StoreSpec, to_json
+from vsepp.retrieval import LAYOUT, LAYOUT_FILE
+from vsepp.sources.sums import read_lock
+from vsepp.spec import StoreSpec, to_dict, to_json
 
 CPU = torch.device("cpu")
 
@@ -219,6 +229,29 @@ def _arrays_as_written(path, result, names):
     return None
 
 
+def write_corpus(folder):
+    spec = write_karpathy(folder / "raw")
+    images, captions = read_corpus(spec)
+    (folder / "corpus").mkdir()
+    with recorded(folder / "corpus", "corpus", spec=to_dict(spec), inputs={}):
+        write_tables(folder / "corpus", images, captions)
+    shutil.rmtree(folder / "raw")
+    return folder / "corpus"
+
+
+def read_columns(folder):
+    images, captions = read_tables(folder)
+    columns = [
+        (images, ("image_id", "file_name", "container", "member", "split")),
+        (captions, ("caption_id", "image_index", "text", "split")),
+    ]
+    return [[of[name].tolist() for name in names] for of, names in columns]
+
+
+def same(context, result, undamaged):
+    return None if result == undamaged else "not the result of the undamaged files"
+
+
 def write_checkpoint(folder):
     image, text, flags = image_state(8, 6), text_state(7, 4, 6), {"embed_size": 6, "margin": 0.2}
     write_released(folder / "old.pth.tar", image, text, flags)
@@ -248,6 +281,57 @@ def checkpoints_fit(folder, result, *_):
 def words_fit(path, result, *_):
     proper = all(isinstance(word, str) and word.encode() is not None for word in result)
     return None if proper and len(set(result)) == len(result) else "words that are none or repeated"
+
+
+def write_run(folder):
+    """A run that is exported, of a small model that was not trained."""
+    run = dataclasses.replace(
+        specs.RUN, encoder=dataclasses.replace(specs.ENCODER, input_size=16, store_side=16)
+    )
+    torch.manual_seed(0)
+    whole, inside = folder / "exported", folder / "exported" / "encoder"
+    inside.mkdir(parents=True)
+    encoder = build_encoder(run.encoder)
+    with recorded(inside, "encoder", spec=to_dict(run.encoder), inputs={}):
+        save_encoder(encoder, inside)
+    words = Vocabulary.of([["a", "red", "dog"]], run.vocabulary, "")
+    joint = JointEmbedding(run.model, encoder.dim, len(words))
+    from safetensors.torch import save_file
+
+    with recorded(whole, "train", spec=to_dict(run), inputs={"encoder": inside}):
+        shutil.move(inside, folder / "encoder")  # a manifest names files of its own folder
+        save_file(joint.state_dict(), whole / "model.safetensors")
+        words.write(whole)
+        (whole / "config.json").write_text(to_json(run))
+        shutil.move(folder / "encoder", inside)
+    (whole / LAYOUT_FILE).write_text(json.dumps({"layout": LAYOUT, "version": "0.1.0", "run": run.id}))
+    return whole
+
+
+def load_run(folder):
+    model = vsepp.load(folder, device="cpu")
+    state = {**model.joint.state_dict(), **(model.encoder.state_dict() if model.encoder else {})}
+    return to_json(model.run), model.vocabulary.words, {key: value.tolist() for key, value in state.items()}
+
+
+def write_lock(folder):
+    entry = {
+        "sha256": "0123456789abcdef" * 4,
+        "size": 123,
+        "url": "https://example.org/a",
+        "date": "2026-11-22",
+    }
+    (folder / "sources.lock.yaml").write_text(
+        yaml.safe_dump({"a.bin": entry, "b.zip": {**entry, "url": None}})
+    )
+    return folder / "sources.lock.yaml"
+
+
+def lock_as_written(path, result, *_):
+    # Tabs between tokens are YAML; PyYAML's loader without libyaml refuses them.
+    written = yaml.load(text_in(path), yaml.CSafeLoader) or {}
+    entries = {file: dataclasses.asdict(recorded) for file, recorded in result.items()}
+    return None if entries == written else "other entries than written"
 
 
 def write_params(folder):
@@ -329,6 +413,7 @@ TARGETS = {
     "precomp": Target(write_precomp, precomp_features, precomp_as_written, "f30k_precomp/*"),
     "zip archive": Target(zip_of_photographs, read_container, same_members),
     "embeddings": Target(write_embeddings, read_embeddings, embeddings_as_written),
+    "tables": Target(write_corpus, read_columns, same, "corpus/*"),
     "released checkpoints": Target(write_checkpoint, read_checkpoints, checkpoints_fit),
     "released vocabulary": Target(
         lambda folder: (
@@ -340,6 +425,8 @@ TARGETS = {
         read_words,
         words_fit,
     ),
+    "exported run": Target(write_run, load_run, same, "exported/**/*"),
+    "sums of downloads": Target(write_lock, read_lock, lock_as_written),
     "parameters": Target(write_params, plan_of, plan_fits, "params/**/*.yaml"),
     "photographs": Target(write_photographs, stored_photographs, photographs_as_decoded, "photographs/*"),
 }

@@ -13,6 +13,7 @@ from tiny_corpus import Killed, artefacts, assert_same_results, killed_at, run_i
 
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
+from vsepp.errors import VseppError
 from vsepp.evaluation.run import encode_run
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.joint import load_joint
