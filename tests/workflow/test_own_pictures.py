@@ -1,63 +1,107 @@
-"""The page about one's own images, done as it says: its files are written, its commands and its code are run."""
+"""A model of one's own pictures in one command, as docs/own-pictures.md says: on drawn squares, and on real photographs."""
 
 import csv
-import json
+import os
+import random
+import re
+import shutil
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 from dag import copy_of_the_project
-from pages import DOCS, blocks, one
 from PIL import Image
+
+from vsepp.evaluation.intervals import image_interval, per_image
+from vsepp.evaluation.ranks import kept_ranks
 
 pytestmark = pytest.mark.whole
 COLOURS = {"red": (200, 30, 30), "green": (30, 160, 40), "blue": (30, 60, 200), "white": (240, 240, 240)}
 PLACES = {"sand": (220, 200, 140), "grass": (90, 190, 90), "water": (60, 120, 180)}
 
 
-def write_pictures(folder, head):
-    """Squares of a few colours on a few grounds, and their captions below the page's first lines."""
+def write_captions(file, captions):
+    with file.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["image", "caption"])
+        writer.writerows((name, text) for name, texts in captions.items() for text in texts)
+
+
+def draw_squares(folder):
+    """Squares of a few colours on a few grounds, two captions each."""
     rng = np.random.default_rng(0)
     (folder / "pictures").mkdir(parents=True)
-    rows = list(csv.reader(head.splitlines()))
-    named = [("beach.jpg", "white", "sand")]
     kinds = [(colour, place) for colour in COLOURS for place in PLACES]
-    named += [(f"{number}.png", *kinds[number % len(kinds)]) for number in range(59)]
-    for name, colour, place in named:
+    captions = {}
+    for number in range(60):
+        colour, place = kinds[number % len(kinds)]
         picture = Image.new("RGB", (120, 90), PLACES[place])
         left, top = rng.integers(0, 60, 2).tolist()
         picture.paste(COLOURS[colour], (left, top, left + 30, top + 30))
-        picture.save(folder / "pictures" / name)
-        rows += [[name, f"A {colour} square on {place}."], [name, f"On {place} there is a {colour} square."]]
-    with (folder / "captions.csv").open("w", newline="") as stream:
-        csv.writer(stream).writerows(rows)
-    return [name for name, *_ in named]
+        picture.save(folder / f"pictures/{number}.png")
+        captions[f"{number}.png"] = [f"A {colour} square on {place}.", f"On {place} there is a {colour} square."]
+    write_captions(folder / "captions.csv", captions)
 
 
-def test_the_page_on_own_pictures_works_as_written(tmp_path):
+def copy_photographs(folder, count):
+    """Photographs of Flickr8k, drawn with a fixed seed, and their captions."""
+    beside = Path(__file__).resolve().parents[3] / "shared/data/flickr8k"
+    archives = Path(os.environ.get("VSEPP_FLICKR8K_ARCHIVES", beside))
+    photographs = archives / "Flicker8k_Dataset"
+    if not photographs.is_dir():
+        pytest.skip("Flickr8k's photographs are not here; VSEPP_FLICKR8K_ARCHIVES names their folder")
+    captions = {}
+    with zipfile.ZipFile(archives / "Flickr8k_text.zip") as archive:
+        member = next(name for name in archive.namelist() if re.search(r"(^|/)Flickr8k\.token\.txt$", name))
+        for line in archive.read(member).decode().splitlines():
+            key, text = line.split("\t")
+            captions.setdefault(key.partition("#")[0], []).append(text)
+    files = {path.name: path for path in photographs.rglob("*.jpg") if path.name in captions}
+    chosen = random.Random(0).sample(sorted(files), count)
+    (folder / "pictures").mkdir(parents=True)
+    for name in chosen:
+        shutil.copy(files[name], folder / "pictures" / name)
+    write_captions(folder / "captions.csv", {name: captions[name] for name in chosen})
+
+
+def tried(project, mine):
+    """What the command says, and folders of the model and of its evaluation."""
+    output = project.said("vsepp", "try", mine / "pictures", "--captions", mine / "captions.csv")
+    model = Path(re.search(r"search +vsepp serve (\S+)", output)[1])
+    page = Path(re.search(r"page +(\S+your-model\.html)", output)[1])
+    assert (project.folder / page).is_file()
+    return output, page, model, project.folder / str(model).replace("/runs/", "/evaluations/")
+
+
+def test_one_command_trains_and_the_second_call_has_nothing_to_do(tmp_path):
     project, mine = copy_of_the_project(tmp_path / "vsepp"), tmp_path / "mine"
-    texts = blocks((DOCS / "own-pictures.md").read_text().replace("/data/mine", str(mine)))
-    names = write_pictures(mine, one(texts, f"{mine}/pictures/").partition("\n\n")[2])
+    draw_squares(mine)
+    project.call("git", "init", "--quiet")
+    project.commit()
+    output, page, model, _ = tried(project, mine)
+    assert "60 pictures, 120 captions: 40 pictures to train on, 10 to validate, 10 to test" in output
+    text = (project.folder / page).read_text()
+    assert "Your model on your pictures" in text
+    assert f"vsepp serve {model}" in text
+    assert text.count('class="query"') == 12
+    assert project.said("git", "status", "--porcelain") == ""
+    again, *_ = tried(project, mine)
+    assert "Nothing to be done" in again
+    answers = project.said(
+        "vsepp", "query", model, "--text", "a red square on sand", "--pictures", mine / "pictures", "-k", "3"
+    )
+    assert len(re.findall(r"\d+\.png", answers)) >= 3
 
-    added = one(texts, "sources:")
-    for section, lines in zip(("sources", "datasets"), added.split("\n\n"), strict=True):
-        head, _, entries = lines.partition("\n")
-        assert head == f"{section}:"
-        project.edit("params/datasets.yaml", f"\n{head}\n", f"\n{head}\n{entries}\n")
-    preset = one(texts, "title: My pictures\ndata_note")
-    # A few pictures, and few epochs on them; the rest is as on the page.
-    for written, tiny in (("fold_size: 20", "fold_size: 4"), ("epochs: 40", "epochs: 3")):
-        assert written in preset
-        preset = preset.replace(written, tiny)
-    (project.folder / "params/presets/mine.yaml").write_text(preset)
 
-    command = one(texts, "uv run snakemake").split()
-    assert command[:2] == ["uv", "run"]
-    project.call(*command[2:])
-    evaluated = project.folder / "results/mine/paper/evaluations/flickr-vse0-1c/seed-0/metrics.json"
-    for found in json.loads(evaluated.read_text()).values():
-        assert found["fold_size"] == 4
-    assert "My pictures" in (project.folder / "reports/mine/index.html").read_text()
-
-    found = project.said("python", "-c", one(texts, "from pathlib import Path")).split()
-    assert len(set(found)) == 5
-    assert set(found) <= {str(mine / "pictures" / name) for name in names}
+def test_three_hundred_photographs_give_a_model_above_chance(tmp_path):
+    project, mine = copy_of_the_project(tmp_path / "vsepp"), tmp_path / "mine"
+    copy_photographs(mine, 300)
+    *_, evaluation = tried(project, mine)
+    arrays = np.load(evaluation / "ranks.npz")
+    ranks, owner = kept_ranks(arrays, "5K"), arrays["5K_caption_images"]
+    images = len(ranks.i2t)
+    assert images == 30
+    for metric in ("i2t_r1", "t2i_r1"):
+        interval = image_interval(per_image(ranks, owner, metric, images))
+        assert interval.low > 3 * 100 / images, metric

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vsepp import __version__
-from vsepp.cli import ask, compare_models, estimate, evaluate, make, results, show
+from vsepp.cli import ask, compare_models, estimate, evaluate, make, own, results, show
 from vsepp.errors import VseppError, did_you_mean, printable
 from vsepp.provenance.space import refused_by_system
 from vsepp.runtime.progress import configure_logging
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"vsepp {__version__}")
     steps = parser.add_subparsers(title="subcommands", metavar="COMMAND", required=True)
-    for group in (show, estimate, make, evaluate, compare_models, ask, results):
+    for group in (own, show, estimate, make, evaluate, compare_models, ask, results):
         group.add_steps(steps)
     configure_logging()
     given_words = sys.argv[1:] if arguments is None else list(arguments)

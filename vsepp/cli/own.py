@@ -1,0 +1,54 @@
+"""A model of one's own pictures in one command."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from vsepp.cli.common import add_step
+from vsepp.errors import VseppError
+
+
+def add_steps(steps: Any) -> None:
+    """Add `try`."""
+    parser = add_step(steps, "try", try_pictures, "train a small model on a folder of your own pictures, and test it")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of pictures (.jpg, .jpeg, .png)")
+    parser.add_argument(
+        "--captions",
+        type=Path,
+        metavar="FILE",
+        help="CSV with the columns image and caption, a row a caption; without it each picture has a text file of its name "
+        "beside it, with a caption a line",
+    )
+    parser.add_argument("--cores", default="all", metavar="N", help="cores to use; all by default")
+
+
+def try_pictures(given: argparse.Namespace) -> None:
+    """Check, train, test, and say where the page is."""
+    if not Path("Snakefile").is_file():
+        raise VseppError("there is no Snakefile here: run this in the folder of a clone of the project")
+    if given.captions is not None and not given.captions.is_file():
+        raise VseppError(f"{given.captions}: no such file; expected a CSV with the columns image and caption")
+    from vsepp.config import make_plan
+    from vsepp.own_pictures import RUN, prepare
+    from vsepp.spec import seeded
+
+    trial = prepare(given.folder, given.captions)
+    counts = trial.pictures
+    print(
+        f"{sum(counts.values()):,} pictures, {trial.captions:,} captions: {counts['train']:,} pictures to train on, "
+        f"{counts['val']:,} to validate, {counts['test']:,} to test",
+        flush=True,
+    )
+    plan = make_plan(Path("params"), trial.settings)
+    (report,) = plan.of_kind("report").values()
+    command = [sys.executable, "-m", "snakemake", "--cores", given.cores, "--configfile", str(trial.file)]
+    command += ["--", *map(str, report.targets)]
+    if subprocess.run(command, check=False).returncode:
+        raise VseppError(f"the workflow stopped, see above; the same command goes on with the rest: {trial.inputs.name}")
+    run = plan.table["run", seeded(RUN, 0)].folder
+    print(f"\npage    {report.folder / 'runs' / RUN}.html")
+    print(f"search  vsepp serve {run}")

@@ -1,0 +1,246 @@
+"""A model of one's own pictures: their captions checked and split by count, and the parameters of its run."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from vsepp.data.containers import Container
+from vsepp.data.decode import PICTURE, decoded
+from vsepp.data.readers import captions_csv
+from vsepp.errors import VseppError, first_of
+from vsepp.runtime.files import write_text
+from vsepp.search import PHOTOGRAPHS
+from vsepp.spec import Component, CorpusSpec
+from vsepp.user_files import reading, utf8
+
+log = logging.getLogger("vsepp")
+
+RUN = "your-model"
+"""The run of `params/papers/own/`."""
+FEWEST_PICTURES = 50
+MOST_UNREADABLE = 0.05
+"""Share of the pictures that may be left out because they cannot be read."""
+FEWEST_STEPS = 400
+"""Training steps of a small folder: 300 photographs with five captions need no more."""
+FEWEST_EPOCHS = 8
+STEPS_FOR_MH = 1500
+"""MH needs some hundred steps to leave chance: with fewer steps than these SH trains alone."""
+BATCH = 128
+INPUTS = Path("results") / "own" / "inputs"
+
+
+@dataclass(frozen=True)
+class CaptionedPicture:
+    """A picture of the folder, its captions, and its split where the user gave one."""
+
+    name: str
+    """Path below the folder, with forward slashes."""
+    captions: tuple[str, ...]
+    split: str = ""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What was made of a folder of pictures: the inputs of its run, and the settings that the workflow takes."""
+
+    inputs: Path
+    """Folder of the captions and of the link to the pictures."""
+    settings: Mapping[str, Any]
+    """What `--config` of the workflow is given."""
+    pictures: Mapping[str, int]
+    """Split → number of its pictures."""
+    captions: int
+
+    @property
+    def file(self) -> Path:
+        """The settings as a file."""
+        return self.inputs / "settings.json"
+
+
+def prepare(folder: Path, captions: Path | None = None) -> Trial:
+    """Check a folder of pictures and its captions, split them, and write the inputs of a run.
+
+    Parameters
+    ----------
+    folder
+        Pictures, also below it: .jpg, .jpeg and .png files.
+    captions
+        A CSV with the columns `image` and `caption`, one row a caption, and optionally `split`. Without it each picture has a
+        text file of its name beside it, one caption a line.
+
+    Raises
+    ------
+    VseppError
+        If there are no pictures, fewer than `FEWEST_PICTURES` with captions, captions of pictures that are not there, a file
+        of captions that cannot be read, or more than `MOST_UNREADABLE` of the pictures that cannot be decoded.
+    """
+    if not folder.is_dir():
+        raise VseppError(f"{folder}: expected a folder of pictures, found none")
+    container = Container(folder)
+    files = [name for name in container.names if name.lower().endswith(PHOTOGRAPHS)]
+    if not files:
+        raise VseppError(f"{folder}: expected pictures ({', '.join(PHOTOGRAPHS)}), found none")
+    captioned = _from_csv(container, captions) if captions else _from_text_files(container, files)
+    _tell_uncaptioned(folder, files, captioned)
+    captioned, digests = _decodable(container, captioned)
+    if len(captioned) < FEWEST_PICTURES:
+        raise VseppError(
+            f"{folder}: {len(captioned)} pictures with captions, expected at least {FEWEST_PICTURES}: add more, or search them "
+            f'with a model that is trained already: vsepp query MODEL --pictures {folder} --text "..."'
+        )
+    captioned = _split(captioned)
+    table = _table(captioned)
+    digest = hashlib.sha256("\n".join([table, *digests]).encode()).hexdigest()
+    inputs = INPUTS / f"{_slug(folder)}-{digest[:8]}"
+    counts = {split: sum(one.split == split for one in captioned) for split in ("train", "val", "test")}
+    pairs = sum(len(one.captions) for one in captioned if one.split == "train")
+    trial = Trial(inputs, _settings(inputs, counts["test"], pairs), counts, sum(len(one.captions) for one in captioned))
+    _write(trial, folder, table)
+    return trial
+
+
+def _from_csv(container: Container, file: Path) -> list[CaptionedPicture]:
+    """Captions of a CSV, whose pictures must be there."""
+    spec = CorpusSpec(
+        name="own",
+        reader=Component("captions_csv"),
+        files={"images": str(container.path), "captions": str(file)},
+    )
+    corpus = captions_csv.read(spec)
+    with file.open(newline="", encoding="utf-8-sig") as stream:
+        has_splits = "split" in next(csv.reader(stream))
+    captioned, missing = [], []
+    for image in corpus.images:
+        name = container.locate(image.path)
+        if name is None:
+            missing.append(f"{image.path} ({image.listed_in})")
+        else:
+            texts = tuple(caption.text for caption in image.captions)
+            captioned.append(CaptionedPicture(name, texts, image.split if has_splits else ""))
+    if missing:
+        raise VseppError(
+            f"{file}: {len(missing)} of {len(corpus.images)} pictures are not in {container.path}, the first is {missing[0]}; correct "
+            "their names, or delete their rows"
+        )
+    return captioned
+
+
+def _from_text_files(container: Container, files: Iterable[str]) -> list[CaptionedPicture]:
+    """Captions of text files beside the pictures, a caption a line."""
+    there = set(container.names)
+    captioned = []
+    for name in files:
+        text_file = str(PurePosixPath(name).with_suffix(".txt"))
+        if text_file not in there:
+            continue
+        text = utf8(container.read(text_file), container.where(text_file))
+        lines = tuple(line.strip() for line in text.splitlines() if line.strip())
+        if lines:
+            captioned.append(CaptionedPicture(name, lines))
+    if not captioned:
+        raise VseppError(
+            f"{container.path}: no captions; give a CSV with the columns image and caption (--captions captions.csv), or a text file "
+            "of its name beside each picture, with a caption a line"
+        )
+    return captioned
+
+
+def _tell_uncaptioned(folder: Path, files: Iterable[str], captioned: Iterable[CaptionedPicture]) -> None:
+    """Warn of pictures without captions: they are not trained on."""
+    has_captions = {picture.name for picture in captioned}
+    if without := [name for name in files if name not in has_captions]:
+        log.warning(
+            "%s: %d pictures have no caption and are left out, the first is %s", folder, len(without), without[0]
+        )
+
+
+def _decodable(
+    container: Container, captioned: list[CaptionedPicture]
+) -> tuple[list[CaptionedPicture], list[str]]:
+    """The pictures that can be decoded, and digests of their files; the others are named, and refused where they are many."""
+
+    def digest_of(picture: CaptionedPicture) -> str | VseppError:
+        try:
+            data = container.read(picture.name)
+            with reading(container.where(picture.name), PICTURE):
+                decoded(data)
+        except VseppError as error:
+            return error
+        return hashlib.sha256(data).hexdigest()
+
+    with ThreadPoolExecutor() as pool:
+        outcomes = list(pool.map(digest_of, captioned))
+    problems = [str(outcome) for outcome in outcomes if isinstance(outcome, VseppError)]
+    if len(problems) > MOST_UNREADABLE * len(captioned):
+        raise VseppError(
+            f"{len(problems)} of {len(captioned)} pictures cannot be read, more than {MOST_UNREADABLE:.0%}: {first_of(problems)}"
+        )
+    for problem in problems:
+        log.warning("left out: %s", problem)
+    sound = [(picture, outcome) for picture, outcome in zip(captioned, outcomes, strict=True) if isinstance(outcome, str)]
+    return [picture for picture, _ in sound], [digest for _, digest in sound]
+
+
+def _split(captioned: list[CaptionedPicture]) -> list[CaptionedPicture]:
+    """Pictures with a split: the user's, or a tenth each to validate and to test, drawn by a hash of the names."""
+    if all(picture.split for picture in captioned):
+        return captioned
+    drawn = sorted(captioned, key=lambda picture: hashlib.sha256(picture.name.encode()).digest())
+    tenth = max(len(captioned) // 10, 10)
+    splits = {picture.name: "test" for picture in drawn[:tenth]}
+    splits |= {picture.name: "val" for picture in drawn[tenth : 2 * tenth]}
+    return [replace(picture, split=splits.get(picture.name, "train")) for picture in captioned]
+
+
+def _table(captioned: Iterable[CaptionedPicture]) -> str:
+    """The captions as the CSV that the reader takes."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("image", "caption", "split"))
+    for picture in captioned:
+        writer.writerows((picture.name, caption, picture.split) for caption in picture.captions)
+    return text.getvalue()
+
+
+def _settings(inputs: Path, test_images: int, pairs: int) -> dict[str, Any]:
+    """Settings of the workflow: epochs enough for `FEWEST_STEPS`, and MH after SH where there are steps enough for it."""
+    steps = math.ceil(pairs / BATCH)
+    epochs = max(FEWEST_EPOCHS, math.ceil(FEWEST_STEPS / steps))
+    curriculum = 1.0 if steps * epochs < STEPS_FOR_MH else 0.333
+    return {
+        "preset": "own",
+        "papers": ["own"],
+        "seeds": [0],
+        "label": inputs.name,
+        "archives": str(inputs),
+        "evaluation": {"fold_size": test_images},
+        "runs": {RUN: {"epochs": epochs, "loss": {"curriculum": curriculum}}},
+    }
+
+
+def _slug(folder: Path) -> str:
+    """The folder's name in the letters that names of results have."""
+    letters = [letter if letter.isascii() and letter.isalnum() else "-" for letter in folder.resolve().name.lower()]
+    return "".join(letters).strip("-")[:40] or "pictures"
+
+
+def _write(trial: Trial, folder: Path, table: str) -> None:
+    """Write the inputs, but nothing that is there already: what was made from it stays done."""
+    trial.inputs.mkdir(parents=True, exist_ok=True)
+    captions, link = trial.inputs / "own-captions.csv", trial.inputs / "own-pictures"
+    if not captions.is_file():
+        write_text(captions, table)
+    if not link.is_symlink() or link.resolve() != folder.resolve():
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder.resolve(), target_is_directory=True)
+    write_text(trial.file, json.dumps(trial.settings, indent=1) + "\n")
