@@ -104,7 +104,9 @@ def prepare(folder: Path, captions: Path | None = None) -> Trial:
     inputs = INPUTS / f"{_slug(folder)}-{digest[:8]}"
     counts = {split: sum(one.split == split for one in captioned) for split in ("train", "val", "test")}
     pairs = sum(len(one.captions) for one in captioned if one.split == "train")
-    trial = Trial(inputs, _settings(inputs, counts["test"], pairs), counts, sum(len(one.captions) for one in captioned))
+    trial = Trial(
+        inputs, _settings(inputs, counts["test"], pairs), counts, sum(len(one.captions) for one in captioned)
+    )
     _write(trial, folder, table)
     return trial
 
@@ -160,7 +162,10 @@ def _tell_uncaptioned(folder: Path, files: Iterable[str], captioned: Iterable[Ca
     has_captions = {picture.name for picture in captioned}
     if without := [name for name in files if name not in has_captions]:
         log.warning(
-            "%s: %d pictures have no caption and are left out, the first is %s", folder, len(without), without[0]
+            "%s: %d pictures have no caption and are left out, the first is %s",
+            folder,
+            len(without),
+            without[0],
         )
 
 
@@ -187,7 +192,11 @@ def _decodable(
         )
     for problem in problems:
         log.warning("left out: %s", problem)
-    sound = [(picture, outcome) for picture, outcome in zip(captioned, outcomes, strict=True) if isinstance(outcome, str)]
+    sound = [
+        (picture, outcome)
+        for picture, outcome in zip(captioned, outcomes, strict=True)
+        if isinstance(outcome, str)
+    ]
     return [picture for picture, _ in sound], [digest for _, digest in sound]
 
 
@@ -230,7 +239,9 @@ def _settings(inputs: Path, test_images: int, pairs: int) -> dict[str, Any]:
 
 def _slug(folder: Path) -> str:
     """The folder's name in the letters that names of results have."""
-    letters = [letter if letter.isascii() and letter.isalnum() else "-" for letter in folder.resolve().name.lower()]
+    letters = [
+        letter if letter.isascii() and letter.isalnum() else "-" for letter in folder.resolve().name.lower()
+    ]
     return "".join(letters).strip("-")[:40] or "pictures"
 
 

@@ -41,7 +41,9 @@ def split_of(trial):
     """Split → names of its pictures, as the inputs of the run have them."""
     with (trial.inputs / "own-captions.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    return {split: {row["image"] for row in rows if row["split"] == split} for split in ("train", "val", "test")}
+    return {
+        split: {row["image"] for row in rows if row["split"] == split} for split in ("train", "val", "test")
+    }
 
 
 def test_pictures_are_split_by_count_and_keep_their_captions(folder):
@@ -128,7 +130,10 @@ def in_latin_1(folder):
 REFUSED = {
     "no pictures": (emptied, r"expected pictures \(.jpg, .jpeg, .png\), found none"),
     "many damaged pictures": (damaged, r"10 of 60 pictures cannot be read, more than 5%: .*0\.png"),
-    "captions of a picture that is not there": (renamed, r"1 of 60 pictures are not in .*the first is 3\.png .*row 7"),
+    "captions of a picture that is not there": (
+        renamed,
+        r"1 of 60 pictures are not in .*the first is 3\.png .*row 7",
+    ),
     "too few pictures": (too_few, "49 pictures with captions, expected at least 50"),
     "another encoding": (in_latin_1, r"captions\.csv: not UTF-8: line 2"),
 }

@@ -40,7 +40,10 @@ def draw_squares(folder):
         left, top = rng.integers(0, 60, 2).tolist()
         picture.paste(COLOURS[colour], (left, top, left + 30, top + 30))
         picture.save(folder / f"pictures/{number}.png")
-        captions[f"{number}.png"] = [f"A {colour} square on {place}.", f"On {place} there is a {colour} square."]
+        captions[f"{number}.png"] = [
+            f"A {colour} square on {place}.",
+            f"On {place} there is a {colour} square.",
+        ]
     write_captions(folder / "captions.csv", captions)
 
 

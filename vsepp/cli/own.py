@@ -14,7 +14,9 @@ from vsepp.errors import VseppError
 
 def add_steps(steps: Any) -> None:
     """Add `try`."""
-    parser = add_step(steps, "try", try_pictures, "train a small model on a folder of your own pictures, and test it")
+    parser = add_step(
+        steps, "try", try_pictures, "train a small model on a folder of your own pictures, and test it"
+    )
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of pictures (.jpg, .jpeg, .png)")
     parser.add_argument(
         "--captions",
@@ -48,7 +50,9 @@ def try_pictures(given: argparse.Namespace) -> None:
     command = [sys.executable, "-m", "snakemake", "--cores", given.cores, "--configfile", str(trial.file)]
     command += ["--", *map(str, report.targets)]
     if subprocess.run(command, check=False).returncode:
-        raise VseppError(f"the workflow stopped, see above; the same command goes on with the rest: {trial.inputs.name}")
+        raise VseppError(
+            f"the workflow stopped, see above; the same command goes on with the rest: {trial.inputs.name}"
+        )
     run = plan.table["run", seeded(RUN, 0)].folder
     print(f"\npage    {report.folder / 'runs' / RUN}.html")
     print(f"search  vsepp serve {run}")
