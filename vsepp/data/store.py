@@ -251,7 +251,7 @@ def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[
         "goes on), or leave them out: --config label=<name> corpora='{<role>: {leave_out: [<file names without suffix>]}}'.",
     )
     (state / PROBLEMS).unlink(missing_ok=True)
-    return list(done.values())
+    return [done[number] for number in sorted(done)]  # chunks end in any order
 
 
 def _prepare(state: Path, shape: tuple[int, ...]) -> int:
