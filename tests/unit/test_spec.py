@@ -77,15 +77,15 @@ def test_what_is_no_spec_is_refused(text, said):
     [
         (
             {"captions_per_image": 0},
-            "CorpusSpec.captions_per_image: got 0; input should be greater than or equal to 1",
+            "captions_per_image: got 0; input should be greater than or equal to 1",
         ),
         (
             {"first_images": {"train": -1}},
-            "CorpusSpec.first_images.train: got -1; input should be greater than or equal to 1",
+            "first_images.train: got -1; input should be greater than or equal to 1",
         ),
         (
             {"first_images": {"dev": 1}},
-            "CorpusSpec.first_images.dev: got 'dev'; input should be 'train', 'restval', 'val' or 'test'",
+            "first_images.dev: got 'dev'; input should be 'train', 'restval', 'val' or 'test'",
         ),
     ],
 )

@@ -51,7 +51,7 @@ OF_PARAMS = ["--params", str(PARAMS)]
         (["show", "coco-vsep-1c", *OF_PARAMS], "coco-vsep-1c: no run of preset mini; did you mean coco-vsepp-1c?"),
         (["show", "nobody", *OF_PARAMS], "nobody: no run of preset mini; `vsepp runs` lists them"),
         (["runs", *OF_PARAMS, "--preset", "huge"], "huge.yaml: no such file"),
-        (["runs", *OF_PARAMS, "--preset", "flikr8k"], "there are flickr8k, mini, paper; did you mean flickr8k?"),
+        (["runs", *OF_PARAMS, "--preset", "flikr8k"], "there are flickr8k, mini, own, paper; did you mean flickr8k?"),
         (["runs", *OF_PARAMS, "--config", "only=flickr-vse-1c"], "; did you mean flickr-vse0-1c?"),
         (["models", *OF_PARAMS], "no trained models of preset mini, variant paper, here: train them ("),
         (["sync", *OF_PARAMS], "vsepp: error: dvc.lock: missing"),

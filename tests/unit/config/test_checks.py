@@ -300,7 +300,7 @@ DATA = {"preset": "paper", "label": "x"}
     [
         ({"only": "nothing-*"}, "only: 'nothing-*' matches no run of preset mini; there are coco-vse0-1c, "),
         ({"archives": "/no/such/folder"}, "archives: got '/no/such/folder', which is not a folder"),
-        ({"preset": "huge"}, "presets/huge.yaml: no such file; there are flickr8k, mini, paper"),
+        ({"preset": "huge"}, "presets/huge.yaml: no such file; there are flickr8k, mini, own, paper"),
         ({"fidelity": "poster"}, "fidelity: got 'poster'"),
         ({"seeds": []}, "seeds: got []"),
         ({"seeds": 3}, "--config: seeds: got 3; input should be a valid list; write 'seeds=[0,1,2]' for three trainings of each"),
