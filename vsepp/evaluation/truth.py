@@ -6,12 +6,14 @@ queries are fewer than the items that are ranked.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from vsepp.errors import VseppError
+from vsepp.provenance.digests import value_digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,21 +71,43 @@ class Truth:
     """Caption retrieval: queries are images, items are captions."""
     t2i: Positives
     """Image retrieval: queries are captions, items are images."""
+    image_ids: Sequence[str | int] | None = None
+    """Ids of all images that are ranked, by row; `None`: their rows."""
+    caption_ids: Sequence[str | int] | None = None
+
+    @property
+    def digest(self) -> str:
+        """Digest of both directions by ids, whatever the order of the rows: equal digests are the same queries and positives."""
+        names = {"i2t": (self.image_ids, self.caption_ids), "t2i": (self.caption_ids, self.image_ids)}
+        said = {
+            direction: sorted(
+                [
+                    str(query if of_query is None else of_query[query]),
+                    str(item if of_item is None else of_item[item]),
+                ]
+                for query, item in zip(positives.rows.tolist(), positives.items.tolist(), strict=True)
+            )
+            for direction, (of_query, of_item) in names.items()
+            for positives in (getattr(self, direction),)
+        }
+        return value_digest(said)
 
     def require_within(self, n_images: int, n_captions: int) -> None:
-        """Refuse queries or items outside of so many images and captions.
+        """Refuse queries or items outside of so many images and captions, and another number of ids.
 
         Raises
         ------
         VseppError
             Saying how many there are, and naming the first.
         """
-        for kind, rows, count in (
-            ("image", (self.i2t.queries, self.t2i.items), n_images),
-            ("caption", (self.i2t.items, self.t2i.queries), n_captions),
+        for kind, rows, count, ids in (
+            ("image", (self.i2t.queries, self.t2i.items), n_images, self.image_ids),
+            ("caption", (self.i2t.items, self.t2i.queries), n_captions, self.caption_ids),
         ):
             every = np.unique(np.concatenate(rows))
             outside = every[(every < 0) | (every >= count)]
+            if ids is not None and len(ids) != count:
+                raise VseppError(f"truth {self.name}: has {len(ids)} {kind} ids, but {count} are ranked")
             if len(outside):
                 raise VseppError(
                     f"truth {self.name}: {kind} row {outside[0]} is not among the {count} that are ranked "

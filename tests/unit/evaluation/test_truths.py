@@ -213,6 +213,18 @@ def test_what_was_not_kept_is_said_and_what_was_kept_serves_every_metric(tmp_pat
 # Truths, and what is refused.
 
 
+def test_a_truth_is_named_by_its_ids_whatever_the_order_of_the_rows():
+    owner = np.array([1, 0, 1])
+    one = own_captions(owner)
+    assert one.digest == Truth("x", one.i2t, one.t2i, [0, 1], [0, 1, 2]).digest
+    by_name = Truth("x", one.i2t, one.t2i, ["a", "b"], ["c", "d", "e"])
+    turned = own_captions(np.array([1, 0, 0]))
+    other = Truth("y", turned.i2t, turned.t2i, ["b", "a"], ["d", "c", "e"])
+    assert by_name.digest == other.digest != one.digest
+    arrays = Truth("z", one.i2t, one.t2i, np.array(["a", "b"]), np.array(["c", "d", "e"]))
+    assert arrays.digest == by_name.digest
+
+
 @pytest.mark.parametrize(
     ("made", "said"),
     [
@@ -220,6 +232,10 @@ def test_what_was_not_kept_is_said_and_what_was_kept_serves_every_metric(tmp_pat
         (lambda: Positives.of_pairs(np.empty(0, int), np.empty(0, int)), "each once, got none"),
         (lambda: Positives.of_pairs([0.7], [1]), r"integers \(n,\) both, got float64 \(1,\) and int64 \(1,\)"),
         (lambda: Positives.of_pairs([0, 1], [1]), r"got int64 \(2,\) and int64 \(1,\)"),
+        (
+            lambda: rank_positives(ScoreMatrix(np.zeros((2, 2))), named(["a"])),
+            "truth named: has 1 image ids, but 2 are ranked",
+        ),
         (
             lambda: rank_positives(ScoreMatrix(np.zeros((2, 3))), own_captions(np.array([0, 1, 2]))),
             r"truth own captions: image row 2 is not among the 2 that are ranked \(1 of its rows are not\)",
@@ -240,6 +256,11 @@ def test_what_was_not_kept_is_said_and_what_was_kept_serves_every_metric(tmp_pat
 def test_what_cannot_be_ranked_is_named(made, said):
     with pytest.raises(VseppError, match=said):
         made()
+
+
+def named(ids):
+    own = own_captions(np.array([0, 1]))
+    return Truth("named", own.i2t, own.t2i, np.array(ids))
 
 
 def lists(items=((0, 1),), scores=((2.0, 1.0),)):
