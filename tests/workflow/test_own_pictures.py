@@ -86,6 +86,7 @@ def test_one_command_trains_and_the_second_call_has_nothing_to_do(tmp_path):
     assert "60 pictures, 120 captions: 40 pictures to train on, 10 to validate, 10 to test" in output
     text = (project.folder / page).read_text()
     assert "Your model on your pictures" in text
+    assert f"archives={model.parents[2].parent}/inputs/" in text  # the page's command finds the pictures
     assert f"vsepp serve {model}" in text
     assert text.count('class="query"') == 12
     assert project.said("git", "status", "--porcelain") == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -106,6 +107,10 @@ def _settings(plan: Plan, changed: Mapping[str, object]) -> str:
     settings = plan.parameters.settings
     values = {"papers": settings.papers, "fidelity": settings.fidelity, "seeds": settings.seeds, **changed}
     values |= {"label": settings.label} if settings.label else {}
+    if (
+        settings.archives and not Path(settings.archives).is_absolute()
+    ):  # a folder of the project, not of this machine
+        values["archives"] = settings.archives
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
     return " ".join(quote(f"{key}={text}") for key, text in texts.items() if key != "preset")
 
