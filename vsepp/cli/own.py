@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -55,4 +56,5 @@ def try_pictures(given: argparse.Namespace) -> None:
         )
     run = plan.table["run", seeded(RUN, 0)].folder
     print(f"\npage    {report.folder / 'runs' / RUN}.html")
-    print(f"search  vsepp serve {run}")
+    uv = "uv run " if "UV" in os.environ else ""  # as this command was started
+    print(f"search  {uv}vsepp serve {run}")

@@ -12,8 +12,9 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 
+from vsepp.errors import VseppError
 from vsepp.provenance.manifest import MANIFEST, git_state, read_manifest
 from vsepp.reporting import TEMPLATES, filters, summary
 from vsepp.reporting.claims import WORDS, Verdict, by_claim, of_the_paper
@@ -222,5 +223,10 @@ def _environment(latex: bool) -> Environment:
 
 def _write(file: Path, template: str, **values: Any) -> None:
     """Fill a template. In those of LaTeX whatever is printed gets escaped, unless it is `Tex` already."""
-    text = _environment(template.endswith(".tex.j2")).get_template(template).render(values)
+    try:
+        text = _environment(template.endswith(".tex.j2")).get_template(template).render(values)
+    except UndefinedError as error:
+        raise VseppError(
+            f"template {template}: {error}; it uses a value that the report does not have"
+        ) from error
     write_text(file, text.rstrip() + "\n")
