@@ -29,12 +29,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-
-from vsepp import declared
 from vsepp.errors import VseppError
 
+# pydantic is imported where options are checked: digests of code find a component's file on any Python, without it.
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
     from vsepp.spec import Component
 
 KINDS: dict[str, str] = {
@@ -100,6 +100,10 @@ def load(kind: str, name: str) -> ModuleType:
 
 def options(kind: str, component: Component) -> Any:
     """A component's `Options` as a spec sets them; errors as in `load`, and on options that it refuses."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from vsepp import declared
+
     described = describe(kind, component.name)
     module = load(kind, component.name)
     adapter: TypeAdapter[Any] = TypeAdapter(described.options)
@@ -173,13 +177,15 @@ def describe(kind: str, name: str) -> Description:
                     constants[target.id] = ast.literal_eval(statement.value)
     if node is None:
         node = ast.parse("@dataclass(frozen=True)\nclass Options:\n    pass").body[0]
+    from vsepp import declared
+
     ranges = {name: value for name, value in vars(declared).items() if not name.startswith("_")}
     names: dict[str, Any] = {**ranges, "dataclass": dataclass, "Literal": Literal, "__name__": module}
     try:
         # Only this class, not the module, which may import what is not installed here.
         exec(compile(ast.Module([node], []), str(source_file(module)), "exec", dont_inherit=True), names)
         made = names["Options"]
-        made.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)
+        made.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}
         dataclasses.fields(made())
     except (NameError, TypeError, ValueError, SyntaxError) as error:
         raise VseppError(
