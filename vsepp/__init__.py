@@ -2,7 +2,7 @@
 
     import vsepp
 
-    model = vsepp.load("results/mini/paper/runs/coco-vsepp-1c/seed-0")
+    model = vsepp.load("flickr8k")                     # or the folder of a trained run
     images = model.embed_images(["a.jpg", "b.jpg"])
     captions = model.embed_captions(["two dogs on grass"])
     model.scores(images, captions)                     # scores[image, caption]
