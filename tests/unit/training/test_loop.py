@@ -244,3 +244,37 @@ def test_a_collapse_is_found_whatever_the_score_is_that_all_pairs_have(corpus, t
     run = tiny.change(tiny.FROZEN, **slow)
     _, facts = run_in(tmp_path / loss, run, all_alike(tiny.data_of(run, corpus)))
     assert 2 in facts["collapsed_epochs"]
+
+
+def stops_after(rsums, patience):
+    """Epochs that a training of these rsums has, by reading them one after another."""
+    best, waited = -1.0, 0
+    for epoch, rsum in enumerate(rsums, start=1):
+        best, waited = (rsum, 0) if rsum > best else (best, waited + 1)
+        if waited == patience:
+            return epoch
+    return len(rsums)
+
+
+@pytest.mark.parametrize("patience", [1, 2, 3, 20])
+def test_training_ends_where_validation_no_longer_rises(corpus, tmp_path, patience):
+    run = tiny.change(tiny.FROZEN, schedule__epochs=12, schedule__learning_rate=0.05)
+    data = tiny.data_of(run, corpus)
+    whole = history(run_in(tmp_path / "whole", run, data)[0])
+    expected = stops_after([float(epoch["rsum"]) for epoch in whole], patience)
+    assert patience == 20 or expected < 12
+    out, facts = run_in(tmp_path / "patient", tiny.change(run, schedule__patience=patience), data)
+    assert [epoch["rsum"] for epoch in history(out)] == [epoch["rsum"] for epoch in whole[:expected]]
+    assert facts["epochs"] == expected
+
+
+@pytest.mark.resume
+def test_a_training_that_has_ended_early_ends_there_again_after_a_kill(corpus, tmp_path):
+    run = tiny.change(tiny.FROZEN, schedule__epochs=12, schedule__learning_rate=0.05, schedule__patience=1)
+    data = tiny.data_of(run, corpus)
+    whole, facts = run_in(tmp_path / "whole", run, data)
+    steps = facts["epochs"] * -(-len(data.pairs) // run.schedule.batch_size)
+    with pytest.raises(tiny.Killed):
+        run_in(tmp_path / "killed", run, killed_at(data, steps - 1), checkpoint_seconds=0)
+    resumed, _ = run_in(tmp_path / "killed", run, data)
+    assert_same_results(resumed, whole)
