@@ -28,7 +28,7 @@ _DOT: dict[str, Any] = {"color": OURS, "markersize": 4.2, "linestyle": "none"}
 _LINE: dict[str, Any] = {"color": OURS, "linestyle": "-", "marker": "none"}
 _PAPERS: dict[str, Any] = {"color": THEIRS, "marker": "D", "markersize": 4.2, "linestyle": "none"}
 
-_WIDEST = 52
+_WIDEST = 58
 """Letters in a line of a claim's name."""
 
 Row = tuple[str, Mapping[str, Verdict]]

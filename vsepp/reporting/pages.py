@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from inspect import getmembers, isfunction
+from itertools import chain
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -144,7 +145,7 @@ def _expected(states: Sequence[State]) -> dict[tuple[str, str], tuple[str, str]]
 def _foreseen(states: Sequence[State], records: Records) -> set[str]:
     """Runs with seeds in trouble, where this is expected of all these seeds."""
     known = expected_to_fail(states)
-    bad = {run: sum(seeds_in_trouble(seeds).values(), []) for run, seeds in records.items()}
+    bad = {run: [*chain(*seeds_in_trouble(seeds).values())] for run, seeds in records.items()}
     return {run for run, seeds in bad.items() if seeds and all((run, seed) in known for seed in seeds)}
 
 

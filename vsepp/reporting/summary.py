@@ -16,7 +16,7 @@ from vsepp.reporting.expected import counted, expected_to_fail
 from vsepp.reporting.records import Records, State, named_seeds, seeds_in_trouble
 from vsepp.reporting.report_specs import ContextSpec
 from vsepp.reporting.tables import Table
-from vsepp.runtime.progress import as_started
+from vsepp.runtime.terminal import as_started
 
 
 @dataclass(frozen=True)

@@ -154,8 +154,3 @@ def bytes_text(count: float) -> str:
         (unit for unit in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if count >= unit[1]), ("B", 1)
     )
     return f"{count / size:,.{0 if unit == 'B' else 2}f} {unit}"
-
-
-def as_started() -> str:
-    """What a command that is shown begins with, so that it can be pasted where the present one was given: `uv run `, or nothing."""
-    return "uv run " if "UV" in os.environ else ""
