@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from statistics import stdev
 
 import pytest
@@ -14,6 +15,7 @@ from matplotlib.font_manager import findfont, get_font
 from reported import DIRTY, I2T, T2I, Models, seal
 
 from vsepp import spec as specs
+from vsepp.reporting.expected import Expected, write_expected
 from vsepp.reporting.pages import TEMPLATES, write_entry, write_report
 from vsepp.reporting.report_specs import ClaimSpec, GroupSpec, ReportSpec, RowSpec
 
@@ -337,3 +339,24 @@ def test_the_entry_page_opens_the_default_variants_report_or_lists_those_of_seve
     assert Page(entry.read_text()).links == ["paper/goal/index.html", "paper/vsepp/index.html"]
     assert "VSE++ on generated scenes</a>: VSE++: Improving" in entry.read_text()
     assert "refresh" not in entry.read_text()
+
+
+def test_a_collapse_that_is_expected_is_marked_on_all_pages(report, tmp_path):
+    models, chance = Models(tmp_path / "results"), (0.5, 2.0, 4.0, 60, 60.0)
+    for run in ("known", "new"):
+        models.add(run, chance, chance, collapsed=True)
+    made = report({"2.2": ("known", "5x1K"), "1.7": ("new", "5x1K")}, models.all)
+    rsum = models.records["known"][0].metrics["5x1K"]["rsum"]
+    held_to = {"known": "nothing", "new": "chance"}
+    rows = [Expected(run, "5x1K", 0, "rsum", rsum, None, rule, "abc") for run, rule in held_to.items()]
+    write_expected(tmp_path / "expected.csv", rows)
+    made = replace(made, expected=str(tmp_path / "expected.csv"), figures=(), claims=())
+    said = write_report(made, tmp_path / "report", Path("reports/mini/paper/vsepp"))
+    assert "known (collapsed, as expected: seed 0)" in said and "new (collapsed: seed 0)" in said
+    assert "open    reports/mini/index.html" in said
+    numbers = dict(Page((tmp_path / "report/index.html").read_text(encoding="utf-8")).tables["table2"])
+    assert {row: "collapsed, as expected" in " ".join(numbers[row][1]) for row in ("2.2", "1.7")} == {
+        "2.2": True, "1.7": False,
+    }  # fmt: skip
+    pages = {run: (tmp_path / f"report/runs/{run}.html").read_text(encoding="utf-8") for run in held_to}
+    assert [run for run, text in pages.items() if "This is expected here." in text] == ["known"]
