@@ -87,7 +87,7 @@ def test_a_score_that_is_not_as_expected_is_not_counted_as_such(models, context)
     models.add("sound")
     rows = [Expected(run, "5x1K", 0, "rsum", 1.0, 2.0, "tolerance", "abc") for run in ("sound", "gone")]
     states = expected_state(rows, models.records, context)
-    said = "0 of 1 scores as expected, 1 not as expected: `vsepp expected` shows them, 1 not run"
+    said = "0 of 1 scores as expected, 1 not as expected: `vsepp expected` shows them"
     assert counted(states) == said
     assert counted(states[1:]) == ""
     assert ("Scores", said) in provenance(context, models.records, states, {"commit": "a", "dirty": False})
