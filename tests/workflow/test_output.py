@@ -37,8 +37,9 @@ def test_a_new_seed_is_trained_alone_and_the_run_tells_what_it_does_and_what_cam
     for chatter in ("Reason:", "Host:"):
         assert chatter not in said
     headline = (project.folder / REPORT / "headline.txt").read_text().strip()
-    last = headline if has_tex() else f"{headline}\n\n{TEX_WANTED}"
+    last = headline if has_tex() else f"{TEX_WANTED}\n\n{headline}"
     assert said.endswith(f"\n\n{last}\n")
+    assert "\nopen    reports/tiny/index.html" in headline
     assert said.count(headline) == 1
     assert project.remade(before) == {*of(VSE0, seed=1), REPORT}
     assert "±" in (project.folder / REPORT / "tables/table2.html").read_text()

@@ -38,6 +38,14 @@ WORDS = {
     INCONCLUSIVE: "?", ONE_SEED: "?", OPPOSITE: "✗", COLLAPSED: "∅", CHANCE: "∅", NOT_RUN: "–",
 }  # fmt: skip
 """All verdicts, in the order in which they are counted, and the sign of each on a page."""
+AS_CLAIMED, UNTOLD, NOT_AS_CLAIMED, NO_RESULT = "as claimed", "inconclusive", "not as claimed", "no result"
+OUTCOMES = {
+    AS_CLAIMED: (REPRODUCED, SAME),
+    UNTOLD: (INCONCLUSIVE, ONE_SEED),
+    NOT_AS_CLAIMED: (SMALLER, NO_DIFFERENCE, LARGER, WORSE, OPPOSITE),
+    NO_RESULT: (*FAILED, NOT_RUN),
+}
+"""The four counts that open a page → the verdicts in each; no difference is as claimed where the claim is that there is none."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,13 @@ class Verdict:
     def judged(self) -> bool:
         """Whether its runs were made."""
         return self.word != NOT_RUN
+
+    @property
+    def outcome(self) -> str:
+        """One of `OUTCOMES`."""
+        if self.word == NO_DIFFERENCE and self.spec.kind == "no_difference":
+            return AS_CLAIMED
+        return next(outcome for outcome, words in OUTCOMES.items() if self.word in words)
 
     @property
     def interval(self) -> Interval | None:

@@ -44,10 +44,18 @@ class Drawn:
     """A figure that was written."""
 
     spec: FigureSpec
-    caption: str
+    text: str
+    """Its caption without whose numbers these are."""
+    note: str
+    """Whose numbers these are, where the figure is about data; a page says so once, above all figures."""
     alt: str
     """What is shown, numbers included, for those who do not see it."""
     folder: Path
+
+    @property
+    def caption(self) -> str:
+        """All that is said of it, where it stands alone."""
+        return " ".join(filter(None, (self.text, self.note)))
 
     @property
     def inline(self) -> Markup:
@@ -138,10 +146,9 @@ def _write(
             # Once is enough: all formats have the places that the first one got.
             figure.set_layout_engine("none")
     swaps = [f"Data: {swap}." for swap in context.swaps([spec.dataset] if spec.dataset else [])]
-    data_note = context.data_note if about_data else ""
-    caption = " ".join(filter(None, [spec.caption, *said.caption, *swaps, data_note]))
+    text = " ".join(filter(None, [spec.caption, *said.caption, *swaps]))
     alt = " ".join([spec.title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])])
-    return Drawn(spec, caption, alt, folder)
+    return Drawn(spec, text, context.data_note if about_data else "", alt, folder)
 
 
 def _about_runs(runs: Sequence[str], shown: Records, training: bool) -> list[str]:
@@ -157,8 +164,8 @@ def _about_runs(runs: Sequence[str], shown: Records, training: bool) -> list[str
 
 
 def themed(svg: str, name: str, title: str, alt: str) -> Markup:
-    """An SVG as part of a page: it takes the page's colours, in light and dark; its ids begin with `name`; `alt` says what it
-    shows."""
+    """An SVG as part of a page: it takes the page's colours, in light and dark, and says how many `--inches` wide it was drawn;
+    its ids begin with `name`; `alt` says what it shows."""
     style = matplotlib.rc_params_from_file(STYLE, use_default_template=False)
     svg = svg[svg.index("<svg") :]
     # A page does not need the comments either, which hold each text beside its glyphs.
@@ -170,6 +177,7 @@ def themed(svg: str, name: str, title: str, alt: str) -> Markup:
         colours[to_hex(look["color"])] = f"var(--series-{place})"
     for colour, shown in colours.items():
         svg = svg.replace(colour, shown)
-    attributes = f'role="img" aria-label="{escape(title)}" aria-describedby="{name}-desc"'
+    inches = float(svg.partition('width="')[2].partition("pt")[0]) / 72
+    attributes = f'role="img" aria-label="{escape(title)}" aria-describedby="{name}-desc" style="--inches: {inches:.3g}"'
     svg = svg.replace("<svg ", f"<svg {attributes} ", 1)
     return Markup(svg.replace(">", f'><desc id="{name}-desc">{escape(alt)}</desc>', 1))

@@ -164,6 +164,25 @@ def counts(states: Iterable[State]) -> list[tuple[str, int]]:
     return [(word, numbers[word]) for word in WORDS if numbers[word]]
 
 
+def counted(states: Iterable[State]) -> str:
+    """`105 of 105 scores as expected`, of those that were run; empty where none was."""
+    numbers = dict(counts(state for state in states if state.word != NOT_RUN))
+    if not numbers:
+        return ""
+    measured, failed = sum(numbers.values()), numbers.get(FAIL, 0)
+    parts = [f"{measured - failed} of {measured} scores as expected"]
+    if numbers.get(OKISH):
+        parts.append(f"{numbers[OKISH]} of them within a tolerance")
+    if failed:
+        parts.append(f"{failed} not as expected: `vsepp expected` shows them")
+    return ", ".join(parts)
+
+
+def expected_to_fail(states: Iterable[State]) -> set[tuple[str, int]]:
+    """(run, seed) of models that are held to nothing: a collapse of theirs is expected."""
+    return {(state.row.run, state.row.seed) for state in states if state.row.held_to == "nothing"}
+
+
 def worst(states: Iterable[State]) -> str:
     """The state of several scores together: that of the worst."""
     words = {state.word for state in states}

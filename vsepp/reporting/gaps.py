@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -25,8 +28,11 @@ _DOT: dict[str, Any] = {"color": OURS, "markersize": 4.2, "linestyle": "none"}
 _LINE: dict[str, Any] = {"color": OURS, "linestyle": "-", "marker": "none"}
 _PAPERS: dict[str, Any] = {"color": THEIRS, "marker": "D", "markersize": 4.2, "linestyle": "none"}
 
+_WIDEST = 58
+"""Letters in a line of a claim's name."""
+
 Row = tuple[str, Mapping[str, Verdict]]
-"""A pair of runs, and metric → verdict on their gap; or a heading, which has no verdicts."""
+"""A claim's name, and metric → verdict on the gap between its two runs; or a heading, which has no verdicts."""
 
 
 def gaps_figure(gaps: Iterable[Verdict]) -> FigureSpec:
@@ -36,7 +42,7 @@ def gaps_figure(gaps: Iterable[Verdict]) -> FigureSpec:
         id="gaps",
         kind=Component("gaps"),
         title="Every gap between two runs that a claim is about",
-        caption="How many points the first run of each pair is above the second one on the test images.",
+        caption="Each claim about two runs: how many points the first run is above the second one on the test images.",
         metrics=tuple(sorted(metrics, key=AVERAGED.index)),
         width="page",
     )
@@ -45,30 +51,38 @@ def gaps_figure(gaps: Iterable[Verdict]) -> FigureSpec:
 def draw_gaps(figure: Figure, spec: FigureSpec, gaps: Sequence[Verdict], context: ContextSpec) -> Said:
     """A row per pair of runs, grouped by data, a panel per metric; what has no gap says why."""
     rows, reach, several = _rows(gaps, context), _reach(gaps), any(gap.seeds > 1 for gap in gaps)
-    figure.set_size_inches(figure.get_size_inches()[0], 0.75 + 0.165 * len(rows))
+    heights = [1 + 0.6 * label.count("\n") for label, _ in rows]
+    places = [end - height / 2 for end, height in zip(accumulate(heights), heights, strict=True)]
+    figure.set_size_inches(figure.get_size_inches()[0], 0.75 + 0.165 * sum(heights))
     axes = figure.subplots(1, len(spec.metrics), squeeze=False, sharey=True, sharex=True)[0]
     for axis, metric in zip(axes, spec.metrics, strict=True):
-        _panel(axis, metric, rows, reach)
+        _panel(axis, metric, rows, places, reach)
     first = axes[0]
     first.set_xlim(-1.05 * reach, 1.05 * reach)
-    first.set_yticks(range(len(rows)), [label for label, _ in rows], fontsize=5.8)
+    first.set_yticks(places, [label for label, _ in rows], fontsize=5.8)
     for text, (_, by_metric) in zip(first.get_yticklabels(), rows, strict=True):
         text.set_fontweight("normal" if by_metric else "bold")
-    first.set_ylim(len(rows) - 0.4, -0.6)
+    first.set_ylim(sum(heights) + 0.1, -0.1)
     _legend(figure, several)
     return _described(gaps, reach, several)
 
 
 def _rows(gaps: Iterable[Verdict], context: ContextSpec) -> list[Row]:
-    """Pairs of runs below the data that they are trained on."""
-    by_role: dict[str, dict[str, dict[str, Verdict]]] = {}
+    """Claims below the data that their runs are trained on; two claims of one name about one pair of runs share a row."""
+    by_role: dict[str, dict[tuple[str, ...], dict[str, Verdict]]] = {}
     for gap in gaps:
-        pairs = by_role.setdefault(gap.spec.roles[0], {})
-        pairs.setdefault(" − ".join(gap.spec.runs), {})[gap.spec.metric] = gap
+        claims = by_role.setdefault(gap.spec.roles[0], {})
+        claims.setdefault((claim_name(gap), *gap.spec.runs), {})[gap.spec.metric] = gap
     rows: list[Row] = []
-    for role, pairs in by_role.items():
-        rows += [(context.here(role), {}), *pairs.items()]
+    for role, claims in by_role.items():
+        rows.append((context.here(role), {}))
+        rows += [("\n".join(textwrap.wrap(name, _WIDEST)), found) for (name, *_), found in claims.items()]
     return rows
+
+
+def claim_name(gap: Verdict) -> str:
+    """The claim's sentence without its direction, which a panel names, and without its full stop."""
+    return re.sub(r" in (caption|image) retrieval\b", "", gap.spec.claim).removesuffix(".")
 
 
 def _reach(gaps: Sequence[Verdict]) -> float:
@@ -79,9 +93,9 @@ def _reach(gaps: Sequence[Verdict]) -> float:
     return min(widest, 2 * max(printed)) if printed else widest
 
 
-def _panel(axis: Axes, metric: str, rows: Sequence[Row], reach: float) -> None:
+def _panel(axis: Axes, metric: str, rows: Sequence[Row], places: Sequence[float], reach: float) -> None:
     axis.axvline(0, color=INK, linewidth=0.8)
-    for place, (_, by_metric) in enumerate(rows):
+    for place, (_, by_metric) in zip(places, rows, strict=True):
         if metric not in by_metric:
             continue
         gap = by_metric[metric]
@@ -108,7 +122,7 @@ def _points(gap: Verdict) -> list[float]:
     return [gap.value, gap.interval.low, gap.interval.high]
 
 
-def _draw_ours(axis: Axes, gap: Verdict, points: Sequence[float], place: int, reach: float) -> None:
+def _draw_ours(axis: Axes, gap: Verdict, points: Sequence[float], place: float, reach: float) -> None:
     """Our gap and its intervals; arrows where they go on beyond what is shown."""
     for interval, thick in ((gap.over_seeds, 0.8), (gap.images, 2.4)):
         if interval:
@@ -145,11 +159,12 @@ def _described(gaps: Sequence[Verdict], reach: float, several: bool) -> Said:
         wide = "the wider one of both" if several else "over the test images; one seed"
         said.caption.append(f"In figures: our gap and its 95 % interval, {wide}.")
     if max(map(abs, points), default=0) > reach:
-        said.caption.append("Arrows: it goes on beyond what is shown.")
+        said.caption.append("Arrow: interval continues.")
     for words, what in ((FAILED, "a run that collapsed or ranks like chance"), ((NOT_RUN,), "not run")):
         if left_out := sum(gap.word in words for gap in gaps):
             said.caption.append(f"Without a gap of ours: {left_out} ({what}).")
     for gap in gaps:
         paper = "" if gap.spec.published is None else f", the paper's {gap.spec.published:+.1f}"
-        said.alt.append(f"{' − '.join(gap.spec.runs)}, {gap.spec.metric}: {_number(gap)}{paper}.")
+        runs = " − ".join(gap.spec.runs)
+        said.alt.append(f"{claim_name(gap)}, {metric_text(gap.spec.metric)} ({runs}): {_number(gap)}{paper}.")
     return said

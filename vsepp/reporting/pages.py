@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from inspect import getmembers, isfunction
+from itertools import chain
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -17,16 +18,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import MANIFEST, git_state, read_manifest
 from vsepp.reporting import TEMPLATES, filters, summary
-from vsepp.reporting.claims import WORDS, Verdict, by_claim, of_the_paper
+from vsepp.reporting.claims import OUTCOMES, WORDS, Verdict, of_the_paper
 from vsepp.reporting.drawing import write_figure, write_gaps
-from vsepp.reporting.expected import State, expected_state, read_expected, worst
+from vsepp.reporting.expected import State, expected_state, expected_to_fail, read_expected, worst
 from vsepp.reporting.measured import judge
 from vsepp.reporting.paper import page_layout, paper_values, tex_layout
 from vsepp.reporting.published import read_published
-from vsepp.reporting.records import Record, Records, command, read_records
-from vsepp.reporting.report_specs import DIRECTIONS, ReportSpec
+from vsepp.reporting.records import Record, Records, command, read_records, seeds_in_trouble
+from vsepp.reporting.report_specs import DIRECTIONS, ContextSpec, ReportSpec
 from vsepp.reporting.runs import run_page
 from vsepp.reporting.tables import build_table, flat_rows
+from vsepp.reporting.terms import TERMS, glossed
 from vsepp.reporting.tuned import choose
 from vsepp.runtime.files import write_text
 
@@ -54,12 +56,12 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
     folder
         Gets `index.html`, `headline.txt`, `claims.csv`, `tables/`, `figures/`, `runs/`, `metrics/` and `curves/`.
     place
-        Where the folder will lie, which the headline names.
+        Where the folder will lie, which the headline names; the preset's entry page in its stead where that leads to it.
 
     Returns
     -------
     str
-        The headline: where the page is, and the counts of verdicts.
+        The headline: the counts of verdicts, which page to open, what to do next.
     """
     context = spec.context
     for part in ("tables", "figures"):  # also of a report that has none
@@ -68,6 +70,7 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
     spec = choose(spec, records)
     verdicts = judge(spec.claims, context, records)
     tables = [build_table(table, context, published, records, verdicts) for table in spec.tables]
+    states = _states(spec, records)
     figures = [
         write_figure(figure, context, records, folder / "figures", published) for figure in spec.figures
     ]
@@ -78,8 +81,11 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
         "directions": DIRECTIONS,
         "git": git_state(),
         "signs": WORDS,
+        "outcomes": OUTCOMES,
         "commands": {model: command(seeds[0].spec, context) for model, seeds in records.items()},
-        "expected": _expected(spec, records),
+        "glossary": TERMS,
+        "expected": _expected(states),
+        "foreseen": _foreseen(states, records),
     }
     for table in tables:
         # Unrounded; a page of its own; and a tabular to be read with \input.
@@ -96,36 +102,56 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
     for model, seeds in records.items():
         page = run_page(model, seeds, verdicts, tables)
         _write(folder / "runs" / f"{model}.html", "run.html.j2", page=page, **shared)
-    claims, comparisons = map(by_claim, of_the_paper(verdicts))
+    claims, comparisons = of_the_paper(verdicts)
+    tested = [some for some in (claims, comparisons) if any(verdict.judged for verdict in some)]
     _write(
         folder / "index.html",
         "index.html.j2",
         tables=tables,
         figures=figures,
-        answer=summary.answer(verdicts, context),
+        tiles=summary.tiles(tested[0]) if tested else [],
+        answer=summary.answer(claims, context),
+        compared=summary.compared(comparisons),
         claims=claims,
         comparisons=comparisons,
-        troubles=summary.troubles(records),
-        provenance=summary.provenance(context, records, shared["git"]),
+        troubles=summary.troubles(records, expected_to_fail(states)),
+        provenance=summary.provenance(context, records, states, shared["git"]),
         sources=spec.sources,
         **shared,
     )
-    headline = summary.headline(tables, verdicts, records, context, place)
+    opened = place.parents[1] if _has_entry(place, context) else place
+    headline = summary.headline(tables, verdicts, records, states, context, opened / "index.html")
     write_text(folder / "headline.txt", headline + "\n")
     return headline
 
 
-def _expected(spec: ReportSpec, records: Records) -> dict[tuple[str, str], tuple[str, str]]:
+def _states(spec: ReportSpec, records: Records) -> list[State]:
+    """What the results say of each expected value; none of a study without expected values."""
+    rows = read_expected(Path(spec.expected)) if spec.expected else []
+    return expected_state(rows, records, spec.context)
+
+
+def _expected(states: Sequence[State]) -> dict[tuple[str, str], tuple[str, str]]:
     """(run, protocol) → whether its scores are as expected, and the cause that is known of a deviation."""
-    if not spec.expected:
-        return {}
-    states: dict[tuple[str, str], list[State]] = {}
-    for state in expected_state(read_expected(Path(spec.expected)), records, spec.context):
-        states.setdefault((state.row.run, state.row.protocol), []).append(state)
+    by_run: dict[tuple[str, str], list[State]] = {}
+    for state in states:
+        by_run.setdefault((state.row.run, state.row.protocol), []).append(state)
     return {
         key: (worst(of_run), next((state.row.cause for state in of_run if state.row.cause), ""))
-        for key, of_run in states.items()
+        for key, of_run in by_run.items()
     }
+
+
+def _foreseen(states: Sequence[State], records: Records) -> set[str]:
+    """Runs with seeds in trouble, where this is expected of all these seeds."""
+    known = expected_to_fail(states)
+    bad = {run: [*chain(*seeds_in_trouble(seeds).values())] for run, seeds in records.items()}
+    return {run for run, seeds in bad.items() if seeds and all((run, seed) in known for seed in seeds)}
+
+
+def _has_entry(place: Path, context: ContextSpec) -> bool:
+    """Whether the page that `write_entry` writes leads to a report that lies there."""
+    return place.parts[-3:-1] == (context.preset, DEFAULT_VARIANT)
 
 
 def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
@@ -217,7 +243,7 @@ def _environment(latex: bool) -> Environment:
         **(_LATEX if latex else {}),
     )
     environment.filters |= dict(getmembers(filters, isfunction))
-    environment.filters |= {"page_layout": page_layout, "tex_layout": tex_layout}
+    environment.filters |= {"page_layout": page_layout, "tex_layout": tex_layout, "glossed": glossed}
     return environment
 
 

@@ -19,7 +19,7 @@ from vsepp.evaluation.metric_list import COMPARED
 from vsepp.provenance.manifest import ancestors_of
 from vsepp.reporting import filters
 from vsepp.reporting.answers import Answers
-from vsepp.reporting.claims import Verdict, by_claim, of_the_paper
+from vsepp.reporting.claims import Verdict, of_the_paper
 from vsepp.reporting.drawing import STYLE, themed
 from vsepp.reporting.plots import looks
 from vsepp.reporting.records import Record, image_values, marks, read_history, read_ranks, trouble_of
@@ -75,7 +75,7 @@ def run_page(
         "configuration": list(_flat(manifest["spec"]["run"])),
         "recalls": {protocol: list(_recalls(records, protocol)) for protocol in first.metrics},
         "trouble": trouble_of(records),
-        "claims": list(map(by_claim, of_the_paper(about))),
+        "claims": of_the_paper(about),
         "rows": list(dict.fromkeys(row.row for row in rows if model in (row.run, row.released))),
         "seconds": [np.median([*read_history(record, "seconds").values()]) for record in records if trained],
         # What the first seed was made from, and the end of its log.

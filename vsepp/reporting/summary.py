@@ -1,69 +1,103 @@
-"""What all of it says: the counts of verdicts, in a sentence and for the terminal, and what the numbers were made from."""
+"""What all of it says: the counts of verdicts, on the page and for the terminal, and what the numbers were made from."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from vsepp.reporting import filters
-from vsepp.reporting.claims import Verdict, counts, of_the_paper
+from vsepp.reporting.claims import OUTCOMES, Verdict, counts, of_the_paper
+from vsepp.reporting.expected import State as ScoreState
+from vsepp.reporting.expected import counted, expected_to_fail
 from vsepp.reporting.records import Records, State, named_seeds, seeds_in_trouble
 from vsepp.reporting.report_specs import ContextSpec
 from vsepp.reporting.tables import Table
+from vsepp.runtime.terminal import as_started
 
 
-def answer(verdicts: Sequence[Verdict], context: ContextSpec) -> str:
-    """Whether the paper was reproduced, in two or three sentences; empty where it claims nothing and nothing is compared."""
-    claims, comparisons = of_the_paper(verdicts)
-    return " ".join(
-        filter(None, (_answer_on(claims, True, context), _answer_on(comparisons, False, context)))
-    )
+@dataclass(frozen=True)
+class Tile:
+    """One of the counts that open a page."""
+
+    outcome: str
+    number: int
+    verdicts: str
+    """`2 no difference and 1 opposite`."""
 
 
-def _answer_on(verdicts: Sequence[Verdict], theirs: bool, context: ContextSpec) -> str:
-    """What the verdicts on the paper's claims, or those on comparisons of one's own, say together."""
-    what = "claims" if theirs else "comparisons of our own"
-    if not verdicts:
+def tiles(verdicts: Sequence[Verdict]) -> list[Tile]:
+    """How many verdicts have each outcome."""
+    by_outcome = {outcome: [v for v in verdicts if v.outcome == outcome] for outcome in OUTCOMES}
+    return [Tile(outcome, len(some), _counted(some)) for outcome, some in by_outcome.items()]
+
+
+def _counted(verdicts: Iterable[Verdict]) -> str:
+    return filters.listing(f"{number} {word}" for word, number in counts(verdicts))
+
+
+def answer(claims: Sequence[Verdict], context: ContextSpec) -> str:
+    """On what the paper's claims were tested, in a sentence, and what that cannot say; empty where it claims nothing."""
+    if not claims:
         return ""
-    judged = [verdict for verdict in verdicts if verdict.judged]
+    judged = [verdict for verdict in claims if verdict.judged]
     if not judged:
-        return f"None of {len(verdicts)} {what} was tested: the runs that they are about were not run."
-    counted = f"{filters.listing(f'{number} {word}' for word, number in counts(judged))}."
-    if len(judged) < len(verdicts):
-        counted += f" {len(verdicts) - len(judged)} more were not run."
-    if not theirs:
-        return f"{len(judged)} {what}: {counted}"
-    if max((verdict.seeds for verdict in judged), default=0) == 1:
-        counted += " One seed: below stands what it showed; it supports no claim."
+        return f"None of {len(claims)} claims was tested: the runs that they are about were not run."
+    what = f"{len(judged)} of {len(claims)} claims, each about one metric, were tested on"
     if all(verdict.own for verdict in judged):
-        return f"Of the {len(judged)} claims that were tested, each about one metric: {counted}"
-    roles = dict.fromkeys(role for verdict in judged for role in verdict.spec.roles)
-    here = filters.listing(dict.fromkeys(context.here(role) for role in roles))
-    return (
-        f"{len(judged)} claims, each about one metric, were tested on other data or encoders than the paper’s ({here}): "
-        f"{counted} This says how these systems compare on these data, not whether the paper’s numbers hold."
-    )
+        said = f"{what} the paper’s data and encoders."
+    else:
+        roles = dict.fromkeys(role for verdict in judged for role in verdict.spec.roles)
+        here = filters.listing(dict.fromkeys(context.here(role) for role in roles))
+        said = (
+            f"{what} {here}, not on the paper’s data and encoders: this says how the systems compare here, not whether the "
+            "paper’s numbers hold."
+        )
+    if max(verdict.seeds for verdict in judged) == 1:
+        said += " One seed supports no claim."
+    return said
 
 
-def troubles(records: Records) -> list[str]:
-    """Which models collapsed or rank like chance: `run (collapsed: seeds 0 and 2)`."""
-    return [
-        f"{model} ({why}: {named_seeds(seeds)})"
-        for model, of_model in records.items()
-        for why, seeds in seeds_in_trouble(of_model).items()
-    ]
+def compared(comparisons: Sequence[Verdict]) -> str:
+    """The verdicts on comparisons of one's own, counted; empty where there are none."""
+    judged = [verdict for verdict in comparisons if verdict.judged]
+    if not judged:
+        return ""
+    left = len(comparisons) - len(judged)
+    return f"{len(judged)} comparisons of our own: {_counted(judged)}{f'; {left} more were not run' if left else ''}."
+
+
+def troubles(records: Records, foreseen: Collection[tuple[str, int]] = ()) -> list[str]:
+    """Which models collapsed or rank like chance: `run (collapsed: seeds 0 and 2)`.
+
+    Parameters
+    ----------
+    records
+        Of each model.
+    foreseen
+        (run, seed) of those of which it is expected.
+    """
+    lines = []
+    for model, of_model in records.items():
+        for why, seeds in seeds_in_trouble(of_model).items():
+            known = [seed for seed in seeds if (model, seed) in foreseen]
+            for some, mark in ((known, ", as expected"), ([s for s in seeds if s not in known], "")):
+                lines += [f"{model} ({why}{mark}: {named_seeds(some)})"] if some else []
+    return lines
 
 
 def headline(
     tables: Sequence[Table],
     verdicts: Sequence[Verdict],
     records: Records,
+    states: Sequence[ScoreState],
     context: ContextSpec,
-    folder: Path,
+    page: Path,
 ) -> str:
-    """What the workflow prints when it has finished: the counts of verdicts, what collapsed, and where page and PDF are.
+    """What the workflow prints when it has finished: scores, verdicts, what collapsed, the page to open, what to do next.
 
     Returns
     -------
@@ -73,15 +107,12 @@ def headline(
     lines = [
         context.title,
         f"preset {context.preset}, variant {context.variant}, fidelity {context.fidelity}, {named_seeds(context.seeds)}",
-        "",
-        f"page     {folder / 'index.html'}",
-        f"paper    {folder / 'paper.pdf'}, or paper.tex where no TeX is installed",
     ]
     for what, some in zip(("claims", "comparisons of our own"), of_the_paper(verdicts), strict=True):
         if some:
             lines += ["", f"{len(some)} {what}, each about one metric:"]
             lines += [f"  {number:>3}  {word}" for word, number in counts(some)]
-    if bad := troubles(records):
+    if bad := troubles(records, expected_to_fail(states)):
         lines += ["", "trained in vain:", *(f"  {line}" for line in bad)]
     rows = {row.spec.row: row for table in tables for row in table.rows}.values()
     if missing := sum(row.status == "not run" for row in rows):
@@ -98,10 +129,22 @@ def headline(
             lines += ["", f"{count} marked {sign}: made in part {what}."]
     if context.data_note:
         lines += ["", context.data_note]
+    lines += ["", *([f"scores  {said}"] if (said := counted(states)) else []), f"open    {page}"]
+    if run := _to_search(records):
+        lines.append(f"next    {as_started()}vsepp serve {quote(run)}")
     return "\n".join(lines)
 
 
-def provenance(context: ContextSpec, records: Records, git: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _to_search(records: Records) -> str:
+    """The folder of a sound model with pictures of its test images: of those, the one with the highest rsum."""
+    there = [one for seeds in records.values() for one in seeds if one.spec.pictures and not one.trouble()]
+    best = max(there, key=lambda one: next(iter(one.metrics.values()))["rsum"], default=None)
+    return best.spec.run if best else ""
+
+
+def provenance(
+    context: ContextSpec, records: Records, states: Sequence[ScoreState], git: Mapping[str, Any]
+) -> list[tuple[str, str]]:
     """What the page says about where its numbers come from: term → description.
 
     Parameters
@@ -110,6 +153,8 @@ def provenance(context: ContextSpec, records: Records, git: Mapping[str, Any]) -
         Whose data, which variant, which seeds.
     records
         Of each model.
+    states
+        What the results say of each expected value.
     git
         `commit` of the code that writes the page, and whether it is `dirty`.
     """
@@ -126,6 +171,7 @@ def provenance(context: ContextSpec, records: Records, git: Mapping[str, Any]) -
         ("Fold of 1K and 5×1K", f"{filters.count(context.fold_size)} images"),
         ("Trained by", _by_commit(record.trained for record in trained)),
         ("Evaluated by", _by_commit(record.evaluated for record in trained)),
+        ("Scores", counted(states)),
         ("Page written by", filters.commit(git["commit"], git["dirty"])),
     ]
     return [(term, text) for term, text in facts if text]  # no data to name where no paper has these roles

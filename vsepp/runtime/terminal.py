@@ -8,6 +8,7 @@ their logs are on a shared disk.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 import time
@@ -21,6 +22,11 @@ from vsepp.runtime.progress import PROGRESS
 SECONDS_BETWEEN_LOOKS = 10.0
 _WARNINGS_OF_A_JOB = 3
 _LINE = re.compile(rf"\d\d:\d\d:\d\d ({logging.getLevelName(PROGRESS)}|WARNING|ERROR) (.+)")
+
+
+def as_started() -> str:
+    """What a printed command begins with, so that it can be pasted where the present one was given: `uv run `, or nothing."""
+    return "uv run " if "UV" in os.environ else ""
 
 
 @dataclass

@@ -282,7 +282,7 @@ def announce():
         if path.is_file() and path.stat().st_mtime >= STARTED
     ]
     if headlines:
-        print_last("\n\n".join(headlines if has_tex() else [*headlines, TEX_WANTED]))
+        print_last("\n\n".join(headlines if has_tex() else [TEX_WANTED, *headlines]))
 
 
 def explain():

@@ -51,3 +51,47 @@ def test_a_report_needs_nothing_from_elsewhere(browser, report_folder):
         shown.goto((report_folder / page).as_uri())
     assert asked and all(re.match("file:|data:", url) for url in asked)
     shown.close()
+
+
+def test_claims_are_filtered_and_sorted_by_a_script_and_all_there_without_it(browser, report_folder):
+    page = (report_folder / "index.html").as_uri()
+    with_script, without = browser.new_page(), browser.new_context(java_script_enabled=False).new_page()
+    for shown in (with_script, without):
+        shown.goto(page)
+    every = without.locator("table.claims tbody tr").count()
+    assert with_script.locator("table.claims tbody tr").count() == every
+    assert not without.locator(".filter").is_visible() and without.locator("table.claims button").count() == 0
+
+    tile = with_script.locator(".tiles .as-claimed")
+    number = int(tile.locator("b").text_content())
+    tile.click()
+    rows = with_script.locator("table.claims tbody tr:visible")
+    assert 0 < number == rows.count() < every
+    assert all("as-claimed" in row.get_attribute("data-verdict").split() for row in rows.all())
+    with_script.select_option(".filter select", "not-run")
+    assert {row.get_attribute("data-verdict") for row in rows.all()} == {"no-result not-run"}, "unfolded"
+
+    with_script.select_option(".filter select", "")
+    with_script.locator("table.claims").first.get_by_role("button", name="Ours").click()
+    values = with_script.locator("table.claims").first.locator("tbody tr td:nth-of-type(3)")
+    found = [value.get_attribute("data-value") for value in values.all()]
+    numbers = [float(value) for value in found if value != "None"]
+    assert numbers == sorted(numbers) and found[len(numbers) :] == ["None"] * (len(found) - len(numbers))
+
+    claim = without.locator("details tbody tr").first.get_attribute("id")
+    with_script.goto(f"{page}#{claim}")
+    with_script.reload()
+    assert with_script.locator(f"#{claim}").is_visible()
+    without.context.close()
+    with_script.close()
+
+
+def test_claims_are_cards_on_a_phone(browser, report_folder):
+    shown = browser.new_page(viewport={"width": 390, "height": 800})
+    shown.goto((report_folder / "index.html").as_uri())
+    row = shown.locator("table.claims tbody tr").first
+    box = "element => element.getBoundingClientRect()"
+    claim, verdict, ours = (row.locator(part).evaluate(box) for part in ("th", ".said", ".n >> nth=0"))
+    assert claim["bottom"] <= verdict["top"] and verdict["bottom"] <= ours["top"]
+    assert row.evaluate(box)["right"] <= 390
+    shown.close()

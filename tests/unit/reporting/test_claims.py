@@ -11,7 +11,7 @@ from plans import PARAMS, plan
 from vsepp.errors import VseppError
 from vsepp.evaluation import intervals
 from vsepp.evaluation.ranks import Ranks
-from vsepp.reporting.claims import WORDS, counts, of_the_paper
+from vsepp.reporting.claims import NO_DIFFERENCE, OUTCOMES, WORDS, Verdict, counts, of_the_paper
 from vsepp.reporting.measured import judge
 from vsepp.reporting.report_specs import ClaimSpec
 
@@ -440,6 +440,12 @@ def test_a_run_that_collapsed_or_ranks_like_chance_on_all_seeds_is_not_reproduce
     (found,) = judge([claim(kind)], own_data, models.records)
     assert (found.word, found.why) == (f"not reproduced: {word}", why)
     assert (found.value, found.p) == (None, None)
+
+
+def test_every_verdict_has_an_outcome_and_no_difference_is_as_claimed_where_the_claim_is_so():
+    assert sorted(word for words in OUTCOMES.values() for word in words) == sorted(WORDS)
+    found = [Verdict(claim(kind), NO_DIFFERENCE, "", True) for kind in ("difference", "no_difference")]
+    assert [verdict.outcome for verdict in found] == ["not as claimed", "as claimed"]
 
 
 def test_a_seed_that_collapsed_is_named_and_the_verdict_rests_on_the_others(models, own_data):

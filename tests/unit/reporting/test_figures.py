@@ -366,9 +366,11 @@ def test_answers_of_other_embeddings_than_were_measured_are_refused(models, pict
 # All gaps.
 
 
-def verdict(kind="difference", metric="i2t_r1", runs=("a", "b"), word=SAME, value=3.0, **more):
+def verdict(
+    claim="A claim.", kind="difference", metric="i2t_r1", runs=("a", "b"), word=SAME, value=3.0, **more
+):
     spec = ClaimSpec(
-        id=f"{runs}/{metric}", claim="A claim.", place="Table 1", kind=kind, runs=runs, metric=metric, roles=("coco",),
+        id=f"{runs}/{metric}", claim=claim, place="Table 1", kind=kind, runs=runs, metric=metric, roles=("coco",),
         protocol="1K", published=5.9,
     )  # fmt: skip
     images = Interval(value - 1, value + 1) if value is not None else None
@@ -378,20 +380,25 @@ def verdict(kind="difference", metric="i2t_r1", runs=("a", "b"), word=SAME, valu
 @pytest.mark.parametrize("formats", [FORMATS], indirect=True, ids="+".join)
 def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path):
     verdicts = [
-        verdict(),
-        verdict(metric="t2i_r1", value=-40.0),
-        verdict(runs=("c", "d"), word=NOT_RUN, value=None),
-        verdict(runs=("e", "f"), word=CHANCE, value=None, why="e ranks like chance"),
+        verdict("B gains in caption retrieval."),
+        verdict("B gains in image retrieval.", metric="t2i_r1", value=-40.0),
+        verdict("C gains.", runs=("c", "d"), word=NOT_RUN, value=None),
+        verdict(f"With a word that is said {'over and ' * 4}again, C gains.", runs=("c", "d")),
+        verdict("E gains.", runs=("e", "f"), word=CHANCE, value=None, why="e ranks like chance"),
         verdict(kind="difference_of_differences", runs=("a", "b", "c", "d")),
     ]
     drawn = write_gaps(verdicts, context, tmp_path)
     assert drawn.spec.metrics == ("i2t_r1", "t2i_r1")
-    assert "a − b, i2t_r1: +3.0 [+2.0, +4.0], the paper's +5.9." in drawn.alt
-    assert "c − d, i2t_r1: not run, the paper's +5.9." in drawn.alt
-    assert "e − f, i2t_r1: like chance" in drawn.alt
-    assert "Arrows: it goes on beyond what is shown." in drawn.caption
+    metric = "Caption retrieval R@1"
+    assert f"B gains, {metric} (a − b): +3.0 [+2.0, +4.0], the paper's +5.9." in drawn.alt
+    assert f"C gains, {metric} (c − d): not run, the paper's +5.9." in drawn.alt
+    assert f"E gains, {metric} (e − f): like chance" in drawn.alt
+    assert "Arrow: interval continues." in drawn.caption
     assert "Without a gap of ours: 1 (not run)." in drawn.caption
-    assert texts(drawn) >= {"a − b", "e − f", "scenes A", "−40.0 [−41.0, −39.0]"}
+    labels = texts(drawn)
+    assert labels >= {"B gains", "E gains", "scenes A", "−40.0 [−41.0, −39.0]"}
+    # A long name has several lines.
+    assert labels >= {"With a word that is said over and over and over and over", "and again, C gains"}
     assert all((tmp_path / f"gaps.{kind}").is_file() for kind in FORMATS)
 
 

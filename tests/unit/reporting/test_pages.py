@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from statistics import stdev
 
 import pytest
@@ -14,6 +15,7 @@ from matplotlib.font_manager import findfont, get_font
 from reported import DIRTY, I2T, T2I, Models, seal
 
 from vsepp import spec as specs
+from vsepp.reporting.expected import Expected, write_expected
 from vsepp.reporting.pages import TEMPLATES, write_entry, write_report
 from vsepp.reporting.report_specs import ClaimSpec, GroupSpec, ReportSpec, RowSpec
 
@@ -35,7 +37,7 @@ class Page(HTMLParser):
             self.open.append(tag)
         self.ids += [attrs["id"]] if "id" in attrs else []
         self.links += [attrs["href"]] if tag == "a" else []
-        self.loaded += [tag] if attrs.get("src") or tag in ("script", "link") else []
+        self.loaded += [tag] if attrs.get("src") or tag == "link" else []
         if tag == "table":
             self.rows = self.tables.setdefault(attrs.get("id", "claims"), [])
         if "data-row" in attrs:
@@ -181,7 +183,12 @@ def test_the_page_loads_nothing_and_its_links_lead_to_all_files(folder, page):
     for run in (folder / "runs").iterdir():
         other = Page(run.read_text(encoding="utf-8"))
         assert other.open == [] and other.loaded == [] and len(other.ids) == len(set(other.ids))
-        assert all((run.parent / link).is_file() for link in other.links)
+        assert all((run.parent / link).is_file() for link in other.links if not link.startswith("#"))
+        assert {link[1:] for link in other.links if link.startswith("#")} <= set(other.ids)
+    for table in (folder / "tables").glob("*.html"):
+        assert f"../index.html#section-{table.stem}" in Page(table.read_text(encoding="utf-8")).links
+        assert f"section-{table.stem}" in page.ids
+    assert page.links.count("runs/vsepp.html") >= 4, "row number and label of two tables"
 
 
 def test_pages_say_whose_numbers_these_are_and_where_parts_come_from(full, folder, context):
@@ -189,7 +196,10 @@ def test_pages_say_whose_numbers_these_are_and_where_parts_come_from(full, folde
     without_data = sum(figure.kind.name in ("constellations", "missed_negatives") for figure in full.figures)
     # The figure of all gaps is made from the claims.
     figures = len(full.figures) + 1 - without_data
-    assert text.count(context.data_note) == 1 + figures, "once at the top, and in the caption of a figure"
+    assert text.count(context.data_note) == 1, "once at the top"
+    document = (folder / "paper.tex").read_text(encoding="utf-8")
+    captions = re.findall(r"\\caption(?:of\{figure\})?\{(?!The claims)", document)
+    assert document.count(context.data_note) > figures and len(captions) >= figures
     for table in full.tables:
         for suffix in ("html", "tex"):
             assert context.data_note in (folder / f"tables/{table.id}.{suffix}").read_text(encoding="utf-8")
@@ -211,6 +221,7 @@ def test_a_report_in_which_nothing_was_run_still_renders(report, own_data, folde
         for _, cells in Page(text).tables[table]:
             assert (cells[1][-2:] == ["not", "run"]) != ("(20" in " ".join(cells[1]))
     assert "claims was tested: the runs that they are about were not run" in text
+    assert "Did it reproduce?" not in text and 'id="section-gaps"' in text
     assert not any(word in text for word in ("Our rows use", 'class="whose"', 'id="sources"', "†"))
     assert "{not run}" in (tmp_path / "tables/table4.tex").read_text(encoding="utf-8")
 
@@ -328,3 +339,24 @@ def test_the_entry_page_opens_the_default_variants_report_or_lists_those_of_seve
     assert Page(entry.read_text()).links == ["paper/goal/index.html", "paper/vsepp/index.html"]
     assert "VSE++ on generated scenes</a>: VSE++: Improving" in entry.read_text()
     assert "refresh" not in entry.read_text()
+
+
+def test_a_collapse_that_is_expected_is_marked_on_all_pages(report, tmp_path):
+    models, chance = Models(tmp_path / "results"), (0.5, 2.0, 4.0, 60, 60.0)
+    for run in ("known", "new"):
+        models.add(run, chance, chance, collapsed=True)
+    made = report({"2.2": ("known", "5x1K"), "1.7": ("new", "5x1K")}, models.all)
+    rsum = models.records["known"][0].metrics["5x1K"]["rsum"]
+    held_to = {"known": "nothing", "new": "chance"}
+    rows = [Expected(run, "5x1K", 0, "rsum", rsum, None, rule, "abc") for run, rule in held_to.items()]
+    write_expected(tmp_path / "expected.csv", rows)
+    made = replace(made, expected=str(tmp_path / "expected.csv"), figures=(), claims=())
+    said = write_report(made, tmp_path / "report", Path("reports/mini/paper/vsepp"))
+    assert "known (collapsed, as expected: seed 0)" in said and "new (collapsed: seed 0)" in said
+    assert "open    reports/mini/index.html" in said
+    numbers = dict(Page((tmp_path / "report/index.html").read_text(encoding="utf-8")).tables["table2"])
+    assert {row: "collapsed, as expected" in " ".join(numbers[row][1]) for row in ("2.2", "1.7")} == {
+        "2.2": True, "1.7": False,
+    }  # fmt: skip
+    pages = {run: (tmp_path / f"report/runs/{run}.html").read_text(encoding="utf-8") for run in held_to}
+    assert [run for run, text in pages.items() if "This is expected here." in text] == ["known"]

@@ -3,11 +3,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from vsepp.reporting.claims import COLLAPSED, NOT_RUN, OPPOSITE, REPRODUCED, SAME, Verdict
+from vsepp.reporting.claims import COLLAPSED, LARGER, NOT_RUN, ONE_SEED, OPPOSITE, REPRODUCED, SAME, Verdict
+from vsepp.reporting.expected import Expected, counted, expected_state
 from vsepp.reporting.report_specs import ClaimSpec
-from vsepp.reporting.summary import answer, headline, provenance, troubles
+from vsepp.reporting.summary import answer, compared, headline, provenance, tiles, troubles
 
-FOLDER = Path("reports/mini/paper/vsepp")
+PAGE = Path("reports/mini/index.html")
 
 
 def verdicts(*words, own=False, seeds=3, place="Table 1"):
@@ -18,15 +19,24 @@ def verdicts(*words, own=False, seeds=3, place="Table 1"):
     return [Verdict(replace(claim, id=f"{k}/i2t_r1"), word, "", own, seeds) for k, word in enumerate(words)]
 
 
-def test_the_answer_counts_verdicts_and_names_the_data(context):
+def test_four_tiles_count_the_verdicts():
+    found = tiles(verdicts(SAME, SAME, REPRODUCED, LARGER, OPPOSITE, ONE_SEED, COLLAPSED, NOT_RUN))
+    assert [(tile.outcome, tile.number, tile.verdicts) for tile in found] == [
+        ("as claimed", 3, "1 reproduced and 2 same direction"),
+        ("inconclusive", 1, "1 inconclusive (one seed)"),
+        ("not as claimed", 2, "1 larger and 1 opposite"),
+        ("no result", 2, "1 not reproduced: collapsed and 1 not run"),
+    ]
+
+
+def test_the_answer_names_the_data_and_what_it_cannot_say(context):
     said = answer(verdicts(SAME, SAME, OPPOSITE, NOT_RUN), context)
     assert said.startswith(
-        "3 claims, each about one metric, were tested on other data or encoders than the paper’s (scenes A and vgg_mini)"
+        "3 of 4 claims, each about one metric, were tested on scenes A and vgg_mini, not on the paper’s data and encoders"
     )
-    assert "2 same direction and 1 opposite. 1 more were not run." in said
     assert "not whether the paper’s numbers hold" in said
     own = answer(verdicts(REPRODUCED, OPPOSITE, own=True), context)
-    assert own == "Of the 2 claims that were tested, each about one metric: 1 reproduced and 1 opposite."
+    assert own == "2 of 2 claims, each about one metric, were tested on the paper’s data and encoders."
     assert "supports no claim" in answer(verdicts(SAME, seeds=1), context)
     collapsed = verdicts(COLLAPSED, seeds=0)
     assert "supports no claim" not in answer(collapsed, context)
@@ -36,27 +46,51 @@ def test_the_answer_counts_verdicts_and_names_the_data(context):
     assert answer([], context) == ""
 
 
-def test_comparisons_of_ones_own_are_counted_apart(models, report, context):
-    both = [*verdicts(SAME), *verdicts(OPPOSITE, SAME, place="")]
-    said = answer(both, context)
-    assert said.startswith("1 claims, each about one metric") and said.endswith(
-        "2 comparisons of our own: 1 same direction and 1 opposite."
-    )
-    lines = [line.strip() for line in headline([], both, models.records, context, FOLDER).splitlines()]
+def test_comparisons_of_ones_own_are_counted_apart(models, context):
+    own = verdicts(OPPOSITE, SAME, NOT_RUN, place="")
+    assert compared(own) == "2 comparisons of our own: 1 same direction and 1 opposite; 1 more were not run."
+    assert compared([]) == compared(own[2:]) == ""
+    text = headline([], [*verdicts(SAME), *own], models.records, [], context, PAGE)
+    lines = [line.strip() for line in text.splitlines()]
     assert "1 claims, each about one metric:" in lines
-    assert "2 comparisons of our own, each about one metric:" in lines
+    assert "3 comparisons of our own, each about one metric:" in lines
 
 
-def test_the_headline_says_where_what_came_out_and_what_collapsed(models, report, context):
+def test_the_headline_says_what_came_out_what_collapsed_and_what_to_do_next(models, context, monkeypatch):
+    monkeypatch.setenv("UV", "/bin/uv")
     models.add("sound")
     models.add("low", i2t=(1.0, 5.0, 10.0, 50, 60.0), t2i=(1.0, 5.0, 10.0, 50, 60.0))
-    text = headline([], verdicts(SAME, OPPOSITE, OPPOSITE), models.records, context, FOLDER)
+    for name, (spec,) in models.specs.items():
+        models.specs[name] = [replace(spec, pictures="pictures")]
+    records = models.records
+    rows = [
+        Expected(run, "5x1K", 0, "rsum", records[run][0].metrics["5x1K"]["rsum"] + off, None, held_to, "abc")
+        for run, off, held_to in (("sound", 0, "chance"), ("low", 2, "nothing"))
+    ]
+    states = expected_state(rows, records, context)
+    text = headline([], verdicts(SAME, OPPOSITE, OPPOSITE), records, states, context, PAGE)
     lines = [line.strip() for line in text.splitlines()]
-    assert f"page     {FOLDER}/index.html" in lines
     assert "1  same direction" in lines and "2  opposite" in lines
-    assert "low (ranks like chance: seed 0)" in lines
+    assert "low (ranks like chance, as expected: seed 0)" in lines
     assert context.data_note in text
-    assert troubles(models.records) == ["low (ranks like chance: seed 0)"]
+    assert lines[-3:] == [
+        "scores  2 of 2 scores as expected, 1 of them within a tolerance",
+        f"open    {PAGE}",
+        f"next    uv run vsepp serve {models.specs['sound'][0].run}",
+    ]
+    assert troubles(records) == ["low (ranks like chance: seed 0)"]
+    monkeypatch.delenv("UV")
+    assert "next    vsepp serve" in headline([], [], records, [], context, PAGE)
+
+
+def test_a_score_that_is_not_as_expected_is_not_counted_as_such(models, context):
+    models.add("sound")
+    rows = [Expected(run, "5x1K", 0, "rsum", 1.0, 2.0, "tolerance", "abc") for run in ("sound", "gone")]
+    states = expected_state(rows, models.records, context)
+    said = "0 of 1 scores as expected, 1 not as expected: `vsepp expected` shows them"
+    assert counted(states) == said
+    assert counted(states[1:]) == ""
+    assert ("Scores", said) in provenance(context, models.records, states, {"commit": "a", "dirty": False})
 
 
 def test_provenance_names_what_plays_the_papers_roles_and_who_made_each_run_once(models, context, own_data):
@@ -67,14 +101,14 @@ def test_provenance_names_what_plays_the_papers_roles_and_who_made_each_run_once
     models.add("c", git=new, trained=new)
     models.add("released", git=new, trained=new, history=())
     git = {"commit": "0123456789abcdef", "dirty": False}
-    found = dict(provenance(context, models.records, git))
+    found = dict(provenance(context, models.records, [], git))
     assert "vgg_mini in place of VGG19" in found["Data and encoders"]
     assert found["Page written by"] == "0123456789ab"
     assert found["Trained by"] == (
         f"2 models at {'1' * 12}; 1 model at {'1' * 12} + uncommitted changes; 1 model at {'2' * 12}"
     )
     assert found["Evaluated by"] == f"4 models at {'2' * 12}"
-    own = dict(provenance(own_data, {}, {**git, "dirty": True}))
+    own = dict(provenance(own_data, {}, [], {**git, "dirty": True}))
     assert own["Data and encoders"] == "MS-COCO, Flickr30K, VGG19 and ResNet152"
     assert own["Page written by"] == "0123456789ab + uncommitted changes"
     assert own["Trained by"] == "nothing was run"
