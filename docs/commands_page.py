@@ -30,7 +30,7 @@ MORE = {
     "verify": "[Versions of results](versions.md#what-is-verified)",
     "make": "[Architecture](architecture.md)",
     "paper": "[The report as a PDF](running.md#the-report-as-a-pdf)",
-    "record": "[Records](flickr8k.md#records)",
+    "record": "[Records](records.md)",
     "accept": "[Other code, the same results](versions.md#other-code-the-same-results)",
     "sync": "[Versions of results](versions.md#get-a-colleagues-models)",
 }
