@@ -173,7 +173,7 @@ def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpe
             (run, row) for row, (run, under) in feeders if run in compared and under == keys.protocol
         ),
         printed=tuple(
-            (*claim.runs, claim.metric, claim.published)
+            (claim.runs[0], claim.runs[1], claim.metric, claim.published)
             for claim in claims
             if claim.kind == "difference" and claim.published is not None
         ),
