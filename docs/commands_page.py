@@ -6,8 +6,6 @@ The site's build writes it anew into this folder: sphinx-build -W docs site.
 from __future__ import annotations
 
 import argparse
-import os
-from unittest.mock import patch
 
 from vsepp.cli import GROUPS, make_parser
 
@@ -35,18 +33,15 @@ MORE = {
     "sync": "[Versions of results](versions.md#get-a-colleagues-models)",
 }
 """Command → the page that explains it."""
-WIDTH = "96"
-"""Columns of a block of the site."""
 
 
 def commands_document() -> str:
     """Every command with its options, in the groups of the help, as Markdown."""
-    with patch.dict(os.environ, COLUMNS=WIDTH):
-        _, commands = make_parser()
-        groups = [
-            "\n".join([f"## {title.capitalize()}\n", *(_command(name, commands[name]) for name in names)])
-            for title, names in GROUPS.items()
-        ]
+    _, commands = make_parser()
+    groups = [
+        "\n".join([f"## {title.capitalize()}\n", *(_command(name, commands[name]) for name in names)])
+        for title, names in GROUPS.items()
+    ]
     return "\n".join([HEAD, *groups])
 
 

@@ -1,6 +1,7 @@
 """The site: sphinx-build -W docs site."""
 
 import logging
+import os
 import sys
 from contextlib import chdir
 from pathlib import Path
@@ -38,6 +39,7 @@ STUDIES = {"flickr8k": ["flickr8k_study", "objectives"]}
 """Preset → papers whose pages are made from records: `results/<preset>` below this folder."""
 
 
+os.environ |= {"COLUMNS": "96", "PYTHON_COLORS": "0"}  # of the help on the page of commands
 logging.getLogger("fontTools").setLevel(logging.WARNING)  # a hundred lines for each PDF otherwise
 
 

@@ -68,11 +68,11 @@ def write_reports(studies: Mapping[str, Iterable[str]], site: Path) -> list[Repo
             kept = replace(made.spec, models=tuple(model for model in made.spec.models if model.study))
             place = f"results/{preset}/reports/{paper}"
             write_report(kept, site / place, site / place)
-            reports.append(Report(kept, place, _verdicts(site / place / "claims.csv")))
+            reports.append(Report(kept, place, verdicts_in(site / place / "claims.csv")))
     return reports
 
 
-def _verdicts(claims: Path) -> dict[bool, dict[str, int]]:
+def verdicts_in(claims: Path) -> dict[bool, dict[str, int]]:
     """How many claims got which verdict, in the order of the pages."""
     with claims.open(newline="", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
