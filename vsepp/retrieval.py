@@ -1,6 +1,6 @@
 """Load a trained model, embed, score, rank and evaluate; `import vsepp` offers all of it.
 
-model = vsepp.load("results/mini/paper/runs/coco-vsepp-1c/seed-0")
+model = vsepp.load("flickr8k")
 images = model.embed_images(["a.jpg", "b.jpg"])
 captions = model.embed_captions(["two dogs on grass"])
 best = vsepp.rank(model.scores(images, captions).T, k=1)  # the image nearest to each caption
@@ -268,7 +268,7 @@ def load(
     Parameters
     ----------
     folder
-        `flickr8k`, or a folder such as `results/mini/paper/runs/coco-vsepp-1c/seed-0`.
+        `flickr8k`, or a folder such as `results/mini/paper/runs/coco-vse0-1c/seed-0`.
     encoder
         Folder of the frozen image encoder. By default `encoder/` of an exported folder, or the run's own encoder below
         `results/<preset>/encoders`.

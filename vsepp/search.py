@@ -1,6 +1,6 @@
 """Ask a trained model: the test images nearest to a sentence, the test captions nearest to a picture.
 
-index = open_index("results/mini/paper/runs/coco-vsepp-1c/seed-0")
+index = open_index("results/mini/paper/runs/coco-vse0-1c/seed-0")
 index.images_for("two dogs on grass", k=5)
 index.captions_for("a.jpg", k=5)
 """
@@ -151,7 +151,7 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     Parameters
     ----------
     folder
-        A trained run that was evaluated, such as `results/mini/paper/runs/coco-vsepp-1c/seed-0`.
+        A trained run that was evaluated, such as `results/mini/paper/runs/coco-vse0-1c/seed-0`.
     device
         As for `vsepp.load`.
 
