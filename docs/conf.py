@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import sys
 from contextlib import chdir
 from pathlib import Path
@@ -13,6 +14,7 @@ from fidelity_page import fidelity_document
 from results_page import results_document, write_reports
 
 from vsepp import __version__
+from vsepp.shipped import shipped_models
 
 project = "vsepp"
 author = "the authors of vsepp"
@@ -44,7 +46,7 @@ logging.getLogger("fontTools").setLevel(logging.WARNING)  # a hundred lines for 
 
 
 def write_pages(app):
-    """Write the pages that are made from parameters, parsers and records, before any page is read."""
+    """Write the pages that are made from parameters, parsers, records and models' cards, before any page is read."""
     source = Path(app.srcdir)
     with chdir(source.parent):
         reports = write_reports(STUDIES, Path(app.outdir))
@@ -53,10 +55,18 @@ def write_pages(app):
         "commands.md": commands_document(),
         "results.md": results_document(reports),
     }
+    for name, folder in shipped_models().items():
+        made[f"model-{name}.md"] = (folder / "README.md").read_text(encoding="utf-8")
     for name, text in made.items():
         (source / name).write_text(text, encoding="utf-8")
+
+
+def link_cards(app, docname, source):
+    """Let links to models' cards, which lie outside of this folder, lead to their pages."""
+    source[0] = re.sub(r"\]\(\.\./vsepp/shipped/(\w+)/README\.md\)", r"](model-\1.md)", source[0])
 
 
 def setup(app):
     """Register the above with Sphinx."""
     app.connect("builder-inited", write_pages)
+    app.connect("source-read", link_cards)
