@@ -1,26 +1,30 @@
 """The site: sphinx-build -W docs site."""
 
 import logging
+import os
+import re
 import sys
 from contextlib import chdir
-from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from commands_page import commands_document
 from fidelity_page import fidelity_document
+from results_page import results_document, write_reports
 
 from vsepp import __version__
-from vsepp.config import make_plan
-from vsepp.reporting.pages import write_report
+from vsepp.shipped import shipped_models
 
 project = "vsepp"
 author = "the authors of vsepp"
 release = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "numpydoc"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "numpydoc", "sphinx_copybutton"]
+nb_execution_mode = "off"
+copybutton_selector = "div:not(.cell_output) > div.highlight pre"
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
-source_suffix = {".md": "markdown"}
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 autodoc_member_order = "bysource"
 default_role = "code"
 autosummary_generate = False
@@ -37,30 +41,32 @@ STUDIES = {"flickr8k": ["flickr8k_study", "objectives"]}
 """Preset → papers whose pages are made from records: `results/<preset>` below this folder."""
 
 
+os.environ |= {"COLUMNS": "96", "PYTHON_COLORS": "0"}  # of the help on the page of commands
 logging.getLogger("fontTools").setLevel(logging.WARNING)  # a hundred lines for each PDF otherwise
 
 
-def write_fidelity_page(app):
-    """Write what the fidelities decide, before pages are read."""
+def write_pages(app):
+    """Write the pages that are made from parameters, parsers, records and models' cards, before any page is read."""
     source = Path(app.srcdir)
-    (source / "fidelity.md").write_text(fidelity_document(source.parent / "params"), encoding="utf-8")
+    with chdir(source.parent):
+        reports = write_reports(STUDIES, Path(app.outdir))
+    made = {
+        "fidelity.md": fidelity_document(source.parent / "params"),
+        "commands.md": commands_document(),
+        "results.md": results_document(reports),
+    }
+    for name, folder in shipped_models().items():
+        made[f"model-{name}.md"] = (folder / "README.md").read_text(encoding="utf-8")
+    for name, text in made.items():
+        (source / name).write_text(text, encoding="utf-8")
 
 
-def make_reports(app, exception):
-    """Make the pages of kept studies where links in the folder of the docs lead."""
-    if exception:
-        return
-    with chdir(Path(app.srcdir).parent):
-        for preset, papers in STUDIES.items():
-            plan = make_plan(Path("params"), {"preset": preset, "papers": papers})
-            for paper, made in plan.of_kind("report").items():
-                # A site shows what is kept, whatever else was trained here.
-                kept = replace(made.spec, models=tuple(model for model in made.spec.models if model.study))
-                folder = Path(app.outdir) / "results" / preset / "reports" / paper
-                write_report(kept, folder, folder)
+def link_cards(app, docname, source):
+    """Let links to models' cards, which lie outside of this folder, lead to their pages."""
+    source[0] = re.sub(r"\]\(\.\./vsepp/shipped/(\w+)/README\.md\)", r"](model-\1.md)", source[0])
 
 
 def setup(app):
     """Register the above with Sphinx."""
-    app.connect("builder-inited", write_fidelity_page)
-    app.connect("build-finished", make_reports)
+    app.connect("builder-inited", write_pages)
+    app.connect("source-read", link_cards)

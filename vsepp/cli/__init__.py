@@ -6,9 +6,11 @@ The rules of the workflow call `vsepp fetch`, `make` and `paper`; each works by 
 from __future__ import annotations
 
 import argparse
+import shutil
 import signal
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vsepp import __version__
@@ -17,28 +19,50 @@ from vsepp.errors import VseppError, did_you_mean, printable
 from vsepp.provenance.space import refused_by_system
 from vsepp.runtime.progress import configure_logging
 
+GROUPS = {
+    "use a model": ("try", "query", "serve", "export", "evaluate", "compare"),
+    "look at runs and results": ("plan", "runs", "show", "models", "expected", "verify", "schema"),
+    "steps of the workflow": ("fetch", "make", "paper", "record", "accept", "sync"),
+}
+"""What commands are for → the commands, in the order of the help and of the site's reference."""
 _ENDS = """\
 In the project's folder, `snakemake --cores all reproduce_tables` calls all steps
 that are needed. `vsepp plan` says before what that takes, `vsepp models`
 afterwards what is there. `vsepp COMMAND -h` explains a command."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one step; the exit status is 0, or 1 with one message when the input is at fault."""
+def make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """The parser of the command line, and that of each command."""
     parser = argparse.ArgumentParser(
         prog="vsepp",
         description=__doc__.strip(),
-        epilog=_ENDS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"vsepp {__version__}")
-    steps = parser.add_subparsers(title="subcommands", metavar="COMMAND", required=True)
-    for group in (own, show, estimate, make, evaluate, compare_models, ask, results):
-        group.add_steps(steps)
+    steps = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, help="one of these:")
+    for module in (own, show, estimate, make, evaluate, compare_models, ask, results):
+        module.add_steps(steps)
+    parser.epilog = "\n\n".join([*_listed(steps.choices), _ENDS])
+    return parser, steps.choices
+
+
+def _listed(commands: Mapping[str, argparse.ArgumentParser]) -> list[str]:
+    """Each group with its commands, as wide as the terminal."""
+    width = shutil.get_terminal_size().columns - 2
+    wrap = textwrap.TextWrapper(width, subsequent_indent=" " * 12)
+    return [
+        "\n".join([f"{title}:", *(wrap.fill(f"  {name:<9} {commands[name].description}") for name in names)])
+        for title, names in GROUPS.items()
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one step; the exit status is 0, or 1 with one message when the input is at fault."""
+    parser, commands = make_parser()
     configure_logging()
     given_words = sys.argv[1:] if arguments is None else list(arguments)
-    if given_words and not given_words[0].startswith("-") and given_words[0] not in steps.choices:
-        near = did_you_mean(given_words[0], steps.choices) or "; `vsepp -h` lists them"
+    if given_words and not given_words[0].startswith("-") and given_words[0] not in commands:
+        near = did_you_mean(given_words[0], commands) or "; `vsepp -h` lists them"
         parser.error(f"no command {given_words[0]}{near}")
     given = argparse.Namespace()
     if arguments is None:  # a process of its own, which a batch system may ask to end

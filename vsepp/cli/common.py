@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def add_step(
     steps: Any, name: str, call: Callable[[argparse.Namespace], None], description: str
 ) -> argparse.ArgumentParser:
-    """Add a subcommand that runs `call`."""
+    """Add a subcommand that runs `call`; without argparse's `help`, since `vsepp.cli` lists it by its description."""
     text = f"{description[0].upper()}{description[1:]}."
-    parser: argparse.ArgumentParser = steps.add_parser(name, help=description, description=text)
+    parser: argparse.ArgumentParser = steps.add_parser(name, description=text)
     parser.set_defaults(call=call)
     return parser
 

@@ -162,6 +162,7 @@ def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpe
     compared = [*runs, *([keys.baseline] if keys.baseline else [])]
     feeders = parameters.feeders(paper).items()
     computed = plan.table.get(("figure_data", f"{paper.name}/{name}"))
+    claims = _claims(plan, paper) if kind_of(keys.kind.name).runs == "pairs" else ()
     corpus = parameters.corpora.get(keys.dataset)
     return FigureSpec(
         **{**shared_fields(FigureEntry, vars(keys)), "kind": resolved("figure", keys.kind)},
@@ -170,6 +171,11 @@ def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpe
         sizes=sizes_of(keys.runs),
         references=tuple(
             (run, row) for row, (run, under) in feeders if run in compared and under == keys.protocol
+        ),
+        printed=tuple(
+            (claim.runs[0], claim.runs[1], claim.metric, claim.published)
+            for claim in claims
+            if claim.kind == "difference" and claim.published is not None
         ),
         encoders=tuple(dict.fromkeys(parameters.get(run, "encoder") for run in compared)),
         data=str(computed.folder) if computed else "",

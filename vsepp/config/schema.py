@@ -369,7 +369,7 @@ class FigureKeys(FigureEntry):
     """A module of vsepp.reporting.figures, with its options; what is drawn, and how. The plot of all gaps is made without an
     entry."""
     runs: list[str] | dict[Count, str] = dataclasses.field(default_factory=list)
-    """Run ids; of negative_set size of the negative set → run id; of examples two."""
+    """Run ids; of negative_set size of the negative set → run id; of examples two; of differences two a label."""
     losses: list[Loss] = dataclasses.field(default_factory=list)
     """Losses of constellations and weights: modules of vsepp.losses, with their options."""
 
@@ -394,6 +394,11 @@ class FigureKeys(FigureEntry):
             raise ValueError(f"runs: expected {expected}, as a figure of kind {name} has")
         if kind.runs == "pair" and len(self.drawn) != 2:
             raise ValueError(f"runs: a figure of kind {name} names two runs")
+        if kind.runs == "pairs" and len(self.drawn) != 2 * len(self.labels):
+            raise ValueError(
+                f"runs: a figure of kind {name} names two runs a label, got {len(self.drawn)} runs and "
+                f"{len(self.labels)} labels"
+            )
         for loss in self.losses:
             if missing := [key for key in kind.losses_need if key not in all_options("loss", loss)]:
                 raise ValueError(

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -48,31 +49,53 @@ def gaps_figure(gaps: Iterable[Verdict]) -> FigureSpec:
     )
 
 
-def draw_gaps(figure: Figure, spec: FigureSpec, gaps: Sequence[Verdict], context: ContextSpec) -> Said:
-    """A row per pair of runs, grouped by data, a panel per metric; what has no gap says why."""
-    rows, reach, several = _rows(gaps, context), _reach(gaps), any(gap.seeds > 1 for gap in gaps)
+def draw_gaps(
+    figure: Figure,
+    spec: FigureSpec,
+    gaps: Sequence[Verdict],
+    context: ContextSpec,
+    names: Mapping[tuple[str, ...], str] | None = None,
+) -> Said:
+    """A row per claim and pair of runs, grouped by data, a panel per metric; what has no gap says why.
+
+    Parameters
+    ----------
+    figure, spec, gaps, context
+        Where it is drawn, which metrics, and what is drawn.
+    names
+        Pair of runs → name of its row, instead of the claim's sentence.
+    """
+    names = names or {}
+    rows, several = _rows(gaps, context, names), any(gap.seeds > 1 for gap in gaps)
+    reach = _reach_of_each(spec.metrics, gaps)
     heights = [1 + 0.6 * label.count("\n") for label, _ in rows]
     places = [end - height / 2 for end, height in zip(accumulate(heights), heights, strict=True)]
     figure.set_size_inches(figure.get_size_inches()[0], 0.75 + 0.165 * sum(heights))
-    axes = figure.subplots(1, len(spec.metrics), squeeze=False, sharey=True, sharex=True)[0]
+    axes = figure.subplots(1, len(spec.metrics), squeeze=False, sharey=True)[0]
     for axis, metric in zip(axes, spec.metrics, strict=True):
-        _panel(axis, metric, rows, places, reach)
+        _panel(axis, metric, rows, places, reach[metric])
     first = axes[0]
-    first.set_xlim(-1.05 * reach, 1.05 * reach)
     first.set_yticks(places, [label for label, _ in rows], fontsize=5.8)
     for text, (_, by_metric) in zip(first.get_yticklabels(), rows, strict=True):
         text.set_fontweight("normal" if by_metric else "bold")
     first.set_ylim(sum(heights) + 0.1, -0.1)
     _legend(figure, several)
-    return _described(gaps, reach, several)
+    said = _described(gaps, reach, several)
+    for gap in gaps:
+        paper = "" if gap.spec.published is None else f", the paper's {gap.spec.published:+.1f}"
+        runs = " − ".join(gap.spec.runs)
+        said.alt.append(
+            f"{_name(gap, names)}, {metric_text(gap.spec.metric)} ({runs}): {_number(gap)}{paper}."
+        )
+    return said
 
 
-def _rows(gaps: Iterable[Verdict], context: ContextSpec) -> list[Row]:
+def _rows(gaps: Iterable[Verdict], context: ContextSpec, names: Mapping[tuple[str, ...], str]) -> list[Row]:
     """Claims below the data that their runs are trained on; two claims of one name about one pair of runs share a row."""
     by_role: dict[str, dict[tuple[str, ...], dict[str, Verdict]]] = {}
     for gap in gaps:
         claims = by_role.setdefault(gap.spec.roles[0], {})
-        claims.setdefault((claim_name(gap), *gap.spec.runs), {})[gap.spec.metric] = gap
+        claims.setdefault((_name(gap, names), *gap.spec.runs), {})[gap.spec.metric] = gap
     rows: list[Row] = []
     for role, claims in by_role.items():
         rows.append((context.here(role), {}))
@@ -80,21 +103,35 @@ def _rows(gaps: Iterable[Verdict], context: ContextSpec) -> list[Row]:
     return rows
 
 
+def _name(gap: Verdict, names: Mapping[tuple[str, ...], str]) -> str:
+    return names.get(gap.spec.runs) or claim_name(gap)
+
+
 def claim_name(gap: Verdict) -> str:
     """The claim's sentence without its direction, which a panel names, and without its full stop."""
     return re.sub(r" in (caption|image) retrieval\b", "", gap.spec.claim).removesuffix(".")
 
 
+def _reach_of_each(metrics: Sequence[str], gaps: Sequence[Verdict]) -> dict[str, float]:
+    """Metric → how far from zero its panel goes: the same for all recalls, which rsum is a sum of."""
+    return {
+        metric: _reach([gap for gap in gaps if (gap.spec.metric == "rsum") == (metric == "rsum")])
+        for metric in metrics
+    }
+
+
 def _reach(gaps: Sequence[Verdict]) -> float:
-    """How far from zero is shown: all that the paper prints, and of ours what lies within twice that."""
+    """How far from zero is shown: all that the paper prints, and of ours what lies within twice that; or, where it prints nothing,
+    within twice what half of the intervals reach."""
     printed = [abs(gap.spec.published) for gap in gaps if gap.spec.published is not None]
-    ours = [abs(end) for gap in gaps if gap.images for end in (gap.images.low, gap.images.high)]
+    ours = [max(abs(gap.images.low), abs(gap.images.high)) for gap in gaps if gap.images]
     widest = max([*printed, *ours], default=1.0)
-    return min(widest, 2 * max(printed)) if printed else widest
+    return min(widest, 2 * (max(printed) if printed else median(ours or [widest])))
 
 
 def _panel(axis: Axes, metric: str, rows: Sequence[Row], places: Sequence[float], reach: float) -> None:
     axis.axvline(0, color=INK, linewidth=0.8)
+    axis.set_xlim(-1.05 * reach, 1.05 * reach)
     for place, (_, by_metric) in zip(places, rows, strict=True):
         if metric not in by_metric:
             continue
@@ -152,19 +189,14 @@ def _legend(figure: Figure, several: bool) -> None:
     figure.legend(handles=handles, loc="outside upper right", ncols=len(handles))
 
 
-def _described(gaps: Sequence[Verdict], reach: float, several: bool) -> Said:
+def _described(gaps: Sequence[Verdict], reach: Mapping[str, float], several: bool) -> Said:
     said = Said()
-    points = [point for gap in gaps for point in _points(gap)]
-    if points:
+    if any(map(_points, gaps)):
         wide = "the wider one of both" if several else "over the test images; one seed"
         said.caption.append(f"In figures: our gap and its 95 % interval, {wide}.")
-    if max(map(abs, points), default=0) > reach:
+    if any(abs(point) > reach[gap.spec.metric] for gap in gaps for point in _points(gap)):
         said.caption.append("Arrow: interval continues.")
     for words, what in ((FAILED, "a run that collapsed or ranks like chance"), ((NOT_RUN,), "not run")):
         if left_out := sum(gap.word in words for gap in gaps):
             said.caption.append(f"Without a gap of ours: {left_out} ({what}).")
-    for gap in gaps:
-        paper = "" if gap.spec.published is None else f", the paper's {gap.spec.published:+.1f}"
-        runs = " − ".join(gap.spec.runs)
-        said.alt.append(f"{claim_name(gap)}, {metric_text(gap.spec.metric)} ({runs}): {_number(gap)}{paper}.")
     return said

@@ -184,6 +184,8 @@ class FigureSpec(FigureEntry):
     """Negative-set sizes of the runs, in pairs, ascending; where runs are shown by size."""
     references: tuple[tuple[str, str], ...] = ()
     """(run, its row in published.csv)."""
+    printed: tuple[tuple[str, str, str, float], ...] = ()
+    """(run, other run, metric, the paper's effect), of the claims about the differences that it shows."""
     encoders: tuple[str, ...] = ()
     """Roles of the encoders of its runs."""
     data: str = ""

@@ -9,7 +9,7 @@ import pytest
 from plans import PARAMS, plan
 from processes import python
 
-from vsepp.cli import main
+from vsepp.cli import GROUPS, main, make_parser
 from vsepp.cli.show import add_plan_options, plan_of
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import read_manifest, write_manifest
@@ -27,6 +27,17 @@ def printed(capsys, command, *arguments):
 def test_help_is_given_without_importing_torch():
     probe = "import sys\nfrom vsepp.cli import main\ntry: main(['--help'])\nexcept SystemExit: print('torch' in sys.modules)"
     assert python(probe).endswith("False\n")
+
+
+def test_help_lists_every_command_once_in_its_group(capsys):
+    _, commands = make_parser()
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(commands)
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    said = capsys.readouterr().out
+    for title, names in GROUPS.items():
+        listed = said.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+        assert [line.split()[0] for line in listed.splitlines() if line[2] != " "] == list(names)
 
 
 TRAIN = ["make", "run", "--corpus", "c", "--tokens", "t", "--output", "o", "--spec"]

@@ -402,6 +402,23 @@ def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path
     assert all((tmp_path / f"gaps.{kind}").is_file() for kind in FORMATS)
 
 
+def test_chosen_differences_stand_under_their_names_beside_the_papers_effect(models, draw):
+    for run, r1 in (("vsepp", 40), ("vse0", 30)):
+        for seed in range(2):
+            models.add(run, (r1 + seed, *I2T[1:]), protocol="1K", seed=seed)
+    drawn = draw(
+        FigureSpec(
+            id="differences", kind=Component("differences"), title="Differences", caption="A caption.", dataset="flickr",
+            metrics=("i2t_r1", "rsum"), protocol="1K", runs=("vsepp", "vse0", "vse0", "missing"),
+            labels=("MH − SH", "a name"), printed=(("vsepp", "vse0", "i2t_r1", 2.1),),
+        )
+    )  # fmt: skip
+    assert texts(drawn) >= {"MH − SH", "a name", "rsum", "not run"}
+    recall, total, *_ = re.findall(r"MH − SH, [^()]+ \(vsepp − vse0\): (\S+) \[", drawn.alt)
+    assert (recall, total) == ("+10.0", "+10.0")
+    assert drawn.alt.count("the paper's +2.1") == 1 and "a name, rsum (vse0 − missing): not run." in drawn.alt
+
+
 def test_claims_about_no_gap_give_no_plot(context, tmp_path):
     assert write_gaps([verdict(kind="crossing")], context, tmp_path) is None
 

@@ -24,7 +24,7 @@ class Kind:
     """What the constants of a kind say."""
 
     runs: str
-    """`RUNS`: whose results it shows. `listed`: of the runs that its entry lists; `pair`: of two; `by_size`: of runs by the size of
+    """`RUNS`: whose results it shows. `listed`: of the runs that its entry lists; `pair`: of two; `pairs`: of two a label; `by_size`: of runs by the size of
     the negative set; `all`: of every run of the report; `tuned`: of the setting that stands for each method among its labels.
     Empty: of none, and its caption says nothing about data."""
     needs: frozenset[str]
@@ -61,7 +61,7 @@ def kind_of(name: str) -> Kind:
     described = components.describe("figure", name)
     said = described.constants
     runs = said.get("RUNS", "")
-    needs = {*said.get("NEEDS", ()), *(["runs"] if runs in ("listed", "pair", "by_size") else [])}
+    needs = {*said.get("NEEDS", ()), *(["runs"] if runs in ("listed", "pair", "pairs", "by_size") else [])}
     options = {option.name for option in dataclasses.fields(described.options)}
     return Kind(
         runs,

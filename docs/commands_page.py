@@ -1,0 +1,52 @@
+"""The reference of the command line, written from its parsers.
+
+The site's build writes it anew into this folder: sphinx-build -W docs site.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from vsepp.cli import GROUPS, make_parser
+
+HEAD = """\
+# Commands
+
+In a clone, `uv run vsepp COMMAND`; where the package is installed, `vsepp COMMAND`. This page is what `vsepp COMMAND -h` prints.
+The whole reproduction is one command of Snakemake, which calls the [steps](#steps-of-the-workflow): [Run it](running.md).
+"""
+MORE = {
+    "try": "[Your own pictures](own-pictures.md)",
+    "query": "[Ask a model](asking.md)",
+    "serve": "[Ask a model](asking.md#as-a-page)",
+    "export": "[Use it as a library](library.md#export-a-model)",
+    "compare": "[Compare two models](comparing.md)",
+    "evaluate": "[Score other embeddings](reading.md#score-other-embeddings)",
+    "plan": "[Run it](running.md)",
+    "show": "[Change a run](changing.md)",
+    "expected": "[Expected values](comparing.md#expected-values)",
+    "verify": "[Versions of results](versions.md#what-is-verified)",
+    "make": "[Architecture](architecture.md)",
+    "paper": "[The report as a PDF](running.md#the-report-as-a-pdf)",
+    "record": "[Records](records.md)",
+    "accept": "[Other code, the same results](versions.md#other-code-the-same-results)",
+    "sync": "[Versions of results](versions.md#get-a-colleagues-models)",
+}
+"""Command → the page that explains it."""
+
+
+def commands_document() -> str:
+    """Every command with its options, in the groups of the help, as Markdown."""
+    _, commands = make_parser()
+    groups = [
+        "\n".join([f"## {title.capitalize()}\n", *(_command(name, commands[name]) for name in names)])
+        for title, names in GROUPS.items()
+    ]
+    return "\n".join([HEAD, *groups])
+
+
+def _command(name: str, parser: argparse.ArgumentParser) -> str:
+    """A command as a section: what it does, where to read on, and its help."""
+    said, parser.description = parser.description, None
+    more = f" More: {MORE[name]}." if name in MORE else ""
+    return f"### `{name}`\n\n{said}{more}\n\n```text\n{parser.format_help()}```\n"
