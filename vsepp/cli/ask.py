@@ -49,11 +49,13 @@ def add_steps(steps: Any) -> None:
     _add_shared(parser, answers=10)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
-    parser = add_step(
-        steps, "serve", serve, "show one or two runs as a local page that answers sentences and pictures"
-    )
+    parser = add_step(steps, "serve", serve, "open a local search page for one or two runs")
     parser.add_argument(
-        "runs", type=Path, nargs="+", metavar="run", help="folder of a trained run; two stand side by side"
+        "runs",
+        type=Path,
+        nargs="+",
+        metavar="run",
+        help="folder of a trained run; two runs are shown side by side",
     )
     _add_shared(parser, answers=12)
     parser.add_argument(
@@ -82,7 +84,7 @@ def _add_shared(parser: argparse.ArgumentParser, answers: int) -> None:
     parser.add_argument(
         "--pictures",
         type=Path,
-        help="look in this folder of pictures, not among the test images; of any model",
+        help="search this folder of pictures instead of the test images; works with any model",
     )
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:N, or auto")
 

@@ -35,8 +35,8 @@ def gaps_figure(gaps: Iterable[Verdict]) -> FigureSpec:
     return FigureSpec(
         id="gaps",
         kind=Component("gaps"),
-        title="Every gap between two runs that a claim is about",
-        caption="How many points the first run of each pair is above the second one on the test images.",
+        title="Gaps between the runs that claims compare",
+        caption="The first run of each pair minus the second, on the test images, in points.",
         metrics=tuple(sorted(metrics, key=AVERAGED.index)),
         width="page",
     )
@@ -142,13 +142,13 @@ def _described(gaps: Sequence[Verdict], reach: float, several: bool) -> Said:
     said = Said()
     points = [point for gap in gaps for point in _points(gap)]
     if points:
-        wide = "the wider one of both" if several else "over the test images; one seed"
-        said.caption.append(f"In figures: our gap and its 95 % interval, {wide}.")
+        wide = "the wider of both" if several else "over the test images; one seed"
+        said.caption.append(f"Numbers: our gap and its 95 % interval, {wide}.")
     if max(map(abs, points), default=0) > reach:
-        said.caption.append("Arrows: it goes on beyond what is shown.")
+        said.caption.append("Arrow: interval continues.")
     for words, what in ((FAILED, "a run that collapsed or ranks like chance"), ((NOT_RUN,), "not run")):
         if left_out := sum(gap.word in words for gap in gaps):
-            said.caption.append(f"Without a gap of ours: {left_out} ({what}).")
+            said.caption.append(f"Not drawn: {left_out} ({what}).")
     for gap in gaps:
         paper = "" if gap.spec.published is None else f", the paper's {gap.spec.published:+.1f}"
         said.alt.append(f"{' − '.join(gap.spec.runs)}, {gap.spec.metric}: {_number(gap)}{paper}.")
