@@ -3,10 +3,13 @@
 
 from snakemake.utils import min_version
 
+from vsepp import __version__
+
 min_version("9.0")
 
 
-container: "docker://vsepp/vsepp:0.1.0"
+# Made of the Dockerfile, whose first lines say how; none was published. Only `--sdm apptainer` asks for it.
+container: f"vsepp-{__version__}.sif"
 
 
 # What `snakemake --report report.html` begins with.

@@ -15,6 +15,9 @@ pytest.register_assert_rewrite("browsing")
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
+# Each process that a test starts would compile torch anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # Small work is slower on more threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")

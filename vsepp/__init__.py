@@ -2,7 +2,7 @@
 
     import vsepp
 
-    model = vsepp.load("results/mini/paper/runs/coco-vsepp-1c/seed-0")
+    model = vsepp.load("flickr8k")                     # or the folder of a trained run
     images = model.embed_images(["a.jpg", "b.jpg"])
     captions = model.embed_captions(["two dogs on grass"])
     model.scores(images, captions)                     # scores[image, caption]
@@ -21,7 +21,7 @@ from vsepp.errors import VseppError
 if TYPE_CHECKING:
     from vsepp.retrieval import Model, evaluate, load, rank
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Model", "VseppError", "__version__", "evaluate", "load", "rank"]
 
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, did_you_mean
 
 # pydantic is imported where options are checked: digests of code find a component's file on any Python, without it.
 if TYPE_CHECKING:
@@ -135,7 +135,9 @@ def module_name(kind: str, name: str) -> str:
         said = ", ".join(f"{distribution} ({module})" for distribution, module in sorted(offers))
         raise VseppError(f"{kind} {name!r} is offered by several packages: {said}; uninstall all but one")
     if not offers:
-        raise VseppError(f"no {kind} is named {name!r}; there are {', '.join(known(kind))}")
+        raise VseppError(
+            f"no {kind} is named {name!r}; there are {', '.join(known(kind))}{did_you_mean(name, known(kind))}"
+        )
     ((_, module),) = offers
     return module
 

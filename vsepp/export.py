@@ -14,15 +14,32 @@ from jinja2 import Template
 from vsepp import __version__, components
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
+from vsepp.evaluation.intervals import Interval, image_interval
+from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
+from vsepp.models.joint import read_weights
 from vsepp.provenance.compatibility import beside_with, evaluation_of, spec_of
+from vsepp.provenance.digests import file_digest
 from vsepp.provenance.manifest import (
     MANIFEST,
     accepted_steps,
     read_manifest,
     require_intact,
     uncommitted_steps,
+    write_manifest,
 )
-from vsepp.retrieval import ENCODER_FOLDER, LAYOUT, LAYOUT_FILE, encoder_of, load, require_files
+from vsepp.provenance.studies import read_results
+from vsepp.reporting.records import Ranked, image_values
+from vsepp.retrieval import (
+    ENCODER_FOLDER,
+    INSTALLED_ENCODER,
+    LAYOUT,
+    LAYOUT_FILE,
+    WEIGHTS,
+    encoder_of,
+    layout_of,
+    load,
+    require_files,
+)
 from vsepp.runtime.files import write_text
 from vsepp.spec import Component, RunSpec
 
@@ -36,6 +53,7 @@ def export_run(
     *,
     encoder: Path | None = None,
     onnx: bool = False,
+    light: bool = False,
     licences: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Write a trained run into one folder that `vsepp.load` reads on a machine without data or workflow.
@@ -51,6 +69,8 @@ def export_run(
         As for `vsepp.load`.
     onnx
         Also write the image and the caption encoder as ONNX, see `vsepp.export_onnx`.
+    light
+        Write weights in 16 bits, and leave out an encoder whose weights a package installs.
     licences
         Name of a data set → licences of its files, for the card.
 
@@ -64,15 +84,20 @@ def export_run(
     if out.exists():
         raise VseppError(f"{out}: already exists; name a new folder")
     network = encoder_of(run, folder, encoder)
-    card = model_card(run, folder, licences or {})
+    description = {**layout_of(folder), "layout": LAYOUT, "version": __version__, "run": run.id}
+    if light and network is not None and run.encoder.weights == "pip":
+        description[INSTALLED_ENCODER] = read_manifest(network)["outputs"][ENCODER_WEIGHTS]
+        network = None
+    card = model_card(run, folder, licences or {}, light=light)
     out.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}-") as partial:
         whole = Path(partial) / out.name
         _copy(folder, whole)
         if network is not None:
             _copy(network, whole / ENCODER_FOLDER)
-        said = {"layout": LAYOUT, "version": __version__, "run": run.id}
-        write_text(whole / LAYOUT_FILE, json.dumps(said, indent=1) + "\n")
+        if light:
+            _halve(whole)
+        write_text(whole / LAYOUT_FILE, json.dumps(description, indent=1) + "\n")
         write_text(whole / CARD, card)
         if onnx:
             from vsepp.export_onnx import export_onnx
@@ -88,7 +113,25 @@ def _copy(artefact: Path, target: Path) -> None:
         shutil.copy2(artefact / name, target / name)
 
 
-def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]) -> str:
+def _halve(folder: Path) -> None:
+    """Round a copied model's weights to 16 bits; its manifest then has the digest of what is there, and that of before."""
+    from safetensors.torch import save_file
+
+    path, manifest = folder / WEIGHTS, read_manifest(folder)
+    # Halves reach 65,504 and keep eleven bits: trained weights lie far within.
+    state = {
+        name: values.half() if values.is_floating_point() else values
+        for name, values in read_weights(path).items()
+    }
+    save_file(state, path)
+    outputs = {**manifest["outputs"], WEIGHTS: file_digest(path)}
+    facts = {**manifest["facts"], "rounded_from": manifest["outputs"][WEIGHTS]}
+    write_manifest(folder, {**manifest, "outputs": outputs, "facts": facts})
+
+
+def model_card(
+    run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]], *, light: bool = False
+) -> str:
     """Text of a run's model card: metadata that model hubs read, then Markdown."""
     manifest = read_manifest(folder)
     dataset, corpus, reader = corpus_of(run, folder, manifest)
@@ -105,6 +148,7 @@ def model_card(run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]]
     text = Template(_CARD.read_text(encoding="utf-8"), keep_trailing_newline=True, trim_blocks=True)
     return text.render(
         run=run,
+        light=light,
         manifest=manifest,
         changed=bool(uncommitted_steps(manifest)),
         accepted=accepted_steps(manifest),
@@ -128,10 +172,15 @@ def corpus_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> tuple[
     return made["spec"]["name"], sizes, Component(made["spec"]["reader"]["name"])
 
 
-def _evaluations(folder: Path) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Seed, protocol and metrics of each evaluated seed of a run."""
+def _evaluations(folder: Path) -> Iterator[tuple[int, str, dict[str, Any], dict[str, Interval]]]:
+    """Seed, protocol, metrics, and intervals over the images, of each evaluated seed of a run."""
     for trained in sorted(folder.absolute().parent.glob("seed-*")):
         if (evaluated := evaluation_of(trained)) is not None:
-            seed = require_intact(evaluated, "metrics.json")["seed"]
-            for name, found in json.loads((evaluated / "metrics.json").read_text(encoding="utf-8")).items():
-                yield seed, name, found
+            seed = require_intact(evaluated)["seed"]
+            model = Ranked(read_results(None, evaluated, trained=False))
+            for protocol, metrics in model.metrics.items():
+                intervals = {
+                    name: image_interval(image_values(model, protocol, name))
+                    for name in ("i2t_r1", "t2i_r1", "rsum")
+                }
+                yield seed, protocol, metrics, intervals

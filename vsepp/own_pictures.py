@@ -30,11 +30,11 @@ RUN = "your-model"
 FEWEST_PICTURES = 50
 MOST_UNREADABLE = 0.05
 """Share of the pictures that may be left out because they cannot be read."""
-FEWEST_STEPS = 400
-"""Training steps of a small folder: 300 photographs with five captions need no more."""
-FEWEST_EPOCHS = 8
+EPOCHS = 8
 STEPS_FOR_MH = 1500
-"""MH needs some hundred steps to leave chance: with fewer steps than these SH trains alone."""
+"""MH needs some hundred steps to leave chance: where `EPOCHS` have fewer steps than these, SH trains alone."""
+PATIENCE = 8
+"""Epochs without a better validation after which SH alone ends."""
 BATCH = 128
 INPUTS = Path("results") / "own" / "inputs"
 
@@ -222,10 +222,13 @@ def _table(captioned: Iterable[CaptionedPicture]) -> str:
 
 
 def _settings(inputs: Path, test_images: int, pairs: int) -> dict[str, Any]:
-    """Settings of the workflow: epochs enough for `FEWEST_STEPS`, and MH after SH where there are steps enough for it."""
+    """Settings of the workflow: SH alone until validation has had enough or, where there are steps enough, SH and then MH."""
     steps = math.ceil(pairs / BATCH)
-    epochs = max(FEWEST_EPOCHS, math.ceil(FEWEST_STEPS / steps))
-    curriculum = 1.0 if steps * epochs < STEPS_FOR_MH else 0.333
+    if steps * EPOCHS < STEPS_FOR_MH:
+        most = math.ceil(STEPS_FOR_MH / steps)
+        schedule = {"epochs": most, "patience": PATIENCE, "drop_at": 1.0, "loss": {"curriculum": 1.0}}
+    else:
+        schedule = {"epochs": EPOCHS, "loss": {"curriculum": 0.333}}
     return {
         "preset": "own",
         "papers": ["own"],
@@ -233,7 +236,7 @@ def _settings(inputs: Path, test_images: int, pairs: int) -> dict[str, Any]:
         "label": inputs.name,
         "archives": str(inputs),
         "evaluation": {"fold_size": test_images},
-        "runs": {RUN: {"epochs": epochs, "loss": {"curriculum": curriculum}}},
+        "runs": {RUN: schedule},
     }
 
 

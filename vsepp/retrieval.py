@@ -1,6 +1,6 @@
 """Load a trained model, embed, score, rank and evaluate; `import vsepp` offers all of it.
 
-model = vsepp.load("results/mini/paper/runs/coco-vsepp-1c/seed-0")
+model = vsepp.load("flickr8k")
 images = model.embed_images(["a.jpg", "b.jpg"])
 captions = model.embed_captions(["two dogs on grass"])
 best = vsepp.rank(model.scores(images, captions).T, k=1)  # the image nearest to each caption
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,13 +41,16 @@ from vsepp.evaluation.encode import (
     warn_of_another_tokenizer,
 )
 from vsepp.features.extract import features_of
-from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder
+from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
+from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder, save_encoder
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
+from vsepp.models.pretrained import import_weights
 from vsepp.provenance.compatibility import beside, spec_of
-from vsepp.provenance.digests import value_digest
+from vsepp.provenance.digests import file_digest, value_digest
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
 from vsepp.runtime.progress import track
+from vsepp.shipped import model_folder
 from vsepp.spec import Component, RunSpec, to_dict
 from vsepp.user_files import bytes_of, reading
 
@@ -56,11 +60,29 @@ LAYOUT_FILE = "vsepp.json"
 LAYOUT = 1
 """Version of the layout of exported folders; raised when an older `load` could no longer read what is written."""
 ENCODER_FOLDER = "encoder"
+INSTALLED_ENCODER = "installed_encoder"
+"""Entry of `LAYOUT_FILE`: SHA-256 of the encoder's weights, where a package has them instead of the folder."""
 WEIGHTS = "model.safetensors"
 # Pictures decoded before any of them is encoded: bounds the memory for any number of pictures.
 _AT_ONCE = 4 * BATCH
 
 Picture = str | os.PathLike[str] | Image.Image | np.ndarray
+
+
+class _Embeddings(np.ndarray):
+    """An array that knows what it embeds, and so do its rows; what is computed from it is a plain array."""
+
+    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
+        plain = np.asarray(array)
+        return plain[()] if return_scalar else plain
+
+
+class ImageEmbeddings(_Embeddings):
+    """Embeddings of images, `(n, d)`: `Model.scores` does not take them for captions."""
+
+
+class CaptionEmbeddings(_Embeddings):
+    """Embeddings of captions, `(m, d)`: `Model.scores` does not take them for images."""
 
 
 class Model:
@@ -105,7 +127,7 @@ class Model:
             f"{len(self.vocabulary)} words, {self.dim} dimensions, {self.device})"
         )
 
-    def embed_images(self, images: Iterable[Picture]) -> np.ndarray:
+    def embed_images(self, images: Iterable[Picture]) -> ImageEmbeddings:
         """Embed images, resized and cropped as the run's test images: the centre crop, or ten crops (10C).
 
         Parameters
@@ -117,7 +139,7 @@ class Model:
 
         Returns
         -------
-        np.ndarray
+        ImageEmbeddings
             float32 `(n, d)`. Of unit length, except for VSE0, whose image embeddings are not normalised.
 
         Raises
@@ -138,7 +160,7 @@ class Model:
         # A part is a whole number of batches, so the maps into the joint space see whole batches.
         return np.concatenate(
             [self._embed_pictures(pictures[start : start + _AT_ONCE], start) for start in shown]
-        )
+        ).view(ImageEmbeddings)
 
     def _embed_pictures(self, pictures: Sequence[Picture], first: int) -> np.ndarray:
         with ThreadPoolExecutor() as pool:
@@ -188,7 +210,7 @@ class Model:
         with evaluation_mode(self.joint, self.device):
             return embed_images(self.joint, inputs, np.arange(count), self.device)
 
-    def embed_captions(self, captions: Iterable[str]) -> np.ndarray:
+    def embed_captions(self, captions: Iterable[str]) -> CaptionEmbeddings:
         """Embed captions, split into words as the training captions were.
 
         Parameters
@@ -199,7 +221,7 @@ class Model:
 
         Returns
         -------
-        np.ndarray
+        CaptionEmbeddings
             float32 `(n, d)`, of unit length.
 
         Raises
@@ -216,7 +238,8 @@ class Model:
             if set(words[-1][1:-1]) <= {UNKNOWN}:
                 log.warning("caption %d, %r: the model knows none of its words", number, text)
         with evaluation_mode(self.joint, self.device):
-            return embed_captions(self.joint, Tokens.from_lists(words), np.arange(len(words)), self.device)
+            found = embed_captions(self.joint, Tokens.from_lists(words), np.arange(len(words)), self.device)
+        return found.view(CaptionEmbeddings)
 
     def scores(self, images: np.ndarray, captions: np.ndarray) -> np.ndarray:
         """Similarity of every image and caption: embeddings `(n, d)` and `(m, d)` → `scores[image, caption]`, `(n, m)`.
@@ -224,8 +247,9 @@ class Model:
         Raises
         ------
         VseppError
-            If the embeddings do not have the model's size.
+            If the embeddings do not have the model's size, or are the wrong way round.
         """
+        _require_sides(images, captions)
         for name, embeddings in (("images", images), ("captions", captions)):
             if np.ndim(embeddings) != 2 or np.shape(embeddings)[1] != self.dim:
                 raise VseppError(
@@ -239,12 +263,12 @@ class Model:
 def load(
     folder: str | os.PathLike[str], *, encoder: str | os.PathLike[str] | None = None, device: str = "auto"
 ) -> Model:
-    """Load a trained model: a run's folder as the workflow leaves it, or one that `vsepp export` wrote.
+    """Load a trained model: one that comes with the package, a run's folder, or a folder that `vsepp export` wrote.
 
     Parameters
     ----------
     folder
-        Such as `results/mini/paper/runs/coco-vsepp-1c/seed-0`.
+        `flickr8k`, or a folder such as `results/mini/paper/runs/coco-vse0-1c/seed-0`.
     encoder
         Folder of the frozen image encoder. By default `encoder/` of an exported folder, or the run's own encoder below
         `results/<preset>/encoders`.
@@ -257,9 +281,8 @@ def load(
         If the folder holds no trained run, was changed or damaged, or was exported by a newer version, or if its encoder
         is not found.
     """
-    folder = Path(folder)
-    if (folder / LAYOUT_FILE).is_file():
-        require_layout(folder)
+    folder = model_folder(folder)
+    description = layout_of(folder)
     require_files(folder)
     run = spec_of(folder)
     vocabulary = Vocabulary.read(folder)
@@ -269,8 +292,12 @@ def load(
     place = encoder_of(run, folder, None if encoder is None else Path(encoder))
     network = None
     with _Undrawn():
-        if run.image_features == "computed":
-            network = build_encoder(run.encoder) if place is None else load_encoder(run.encoder, place)
+        if place is not None:
+            network = load_encoder(run.encoder, place)
+        elif INSTALLED_ENCODER in description:
+            network = _installed_encoder(run, description[INSTALLED_ENCODER])
+        elif run.image_features == "computed":
+            network = build_encoder(run.encoder)  # its weights are among the model's
         inside, outside = (network, None) if run.live_encoder else (None, network)
         joint = load_joint(run.model, folder / WEIGHTS, len(vocabulary), inside)
     return Model(run, joint, vocabulary, outside, torch.device(device))
@@ -353,23 +380,47 @@ def evaluate(
     VseppError
         Naming the array and row that is wrong, or the protocol that needs more images.
     """
+    _require_sides(images, captions)
     chosen = Component(similarity) if isinstance(similarity, str) else similarity
     given = (("images", images), ("captions", captions), ("caption_to_image", caption_to_image))
     a, b, owner = (_array(value, name) for name, value in given)
     return protocols.evaluate(Embeddings(a, b, owner, chosen), protocol, fold_size)
 
 
-def require_layout(folder: Path) -> None:
-    """Refuse an exported folder whose `vsepp.json` is damaged or of a newer version."""
+def layout_of(folder: Path) -> dict[str, Any]:
+    """What `vsepp.json` says of an exported folder; empty for a run of the workflow.
+
+    Raises
+    ------
+    VseppError
+        If it is damaged or of a newer version.
+    """
     path = folder / LAYOUT_FILE
+    if not path.is_file():
+        return {}
     with reading(path, "the description of an exported run; export it again"):
-        description = json.loads(path.read_text(encoding="utf-8"))
+        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         layout, version = int(description["layout"]), description["version"]
     if layout > LAYOUT:
         raise VseppError(
             f"{folder}: exported by vsepp {version} in layout {layout}; this version reads layouts up to {LAYOUT}: install "
             "a newer vsepp"
         )
+    return description
+
+
+def _installed_encoder(run: RunSpec, sha256: str) -> ImageEncoder:
+    """The encoder with the weights of a package, which must be those that the model was trained with."""
+    network = import_weights(run.encoder)
+    with tempfile.TemporaryDirectory() as written:
+        save_encoder(network, Path(written))
+        installed = file_digest(Path(written) / ENCODER_WEIGHTS)
+    if installed != sha256:
+        raise VseppError(
+            f"{run.encoder.architecture}: the installed weights have SHA-256 {installed[:12]}, but {run.id} was trained with "
+            f"{sha256[:12]}; install another version of their package"
+        )
+    return network
 
 
 def require_files(folder: Path) -> None:
@@ -382,7 +433,8 @@ def require_files(folder: Path) -> None:
 def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | None:
     """Folder of the image encoder that a run was trained with; `None` if it needs none. Errors as in `load`.
 
-    A model on published features has no encoder; one that was fine-tuned has it among its own weights. A released model
+    A model on published features has no encoder; one that was fine-tuned has it among its own weights; one that was exported
+    without it takes the weights of an installed package. A released model
     names its encoder by the spec, any other run by the digest of the weights.
     """
     if run.image_features != "computed" or holds_encoder(folder / WEIGHTS):
@@ -392,6 +444,8 @@ def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | 
         if (place / MANIFEST).is_file() and _is_encoder_of(run, place, wanted):
             require_intact(place)
             return place
+    if given is None and INSTALLED_ENCODER in layout_of(folder):
+        return None
     if given:
         raise VseppError(
             f"{given}: not the encoder that {folder} was trained with ({run.encoder.architecture})"
@@ -408,6 +462,14 @@ def _is_encoder_of(run: RunSpec, place: Path, wanted: str | None) -> bool:
         return artefact_digest(place) == wanted
     spec = read_manifest(place)["spec"]
     return value_digest(spec.get("encoder", spec)) == value_digest(to_dict(run.encoder))
+
+
+def _require_sides(images: object, captions: object) -> None:
+    """Refuse embeddings of captions as images, and the reverse."""
+    if isinstance(images, CaptionEmbeddings) or isinstance(captions, ImageEmbeddings):
+        raise VseppError(
+            "expected embeddings of images, then embeddings of captions; got them the other way round"
+        )
 
 
 def _array(value: Any, name: str) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Ask a trained model: the test images nearest to a sentence, the test captions nearest to a picture.
 
-index = open_index("results/mini/paper/runs/coco-vsepp-1c/seed-0")
+index = open_index("results/mini/paper/runs/coco-vse0-1c/seed-0")
 index.images_for("two dogs on grass", k=5)
 index.captions_for("a.jpg", k=5)
 """
@@ -21,11 +21,13 @@ from vsepp.data.store import WholeImages, open_store
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import split_rows
-from vsepp.provenance.compatibility import beside, beside_with, evaluation_of, evaluation_place
+from vsepp.provenance.compatibility import beside, beside_with, evaluation_of
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
 from vsepp.retrieval import Model, Picture, load, rank
+from vsepp.shipped import model_folder
 from vsepp.spec import RunSpec, to_dict
+from vsepp.user_files import text_of
 
 PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
 LONGEST_TEXT = 1000
@@ -43,7 +45,7 @@ class Hit:
     score: float
     """Under the model's own similarity, larger is nearer."""
     row: int
-    """Row of the image in the index."""
+    """Row of the image in the index; -1 for a caption of no image."""
     image_id: str
     file_name: str
     caption: str
@@ -67,7 +69,7 @@ class Index:
     """float32 `(n_captions, d)`; no rows where there are no captions."""
     captions: Sequence[str]
     caption_to_image: np.ndarray
-    """`(n_captions,)`, the row of each caption's image."""
+    """`(n_captions,)`, the row of each caption's image; -1 for a caption of no image."""
     pixels: Sequence[Path] | np.ndarray | WholeImages | None
     """The images as files, or those of an image store; `None` where neither is at hand."""
     pixel_rows: np.ndarray
@@ -85,6 +87,10 @@ class Index:
             raise VseppError("expected a sentence to look for, got an empty text")
         if len(text) > LONGEST_TEXT:
             raise VseppError(f"the sentence has {len(text):,} characters; expected at most {LONGEST_TEXT:,}")
+        if not self.image_ids:
+            raise VseppError(
+                "there are no pictures to look for: give a folder of pictures, or ask with a picture"
+            )
         scores = self.model.scores(self.image_embeddings, self.model.embed_captions([text]))[:, 0]
         # From the last to the first, so that each image keeps its first caption.
         first = dict(zip(self.caption_to_image[::-1].tolist(), self.captions[::-1], strict=True))
@@ -101,7 +107,7 @@ class Index:
         """
         if not self.captions:
             raise VseppError(
-                f"{self.folder}: there are no captions to look for among pictures of one's own; give a sentence"
+                "there are no captions to look for: give a file of captions, or ask with a sentence"
             )
         scores = self.model.scores(self.model.embed_images([picture]), self.caption_embeddings)[0]
         return self._hits(scores, k, self.caption_to_image.tolist(), dict(enumerate(self.captions)))
@@ -115,8 +121,8 @@ class Index:
         hits = []
         for place, number in enumerate(rank(scores[None], k)[0].tolist(), start=1):
             row, score = images[number], float(scores[number])
-            name, caption = self.file_names[row], captions.get(number, "")
-            hits.append(Hit(place, score, row, self.image_ids[row], name, caption))
+            image_id, name = (self.image_ids[row], self.file_names[row]) if row >= 0 else ("", "")
+            hits.append(Hit(place, score, row, image_id, name, captions.get(number, "")))
         return hits
 
     def unknown_words(self, text: str) -> list[str]:
@@ -145,7 +151,7 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     Parameters
     ----------
     folder
-        A trained run that was evaluated, such as `results/mini/paper/runs/coco-vsepp-1c/seed-0`.
+        A trained run that was evaluated, such as `results/mini/paper/runs/coco-vse0-1c/seed-0`.
     device
         As for `vsepp.load`.
 
@@ -156,13 +162,13 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     """
     from vsepp.data.tables import read_tables
 
-    folder = Path(folder)
+    folder = model_folder(folder)
     model = load(folder, device=device)
     evaluated = evaluation_of(folder)
     if evaluated is None:
         raise VseppError(
-            f"{folder}: there are no test embeddings of this model in {evaluation_place(folder)}. Make them where it was "
-            "trained (snakemake --cores all, or vsepp evaluate), or ask it about a folder of pictures"
+            f"{folder}: there are no test embeddings of this model. Give a folder of pictures, or for a picture a file of "
+            "captions; or make them where it was trained (snakemake --cores all, or vsepp evaluate)"
         )
     manifest = require_intact(evaluated, "embeddings.npz")
     corpus = beside_with(folder, "corpora/*", manifest["inputs"].get("corpus"))
@@ -192,34 +198,72 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
 
 
 def index_pictures(
-    folder: str | os.PathLike[str], pictures: str | os.PathLike[str], *, device: str = "cpu"
+    model: str | os.PathLike[str],
+    pictures: str | os.PathLike[str] | None = None,
+    captions: str | os.PathLike[str] | None = None,
+    *,
+    device: str = "cpu",
 ) -> Index:
-    """Load a model and embed a folder of pictures, to be found by sentences.
+    """Load a model and embed pictures, to be found by sentences, and captions, to be found by a picture.
 
     Parameters
     ----------
-    folder
-        A trained run, or an exported one.
+    model
+        As for `vsepp.load`.
     pictures
         Folder of .jpg, .jpeg and .png files, also below it.
+    captions
+        Text file with a caption a line.
     device
         As for `vsepp.load`.
 
     Raises
     ------
     VseppError
-        As `vsepp.load` and `Model.embed_images`; if there are no pictures.
+        As `vsepp.load`, `Model.embed_images` and `Model.embed_captions`; if there are neither pictures nor captions.
     """
-    place = Path(pictures)
-    files = sorted(path for path in place.rglob("*") if path.suffix.lower() in PHOTOGRAPHS and path.is_file())
+    files = [] if pictures is None else pictures_of(Path(pictures))
+    texts = [] if captions is None else captions_of(Path(captions))
+    loaded = load(model, device=device)
+    nothing = np.empty((0, loaded.dim), np.float32)
+    names = [path.relative_to(Path(pictures or "")).as_posix() for path in files]
+    sources = ", ".join(str(source) for source in (pictures, captions) if source is not None)
+    return Index(
+        loaded,
+        model_folder(model),
+        sources,
+        loaded.embed_images(files) if files else nothing,
+        names,
+        names,
+        loaded.embed_captions(texts) if texts else nothing,
+        texts,
+        np.full(len(texts), -1),
+        files,
+        np.arange(len(files)),
+    )
+
+
+def pictures_of(folder: Path) -> list[Path]:
+    """Files of the pictures in a folder and below it, sorted; VseppError if there are none."""
+    files = sorted(
+        path for path in folder.rglob("*") if path.suffix.lower() in PHOTOGRAPHS and path.is_file()
+    )
     if not files:
-        raise VseppError(f"{place}: expected a folder with pictures ({', '.join(PHOTOGRAPHS)}), found none")
-    model = load(folder, device=device)
-    names = [path.relative_to(place).as_posix() for path in files]
-    nothing = np.empty((0, model.dim), np.float32)
-    found = model.embed_images(files)
-    rows = np.arange(len(files))
-    return Index(model, Path(folder), str(place), found, names, names, nothing, [], rows[:0], files, rows)
+        raise VseppError(f"{folder}: expected a folder with pictures ({', '.join(PHOTOGRAPHS)}), found none")
+    return files
+
+
+def captions_of(file: Path) -> list[str]:
+    """The captions of a text file with a caption a line; VseppError if there are none, or one is too long."""
+    lines = [line.strip() for line in text_of(file, "a text file with a caption a line").splitlines()]
+    for number, line in enumerate(lines, start=1):
+        if len(line) > LONGEST_TEXT:
+            raise VseppError(
+                f"{file}, line {number}: {len(line):,} characters; expected at most {LONGEST_TEXT:,}"
+            )
+    if not any(lines):
+        raise VseppError(f"{file}: expected a caption a line, found none")
+    return [line for line in lines if line]
 
 
 def _store_of(run: RunSpec, folder: Path, corpus: Path) -> Path | None:

@@ -380,6 +380,8 @@ class ScheduleSpec:
     """Largest global L2 norm of the gradient. Text: not mentioned. Code: 2."""
     negative_set: Annotated[int, Field(ge=2)] | None = None
     """Size of the negative set: pairs among which negatives are searched (Section 3.6); null: the batch."""
+    patience: Annotated[int, Field(ge=1)] | None = None
+    """Epochs without a higher rsum on validation after which training ends; null: never. Text, code: never."""
 
 
 @dataclass(frozen=True, config=STRICT)

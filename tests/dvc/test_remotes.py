@@ -22,7 +22,7 @@ def ssh(tmp_path):
     if SSHD is None or shutil.which("ssh-keygen") is None:
         pytest.skip("no sshd on the path: apt-get install openssh-server, PATH=$PATH:/usr/sbin")
     if find_spec("dvc_ssh") is None:
-        pytest.skip("no dvc-ssh in this environment: pip install 'vsepp[ssh]'")
+        pytest.skip("no dvc-ssh in this environment: uv run --group dev pytest")
     with serve_ssh(tmp_path / "ssh") as server:
         yield server
 
@@ -30,7 +30,7 @@ def ssh(tmp_path):
 @pytest.fixture
 def s3(tmp_path):
     if find_spec("dvc_s3") is None or find_spec("moto") is None:
-        pytest.skip("no dvc-s3 and moto in this environment")
+        pytest.skip("no dvc-s3 and moto in this environment: uv run --group dev pytest")
     with serve_s3(tmp_path / "s3") as server:
         yield server
 
@@ -101,6 +101,7 @@ def test_a_folder_and_what_sync_makes_of_times_and_of_what_is_missing(project, t
 
 
 @pytest.mark.whole
+@pytest.mark.s3
 def test_s3(project, s3):
     """With a server of one's own, as MinIO or Ceph are."""
     keys = [("access_key_id", s3.key), ("secret_access_key", s3.secret)]

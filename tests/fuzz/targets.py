@@ -304,7 +304,9 @@ def write_run(folder):
         words.write(whole)
         (whole / "config.json").write_text(to_json(run))
         shutil.move(folder / "encoder", inside)
-    (whole / LAYOUT_FILE).write_text(json.dumps({"layout": LAYOUT, "version": "0.1.0", "run": run.id}))
+    (whole / LAYOUT_FILE).write_text(
+        json.dumps({"layout": LAYOUT, "version": vsepp.__version__, "run": run.id})
+    )
     return whole
 
 

@@ -95,6 +95,42 @@ def test_an_exported_model_is_asked_about_a_folder_of_pictures(reproduced, test_
     assert "no test embeddings of this model" in capsys.readouterr().err
 
 
+def test_a_picture_is_asked_about_a_file_of_captions(reproduced, test_split, tmp_path, capsys):
+    model = reproduced.model(VSEPP)
+    (tmp_path / "a.jpg").write_bytes(test_split[0][0])
+    (tmp_path / "captions.txt").write_text("a red circle\n\n  a blue square \na green heart\n")
+    given = ("--image", tmp_path / "a.jpg", "--captions", tmp_path / "captions.txt")
+    found = asked(capsys, model, *given)
+    loaded = vsepp.load(model, device="cpu")
+    texts = ["a red circle", "a blue square", "a green heart"]
+    scores = loaded.scores(loaded.embed_images([tmp_path / "a.jpg"]), loaded.embed_captions(texts))[0]
+    assert [hit["caption"] for hit in found] == [texts[row] for row in np.argsort(-scores)]
+    assert_near([hit["score"] for hit in found], sorted(scores, reverse=True), 1e-5)
+    assert main(["query", str(model), *map(str, given)]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["rank", "score", "caption"]
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (["--text", "a dog", "--pictures", "nowhere"], "--pictures nowhere: no such folder"),
+        (["--image", "a.jpg", "--captions", "nowhere.txt"], "--captions nowhere.txt: no such file"),
+        (["--text", "a dog", "--captions", "captions.txt"], "no pictures to look for"),
+        (["--image", "a.jpg", "--captions", "empty.txt"], "empty.txt: expected a caption a line, found none"),
+        (["--image", "a.jpg", "--captions", "long.txt"], "long.txt, line 2: 1,001 characters"),
+        (["--image", "a.jpg", "--captions", "latin.txt"], "latin.txt"),
+    ],
+)
+def test_what_a_question_looks_in_is_checked(reproduced, tmp_path, monkeypatch, capsys, question, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "captions.txt").write_text("a red circle\n")
+    (tmp_path / "empty.txt").write_text(" \n")
+    (tmp_path / "long.txt").write_text("a\n" + "a" * 1001)
+    (tmp_path / "latin.txt").write_bytes("ein Müll".encode("latin-1"))
+    assert main(["query", str(reproduced.model(VSEPP)), *question]) == 1
+    assert said in capsys.readouterr().err
+
+
 def changed(path):
     path.write_bytes(path.read_bytes()[:-1] + b"x")
 
@@ -109,9 +145,9 @@ def of_another_model(run, reproduced):
     [
         (
             lambda run, _: shutil.rmtree(run.parents[2] / "evaluations"),
-            "no test embeddings of this model in ",
+            "no test embeddings of this model",
         ),
-        (of_another_model, "no test embeddings of this model in "),
+        (of_another_model, "no test embeddings of this model"),
         (
             lambda run, _: changed(run.parents[2] / "evaluations" / VSEPP / "seed-0/embeddings.npz"),
             "embeddings.npz: is not what its step wrote",

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import add_params, add_step, table
 from vsepp.errors import VseppError
+from vsepp.shipped import model_folder
 
 if TYPE_CHECKING:
     from vsepp.search import Index
 
 log = logging.getLogger("vsepp")
+_MODEL = "flickr8k, which comes with vsepp, or the folder of a trained run or an exported model"
 
 
 def add_steps(steps: Any) -> None:
@@ -34,29 +36,28 @@ def add_steps(steps: Any) -> None:
     parser.add_argument(
         "--onnx", action="store_true", help="also write the image and the caption encoder as ONNX"
     )
+    parser.add_argument(
+        "--light",
+        action="store_true",
+        help="weights in 16 bits, and no encoder where a package installs its weights",
+    )
     add_params(parser)
 
     parser = add_step(
         steps,
         "query",
         query,
-        "find the test images nearest to a sentence, or the test captions nearest to a picture",
+        "find the pictures nearest to a sentence, or the captions nearest to a picture",
     )
-    parser.add_argument("run", type=Path, help="folder of the trained run")
+    parser.add_argument("model", metavar="MODEL", help=_MODEL)
     asked = parser.add_mutually_exclusive_group(required=True)
     asked.add_argument("--text", help='a sentence, such as "two dogs on grass"')
     asked.add_argument("--image", type=Path, help="a picture's file")
     _add_shared(parser, answers=10)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
-    parser = add_step(steps, "serve", serve, "open a local search page for one or two runs")
-    parser.add_argument(
-        "runs",
-        type=Path,
-        nargs="+",
-        metavar="run",
-        help="folder of a trained run; two runs are shown side by side",
-    )
+    parser = add_step(steps, "serve", serve, "open a local search page for one or two models")
+    parser.add_argument("models", nargs="+", metavar="MODEL", help=f"{_MODEL}; two are shown side by side")
     _add_shared(parser, answers=12)
     parser.add_argument(
         "--host",
@@ -75,33 +76,51 @@ def export(given: argparse.Namespace) -> None:
         from vsepp.config.describe import data_licences
 
         licences = data_licences(given.params)
-    export_run(given.run, given.folder, encoder=given.encoder, onnx=given.onnx, licences=licences)
+    export_run(
+        given.run,
+        given.folder,
+        encoder=given.encoder,
+        onnx=given.onnx,
+        light=given.light,
+        licences=licences,
+    )
     print(f'{given.folder}: load it with vsepp.load("{given.folder}")')
 
 
 def _add_shared(parser: argparse.ArgumentParser, answers: int) -> None:
     parser.add_argument("-k", type=int, default=answers, help=f"how many answers; {answers} by default")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="pictures to search for a sentence")
     parser.add_argument(
-        "--pictures",
+        "--captions",
         type=Path,
-        help="search this folder of pictures instead of the test images; works with any model",
+        metavar="FILE",
+        help="captions to search for a picture: a text file with one caption per line",
     )
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:N, or auto")
 
 
-def _opened(given: argparse.Namespace, run: Path) -> Index:
-    from vsepp.search import index_pictures, open_index
-
+def _opened(given: argparse.Namespace, model: str) -> Index:
+    """The model with what it looks in: pictures and captions that were given, else its own test images."""
     if given.k < 1:
         raise VseppError(f"-k: expected at least 1 answer, got {given.k}")
-    if given.pictures is not None:
-        return index_pictures(run, given.pictures, device=given.device)
-    return open_index(run, device=given.device)
+    # Before torch is imported, which takes seconds.
+    model_folder(model)
+    if given.pictures is not None and not given.pictures.is_dir():
+        raise VseppError(f"--pictures {given.pictures}: no such folder")
+    if given.captions is not None and not given.captions.is_file():
+        raise VseppError(
+            f"--captions {given.captions}: no such file; expected a text file with a caption a line"
+        )
+    from vsepp.search import index_pictures, open_index
+
+    if given.pictures is None and given.captions is None:
+        return open_index(model, device=given.device)
+    return index_pictures(model, given.pictures, given.captions, device=given.device)
 
 
 def query(given: argparse.Namespace) -> None:
     """Answer one question."""
-    index = _opened(given, given.run)
+    index = _opened(given, given.model)
     if given.text is not None:
         hits, unknown = index.images_for(given.text, given.k), index.unknown_words(given.text)
     else:
@@ -112,14 +131,19 @@ def query(given: argparse.Namespace) -> None:
         asked = {"text": given.text} if given.text is not None else {"image": str(given.image)}
         answers = [{key: value for key, value in asdict(hit).items() if key != "row"} for hit in hits]
         print(
-            json.dumps(
-                {"run": str(given.run), **asked, "unknown_words": unknown, "answers": answers}, indent=1
-            )
+            json.dumps({"run": given.model, **asked, "unknown_words": unknown, "answers": answers}, indent=1)
         )
         return
-    cells = [(str(hit.rank), f"{hit.score:.5f}", hit.image_id, hit.file_name, hit.caption) for hit in hits]
-    rows = [("rank", "score", "image id", "file", "caption"), *cells]
-    print("\n".join(table([tuple(map(_one_line, row)) for row in rows], "rrlll")))
+    columns = {
+        "rank": [str(hit.rank) for hit in hits],
+        "score": [f"{hit.score:.3f}" for hit in hits],
+        "image id": [hit.image_id if hit.image_id != hit.file_name else "" for hit in hits],
+        "file": [hit.file_name for hit in hits],
+        "caption": [hit.caption for hit in hits],
+    }
+    filled = [(title, *cells) for title, cells in columns.items() if any(cells)]
+    rows = [tuple(map(_one_line, row)) for row in zip(*filled, strict=True)]
+    print("\n".join(table(rows, "rr" + "l" * (len(filled) - 2))))
 
 
 def _one_line(text: str) -> str:
@@ -131,6 +155,6 @@ def serve(given: argparse.Namespace) -> None:
     """Serve the page until it is stopped."""
     from vsepp.serve import serve
 
-    if len(given.runs) > 2:
-        raise VseppError(f"serve: got {len(given.runs)} runs; expected one, or two to stand side by side")
-    serve([_opened(given, run) for run in given.runs], given.host, given.port, given.k)
+    if len(given.models) > 2:
+        raise VseppError(f"serve: got {len(given.models)} models; expected one, or two to stand side by side")
+    serve([_opened(given, model) for model in given.models], given.host, given.port, given.k)

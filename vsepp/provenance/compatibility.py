@@ -160,6 +160,8 @@ def evaluation_place(folder: Path) -> Path:
 
 def evaluation_of(folder: Path) -> Path | None:
     """Folder of the evaluation of a run's present model; `None` where it was not evaluated, or only another model was."""
+    if len(folder.absolute().parents) < 3:
+        return None
     evaluation = evaluation_place(folder)
     if not (evaluation / MANIFEST).is_file():
         return None

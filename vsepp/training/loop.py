@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,7 +22,7 @@ from vsepp.training.checkpoint import SECONDS_BETWEEN, Checkpoints
 from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, ProcessGroup, require_divisible
 from vsepp.training.epoch import train_epoch
-from vsepp.training.history import write_history
+from vsepp.training.history import EpochRecord, write_history
 from vsepp.training.state import EpochSoFar, Training, resume, save
 from vsepp.training.step import RunLoss, make_optimiser
 
@@ -89,6 +89,8 @@ def train(
     training = Training(run, data, device, model, loss, optimiser, checkpoints, group)
     resume(training)
     for epoch in range(len(training.history), run.schedule.epochs):
+        if _has_stalled(training.history, run.schedule.patience):
+            break
         training.history.append(train_epoch(training, epoch))
         training.so_far = EpochSoFar()
         if group.first:
@@ -96,6 +98,14 @@ def train(
         if checkpoints.due():
             save(training)
     return _finish(training, out, state) if group.first else {}
+
+
+def _has_stalled(history: Sequence[EpochRecord], patience: int | None) -> bool:
+    """Whether none of the last `patience` epochs has a higher rsum than all before them."""
+    if patience is None or len(history) <= patience:
+        return False
+    rsums = [record.rsum for record in history]
+    return max(rsums[-patience:]) <= max(rsums[:-patience])
 
 
 def _model(run: RunSpec, data: TrainingData, init_from: Path | None) -> JointEmbedding:

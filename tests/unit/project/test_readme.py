@@ -1,56 +1,61 @@
-"""What the README says of the Flickr8k study is what the study's kept report says."""
+"""What the README says is what the kept study says, and its lines of Python print what it says that they print."""
 
 import csv
 import re
+import textwrap
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from processes import python
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REPORT = ROOT / "docs/results/flickr8k/reports/flickr8k_study"
-METRICS = ("i2t_r1", "i2t_r10", "t2i_r1", "t2i_r10")
-LINES = {key: line for line, key in re.findall(r"^(\| [^`\n]*`([^`\n]+)`.*)$", README, re.MULTILINE)}
-"""The lines of its table by what they name: a run, or a claim."""
-RUNS = [key for key in LINES if key.startswith("f8k-")]
-CLAIMS = [key for key in LINES if key not in RUNS]
+LINES = {key: line for line, key in re.findall(r"^(\| [^`\n]*, `([^`\n]+)`.*)$", README, re.MULTILINE)}
+"""The lines of its table by the claim that they name."""
 
 
-def rows(path):
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def cells(key):
-    return re.split(r" *\| *", LINES[key])[2:-1]
+@pytest.fixture(scope="module")
+def claims():
+    with (REPORT / "claims.csv").open(newline="", encoding="utf-8") as file:
+        return {row["claim"]: row for row in csv.DictReader(file)}
 
 
 def test_the_readme_has_the_study():
-    assert {"f8k-vse0-1c-whole", "f8k-vsepp-1c-whole"} <= set(RUNS) and "whole-1c" in CLAIMS
-    shown = re.findall(r"!\[[^]]+\]\((docs/results/flickr8k/reports/flickr8k_study/figures/[^)]+)\)", README)
-    assert shown and all((ROOT / path).is_file() for path in shown)
+    assert len(LINES) == 4
+    shown = re.findall(r"!\[[^]]+\]\((docs/[^)]+)\)", README)
+    assert len(shown) == 2 and all((ROOT / path).is_file() for path in shown)
 
 
-def test_the_page_of_the_study_has_the_same_table():
-    page = (ROOT / "docs/flickr8k.md").read_text(encoding="utf-8").splitlines()
-    assert set(LINES.values()) <= set(page)
+@pytest.mark.parametrize("claim", LINES)
+def test_a_difference_is_that_of_the_claim(claims, claim):
+    of_captions = claims[f"{claim}/i2t_r1"]
+    of_images = claims.get(f"{claim}/t2i_r1") or claims[f"{claim}-images/t2i_r1"]
+    cells = re.split(r" *\| *", LINES[claim])[2:-1]
+    expected = [cell for row in (of_captions, of_images) for cell in difference(row)]
+    assert cells == [of_captions["n_seeds"], *expected]
 
 
-@pytest.mark.parametrize("run", RUNS)
-def test_a_row_is_that_of_the_report(run):
-    (row,) = [row for row in rows(REPORT / "tables/losses.csv") if row["run"] == run]
-    numbers = [f"{float(row[f'ours_{name}']):.1f} ± {float(row[f'sd_{name}']):.1f}" for name in METRICS]
-    assert cells(run) == [row["n_seeds"], *numbers]
+def difference(row):
+    ends = [[float(row[f"{over}_{end}"]) for end in ("low", "high")] for over in ("images", "seeds")]
+    low, high = max(ends, key=lambda pair: pair[1] - pair[0])
+    return f"{float(row['ours']):+.1f} [{low:+.1f}, {high:+.1f}]", f"{float(row['paper']):+.1f}"
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
-def test_a_gain_is_that_of_the_claim(claim):
-    found = {row["claim"]: row for row in rows(REPORT / "claims.csv")}
-    of_captions = found[f"{claim}/i2t_r1"]
-    of_images = found.get(f"{claim}/t2i_r1") or found[f"{claim}-images/t2i_r1"]
-    assert cells(claim) == [of_captions["n_seeds"], gain(of_captions), "", gain(of_images), ""]
+def test_the_status_counts_the_verdicts_on_the_papers_claims(claims):
+    (line,) = [line for line in README.splitlines() if line.startswith("| Flickr8k")]
+    verdicts = Counter(row["verdict"] for row in claims.values() if row["of_the_paper"] == "1")
+    one_seed = verdicts.pop("inconclusive (one seed)")
+    assert f"{sum(verdicts.values()) + one_seed} of the paper's claims:" in line
+    assert f"{verdicts.pop('inconclusive') + one_seed} inconclusive ({one_seed} of them one seed)" in line
+    assert f"{verdicts.pop('not reproduced: collapsed')} collapsed" in line
+    assert verdicts
+    for verdict, count in verdicts.items():
+        assert f"{count} {verdict}" in line
 
 
-def gain(row):
-    low, high = ([float(row[f"{over}_{end}"]) for over in ("images", "seeds")] for end in ("low", "high"))
-    return f"{float(row['ours']):+.1f} ({low[0]:+.1f} to {high[0]:+.1f}; {low[1]:+.1f} to {high[1]:+.1f})"
+def test_the_lines_of_python_print_what_the_readme_says():
+    pytest.importorskip("efficientnet_lite_pytorch")
+    code, said = re.search(r"## Use\n\n((?:    .*\n|\n)+)prints[^\n]*\n\n((?:    .*\n)+)", README).groups()
+    assert python(textwrap.dedent(code)) == textwrap.dedent(said)

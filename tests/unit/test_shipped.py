@@ -1,0 +1,99 @@
+"""Models that come with the package."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from closeness import assert_near
+from matplotlib.cbook import get_sample_data
+from processes import python
+
+import vsepp
+from vsepp.cli import main
+from vsepp.provenance.manifest import require_intact
+from vsepp.shipped import model_folder, shipped_models
+
+PHOTOGRAPHS = Path(__file__).parents[3] / "shared/data/flickr8k"
+"""Of people who have them: their licence lets nobody ship them."""
+CAPTIONS = ["a bowl of fruit", "a man in a suit smiles", "two dogs on the grass"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    pytest.importorskip("efficientnet_lite_pytorch")
+    return vsepp.load("flickr8k", device="cpu")
+
+
+def test_the_model_is_whole_small_and_says_what_it_is():
+    folder = shipped_models()["flickr8k"]
+    require_intact(folder)
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 4_000_000
+    card, licence = ((folder / name).read_text() for name in ("README.md", "LICENSE.md"))
+    assert "research and education only" in card and "Flickr8k" in licence
+    assert "What it cannot do" in card and "95 % interval" in card
+
+
+def test_a_photograph_finds_its_caption(model, tmp_path, capsys):
+    photograph = get_sample_data("grace_hopper.jpg", asfileobj=False)
+    scores = model.scores(model.embed_images([photograph]), model.embed_captions(CAPTIONS))
+    assert CAPTIONS[vsepp.rank(scores, k=1)[0, 0]] == "a man in a suit smiles"
+    (tmp_path / "captions.txt").write_text("\n".join(CAPTIONS))
+    given = ["--image", photograph, "--captions", str(tmp_path / "captions.txt"), "--json"]
+    assert main(["query", "flickr8k", *given]) == 0
+    answers = json.loads(capsys.readouterr().out)["answers"]
+    assert_near([answer["score"] for answer in answers], np.sort(scores[0])[::-1], 1e-6)
+
+
+def test_a_folder_that_happens_to_have_the_name_is_no_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flickr8k").mkdir()
+    assert model_folder("flickr8k") == shipped_models()["flickr8k"]
+    (tmp_path / "flickr8k/manifest.json").write_text("{}")
+    assert model_folder("flickr8k") == Path("flickr8k")
+
+
+def test_a_wrong_name_is_answered_before_torch_is_imported():
+    script = """
+import sys
+from vsepp.cli import main
+assert main(["query", "flikr8k", "--text", "a dog"]) == 1
+assert main(["query", "flickr8k", "--text", "a dog", "--pictures", "nowhere"]) == 1
+print("torch" in sys.modules)
+"""
+    assert python(script).split() == ["False"]
+    with pytest.raises(vsepp.VseppError, match="did you mean flickr8k"):
+        model_folder("flikr8k")
+
+
+def test_other_weights_of_the_encoder_are_refused(model, monkeypatch):
+    monkeypatch.setattr("vsepp.retrieval.file_digest", lambda path: "0" * 64)
+    with pytest.raises(vsepp.VseppError, match="the installed weights have SHA-256 0000"):
+        vsepp.load("flickr8k")
+
+
+@pytest.mark.whole
+def test_its_recalls_are_those_of_its_card(model):
+    if not PHOTOGRAPHS.is_dir():
+        pytest.skip("the photographs of Flickr8k are not here")
+    with zipfile.ZipFile(PHOTOGRAPHS / "Flickr8k_text.zip") as texts:
+        names = texts.read("Flickr_8k.testImages.txt").decode().split()
+        lines = texts.read("Flickr8k.token.txt").decode().splitlines()
+    captions = {name: [] for name in names}
+    for line in lines:
+        key, text = line.split("\t")
+        if (name := key.partition("#")[0]) in captions:
+            captions[name].append(text)
+    images = model.embed_images([PHOTOGRAPHS / "Flicker8k_Dataset" / name for name in names])
+    owners = np.repeat(np.arange(len(names)), [len(captions[name]) for name in names])
+    texts = model.embed_captions([text for name in names for text in captions[name]])
+    metrics = vsepp.evaluate(images, texts, owners).metrics
+    row = next(
+        line
+        for line in (shipped_models()["flickr8k"] / "README.md").read_text().splitlines()
+        if "| 5K," in line
+    )
+    cells = [cell.split()[0] for cell in row.strip("| ").split(" | ")]
+    found = [metrics.i2t.r1, metrics.i2t.r5, metrics.i2t.r10, metrics.t2i.r1, metrics.t2i.r5, metrics.t2i.r10]
+    assert_near(found, list(map(float, cells[2:8])), 0.3)  # weights in 16 bits, features in fp32

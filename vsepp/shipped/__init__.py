@@ -1,0 +1,33 @@
+"""Models that come with the package, each a folder here that `vsepp export --light` wrote, with a licence of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from vsepp.errors import VseppError, did_you_mean
+from vsepp.provenance.manifest import MANIFEST
+
+
+def shipped_models() -> dict[str, Path]:
+    """Name → folder of each model that comes with the package."""
+    return {path.parent.name: path.parent for path in sorted(Path(__file__).parent.glob(f"*/{MANIFEST}"))}
+
+
+def model_folder(model: str | os.PathLike[str]) -> Path:
+    """The folder of a model, given as a folder or as the name of a model that comes with the package.
+
+    Raises
+    ------
+    VseppError
+        If it is neither.
+    """
+    folder, shipped = Path(model), shipped_models()
+    if str(model) in shipped and not (folder / MANIFEST).is_file():
+        return shipped[str(model)]
+    if not folder.is_dir():
+        raise VseppError(
+            f"{model}: no such folder; expected a trained run, an exported model, or the name of a model that comes with "
+            f"vsepp: {', '.join(shipped)}{did_you_mean(str(model), shipped)}"
+        )
+    return folder
