@@ -35,7 +35,7 @@ LARGEST_UPLOAD = 20 * MEGABYTE
 MOST_PIXELS = 50_000_000
 LONGEST_SILENCE = 10
 """Seconds after which a connection on which nothing comes or goes is closed."""
-_TOO_LARGE = f"That is more than is taken: one picture of at most {LARGEST_UPLOAD // MEGABYTE} MB."
+_TOO_LARGE = f"The upload is too large. Give one picture of at most {LARGEST_UPLOAD // MEGABYTE} MB."
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; img-src 'self' data:; style-src 'self'; script-src 'self'; "
@@ -124,7 +124,7 @@ class _Site:
     def refused(self, error: VseppError | HTTPException) -> tuple[str | Response, int]:
         """The page with what was wrong with a request."""
         if isinstance(error, SecurityError):  # to a stranger, nothing of what is here
-            message = "This address is not one that the page is served under.\n"
+            message = "The page is not served under this address.\n"
             return Response(message, mimetype="text/plain"), 400
         text = request.args.get("text", "")[:LONGEST_TEXT]
         if isinstance(error, VseppError):

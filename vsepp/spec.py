@@ -82,9 +82,9 @@ class SourceKeys:
     sha256: Annotated[str, Field(pattern="^[0-9a-fA-F]{64}$")] | None = None
     """SHA-256 of the whole file; null if unknown, then the first download records it."""
     accepts: tuple[str, ...] = ()
-    """Other names that it may have in your own folder, such as that of the unpacked folder."""
+    """Other names of the file in your own folder, such as the unpacked folder's name."""
     instructions: str = ""
-    """How to get it by hand if it has no mirror: where to ask, and what to put where."""
+    """How to get a file without a mirror: where to ask, and where to put it."""
     licence: str = ""
     citation: str = ""
 
@@ -94,41 +94,41 @@ class SourceSpec(SourceKeys):
     """A raw file, fetched before anything else."""
 
     file: str
-    """Its name in the folder of downloads and in the user's own folder."""
+    """File name in the folder of downloads and in the user's folder."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class CorpusKeys:
-    """How a set of captioned images is read and checked: what an entry of `datasets` says of it."""
+    """How a set of captioned images is read and checked: an entry of `datasets`."""
 
     captions_per_image: Count | None = None
-    """Captions used of each image; null: all."""
+    """Captions used per image; null: all."""
     surplus_captions: Literal["drop", "error"] = "error"
     """If an image has more captions: keep the first ones, or raise an error."""
     expected_images: dict[SplitName, Count] = field(default_factory=dict)
     """Images per split; checked if given."""
     reported_sha256: dict[str, tuple[Sha256, ...]] = field(default_factory=dict)
-    """Name of a raw text file → SHA-256 sums that others report; a different one gives a warning, not an error."""
+    """Name of a raw text file → SHA-256 sums that others report; a different sum gives a warning, not an error."""
     photographs_sha256: tuple[Sha256, ...] = ()
-    """Known digests of all photographs together, as the manifest of decoded images has it: of a folder no archive's checksum says
-    what it holds. A different one gives a warning."""
+    """Known digests of all photographs together, as in the image cache's manifest, because no archive's checksum covers a folder.
+    A different digest gives a warning."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class CorpusSpec(CorpusKeys):
-    """A set of captioned images and the files that it is read from."""
+    """A set of captioned images and its files."""
 
     name: str
     """The entry of `datasets.yaml`: `coco2014`, `flickr30k`, `flickr8k`, ..."""
     reader: Component
     """A module of `vsepp.data.readers`."""
     files: dict[str, str] = field(default_factory=dict)
-    """What the reader calls the file (`images`, `splits`, `captions`, ...) → path of the file, zip archive or folder. Paths
-    do not decide what is computed: manifests and plans hold the spec without them."""
+    """The reader's name of a file (`images`, `splits`, `captions`, ...) → path of the file, zip archive or folder. Paths do not
+    change the result: manifests and plans hold the spec without them."""
     first_images: dict[SplitName, Count] = field(default_factory=dict)
     """Split → how many of its images to keep, from the first, after all checks: to try a preset on a part of its data."""
     leave_out: tuple[str, ...] = ()
-    """Ids of images to leave out, after all checks: photographs that cannot be decoded, say."""
+    """Ids of images to leave out, after all checks, such as photographs that cannot be decoded."""
 
 
 def with_files(spec: CorpusSpec, files: Mapping[str, Path]) -> CorpusSpec:
@@ -138,54 +138,54 @@ def with_files(spec: CorpusSpec, files: Mapping[str, Path]) -> CorpusSpec:
 
 @dataclass(frozen=True, config=STRICT)
 class StoreSpec:
-    """Decoded images."""
+    """Image cache: all images of a corpus, decoded once."""
 
     resize: Literal["squash", "short_side"]
-    """`squash`: to side×side (the paper); `short_side`: the short side to `side`, the aspect ratio kept (released code)."""
+    """`squash`: side×side (the paper); `short_side`: the short side has `side` pixels, the aspect ratio is kept (released code)."""
     side: Count
     """Pixels."""
     orientation: Literal["ignored", "applied"] = "ignored"
-    """What becomes of photographs whose EXIF data say that they are to be turned."""
+    """Whether the EXIF orientation of photographs is applied."""
 
 
 @dataclass(frozen=True, config=STRICT)
 class PicturesSpec:
-    """Small pictures of the images of a split, with their captions, for people to look at."""
+    """Small pictures of a split's images with their captions, for pages."""
 
     split: SplitName = "test"
     side: Count = 128
-    """The longer side, pixels; images that are stored smaller stay as they are."""
+    """The longer side, pixels; smaller images stay unchanged."""
     quality: int = 80
     """Quality of the JPEGs, from 1 to 95."""
     photographs: bool = True
-    """Whether a page may show them; else there are captions and ids alone."""
+    """Whether pages may show the pictures; otherwise only captions and ids."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class EncoderKeys:
-    """A network, cut at its penultimate layer, and how it is run: all that a preset says of it."""
+    """A network, cut at its penultimate layer, and how it is run: a preset's entry."""
 
     architecture: Annotated[str, Field(pattern=r"^[a-z0-9_]+/[a-z0-9_]+$")]
     """family/name: a module of vsepp.models.image and one of its networks."""
     options: dict[str, Any] = field(default_factory=dict)
-    """Options of the family; those that equal its defaults are left out of a run."""
+    """Options of the family; a run leaves out default values."""
     weights: Annotated[str, Field(pattern=r"^(scenes|pip|random|torchvision/\w+|file(/\w[\w.+-]*)+)$")]
     """scenes, pip, random, torchvision/<entry> or file/<name>: an entry of `sources`, or a file in the folder `archives`."""
     input_size: Count
-    """Side of the crop that it takes, pixels."""
+    """Side of the network's input crop, pixels."""
     store_side: Count
-    """Side of the decoded image that crops are taken from, pixels."""
+    """Side of the cached image from which crops are taken, pixels."""
     mean: tuple[float, float, float]
-    """Per channel of its input, on a scale of 0–1."""
+    """Per input channel, on a scale of 0–1."""
     std: tuple[PositiveFloat, PositiveFloat, PositiveFloat]
-    """Per channel of its input, on a scale of 0–1."""
+    """Per input channel, on a scale of 0–1."""
     precision: Precision = "fp32"
     """Matrix products of a frozen encoder. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
     autocast, 7 bits. Lower precision is faster only on hardware made for it: measure with benchmarks/measure.py. An encoder
     inside the model follows the run's `precision`."""
     memory_format: Literal["contiguous", "channels_last"] = "channels_last"
-    """Memory layout of images and of convolutions' weights: channel by channel, or pixel by pixel, which was faster wherever
-    benchmarks/measure.py was run."""
+    """Memory layout of images and of convolutions' weights: channel by channel, or pixel by pixel (faster on every machine where
+    benchmarks/measure.py was run)."""
     compile: Literal["off", "default"] = "off"
     """Compile the network with torch.compile, once per process and batch shape (half a minute or more; on a CPU it needs a C++
     compiler). Worth it for networks of many small layers and for long passes; measure with benchmarks/measure.py."""
@@ -201,7 +201,7 @@ class EncoderSpec(EncoderKeys):
     """An image encoder cut at its penultimate layer."""
 
     name: str
-    """The role that it plays, such as `vgg`."""
+    """The encoder's role, such as `vgg`."""
 
     @property
     def component(self) -> tuple[str, str]:
@@ -243,12 +243,12 @@ class VocabularySpec:
 
 @dataclass(frozen=True, config=STRICT)
 class VectorsSpec:
-    """Vectors of all captions of a corpus, whose inner products say how alike two captions are."""
+    """Vectors of all captions of a corpus; inner products measure the similarity of two captions."""
 
     encoder: Literal["tfidf", "minilm"]
-    """`tfidf`: of their words, TF-IDF; `minilm`: of a pretrained sentence encoder, all-MiniLM-L6-v2."""
+    """`tfidf`: TF-IDF of the captions' words; `minilm`: a pretrained sentence encoder, all-MiniLM-L6-v2."""
     splits: tuple[SplitName, ...] = ()
-    """`tfidf`: splits whose captions say how rare a word is."""
+    """`tfidf`: splits whose captions are counted for word rarity."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -258,7 +258,7 @@ class FigureDataSpec:
     kind: Component
     """A module of vsepp.reporting.figures."""
     losses: tuple[Component, ...]
-    """What it draws: modules of vsepp.losses."""
+    """The losses drawn: modules of vsepp.losses."""
 
 
 _Objects = Annotated[float, Field(ge=1, le=6, multiple_of=1)]
@@ -277,7 +277,7 @@ class Difficulty:
     overlap: Fraction
     """How far two objects may cover each other, as a fraction of their radii."""
     shortest_side: Annotated[float, Field(ge=0.5, le=1)]
-    """Shortest side that an image can have, as a fraction of the longer one."""
+    """Shortest possible side of an image, as a fraction of the longer side."""
     colour_jitter: Annotated[float, Field(ge=0, le=0.5)]
     """Deviation of an object's colour around its name's, on a scale of 0–1."""
     noise: Annotated[float, Field(ge=0, le=0.5)]
@@ -341,7 +341,7 @@ class PretrainedSpec:
 
 @dataclass(frozen=True, config=STRICT)
 class FeaturesSpec:
-    """Features of all images of a store under a fixed crop."""
+    """Features of all images of an image cache under a fixed crop."""
 
     encoder: EncoderSpec
     crop: CropSpec
@@ -349,15 +349,15 @@ class FeaturesSpec:
 
 @dataclass(frozen=True, config=STRICT)
 class TapeSpec:
-    """Random-crop features of a frozen encoder, for every training caption and epoch."""
+    """Feature cache of random crops: a frozen encoder's features for every training caption and epoch."""
 
     encoder: EncoderSpec
     crop: CropSpec
     draw: Seed
-    """Seed of the random crops."""
+    """Crop seed: the seed of the random crops."""
     epochs: Count
     splits: tuple[SplitName, ...]
-    """Whose captions."""
+    """Splits whose captions have crops."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -375,11 +375,11 @@ class ScheduleSpec:
     """Fraction of the epochs after which the learning rate drops; 1: never. Text: after 15 of 30 epochs; fine-tuning never.
     Code: after 15 epochs, its flag's default, for fine-tuning too."""
     drop_factor: Annotated[float, Field(gt=0.0, le=1.0)]
-    """Factor of that drop. Text: .1. Code: .1."""
+    """Factor of the learning rate's drop. Text: .1. Code: .1."""
     clip_norm: PositiveFloat
     """Largest global L2 norm of the gradient. Text: not mentioned. Code: 2."""
     negative_set: Annotated[int, Field(ge=2)] | None = None
-    """Number of pairs from which negatives are taken (Section 3.6); null: the batch."""
+    """Size of the negative set: pairs among which negatives are searched (Section 3.6); null: the batch."""
     patience: Annotated[int, Field(ge=1)] | None = None
     """Epochs without a higher rsum on validation after which training ends; null: never. Text, code: never."""
 
@@ -404,11 +404,11 @@ class ModelSpec:
     """L2-normalise the image embedding; false makes the similarity a dot product. Text: all but VSE0. Code: all but VSE0
     (`no_imgnorm`)."""
     absolute: bool
-    """Absolute values of both embeddings. Text: Order0 alone. Code: Order0 alone."""
+    """Absolute values of both embeddings. Text: only Order0. Code: only Order0."""
     similarity: Component
     """A module of vsepp.similarity, with its options."""
     image_head: Component = LINEAR
-    """A module of vsepp.models.heads, with its options: what maps an image's feature into the joint space. Text: a linear map W_f
+    """A module of vsepp.models.heads, with its options: maps an image's feature into the joint space. Text: a linear map W_f
     (Eq. 1). Code: the same."""
 
     @property
@@ -426,7 +426,7 @@ class RunSpec:
     system: str
     """VSE0, VSE++, Order0 or Order++."""
     dataset: str
-    """The role of the corpus: a name that papers use, and for which presets name the data."""
+    """The role of the corpus: a name used by papers, with data assigned by presets."""
     trainset: Literal["1C", "10C", "RC"]
     restval: bool
     """Train on restval (rV) too."""
@@ -438,29 +438,29 @@ class RunSpec:
     crop: CropSpec
     vocabulary: VocabularySpec
     validation_images: Count | None
-    """Validate on the first so many validation images, in file order; `None`: all."""
+    """Number of validation images, from the first in file order; `None`: all."""
     model: ModelSpec
     loss: Component
     """A module of vsepp.losses, with its options. Text: MH (Eq. 6) or SH (Eq. 5); margin .2, Order0 .05. Code: the same."""
     schedule: ScheduleSpec
     encoder_mode: Mode
-    """As the branches of the released code have it. `legacy-master`: training mode until the first validation of each epoch;
+    """Mode of the encoder, as in the released code's branches. `legacy-master`: training mode until the first validation of each epoch;
     `legacy-python3`: in every step."""
     legacy_steps: Count
     """legacy-master: steps between two validations in the released code, counted over the whole training. Text: not mentioned.
     Code: 500."""
     rc_features: Literal["tape", "inline"]
-    """RC, frozen encoder: random-crop features computed once for all runs (the tape), or in each training step (inline)."""
+    """RC, frozen encoder: features of random crops computed once for all runs (a feature cache: tape), or in each training step (inline)."""
     init_seed: Seed
     order_seed: Seed
     draw: Seed
-    """Seed of the random crops."""
+    """Crop seed: the seed of the random crops."""
     image_features: Literal["computed", "precomputed"] = "computed"
-    """1C and 10C: features computed here by the encoder, or those published with the captions."""
+    """1C and 10C: features computed here by the encoder, or published with the captions."""
     precision: Precision = "fp32"
     """Matrix products of a training step. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
-    autocast in the two encoders and their maps; on a GPU the GRU is in tf32. Weights, validation and the embeddings that are
-    ranked are always fp32."""
+    autocast in the two encoders and their maps; on a GPU the GRU is in tf32. Weights, validation and ranked
+    embeddings are always fp32."""
     optimiser: Component = ADAM
     """A module of vsepp.training.optimisers, with its options. Text: Adam. Code: Adam."""
 

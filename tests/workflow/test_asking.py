@@ -258,11 +258,11 @@ def test_html_in_a_sentence_is_text(served):
         (lambda at: fetched(f"{at}nowhere"), 404, "not found on the server"),
         (lambda at: fetched(f"{at}image/0/999999"), 404, "not found on the server"),
         (lambda at: fetched(f"{at}image/7/0"), 404, "not found on the server"),
-        (lambda at: fetched(at, Host="evil.example"), 400, "not one that the page is served under"),
+        (lambda at: fetched(at, Host="evil.example"), 400, "not served under this address"),
         (
             lambda at: fetched(at, b"image=1", Host="evil.example"),
             400,
-            "not one that the page is served under",
+            "not served under this address",
         ),
     ],
 )

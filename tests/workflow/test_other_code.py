@@ -24,10 +24,7 @@ def test_an_edit_of_a_loss_trains_again_what_uses_it_unless_it_is_accepted(proje
     project.edit(MH)
     said = project.run("--dry-run")
     # A fine-tuned model is made from a frozen one.
-    assert (
-        "were made by other code than the present and are made again where they are asked for: 3 run, 1 figure_data."
-        in said
-    )
+    assert "were made by other code and will be made again when needed: 3 run, 1 figure_data." in said
     assert project.trained() == {VSEPP, RC, FT}
     assert "1 results accepted" in accept(project, VSEPP)
     assert project.trained() == {RC, FT}
@@ -40,7 +37,7 @@ def test_an_edit_of_a_loss_trains_again_what_uses_it_unless_it_is_accepted(proje
     (project.folder / REPORT / "index.html").unlink()
     project.run("reproduce_tables")
     assert {run: project.weights(run) for run in RUNS} == before
-    note = "made in part by other code than the present; that it makes the same was accepted (run, 20"
+    note = "partly made by other code, accepted as equivalent to the current code (run, 20"
     assert f"<li><sup>‡</sup> {note}" in (project.folder / REPORT / "index.html").read_text()
     assert note in (project.folder / REPORT / f"runs/{VSEPP}.html").read_text()
     assert "‡" not in (project.folder / REPORT / f"runs/{VSE0}.html").read_text()
@@ -72,7 +69,7 @@ def test_what_differs_in_more_than_code_is_not_accepted(project):
     weights.write_bytes(weights.read_bytes()[:-1])
     project.edit("vsepp/losses/sum_of_hinges.py")
     said = project.refusal("vsepp", "accept", "run", "--why", WHY)
-    assert "1 results accepted and kept, 3 differ in more than code and are not" in said
+    assert "1 results accepted and kept; 3 refused, since they differ in more than code" in said
     assert "its loss.margin is its default, expected 0.1 by params/" in said
     assert "model.safetensors is not what its step wrote" in said
     assert project.trained() == {VSE0, RC, FT}
@@ -118,7 +115,7 @@ def test_results_of_an_earlier_commit_are_read_and_can_be_accepted(tmp_path):
     assert project.trained() == set(RUNS)
     # What is computed for a figure has parameters in another form since then, and so has the report; both take seconds.
     said = project.refusal("vsepp", "accept", "all", "--why", WHY)
-    assert "17 results accepted and kept, 2 differ in more than code" in said, said[-600:]
+    assert "17 results accepted and kept; 2 refused, since they differ in more than code" in said, said[-600:]
     assert project.trained() == set()
     assert project.planned("reproduce_tables").keys() <= {"figure_data", "report", "paper"}
     (project.folder / REPORT / "index.html").unlink()

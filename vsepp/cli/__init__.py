@@ -27,8 +27,8 @@ GROUPS = {
 """What commands are for → the commands, in the order of the help and of the site's reference."""
 _ENDS = """\
 In the project's folder, `snakemake --cores all reproduce_tables` calls all steps
-that are needed. `vsepp plan` says before what that takes, `vsepp models`
-afterwards what is there. `vsepp COMMAND -h` explains a command."""
+that are needed. `vsepp plan` estimates time and disk, `vsepp models` lists the
+trained models. `vsepp COMMAND -h` explains a command."""
 
 
 def make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if package == "vsepp":
             raise
         extra = "serve" if package in ("flask", "waitress") else "workflow"
-        _tell(f"{package} is not installed, which this step needs; pip install 'vsepp[{extra}]' brings it")
+        _tell(f"this step needs {package}, which is not installed: pip install 'vsepp[{extra}]'")
         return 1
     except BrokenPipeError:
         return 1

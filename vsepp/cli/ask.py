@@ -56,10 +56,8 @@ def add_steps(steps: Any) -> None:
     _add_shared(parser, answers=10)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
-    parser = add_step(
-        steps, "serve", serve, "show one or two runs as a local page that answers sentences and pictures"
-    )
-    parser.add_argument("models", nargs="+", metavar="MODEL", help=f"{_MODEL}; two stand side by side")
+    parser = add_step(steps, "serve", serve, "open a local search page for one or two models")
+    parser.add_argument("models", nargs="+", metavar="MODEL", help=f"{_MODEL}; two are shown side by side")
     _add_shared(parser, answers=12)
     parser.add_argument(
         "--host",
@@ -91,12 +89,12 @@ def export(given: argparse.Namespace) -> None:
 
 def _add_shared(parser: argparse.ArgumentParser, answers: int) -> None:
     parser.add_argument("-k", type=int, default=answers, help=f"how many answers; {answers} by default")
-    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="pictures to look in for a sentence")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="pictures to search for a sentence")
     parser.add_argument(
         "--captions",
         type=Path,
         metavar="FILE",
-        help="captions to look in for a picture: a text file, a caption a line",
+        help="captions to search for a picture: a text file with one caption per line",
     )
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:N, or auto")
 

@@ -61,12 +61,12 @@ _MACHINE: dict[str, dict[str, Any]] = {
     "threads": {
         "type": int,
         "metavar": "N",
-        "help": "CPU threads or processes; by default as many as torch takes, or one process",
+        "help": "CPU threads or processes; default: torch's number of threads, or one process",
     },
     "data_on": {
         "choices": ("auto", "device", "mapped"),
-        "help": "where images and features lie while they are read: in the GPU's memory (device) or in their files "
-        "(mapped); auto (default): device if they fit",
+        "help": "where images and features are read from: the GPU's memory (device) or their files (mapped); auto "
+        "(default): device if they fit",
     },
     "checkpoint_seconds": {
         "type": float,
@@ -76,7 +76,7 @@ _MACHINE: dict[str, dict[str, Any]] = {
     "test_images": {
         "type": int,
         "metavar": "N",
-        "help": "fewest test images that the folds of later evaluations need; by default any number will do",
+        "help": "smallest number of test images for the folds of later evaluations; default: any",
     },
 }
 """Options on which no result depends: the fields of `vsepp.provenance.artefacts.Job` that steps take."""

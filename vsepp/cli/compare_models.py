@@ -15,9 +15,7 @@ from vsepp.provenance.studies import Kept
 
 def add_steps(steps: Any) -> None:
     """Add `compare` and `expected`."""
-    what = (
-        "say which of two models is ahead, in what, and how sure that is; any runs, evaluations or embeddings"
-    )
+    what = "compare two models: which is better, on which metrics, and how certain that is"
     parser = add_step(steps, "compare", compare, what)
     for name in "AB":
         parser.add_argument(
@@ -25,18 +23,20 @@ def add_steps(steps: Any) -> None:
             metavar=name,
             help="folder of an evaluation or of a trained run, .npz of embeddings, or id of a run of the preset (all its seeds)",
         )
-    parser.add_argument("--protocol", help="1K, 5x1K or 5K; by default the first that both have")
-    parser.add_argument("--fold-size", type=int, help="of embeddings: images of a fold of 1K and 5x1K")
+    parser.add_argument("--protocol", help="1K, 5x1K or 5K; default: the first protocol of both")
+    parser.add_argument("--fold-size", type=int, help="for embeddings: images per fold of 1K and 5x1K")
     parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
     add_plan_options(parser)
 
-    what = "hold the results that are here against the expected values of their study; 1 where one is outside its tolerance"
+    what = "check your results against the expected values; exit status 1 if a score is outside its tolerance"
     parser = add_step(steps, "expected", expected, what)
     parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder of the expected values")
     parser.add_argument(
-        "--update", action="store_true", help="set the expected values from these results, and log what moved"
+        "--update",
+        action="store_true",
+        help="set the expected values from these results, and log the changes",
     )
-    parser.add_argument("--why", default="", help="with --update: what moved the scores, for the log")
+    parser.add_argument("--why", default="", help="with --update: why the scores changed, for the log")
     add_plan_options(parser)
 
 

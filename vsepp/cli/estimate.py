@@ -32,7 +32,7 @@ def add_steps(steps: Any) -> None:
         "--device",
         default="",
         metavar="NAME",
-        help="reckon with the rates of this device: part of its name or its machine's",
+        help="use the rates of this device: part of its name, or of its machine's name",
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
 
@@ -95,7 +95,7 @@ def _made_lines(found: Mapping[str, Any]) -> list[str]:
     rows.append(["in all", "", "", "", _time(found["hours"])])
     lines = ["", "2. What is made, from nothing, for all seeds", *table(rows, "llrrr", "  ")]
     device, missing = found["device"] or "cpu, none measured", found["hours"]["missing"]
-    said = f"Times are those of {device}, of decoding on one core, without validations and evaluations."
+    said = f"Times: measured on {device}; decoding on one core; without validations and evaluations."
     if len(found["measured"]) > 1:
         said += f" --device chooses another one: {'; '.join(found['measured'])}."
     if device.startswith("cpu, "):
@@ -107,14 +107,14 @@ def _made_lines(found: Mapping[str, Any]) -> list[str]:
 
 
 def _disk_lines(disk: Mapping[str, Any]) -> list[str]:
-    text = f"At most {_bytes(disk['peak'])} at a time, of which {_bytes(disk['lasting'])} stay."
+    text = f"At most {_bytes(disk['peak'])} at a time; {_bytes(disk['lasting'])} stay."
     if disk["tapes"] and not disk["keep_tapes"]:
         text += (
-            f" Random-crop features, {_bytes(disk['tapes'])}, go after their last reader (keep_tapes: false): counted are the "
-            "largest."
+            f" Feature caches of random crops ({_bytes(disk['tapes'])} in all) are deleted after their last reader (keep_tapes: "
+            "false); only the largest are counted."
         )
     text += (
-        " Each training at work has checkpoints besides, up to twelve times its model. Free here: "
+        " Each running training also needs checkpoints, up to twelve times its model. Free here: "
         f"{_bytes(disk['free'])}; still to be written: {_bytes(disk['to_write'])}."
     )
     if disk["to_write"] <= disk["free"]:
@@ -122,8 +122,8 @@ def _disk_lines(disk: Mapping[str, Any]) -> list[str]:
     lines = ["", "3. Disk", *_wrapped(f"{text} IT DOES NOT FIT.")]
     if disk["tapes"]:
         lines += _wrapped(
-            "Free some, link results/ to a larger disk, or compute the random-crop features inside each training instead of "
-            "writing them, which takes their place on disk and costs every run its own pass of the encoder:"
+            "Free some, link results/ to a larger disk, or compute the features of random crops inside each training. This "
+            "needs no feature cache, but every run then runs the encoder itself:"
         )
         lines.append(f"    {_INLINE}")
     return lines

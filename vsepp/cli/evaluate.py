@@ -25,7 +25,7 @@ def add_steps(steps: Any) -> None:
         steps,
         "evaluate",
         evaluate,
-        "compute recalls and ranks, of a trained run (--run) or of a file of embeddings",
+        "compute recalls and ranks of a trained run (--run) or of a file of embeddings",
     )
     parser.add_argument(
         "embeddings",
@@ -51,7 +51,7 @@ def add_steps(steps: Any) -> None:
         type=int,
         default=1000,
         metavar="N",
-        help="images of a fold of 1K and 5x1K; 1000 by default",
+        help="images per fold of 1K and 5x1K; 1000 by default",
     )
     parser.add_argument(
         "--output",
@@ -70,7 +70,7 @@ def add_steps(steps: Any) -> None:
 def evaluate(given: argparse.Namespace) -> None:
     """Embed a split and score it, or score anyone's embeddings; print, and publish where asked to."""
     if (given.embeddings is None) == (given.run is None):
-        raise VseppError("evaluate: expected either a file of embeddings, or --run with what it reads")
+        raise VseppError("evaluate: expected either a file of embeddings, or --run with its inputs")
     if given.embeddings is None:
         _embed_and_score(given)
         return
@@ -78,7 +78,7 @@ def evaluate(given: argparse.Namespace) -> None:
     if ignored:
         options = ", ".join(option(name) for name in ignored)
         raise VseppError(
-            f"evaluate: {options}: what a run is embedded with; embeddings are scored as they are"
+            f"evaluate: {options}: only for a trained run (--run); embeddings are scored as they are"
         )
     _score(given)
 

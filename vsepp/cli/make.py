@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from vsepp.provenance.artefacts import Step
 
 _HOW = """\
-NAME alone is enough in the project's folder: the parameters say what it is made from. Otherwise give --spec, --output and the
-inputs, as the workflow does: `snakemake -n -p` prints its commands."""
+In the project's folder NAME is enough: the parameters name its inputs. Otherwise give --spec, --output and the inputs, as the
+workflow does: `snakemake -n -p` prints its commands."""
 
 
 LOCK = "sources.lock.yaml"
@@ -37,7 +37,10 @@ LOCK = "sources.lock.yaml"
 def add_steps(steps: Any) -> None:
     """Add `fetch`, and `make` with a subcommand for each kind of artefact."""
     parser = add_step(
-        steps, "fetch", fetch, "fetch and verify a file, from where it was cut; all: snakemake all_downloads"
+        steps,
+        "fetch",
+        fetch,
+        "fetch and verify a file, or resume its download; all files: snakemake all_downloads",
     )
     add_spec(parser, SourceSpec, required=True)
     parser.add_argument(
@@ -125,7 +128,7 @@ def _make_named(given: argparse.Namespace, step: Step) -> None:
                 f"vsepp make {owner.kind} {owner.name}" if owner else "snakemake --cores all all_downloads"
             )
             raise VseppError(
-                f"{path}: not there, which {artefact.name} reads as its {role}; make it first: {command}"
+                f"{path}: missing; {artefact.name} reads it as its {role}. Make it first: {command}"
                 f"{config_option(given)}"
             )
     given.output = artefact.folder

@@ -23,8 +23,8 @@ def add_steps(steps: Any) -> None:
         "--captions",
         type=Path,
         metavar="FILE",
-        help="CSV with the columns image and caption, a row a caption; without it each picture has a text file of its name "
-        "beside it, with a caption a line",
+        help="CSV with the columns image and caption, one row per caption; without it each picture needs a text file of its "
+        "name beside it, with one caption per line",
     )
     parser.add_argument("--cores", default="all", metavar="N", help="cores to use; all by default")
 

@@ -35,19 +35,19 @@ def add_steps(steps: Any) -> None:
     )
     add_plan_options(parser)
 
-    what = "keep results that other code made, where the present code would make the same"
+    what = "keep results of other code if the current code computes the same"
     parser = add_step(steps, "accept", accept, what)
     parser.add_argument(
         "what",
         nargs="+",
         metavar="WHAT",
-        help="all; a kind of artefact, such as run or features; or a run, with all that it is made from",
+        help="all; a kind of artefact, such as run or features; or a run with everything it is made from",
     )
     parser.add_argument(
         "--why",
         required=True,
         metavar="TEXT",
-        help="the reason, which pages show that are written from then on",
+        help="the reason, shown on pages from now on",
     )
     add_plan_options(parser)
 
@@ -63,12 +63,12 @@ def add_steps(steps: Any) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="overwrite results here that are in no version, such as an unfinished run",
+        help="overwrite unversioned results here, such as an unfinished run",
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="files that are fetched at a time")
     add_params(parser)
 
-    what = "keep configuration, history, metrics and ranks of what was trained and evaluated, to be committed"
+    what = "save configuration, history, metrics and ranks of trained and evaluated runs, to be committed"
     parser = add_step(steps, "record", record, what)
     parser.add_argument(
         "--drop", nargs="+", default=[], metavar="RUN", help="drop the records of these runs instead"
@@ -77,7 +77,7 @@ def add_steps(steps: Any) -> None:
         "--add", type=Path, metavar="FOLDER", help="keep the records of another study's folder instead"
     )
     parser.add_argument(
-        "--pages", action="store_true", help="copy anew the tables and figures that are kept of the reports"
+        "--pages", action="store_true", help="copy the kept tables and figures from the reports again"
     )
     add_plan_options(parser)
 
@@ -133,9 +133,11 @@ def accept(given: argparse.Namespace) -> None:
         )
     counts = f"{_name(plan)}: {len(accepted)} results accepted"
     if refused:
-        raise VseppError(f"{counts} and kept, {len(refused)} differ in more than code and are not, see above")
+        raise VseppError(
+            f"{counts} and kept; {len(refused)} refused, since they differ in more than code: see above"
+        )
     print(
-        f"{counts}; another edit of what computes them makes them again. Pages say so once they are written again"
+        f"{counts}; the next edit of their code makes them again. Pages show this once they are written again"
     )
 
 

@@ -199,7 +199,7 @@ def models(given: argparse.Namespace) -> None:
     print(*table(rows, "lrlrrrrrrll"), sep="\n")
     print(f"\nPreset {plan.preset}, variant {plan.variant}; recalls of the test images, in percent.")
     if any(entry["commit"].endswith("+") for entry in found):
-        print("+ made with uncommitted changes of code or parameters, or from something that was")
+        print("+ made with uncommitted changes of code or parameters, or from results that were")
 
 
 def _cell(value: Any) -> str:

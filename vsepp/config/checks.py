@@ -114,8 +114,8 @@ def _roles(parameters: Parameters) -> _Wrong:
             if role not in getattr(parameters.preset, section):
                 yield (
                     where,
-                    f"{who}: {parameters.preset_file} says nothing of it; give {section}.{role} there, or `{role}: null` to "
-                    "leave out what names it",
+                    f"{who}: {parameters.preset_file} has no entry for it; give {section}.{role} there, or `{role}: null` to "
+                    "leave out its runs",
                 )
 
 

@@ -148,7 +148,7 @@ class _Planner:
                 encoder = getattr(loss.options(**spec.loss.options), "vectors", None)
                 if encoder is None:
                     raise VseppError(
-                        f"run {spec.id}: loss {spec.loss.name} reads {role!r}; it needs an option `vectors`, which says whose"
+                        f"run {spec.id}: loss {spec.loss.name} reads {role!r}; it needs an option `vectors` that names their encoder"
                     )
                 inputs[role] = self._vectors(read["corpus"], encoder)
             elif role not in read:

@@ -90,41 +90,41 @@ Defaults = Annotated[
 
 
 class _EntryKeys(_Model):
-    """What an entry says that a run's spec has not, or has in another form."""
+    """Keys of an entry that a run's spec lacks, or has in another form."""
 
     base: str | list[str] = UNSET
-    """Entry or entries to inherit from; a later one overrides an earlier one."""
+    """Entry or entries to inherit from; later entries override earlier ones."""
     abstract: bool = UNSET
     """Never trained, only inherited from."""
     feeds: dict[str, Protocol] = UNSET
-    """Row of the paper's tables → protocol under which this run fills it."""
+    """Row of the paper's tables → protocol under which this run fills the row."""
     protocols: list[Protocol] = UNSET
     """Further protocols to evaluate under."""
     system: str = UNSET
-    """What the paper calls the system, such as VSE++."""
+    """The paper's name of the system, such as VSE++."""
     dataset: Role = UNSET
-    """The role of the corpus; the preset says which data plays it."""
+    """The role of the corpus; the preset assigns the data."""
     trainset: Trainset = UNSET
-    """Crops in training (1C, 10C, RC), +rV with the restval images, where the data have them."""
+    """Training crops (1C, 10C, RC); +rV adds restval images, if the data have them."""
     encoder: Role = UNSET
-    """The role of the image encoder; the preset says which network plays it."""
+    """The role of the image encoder; the preset assigns the network."""
     finetune_from: str | None = UNSET
     """Frozen run whose best snapshot this run starts from; null keeps the encoder frozen."""
     resize: Literal["squash", "short_side"] = UNSET
-    """squash: the whole image to a square, aspect ratio lost; short_side: the short side to that length, aspect ratio kept.
-    Text: to 256×256; the interpolation is not said. Code: short side to 256, aspect ratio kept."""
+    """squash: the whole image becomes a square, the aspect ratio is lost; short_side: the short side gets the length, the aspect
+    ratio is kept. Text: to 256×256; interpolation not mentioned. Code: short side to 256, aspect ratio kept."""
     random_crop: Literal["crop", "resized_crop"] = UNSET
-    """RC: a random window of fixed size, or one of random scale and aspect ratio. Text: one random 224×224 crop of the resized
+    """RC: a random window of fixed size, or of random scale and aspect ratio. Text: one random 224×224 crop of the resized
     image. Code: `RandomResizedCrop(224)` of the original pixels."""
     train_store_scale: Annotated[float, Field(ge=1.0, le=8.0)] = UNSET
-    """RC: side of the decoded image that crops are taken from, as a multiple of the encoder's store_side. Text: the image of
-    256×256. Code: the original pixels; here a larger decoded image stands in for them, without the finest detail."""
+    """RC: side of the cached image from which crops are taken, as a multiple of the encoder's store_side. Text: the 256×256
+    image. Code: the original pixels; here a larger cached image replaces them, without the finest detail."""
     exif_orientation: Literal["ignored", "applied"] = UNSET
-    """Photographs whose EXIF data say that they are to be turned or mirrored: as their pixels are, or turned. Pictures
-    of one's own (`captions_csv`) are always turned. Text: not mentioned. Code: ignored."""
+    """EXIF orientation of photographs (turned or mirrored): ignored or applied. For your own pictures (`captions_csv`) it is always
+    applied. Text: not mentioned. Code: ignored."""
     corners: Literal["image", "square"] = UNSET
-    """10C: corners of the whole image, or of the square at its centre; they are the same where images are squashed. Text: not
-    said. Code: published features: of the whole image, its aspect ratio kept, as in the order embeddings' extractor."""
+    """10C: corners of the whole image, or of its central square; equal for squashed images. Text: not mentioned. Code: for
+    published features the whole image with its aspect ratio, as in the order embeddings' extractor."""
     flip: bool = UNSET
     """RC: mirror half of the crops. Text: not mentioned. Code: horizontally, half of the time."""
     vocabulary: Literal["own_training", "all_splits"] = UNSET
@@ -135,15 +135,15 @@ class _EntryKeys(_Model):
     frozen_mode: Mode = UNSET
     """Mode of a frozen encoder with RC. legacy-master: training mode until the first validation of each epoch; legacy-python3:
     in every step. Text: frozen. Code: branch `master`: training mode until the first validation of each epoch; branches
-    `python3` and `pytorch4.1`: in every step. In it dropout is active and the statistics of batch normalisation change."""
+    `python3` and `pytorch4.1`: in every step. In training mode dropout is active and batch normalisation's statistics change."""
     finetuned_mode: Mode = UNSET
-    """Mode of a fine-tuned encoder's dropout and batch normalisation, with the same values. Text: not mentioned. Code: as for a
+    """Mode of a fine-tuned encoder's dropout and batch normalisation; same values as frozen_mode. Text: not mentioned. Code: as for a
     frozen encoder."""
     image_features: Literal["computed", "precomputed_if_given"] = UNSET
     """1C and 10C: features computed from the images, or the published ones if their folder is given. Text: computed from the
     images. Code: the published files of precomputed features."""
     seeds: Seeds | None = UNSET
-    """one training for each; null: the seeds of config.yaml; []: not trained, and its rows say so."""
+    """One training per seed; null: the seeds of config.yaml; []: not trained, and its rows say so."""
 
 
 def _keys_of(declaration: type, *names: str) -> dict[str, Any]:
@@ -172,30 +172,30 @@ class DatasetKeys(spec.CorpusKeys):
     """One entry of `datasets` in `datasets.yaml`."""
 
     title: str
-    """What pages call the data."""
+    """Name of the data on pages."""
     reader: Reader
     """A module of vsepp.data.readers, with its options."""
     files: dict[str, str]
-    """What the reader calls the file → entry of `sources`, or file that the generator writes."""
+    """The reader's name of a file → entry of `sources`, or file written by the generator."""
     splits: tuple[SplitName, ...] = ("train", "val", "test")
     """Splits that the data have."""
     generator: str | None = None
     """Layout that the scene generator writes; null for real data."""
     photographs: bool = False
-    """Whether pages may show its pictures; where it is false they show ids."""
+    """Whether pages may show the pictures; otherwise they show ids."""
     crops: Literal["1C", "10C"] | None = None
-    """Reader `precomp` only: crops that the features were made from."""
+    """Reader `precomp` only: crops of the published features."""
     precomputed: dict[Literal["1C", "10C"], str] = dataclasses.field(default_factory=dict)
     """Crops → entry with the published features and captions of this data set."""
 
 
 class CorpusKeys(_Model):
-    """In a preset, the data set that plays a role; in a fidelity, how many of its images validate."""
+    """In a preset: the data set of a role. In a fidelity: the number of its validation images."""
 
     dataset: str = UNSET
     """An entry of datasets.yaml."""
     validation_images: Count | None = UNSET
-    """Validate on the first so many images; null: all. Text: 5,000 images of COCO, 1,000 of Flickr30K. Code: the first 1,000
+    """Number of validation images, from the first; null: all. Text: 5,000 images of COCO, 1,000 of Flickr30K. Code: the first 1,000
     images of COCO (5,000 captions), all 1,014 of Flickr30K."""
     published_validation_images: Count | None = UNSET
     """The same, for runs on published features. Text: the same. Code: the first 1,000 images (5,000 captions) of the published
@@ -203,15 +203,15 @@ class CorpusKeys(_Model):
     first_images: dict[SplitName, Count] = UNSET
     """Split → how many images to keep, from the first, after all checks: to try a preset on a part of its data."""
     leave_out: list[str] = UNSET
-    """Ids of images to leave out, after all checks: of photographs that cannot be decoded, say."""
+    """Ids of images to leave out, after all checks, such as photographs that cannot be decoded."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class EncoderKeys(spec.EncoderKeys):
-    """The network that plays the role of an encoder."""
+    """The network of an encoder role."""
 
     title: str
-    """What pages call it."""
+    """Name on pages."""
 
     @model_validator(mode="after")
     def _fits_its_family(self) -> EncoderKeys:
@@ -235,17 +235,17 @@ class ResourceKeys(_Model):
     memory_mb: Count
     """Memory declared for each job that uses torch, MB."""
     keep_tapes: bool
-    """Keep tapes (random-crop features) after the last training that reads them."""
+    """Keep feature caches of random crops (tapes) after the last training that reads them."""
     runs_per_gpu: Count = 2
-    """How many trainings on features or a tape share a GPU; a job that runs an encoder takes a whole one. A step of such a
+    """How many trainings on features or a feature cache share a GPU; a job with an encoder takes a whole GPU. A step of such a
     training computes about 40 GFLOP, less than a millisecond on a GPU, but launches hundreds of small kernels, which takes a
-    few milliseconds: two trainings use the GPU better than one and need little memory. Measure with benchmarks/measure.py
-    --only 'sharing*'. The pairs/s in history.csv are then those of a shared GPU."""
+    few milliseconds: two trainings use the GPU better than a single training and need little memory. Measure with benchmarks/measure.py
+    --only 'sharing*'. The pairs/s in history.csv then refer to a shared GPU."""
     checkpoint_seconds: Annotated[float, Field(ge=0.0)] = 60.0
-    """Shortest time between two checkpoints of a training; 0: one after each step."""
+    """Shortest time between two checkpoints of a training; 0: a checkpoint after each step."""
     data_on: Literal["auto", "device", "mapped"] = "auto"
-    """Where the images and features that are read lie. device: in the GPU's memory. mapped: in their files. auto: in the GPU's
-    memory if they fit, otherwise in their files."""
+    """Where images and features are read from. device: the GPU's memory. mapped: their files. auto: the GPU's
+    memory if they fit, otherwise their files."""
 
 
 class PresetFile(_Model):
@@ -256,14 +256,14 @@ class PresetFile(_Model):
     data_note: str
     """Part of every caption; empty for the paper's own data."""
     corpora: dict[Role, CorpusKeys | None]
-    """Role → what plays it; null: its runs are left out."""
+    """Role → data set; null: the role's runs are left out."""
     encoders: dict[Role, EncoderKeys | None]
-    """Role → what plays it; null: its runs are left out."""
+    """Role → network; null: the role's runs are left out."""
     evaluation: EvaluationKeys
     components: Defaults = {}
     runs: dict[str, RunKeys] = {}
     tables: dict[Name, list[str]] = {}
-    """Paper → tables and figures of its report, in order; a paper that is not named here has all of them."""
+    """Paper → tables and figures of its report, in order; papers without an entry have all of them."""
     resources: ResourceKeys
     scenes: spec.ScenesSpec | None = None
     pretraining: spec.PretrainingSpec | None = None
@@ -306,11 +306,11 @@ class Settings(_Model):
     archives: str | None = None
     """Your own folder of raw files, searched before anything is downloaded."""
     serif: bool = False
-    """Set figures in a serif type, as the paper's are."""
+    """Set figures in a serif font, like the paper."""
 
 
 class RowKeys(_Model):
-    """A row that this table alone has, or a published one that a shared run fills."""
+    """A row of this table only, or a published row filled by a shared run."""
 
     run: str | None = None
     """Id of a run."""
@@ -318,9 +318,9 @@ class RowKeys(_Model):
     """Instead of a run: an entry of `tuned`."""
     protocol: Protocol
     row: str | None = None
-    """The published row beside it, if there is one."""
+    """The published row to compare with, if any."""
     label: str | None = None
-    """Made from the run where it is left out."""
+    """Label of the row; by default made from the run."""
 
     @model_validator(mode="after")
     def _has_a_run(self) -> RowKeys:
@@ -336,7 +336,7 @@ class TableGroup(_Model):
 
     heading: str
     rows: Annotated[list[str | RowKeys], Field(min_length=1)]
-    """Published rows by their number, or rows of one's own."""
+    """Published rows by number, or your own rows."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -366,12 +366,11 @@ class FigureKeys(FigureEntry):
     """One figure of a `tables.yaml`."""
 
     kind: FigureKind
-    """A module of vsepp.reporting.figures, with its options; what is drawn, and how. The plot of all gaps is made without an
-    entry."""
+    """A module of vsepp.reporting.figures, with its options. The plot of all gaps needs no entry."""
     runs: list[str] | dict[Count, str] = dataclasses.field(default_factory=list)
-    """Run ids; of negative_set size of the negative set → run id; of examples two; of differences two a label."""
+    """Run ids. negative_set: size of the negative set → run id. examples: two run ids. differences: two run ids a label."""
     losses: list[Loss] = dataclasses.field(default_factory=list)
-    """Losses of constellations and weights: modules of vsepp.losses, with their options."""
+    """For constellations and weights: modules of vsepp.losses, with their options."""
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> FigureKeys:
@@ -422,12 +421,12 @@ class TablesFile(_Model):
 
     paper: PaperSpec
     titles: dict[Role, str]
-    """Role → what the paper calls it."""
+    """Role → the paper's name."""
     default_encoder: Role
-    """Encoder that a row's label does not name."""
+    """Encoder that row labels omit."""
     columns: list[Column]
     tuned: dict[str, Annotated[list[str], Field(min_length=1)]] = {}
-    """Method → its runs, which differ in some options; the one with the best validation stands for it."""
+    """Method → runs that differ in some options; the run with the best validation represents the method."""
     tables: dict[str, TableKeys]
     figures: dict[str, FigureKeys]
 
@@ -467,12 +466,11 @@ class ClaimKeys(ClaimEntry):
     """One claim of a `claims.yaml`."""
 
     runs: list[str] | dict[Count, str]
-    """Run ids, the one that the claim is about first: a, b or, for differences of differences, a, b, c, d; for best_value, size
-    → run id."""
+    """Run ids, the claim's subject first: a, b or, for differences of differences, a, b, c, d; for best_value, size → run id."""
     published: Annotated[dict[AveragedMetric, float | None], Field(min_length=1)]
-    """Metric → the paper's effect in points, or its epoch; null where it prints no number."""
+    """Metric → the paper's effect in points, or its epoch; null if the paper prints no number."""
     row: str | None = None
-    """The row of published.csv that the run is held against, in a claim of kind above_published."""
+    """For kind above_published: the row of published.csv to compare with."""
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> ClaimKeys:
@@ -537,7 +535,7 @@ class ReleasedKeys(_Model):
     """One entry of a `released.yaml`: a checkpoint of the authors."""
 
     run: str
-    """The run that it is a training of."""
+    """The run that the checkpoint belongs to."""
     checkpoint: str
     """File below the folder `archives`, or resources/downloads/."""
     vocabulary: str

@@ -24,7 +24,7 @@ class Options:
     tau: PositiveFloat = 10.0
     """τ."""
     offset: float = 0.0
-    """Taken from the positive's side, as a margin."""
+    """Offset added to n² − p(2 − p), as a margin."""
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

@@ -38,13 +38,13 @@ class Options:
     pair: Literal["constant", "linear", "sigmoid", "linear_ms", "sigmoid_ms"] = "constant"
     """P, pair weight: constant (Eq. 9), linear (Eq. 10), sigmoid (Eq. 11), or both relative to other pairs (Eqs. 13, 12)."""
     margin: PositiveFloat | None = 0.2
-    """m of the constant triplet weight, beyond which triplets weigh nothing; null: all weigh 1. Text: .2 in Figure 2.
+    """m of the constant triplet weight: triplets beyond it get weight 0; null: all get weight 1. Text: .2 in Figure 2.
     Code: no margin."""
     tau: PositiveFloat = 10.0
-    """τ of the NCA and Circle weights. Text: 10, in Figure 2 alone. Code: 10 in its
-    functions, which its class overrides by 1."""
+    """τ of the NCA and Circle weights. Text: 10, only in Figure 2. Code: 10 in its
+    functions, overridden by its class with 1."""
     offset: float = 0.0
-    """Of the Circle weight: taken from its exponent. Text: none. Code: .5, without which most triplets weigh next to nothing."""
+    """Offset of the Circle weight, added to the argument of its sigmoid. Text: none. Code: .5; without it most triplets get almost no weight."""
     alpha: PositiveFloat = 2.0
     """α of the sigmoid weight of positives. Text: 2, in Figure 3. Code: 2."""
     beta: PositiveFloat = 10.0

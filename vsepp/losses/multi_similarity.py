@@ -18,7 +18,7 @@ CITATION = "Wang, Han, Huang, Dong and Scott, 2019: Multi-similarity loss with g
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the loss; the defaults are GOAL's, not those of the citation."""
+    """Options of the loss; the defaults are GOAL's, not the citation's."""
 
     alpha: PositiveFloat = 2.0
     """α."""
@@ -27,7 +27,7 @@ class Options:
     threshold: float = 0.5
     """λ."""
     epsilon: Annotated[float, Field(ge=0)] = 0.1
-    """ε: negatives count that come as close to the positive as that, and the positive if some negative does."""
+    """ε: a negative counts if it comes this close to the positive; the positive counts if some negative does."""
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

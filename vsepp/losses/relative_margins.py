@@ -26,8 +26,8 @@ class Options:
     """Options of relative margins."""
 
     vectors: Literal["tfidf", "minilm"] = "tfidf"
-    """Of the captions: TF-IDF of their words, or all-MiniLM-L6-v2, a sentence encoder that has seen captions of COCO and of
-    Flickr30K while it was trained."""
+    """Of the captions: TF-IDF of their words, or all-MiniLM-L6-v2, a sentence encoder that was trained on COCO and
+    Flickr30K captions, among others."""
     scale: PositiveFloat = 1.0
     """Of all margins; 1 in the source, where the margin of captions that have nothing in common is then 1."""
     hardest: bool = True

@@ -21,7 +21,7 @@ class Options:
     margin: PositiveFloat = 0.2
     """α."""
     k: Count = 5
-    """Negatives that count; of fewer candidates all count."""
+    """Number of hardest negatives that count; with fewer candidates all count."""
     mask_same_image: bool = False
     """Do not use captions of a query's own image, or that image, as its negatives."""
 

@@ -51,8 +51,8 @@ def other_code_text(others: Iterable[Artefact]) -> str:
     """What the start of a run says of such results: how many there are of each kind, and the command."""
     kinds = Counter(artefact.kind for artefact in others)
     return (
-        f"{kinds.total()} results were made by other code than the present and are made again where they are asked for: "
-        f"{', '.join(f'{count} {kind}' for kind, count in kinds.items())}. If the present code computes the same, keep "
+        f"{kinds.total()} results were made by other code and will be made again when needed: "
+        f"{', '.join(f'{count} {kind}' for kind, count in kinds.items())}. If the current code computes the same, keep "
         "them: vsepp accept all --why '...'"
     )
 

@@ -145,10 +145,10 @@ def rule_of(measured: Verdict) -> tuple[str, str]:
     if measured.seeds == 1 and not measured.borrowed:
         if measured.images is None:
             return ONE_SEED, "curves need several seeds"
-        where = {1: "lies above zero", -1: "lies below zero", 0: "holds zero"}[measured.images.sign]
+        where = {1: "lies above zero", -1: "lies below zero", 0: "contains zero"}[measured.images.sign]
         return ONE_SEED, f"the interval over the images {where}"
     if None in (measured.ends or [measured.over_seeds]):
-        return INCONCLUSIVE, "the seeds agree to the last digit, which tells no interval"
+        return INCONCLUSIVE, "the seeds have equal results, so they give no interval"
     return _RULES.get(measured.spec.kind, _difference)(measured)
 
 
@@ -164,9 +164,9 @@ def _difference(measured: Verdict) -> tuple[str, str]:
     if _within_margin(measured) and not small and not any(signs):
         return NO_DIFFERENCE, f"within ±{claim.margin:g}"
     if not signs[0]:
-        return INCONCLUSIVE, "the interval over the images holds zero"
+        return INCONCLUSIVE, "the interval over the images contains zero"
     if signs[0] != signs[-1]:
-        return INCONCLUSIVE, "the interval over the seeds holds zero"
+        return INCONCLUSIVE, "the interval over the seeds contains zero"
     return INCONCLUSIVE, f"p {measured.p:.2f} after Holm"
 
 
@@ -210,7 +210,7 @@ def _no_gain(measured: Verdict) -> tuple[str, str]:
 
 def _on_curves(measured: Verdict) -> tuple[str, str]:
     if not measured.sign:
-        return INCONCLUSIVE, "the interval over the seeds holds zero"
+        return INCONCLUSIVE, "the interval over the seeds contains zero"
     return (measured.holds if measured.sign == measured.spec.sign else OPPOSITE), ""
 
 
@@ -221,7 +221,7 @@ def _crossing(measured: Verdict) -> tuple[str, str]:
     if last < 0:
         return OPPOSITE, "behind after the last epoch"
     if zero := [f"after the {when} epoch" for when, sign in (("first", first), ("last", last)) if not sign]:
-        return INCONCLUSIVE, f"the interval over the seeds holds zero {' and '.join(zero)}"
+        return INCONCLUSIVE, f"the interval over the seeds contains zero {' and '.join(zero)}"
     epochs, published = measured.over_seeds, measured.spec.published
     if epochs is None:
         return INCONCLUSIVE, "some seed never passes"

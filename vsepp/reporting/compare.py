@@ -183,9 +183,9 @@ def sentences(differences: Sequence[Difference]) -> list[str]:
             effect = difference.effect
             (seeds_differ if effect.images.sign and not effect.sign else equal).append(difference.metric)
     if seeds_differ:
-        texts.append(f"No difference can be told in {metric_text(*seeds_differ)}: the seeds differ too much.")
+        texts.append(f"No significant difference in {metric_text(*seeds_differ)}: the seeds differ too much.")
     if equal:
-        texts.append(f"No difference can be told in {metric_text(*equal)}.")
+        texts.append(f"No significant difference in {metric_text(*equal)}.")
     return texts
 
 
@@ -196,15 +196,15 @@ def _warnings(a: Sequence[Ranked], b: Sequence[Ranked], protocol: str) -> list[s
         for side in (a, b)
     ]
     if len(a) == 1:
-        warnings.append("one seed a side: what another seed would give is not known")
+        warnings.append("one seed per side: the result of another seed is unknown")
     if similarities[0] != similarities[1]:
         warnings.append(f"A ranks by {similarities[0]} similarity, B by {similarities[1]}")
     seeds = seed_of(a[0]), seed_of(b[0])
     if seeds[0] != seeds[1] and None not in seeds:
-        warnings.append(f"A is of seed {seeds[0]}, B of seed {seeds[1]}")
+        warnings.append(f"A has seed {seeds[0]}, B has seed {seeds[1]}")
     for name, side in zip("AB", (a, b), strict=True):
         if any(protocol in model.at_chance for model in side):
-            warnings.append(f"{name} {AT_CHANCE}, so a difference says nothing of its method")
+            warnings.append(f"{name} {AT_CHANCE}, so a difference says nothing about its method")
     return warnings
 
 

@@ -190,14 +190,14 @@ def numbered(name: str) -> str:
 def dirty_note(steps: Iterable[str]) -> str:
     """What `MARK` means, for the steps that it stands for."""
     return (
-        f"made in part with uncommitted changes of code or parameters ({listing(steps)}); no commit holds "
-        "them, so these numbers cannot be made again from one."
+        f"partly made with uncommitted changes of code or parameters ({listing(steps)}), so no commit "
+        "reproduces these numbers."
     )
 
 
 def accepted_note(steps: Iterable[str]) -> str:
     """What `ACCEPTED` means, for the steps that it stands for, each with day and reason."""
-    return f"made in part by other code than the present; that it makes the same was accepted ({listing(steps)})."
+    return f"partly made by other code, accepted as equivalent to the current code ({listing(steps)})."
 
 
 def commit(sha: str, dirty: bool | None) -> str:

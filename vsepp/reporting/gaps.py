@@ -42,8 +42,8 @@ def gaps_figure(gaps: Iterable[Verdict]) -> FigureSpec:
     return FigureSpec(
         id="gaps",
         kind=Component("gaps"),
-        title="Every gap between two runs that a claim is about",
-        caption="Each claim about two runs: how many points the first run is above the second one on the test images.",
+        title="Gaps between the runs that claims compare",
+        caption="The first run of each pair minus the second, on the test images, in points.",
         metrics=tuple(sorted(metrics, key=AVERAGED.index)),
         width="page",
     )
@@ -192,11 +192,11 @@ def _legend(figure: Figure, several: bool) -> None:
 def _described(gaps: Sequence[Verdict], reach: Mapping[str, float], several: bool) -> Said:
     said = Said()
     if any(map(_points, gaps)):
-        wide = "the wider one of both" if several else "over the test images; one seed"
-        said.caption.append(f"In figures: our gap and its 95 % interval, {wide}.")
+        wide = "the wider of both" if several else "over the test images; one seed"
+        said.caption.append(f"Numbers: our gap and its 95 % interval, {wide}.")
     if any(abs(point) > reach[gap.spec.metric] for gap in gaps for point in _points(gap)):
         said.caption.append("Arrow: interval continues.")
     for words, what in ((FAILED, "a run that collapsed or ranks like chance"), ((NOT_RUN,), "not run")):
         if left_out := sum(gap.word in words for gap in gaps):
-            said.caption.append(f"Without a gap of ours: {left_out} ({what}).")
+            said.caption.append(f"Not drawn: {left_out} ({what}).")
     return said

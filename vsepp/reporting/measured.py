@@ -98,7 +98,7 @@ def _measured(claim: ClaimSpec, context: ContextSpec, records: Records, tests: i
     own = not context.data_note and not context.swaps(claim.roles)
     try:
         if claim.kind == "above_published" and not own:
-            raise _not_run(["the paper's own data and encoders, which the published number is of"])
+            raise _not_run(["the published number belongs to the paper's own data and encoders"])
         if claim.kind == "best_value":
             runs, compared, notes = _best(claim, records)
         else:
@@ -135,14 +135,14 @@ def _compared(runs: Iterable[str], protocol: str | None, records: Records) -> tu
     if mixed:
         inputs = filters.listing(dict.fromkeys(kind for kinds in mixed.values() for kind in kinds))
         note = (
-            f"{named_seeds(list(mixed))}: its runs were made from different {inputs} of the same parameters"
+            f"{named_seeds(list(mixed))}: its runs were made from different {inputs} with the same parameters"
         )
         if len(mixed) < len(seeds):
             note += ", left out"
             seeds = [seed for seed in seeds if seed not in mixed]
         notes.append(note)
     if not seeds:
-        raise _not_run(["a seed that all of its runs have"], notes)
+        raise _not_run(["a seed common to all its runs"], notes)
     compared = {run: [of_run[seed] for seed in seeds] for run, of_run in sound.items()}
     return compared, notes + _machines(compared)
 

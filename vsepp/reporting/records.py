@@ -220,8 +220,8 @@ def scores(records: Sequence[Ranked], protocol: str, same: Sequence[str] = TEST_
             )
         if difference := _test_differs(records[0], record, protocol, same):
             raise VseppError(
-                f"{where}, {protocol}: {difference} in {records[0].kept.where}; what is compared must be measured on the same "
-                "test images: evaluate both again"
+                f"{where}, {protocol}: {difference} in {records[0].kept.where}; both must have the same images and the "
+                "same caption-to-image order: evaluate both again"
             )
     return [record.metrics[protocol] for record in records]
 
@@ -234,7 +234,9 @@ def _test_differs(first: Ranked, other: Ranked, protocol: str, same: Sequence[st
             return f"{key} is {value}, but {expected}"
     corpora = [_corpus_digests(model.kept.evaluated) for model in (first, other)]
     if all(corpora) and set(corpora[0]).isdisjoint(corpora[1]):
-        return f"images and captions are those of corpus {corpora[1][0][:12]}, but of corpus {corpora[0][0][:12]}"
+        return (
+            f"images and captions come from corpus {corpora[1][0][:12]}, but from corpus {corpora[0][0][:12]}"
+        )
     owners = [model.kept.arrays[f"{protocol}_caption_images"] for model in (first, other)]
     differs = np.flatnonzero(owners[0] != owners[1])
     if differs.size:

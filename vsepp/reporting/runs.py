@@ -139,7 +139,7 @@ def _curves(records: Sequence[Record]) -> Markup:
             label = title if record is records[0] else None
             every = max(1, len(line) // 10)
             recalls.plot(list(line), list(line.values()), **look, markevery=every, label=label)
-    losses.set(xlabel="Epoch", ylabel="Training loss a query")
+    losses.set(xlabel="Epoch", ylabel="Training loss per query")
     recalls.set(xlabel="Epoch", ylabel="Validation R@1 (%)")
     recalls.legend()
     last = [f"{list(read_history(record, 'rsum').values())[-1]:.1f}" for record in records]

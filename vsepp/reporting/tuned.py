@@ -69,7 +69,7 @@ def _with_chosen_runs(
     trainings = sum(len(records.get(run, ())) for method in among for run in method.runs)
     tried = filters.listing(sorted({len(method.runs) for method in among}))
     caption = (
-        f"{figure.caption} Each method with the setting, of {tried}, that has the highest rsum on validation, its mean "
+        f"{figure.caption} Each method has the setting, of {tried}, with the highest rsum on validation, a mean "
         f"over the seeds; {trainings} trainings in all."
     )
     return replace(figure, runs=tuple(best[label][0] for label in figure.labels), caption=caption)

@@ -12,7 +12,7 @@ from vsepp.spec import FigureDataSpec
 
 
 def run(spec: FigureDataSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Compute what a figure draws of losses."""
+    """Compute the numbers of a figure about losses."""
     kind, options = components.load("figure", spec.kind.name), components.options("figure", spec.kind)
     write_text(out / "data.json", json.dumps(kind.compute(options, spec.losses), indent=1) + "\n")
     return {}

@@ -9,7 +9,7 @@ from vsepp.spec import PicturesSpec
 
 
 def run(spec: PicturesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Make small pictures of a split, with its captions, to look at."""
+    """Make small pictures of a split, with captions, for pages."""
     from vsepp.data.pictures import make_pictures
 
     return {"images": make_pictures(spec, inputs["corpus"], inputs["store"], out)}

@@ -11,7 +11,7 @@ from vsepp.reporting.typeset import PDF
 
 
 def run(spec: ReportSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Write all tables and figures and the page that holds them; print the headline."""
+    """Write a report: tables, figures and pages; print the headline."""
     from vsepp.reporting.pages import write_report
 
     print(write_report(spec, out, job.output))

@@ -33,7 +33,7 @@ FILES = ("model.safetensors", "vocabulary.json")
 
 
 def run(spec: RunSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Train one run for one seed; go on with a training that was killed."""
+    """Train one run for one seed, or continue a stopped training."""
     from vsepp.data.vocabulary import Vocabulary
     from vsepp.training.data import load_training_data
     from vsepp.training.distributed import join

@@ -16,7 +16,7 @@ _ASPECT = 4 / 3
 
 
 def run(spec: StoreSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Decode and resize every image once (the image store)."""
+    """Decode and resize every image once, into the image cache."""
     from vsepp.data.store import build_store
     from vsepp.data.tables import read_tables
     from vsepp.provenance.manifest import read_manifest, read_sidecar

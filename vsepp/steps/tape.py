@@ -13,7 +13,7 @@ from vsepp.steps.tokens import CAPTIONS
 
 
 def run(spec: TapeSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Compute the random-crop features of every training caption and epoch (the tape)."""
+    """Compute the features of random crops for every training caption and epoch (feature cache)."""
     import numpy as np
 
     from vsepp.data.tables import read_tables

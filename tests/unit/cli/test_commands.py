@@ -52,7 +52,7 @@ OF_PARAMS = ["--params", str(PARAMS)]
         (["evaluate", "nowhere.npz"], "nowhere.npz"),
         (["evaluate"], "expected either a file of embeddings, or --run"),
         (["evaluate", "--run", "r"], "a run was given, but no corpus"),
-        (["evaluate", "x.npz", "--corpus", "c", "--split", "val"], "evaluate: --split, --corpus: what a run is embedded with"),
+        (["evaluate", "x.npz", "--corpus", "c", "--split", "val"], "evaluate: --split, --corpus: only for a trained run"),
         (["make", "tokens"], "make tokens: expected NAME alone, or --spec with --output and the inputs"),
         (["make", "tokens", "x", "--captions", "c"], "make tokens: expected NAME alone, or --spec with"),
         (["make", "tokens", "x", "--spec", '{"splits": ["train"], "threshold": 1}'], "make tokens: got x and --spec"),

@@ -64,7 +64,7 @@ def test_the_papers_plan_as_it_is_printed(folder, said):
     out = " ".join(said("--preset", "paper", "--rates", rates(folder / "a.csv", *NEEDED)).split())
     for line in (
         "random-crop features coco vgg RC 16,993,050 139.21 GB 4 h 43 min",
-        "262.26 GB, go after their last reader (keep_tapes: false): counted are the largest.",
+        "(262.26 GB in all) are deleted after their last reader (keep_tapes: false); only the largest are counted.",
         "flickr30k-images.zip size not known by hand at first download",
         "fill in the form linked from",
         "to fetch: 21.02 GB and 1 of unknown size",

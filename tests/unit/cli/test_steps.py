@@ -87,7 +87,7 @@ def test_a_step_by_its_name_alone_makes_what_the_workflow_makes(made, monkeypatc
     shutil.rmtree(row.inputs["run"])
     assert main(command) == 1
     said = capsys.readouterr().err
-    assert f"make it first: vsepp make run {RUN}/seed-0 --config " in said and '"weights": "random"' in said
+    assert f"Make it first: vsepp make run {RUN}/seed-0 --config " in said and '"weights": "random"' in said
     assert main(["make", "run", "coco-vsep-1c/seed-0", *command[3:]]) == 1
     assert f"did you mean {RUN}/seed-0" in capsys.readouterr().err
 

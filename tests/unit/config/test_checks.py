@@ -84,7 +84,7 @@ def test_a_role_that_the_preset_says_nothing_of_is_named_and_one_left_empty_leav
     params, key, section
 ):
     edit(params / RUNS, {"odd": {**COCO, key: "third"}})
-    said = f"{params / RUNS}: {key} third: of odd: {params / 'presets/mini.yaml'} says nothing of it; give {section}.third"
+    said = f"{params / RUNS}: {key} third: of odd: {params / 'presets/mini.yaml'} has no entry for it; give {section}.third"
     assert said in refused(params)
     edit(params / "presets/mini.yaml", {section: {"third": None}})
     assert "odd" not in make_plan(params).models
@@ -97,7 +97,7 @@ def test_a_role_that_a_table_shows_and_the_preset_says_nothing_of_is_named(param
         ("tables.table1.dataset", "corpora", "third"),
         ("default_encoder", "encoders", "vggg"),
     ):
-        said = f"{params / TABLES}: {place}: got {role!r}: {preset} says nothing of it; give {section}.{role} there"
+        said = f"{params / TABLES}: {place}: got {role!r}: {preset} has no entry for it; give {section}.{role} there"
         assert said in text
 
 

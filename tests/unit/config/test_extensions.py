@@ -233,7 +233,7 @@ def test_a_layout_of_ones_own_is_one_reader(project, before):
     [
         (
             'READS = ("caption_vectors",)',
-            "reads 'caption_vectors'; it needs an option `vectors`, which says whose",
+            "reads 'caption_vectors'; it needs an option `vectors` that names their encoder",
         ),
         ('READS = ("tape",)', "reads 'tape'; this run has corpus, encoder, features, tokens"),
     ],

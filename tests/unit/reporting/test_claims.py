@@ -67,7 +67,7 @@ def verdict(models, context):
     return judged
 
 
-ZERO = "the interval over the seeds holds zero"
+ZERO = "the interval over the seeds contains zero"
 START = claim("start", metric="rsum", sign=-1)
 
 
@@ -183,14 +183,14 @@ def test_a_noisy_difference_is_inconclusive(models, own_data):
         models.add("a", seed=seed, ranks=ranks(42 + seed / 5, lot=0))
         models.add("b", seed=seed, ranks=ranks(40, lot=1))
     (found,) = judge([claim()], own_data, models.records)
-    assert (found.word, found.why) == ("inconclusive", "the interval over the images holds zero")
+    assert (found.word, found.why) == ("inconclusive", "the interval over the images contains zero")
     assert found.images.low < 0 < found.images.high
 
 
 def test_seeds_that_agree_to_the_last_digit_tell_no_interval(verdict, own_data):
     found = verdict(claim(published=5.0), {"a": (50, 50, 50), "b": (40, 40, 40)}, own_data)
     assert (found.word, found.over_seeds, found.paper_sd) == ("inconclusive", None, None)
-    assert "agree to the last digit" in found.why
+    assert "the seeds have equal results" in found.why
 
 
 def test_a_claim_that_something_is_lower(verdict, own_data):
@@ -264,7 +264,7 @@ def test_runs_without_a_common_seed_are_not_compared(models, own_data):
     models.add("a", seed=0, ranks=ranks(50))
     models.add("b", seed=1, ranks=ranks(40))
     (found,) = judge([claim()], own_data, models.records)
-    assert (found.word, found.why) == ("not run", "not run: a seed that all of its runs have")
+    assert (found.word, found.why) == ("not run", "not run: a seed common to all its runs")
 
 
 @pytest.mark.parametrize(
@@ -273,12 +273,12 @@ def test_runs_without_a_common_seed_are_not_compared(models, own_data):
         (
             ("there", "here", "here"),
             2,
-            "seed 0: its runs were made from different features of the same parameters, left out",
+            "seed 0: its runs were made from different features with the same parameters, left out",
         ),
         (
             ("there", "there"),
             2,
-            "seeds 0 and 1: its runs were made from different features of the same parameters",
+            "seeds 0 and 1: its runs were made from different features with the same parameters",
         ),
     ],
 )
@@ -369,11 +369,11 @@ def test_a_best_value_needs_all_of_its_rivals_but_not_all_claimed_sizes(models, 
         ),
         (((1, 5, 6), (2.1, 6, 7.1)), ((4, 8, 10), (5, 9, 11)), "opposite, behind after the last", None),
         (((5, 9, 12), (6.1, 9.5, 13)), ((4, 8, 10), (5, 9, 11.1)), "opposite, ahead from the first", 1),
-        (((1, 5, 12), (2, 6, 13)), ((4, 8, 10), (5, 9, 11)), "inconclusive, the seeds agree", 3),
+        (((1, 5, 12), (2, 6, 13)), ((4, 8, 10), (5, 9, 11)), "inconclusive, the seeds have equal results", 3),
         (
             ((3, 9, 12), (7, 9.5, 11)),
             ((4, 8, 9), (5, 9, 12)),
-            "inconclusive, holds zero after the first epoch and after",
+            "inconclusive, contains zero after the first epoch and after",
             None,
         ),
     ],

@@ -80,7 +80,7 @@ def test_what_differs_is_told_and_what_does_not_too(pair):
     level = [one for one in comparison.differences if one.metric.startswith("t2i")]
     assert {(one.effect.value, one.p, one.ahead) for one in level} == {(0, 1, 0)}
     text = str(comparison)
-    assert "No difference can be told in R@1, R@5 and R@10 of image retrieval." in text
+    assert "No significant difference in R@1, R@5 and R@10 of image retrieval." in text
     assert "protocol 5x1K: 5 folds of 100 images, 2,500 captions in all; 3 seeds" in text
     turned = compare(pair / "evaluations/b", pair / "evaluations/a").differences[0]
     assert turned.effect.value == pytest.approx(-10) and turned.said.startswith("B is ahead by 10.0 [")
@@ -94,8 +94,8 @@ def test_a_runs_folder_means_its_evaluation(pair):
     one = compare(pair / "runs/a/seed-1", pair / "evaluations/b/seed-1")
     assert one.differences[0].effect.value == pytest.approx(9.8)
     assert one.differences[0].effect.seeds is None
-    assert "Note: one seed a side: what another seed would give is not known." in str(one)
-    assert "Note: one seed a side" not in str(by_run)
+    assert "Note: one seed per side: the result of another seed is unknown." in str(one)
+    assert "Note: one seed per side" not in str(by_run)
 
 
 def test_seeds_that_differ_too_much_are_said_so(models):
@@ -121,7 +121,7 @@ def test_seeds_are_matched_by_number(pair, models):
 def test_other_seeds_are_said_and_one_given_twice_is_refused(pair):
     a, b = (pair / "evaluations" / name for name in "ab")
     comparison = compare(a / "seed-0", b / "seed-1")
-    assert "A is of seed 0, B of seed 1" in comparison.warnings
+    assert "A has seed 0, B has seed 1" in comparison.warnings
     with pytest.raises(
         VseppError, match=r"a seed is given twice, or none is named: .*a/seed-0 and .*b/seed-0;"
     ):
@@ -165,7 +165,7 @@ def test_a_model_beside_itself(files):
     comparison = compare(path, path)
     assert all(one.effect.value == 0 and one.p == 1 and not one.ahead for one in comparison.differences)
     assert str(comparison).splitlines()[-1] == (
-        "No difference can be told in R@1, R@5 and R@10 of caption retrieval, R@1, R@5 and R@10 of image retrieval and rsum."
+        "No significant difference in R@1, R@5 and R@10 of caption retrieval, R@1, R@5 and R@10 of image retrieval and rsum."
     )
 
 
@@ -182,7 +182,9 @@ def test_equal_sizes_of_other_images_and_captions_are_refused(tmp_path):
         return evaluated(tmp_path / name, inputs={"corpus": corpus}, ancestors=ancestors)
 
     coco, flickr = of_corpus("coco", "a1", "coco's"), of_corpus("flickr", "b2", "flickr's")
-    message = r"flickr, 5K: images and captions are those of corpus b2, but of corpus a1 in .*coco; what is compared"
+    message = (
+        r"flickr, 5K: images and captions come from corpus b2, but from corpus a1 in .*coco; both must have"
+    )
     with pytest.raises(VseppError, match=message):
         compare(coco, flickr)
     compare(coco, of_corpus("elsewhere", "c3", "coco's"))  # tables with other bytes, as of another pyarrow
@@ -282,6 +284,6 @@ def test_a_missing_package_is_named_with_what_brings_it(files):
     paths = [str(files("a", 0.5)), str(files("b", 1.5))]
     done = subprocess.run([*command, "compare", *paths], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "scipy is not installed" in done.stderr
-    assert "pip install 'vsepp[workflow]' brings it" in done.stderr
+    assert "needs scipy, which is not installed" in done.stderr
+    assert "pip install 'vsepp[workflow]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -249,11 +249,11 @@ def test_a_score_that_is_not_as_expected_comes_with_the_command_that_makes_it(ro
             "{h}a,1K,0,rsum,1,,hope,c,\n",
             "line 2: held_to: got 'hope'; input should be 'tolerance', 'chance' or 'nothing'",
         ),
-        ("{h}a,1K,0,rsum,1,,tolerance,c,\n", "a tolerance is given exactly where"),
-        ("{h}a,1K,0,rsum,1,2,chance,c,\n", "a tolerance is given exactly where"),
+        ("{h}a,1K,0,rsum,1,,tolerance,c,\n", "expected a tolerance if held_to is"),
+        ("{h}a,1K,0,rsum,1,2,chance,c,\n", "expected a tolerance if held_to is"),
         ("{h}a,1K,0,rsum\n", "line 2: expected: got None"),
         ("{h}a,1K,0,rsum,1,,chance,c,,more\n", "line 2: more cells than columns: unknown key"),
-        ("{h}a,1K,0,rsum,1,,chance,c,\na,1K,0,rsum,2,,chance,c,\n", "a 1K 0 rsum stands twice"),
+        ("{h}a,1K,0,rsum,1,,chance,c,\na,1K,0,rsum,2,,chance,c,\n", "a 1K 0 rsum is there twice"),
     ],
 )
 def test_a_wrong_file_is_named_with_its_line(tmp_path, text, said):

@@ -117,7 +117,7 @@ def test_only_lines_with_uncommitted_code_behind_them_are_marked(models, draw):
     # What it was measured with is behind no curve.
     models.add("measured", git=DIRTY)
     drawn = draw(replace(CURVES, runs=("vse0", "vsepp", "measured"), labels=("VSE0", "VSE++", "Measured")))
-    assert "† vsepp: made in part with uncommitted changes of code or parameters (train)" in drawn.caption
+    assert "† vsepp: partly made with uncommitted changes of code or parameters (train)" in drawn.caption
     assert texts(drawn) >= {"VSE0", "VSE++†", "Measured"}
     assert "†" not in draw(replace(CURVES, runs=("vse0", "gone"))).caption
 
@@ -125,7 +125,7 @@ def test_only_lines_with_uncommitted_code_behind_them_are_marked(models, draw):
 def test_a_point_of_uncommitted_code_marks_its_line_and_names_its_run(models, draw):
     add_sizes(models, git=DIRTY)
     drawn = draw(NEGATIVE_SET)
-    assert "† neg2: made in part with" in drawn.caption
+    assert "† neg2: partly made with" in drawn.caption
     assert texts(drawn) >= {"VSE++†", "VSE0"}
 
 
@@ -394,7 +394,7 @@ def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path
     assert f"C gains, {metric} (c − d): not run, the paper's +5.9." in drawn.alt
     assert f"E gains, {metric} (e − f): like chance" in drawn.alt
     assert "Arrow: interval continues." in drawn.caption
-    assert "Without a gap of ours: 1 (not run)." in drawn.caption
+    assert "Not drawn: 1 (not run)." in drawn.caption
     labels = texts(drawn)
     assert labels >= {"B gains", "E gains", "scenes A", "−40.0 [−41.0, −39.0]"}
     # A long name has several lines.

@@ -287,7 +287,7 @@ def test_numbers_of_uncommitted_code_are_marked_wherever_they_stand(folder, page
     numbers = {table: {row: cells[0] for row, cells in rows} for table, rows in page.tables.items()}
     assert numbers["table1"]["1.7"] == numbers["table2"]["1.7"] == ["1.7", "†"]
     assert numbers["table2"]["2.2"] == ["2.2"]
-    note = "made in part with uncommitted changes of code or parameters (train)"
+    note = "partly made with uncommitted changes of code or parameters (train)"
     assert text.count(f"<li><sup>†</sup> {note}") == 2
     assert "<dt>Trained by</dt><dd>4 models at abc; 1 model at abc + uncommitted changes</dd>" in text
     assert r"1.7$^{\dag{}}$ &" in (folder / "tables/table2.tex").read_text(encoding="utf-8")

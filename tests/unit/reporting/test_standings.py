@@ -53,7 +53,7 @@ def test_the_setting_with_the_best_mean_of_the_best_epochs_stands_for_a_method(m
     rows = spec.tables[0].groups[0].rows
     assert [(row.run, row.own["label"]) for row in rows] == [("sh-2", "SH, margin 0.2"), ("mh-1", "MH")]
     assert spec.figures[0].runs == ("sh-2", "mh-1")
-    assert "of 1 and 2, that has the highest rsum" in spec.figures[0].caption
+    assert "of 1 and 2, with the highest rsum" in spec.figures[0].caption
     assert "5 trainings in all" in spec.figures[0].caption
 
 
@@ -87,7 +87,7 @@ def test_the_figure_says_levels_ties_and_who_is_in_no_comparison(models, draw):
     add(models, "mh-1", 0.0, collapsed=True)
     drawn = draw(STANDINGS)
     assert "SH: " in drawn.alt and "MH: 0.0 [0.0, 0.0] (collapsed)" in drawn.alt
-    assert "Hollow, in no comparison: MH (collapsed)" in drawn.caption
+    assert "Hollow, not compared: MH (collapsed)" in drawn.caption
     assert "apart" not in drawn.alt
     with Image.open(drawn.folder / "standings.png") as image:
         assert image.size[0] >= 900
@@ -112,8 +112,8 @@ def test_methods_are_ordered_and_compared_on_the_seeds_that_all_have(models, dra
     drawn = draw(STANDINGS)
     first, second = drawn.alt.index("MH: "), drawn.alt.index("SH: ")
     assert first < second and "SH: 52.5" in drawn.alt and "less the best −" in drawn.alt
-    assert "zero outside the interval of the difference" in drawn.caption
-    assert "Of the seeds that all of them have: 0." in drawn.caption
+    assert "zero lies outside the interval of the difference" in drawn.caption
+    assert "Seeds common to all: 0." in drawn.caption
 
 
 def test_methods_without_a_common_seed_are_not_compared_and_nothing_is_said_of_them(models, draw):

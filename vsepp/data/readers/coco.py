@@ -32,8 +32,8 @@ class Options:
     """How the split file is read."""
 
     captions: Literal["as_listed", "by_id"] = "as_listed"
-    """An image's captions in the order of its `sentids`, or by rising id. Where a corpus uses the first five, this decides
-    which of an image's six or seven are used: the lists of ids that the field uses have the five lowest."""
+    """An image's captions in the order of its `sentids`, or by rising id. If a corpus uses the first five, the order
+    decides which of six or seven are used: the field's id lists have the five lowest."""
 
 
 def read(spec: CorpusSpec) -> RawCorpus:

@@ -70,9 +70,9 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
         said.alt.append(f"Image {name}: {sentences}.")
     kind = "Test images" if spec.photographs else "Test images, by their ids,"
     said.caption.append(
-        f"{kind} evenly spaced over those of protocol {spec.under}, first and last among them, the same for both "
-        f"models, of seed {records[0].spec.seed}; with the caption that each ranks first, ✓ where it is one of the image's, and "
-        "the rank of the image's best-ranked caption. True: the image's first caption."
+        f"{kind} evenly spaced over protocol {spec.under}, including the first and the last, the same for both models; seed "
+        f"{records[0].spec.seed}. Beside each: the caption that a model ranks first (✓: it belongs to the image), and the rank "
+        "of the image's best caption. True: the image's first caption."
     )
     if bad := {run: why for run in spec.runs if (why := trouble_of(material.records[run], spec.under))}:
         said.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")

@@ -51,7 +51,7 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
         said.alt.append(sentence + (f", {trouble}." if trouble else "."))
     for axis in axes.flat[len(shown) :]:
         axis.set_visible(False)
-    said.caption.append("A line a seed." if max(map(len, shown.values())) > 1 else "One seed.")
+    said.caption.append("One line per seed." if max(map(len, shown.values())) > 1 else "One seed.")
     say_trouble(said, collapsed, "Dotted, with a cross at the end")
     say_trouble(said, at_chance, "On the test set")
     return said

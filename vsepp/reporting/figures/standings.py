@@ -57,7 +57,7 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
             [1 + (_BAR + 0.1 * column) / inside] * 2, ends, color=MUTED, linewidth=2, linestyle="-",
             marker="none", clip_on=False, transform=axis.get_yaxis_transform(),
         )  # fmt: skip
-        said.alt.append(f"No test tells {first.label} to {last.label} apart.")
+        said.alt.append(f"{first.label} to {last.label}: no significant difference.")
     names = [method.label + mark(method.records) for method in methods]
     axis.set_yticks(range(len(methods)), names, fontsize=6)
     axis.set_ylim(len(methods) - 0.4, -0.6)
@@ -65,9 +65,9 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
     said.caption += _sentences(methods, len(sound))
     if any(len(method.records) < len(every[method.label]) for method in methods):
         seeds = sorted({record.spec.seed for method in methods for record in method.records})
-        said.caption.append(f"Of the seeds that all of them have: {filters.listing(seeds)}.")
+        said.caption.append(f"Seeds common to all: {filters.listing(seeds)}.")
     if unsound := [f"{method.label} ({method.trouble})" for method in methods if method.trouble]:
-        said.caption.append(f"Hollow, in no comparison: {filters.listing(unsound)}.")
+        said.caption.append(f"Hollow, not compared: {filters.listing(unsound)}.")
     return said
 
 
@@ -102,8 +102,8 @@ def _sentences(methods: Sequence[Standing], compared: int) -> list[str]:
     return [
         "Thick: 95 % interval over the test images (bootstrap)"
         + ("; thin: over the seeds (Student's t)." if several else "; one seed.")
-        + " In figures: the mean and what it is less the best one's, on the same images and seeds, each with the wider interval.",
-        f"Bars join methods of which no two differ: {compared} methods, every two compared on the same images "
-        "by a permutation test, p below .05 after Holm, and zero outside "
+        + " Numbers: the mean, and its difference from the best method on the same images and seeds, each with the wider interval.",
+        f"Bars join methods without a significant difference. {compared} methods, each pair compared on the same images: two "
+        "methods differ if p of a permutation test is below .05 after Holm and zero lies outside "
         f"{'both intervals' if several else 'the interval'} of the difference.",
     ]
