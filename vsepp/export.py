@@ -178,7 +178,7 @@ def _evaluations(folder: Path) -> Iterator[tuple[int, str, dict[str, Any], dict[
         if (evaluated := evaluation_of(trained)) is not None:
             seed = require_intact(evaluated)["seed"]
             model = Ranked(read_results(None, evaluated, trained=False))
-            for protocol, metrics in model.metrics.items():
+            for protocol, metrics in model.kept.metrics.items():
                 intervals = {
                     name: image_interval(image_values(model, protocol, name))
                     for name in ("i2t_r1", "t2i_r1", "rsum")
