@@ -18,6 +18,9 @@ settings.load_profile("any machine")
 # Each process that a test starts would compile torch anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Commands that are printed begin with `uv run` where a command was started with it.
+os.environ.pop("UV", None)
+
 # Small work is slower on more threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")

@@ -25,6 +25,7 @@ from vsepp.provenance.compatibility import beside, beside_with, evaluation_of
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
 from vsepp.retrieval import Model, Picture, load, rank
+from vsepp.runtime.terminal import as_started
 from vsepp.shipped import model_folder
 from vsepp.spec import RunSpec, to_dict
 from vsepp.user_files import text_of
@@ -168,14 +169,14 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     if evaluated is None:
         raise VseppError(
             f"{folder}: there are no test embeddings of this model. Give a folder of pictures, or for a picture a file of "
-            "captions; or make them where it was trained (snakemake --cores all, or vsepp evaluate)"
+            f"captions; or make them where it was trained ({as_started()}snakemake --cores all, or vsepp evaluate)"
         )
     manifest = require_intact(evaluated, "embeddings.npz")
     corpus = beside_with(folder, "corpora/*", manifest["inputs"].get("corpus"))
     if corpus is None:
         raise VseppError(
             f"{evaluated}: the corpus that it was made from is not below results/<preset>/corpora; make it again "
-            "(snakemake --cores all) or get it (vsepp sync)"
+            f"({as_started()}snakemake --cores all) or get it ({as_started()}vsepp sync)"
         )
     require_intact(corpus, "images.parquet", "captions.parquet")
     embeddings = Embeddings.load(evaluated / "embeddings.npz")

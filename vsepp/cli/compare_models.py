@@ -11,6 +11,7 @@ from vsepp.cli.common import add_step, table
 from vsepp.cli.show import add_plan_options, plan_of
 from vsepp.errors import VseppError, did_you_mean
 from vsepp.provenance.studies import Kept
+from vsepp.runtime.terminal import as_started
 
 
 def add_steps(steps: Any) -> None:
@@ -74,7 +75,7 @@ def _paths(given: argparse.Namespace, name: str) -> list[Path | Kept]:
             evaluated.append(folder)
     if not evaluated:
         raise VseppError(
-            f"{name}: was not evaluated; make it: snakemake --cores all -- {folder}/metrics.json"
+            f"{name}: was not evaluated; make it: {as_started()}snakemake --cores all -- {folder}/metrics.json"
         )
     return evaluated
 
@@ -98,7 +99,7 @@ def expected(given: argparse.Namespace) -> None:
     file = expected_file(given.docs, plan.preset, plan.variant)
     if not evaluated:
         raise VseppError(
-            f"preset {plan.preset}: nothing was evaluated yet; make it: snakemake --cores all all_results"
+            f"preset {plan.preset}: nothing was evaluated yet; make it: {as_started()}snakemake --cores all all_results"
         )
     records, context = read_records(evaluated), reports[0].context
     if given.update:

@@ -15,6 +15,7 @@ from vsepp.cli.make import LOCK
 from vsepp.cli.show import add_plan_options, plan_of
 from vsepp.errors import VseppError
 from vsepp.runtime.progress import bytes_text, duration_text
+from vsepp.runtime.terminal import as_started
 
 RATES = Path("benchmarks") / "results.csv"
 _INLINE = "--config label=inline runs='{default: {rc_features: inline}}'"
@@ -81,7 +82,7 @@ def _file_lines(found: Mapping[str, Any]) -> list[str]:
         unknown = f" and {fetched.count(None)} of unknown size" if None in fetched else ""
         total = _bytes(sum(size or 0 for size in fetched))
         lines.append(f"  to fetch: {total}{unknown}; these alone:")
-        lines.append(f"  snakemake --cores 4 all_downloads --config preset={found['preset']}")
+        lines.append(f"  {as_started()}snakemake --cores 4 all_downloads --config preset={found['preset']}")
     return lines
 
 

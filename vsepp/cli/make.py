@@ -18,6 +18,7 @@ from vsepp.cli.common import (
 from vsepp.cli.show import add_plan_options, config_option, plan_of
 from vsepp.errors import VseppError, did_you_mean
 from vsepp.provenance.acceptance import standing_code
+from vsepp.runtime.terminal import as_started
 from vsepp.spec import SourceSpec
 from vsepp.steps import STEPS
 from vsepp.steps.making import make as make_artefact
@@ -125,7 +126,9 @@ def _make_named(given: argparse.Namespace, step: Step) -> None:
         if not is_there(path):
             owner = plan.owner(path)
             command = (
-                f"vsepp make {owner.kind} {owner.name}" if owner else "snakemake --cores all all_downloads"
+                f"{as_started()}vsepp make {owner.kind} {owner.name}"
+                if owner
+                else f"{as_started()}snakemake --cores all all_downloads"
             )
             raise VseppError(
                 f"{path}: missing; {artefact.name} reads it as its {role}. Make it first: {command}"

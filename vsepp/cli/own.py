@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from vsepp.cli.common import add_step
 from vsepp.errors import VseppError
+from vsepp.runtime.terminal import as_started
 
 
 def add_steps(steps: Any) -> None:
@@ -56,5 +56,4 @@ def try_pictures(given: argparse.Namespace) -> None:
         )
     run = plan.table["run", seeded(RUN, 0)].folder
     print(f"\npage    {report.folder / 'runs' / RUN}.html")
-    uv = "uv run " if "UV" in os.environ else ""  # as this command was started
-    print(f"search  {uv}vsepp serve {run}")
+    print(f"search  {as_started()}vsepp serve {run}")

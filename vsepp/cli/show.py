@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import add_params, add_step, table
 from vsepp.errors import VseppError, did_you_mean
+from vsepp.runtime.terminal import as_started
 
 if TYPE_CHECKING:
     from vsepp.config import Plan
@@ -184,7 +185,7 @@ def models(given: argparse.Namespace) -> None:
         return
     if not found:
         raise VseppError(
-            f"no trained models of preset {plan.preset}, variant {plan.variant}, here: train them (snakemake --cores all "
+            f"no trained models of preset {plan.preset}, variant {plan.variant}, here: train them ({as_started()}snakemake --cores all "
             "reproduce_tables, or dvc repro) or get them (vsepp sync)"
         )
     columns = {

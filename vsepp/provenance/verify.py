@@ -11,6 +11,7 @@ from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact, owner_of
 from vsepp.provenance.digests import FileCache, differing, path_digest
 from vsepp.provenance.manifest import ancestors_of, artefact_digest, is_accepted, read_manifest
+from vsepp.runtime.terminal import as_started
 from vsepp.spec import to_dict
 
 
@@ -74,11 +75,11 @@ def verify(
         `None` if spec, code, inputs and bytes are as expected, and for an absent artefact that is not versioned.
     """
     target = expected.targets[0]
-    again = f"snakemake --cores all --forcerun {target} -- {target}"
+    again = f"{as_started()}snakemake --cores all --forcerun {target} -- {target}"
     if not is_present(expected.folder):
         if not expected.versioned:
             return None
-        make = f"snakemake --cores all -- {target}  (or get it: vsepp sync)"
+        make = f"{as_started()}snakemake --cores all -- {target}  (or get it: {as_started()}vsepp sync)"
         return Mismatch(expected.folder, ("missing",), make)
     try:
         manifest = read_manifest(expected.folder)
