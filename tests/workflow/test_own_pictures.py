@@ -71,8 +71,8 @@ def copy_photographs(folder, count):
 def tried(project, mine):
     """What the command says, and folders of the model and of its evaluation."""
     output = project.said("vsepp", "try", mine / "pictures", "--captions", mine / "captions.csv")
-    model = Path(re.search(r"search +(?:uv run )?vsepp serve (\S+)", output)[1])
-    page = Path(re.search(r"page +(\S+your-model\.html)", output)[1])
+    model = Path(re.search(r"next +(?:uv run )?vsepp serve (\S+)", output)[1])
+    page = Path(re.search(r"open +(\S+your-model\.html)", output)[1])
     assert (project.folder / page).is_file()
     return output, page, model, project.folder / str(model).replace("/runs/", "/evaluations/")
 

@@ -25,7 +25,7 @@ def add_steps(steps: Any) -> None:
     """Add `export`, `query` and `serve`."""
     what = "write a run, its encoder and a model card into one folder, which vsepp.load reads anywhere"
     parser = add_step(steps, "export", export, what)
-    parser.add_argument("run", type=Path, metavar="RUN", help="folder of the trained run")
+    parser.add_argument("run", metavar="MODEL", help=_MODEL)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="new folder to write")
     parser.add_argument(
         "--encoder",
@@ -69,6 +69,7 @@ def add_steps(steps: Any) -> None:
 
 def export(given: argparse.Namespace) -> None:
     """Export a run and say where it is."""
+    folder = model_folder(given.run)
     from vsepp.export import export_run
 
     licences = {}
@@ -77,7 +78,7 @@ def export(given: argparse.Namespace) -> None:
 
         licences = data_licences(given.params)
     export_run(
-        given.run,
+        folder,
         given.folder,
         encoder=given.encoder,
         onnx=given.onnx,
@@ -153,8 +154,9 @@ def _one_line(text: str) -> str:
 
 def serve(given: argparse.Namespace) -> None:
     """Serve the page until it is stopped."""
-    from vsepp.serve import serve
-
     if len(given.models) > 2:
         raise VseppError(f"serve: got {len(given.models)} models; expected one, or two to stand side by side")
-    serve([_opened(given, model) for model in given.models], given.host, given.port, given.k)
+    indexes = [_opened(given, model) for model in given.models]
+    from vsepp.serve import serve
+
+    serve(indexes, given.host, given.port, given.k)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from vsepp.cli.common import add_step
 from vsepp.errors import VseppError
-from vsepp.runtime.terminal import as_started
 
 
 def add_steps(steps: Any) -> None:
@@ -36,8 +36,7 @@ def try_pictures(given: argparse.Namespace) -> None:
     if given.captions is not None and not given.captions.is_file():
         raise VseppError(f"{given.captions}: no such file; expected a CSV with the columns image and caption")
     from vsepp.config import make_plan
-    from vsepp.own_pictures import RUN, prepare
-    from vsepp.spec import seeded
+    from vsepp.own_pictures import prepare
 
     trial = prepare(given.folder, given.captions)
     counts = trial.pictures
@@ -50,10 +49,11 @@ def try_pictures(given: argparse.Namespace) -> None:
     (report,) = plan.of_kind("report").values()
     command = [sys.executable, "-m", "snakemake", "--cores", given.cores, "--configfile", str(trial.file)]
     command += ["--", *map(str, report.targets)]
+    started = time.time()
     if subprocess.run(command, check=False).returncode:
         raise VseppError(
             f"the workflow stopped, see above; the same command goes on with the rest: {trial.inputs.name}"
         )
-    run = plan.table["run", seeded(RUN, 0)].folder
-    print(f"\npage    {report.folder / 'runs' / RUN}.html")
-    print(f"search  {as_started()}vsepp serve {run}")
+    headline = report.folder / "headline.txt"
+    if headline.stat().st_mtime < started:  # all of it was there, so the workflow had nothing to say
+        print(f"\n{headline.read_text(encoding='utf-8')}", end="")

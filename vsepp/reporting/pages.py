@@ -119,8 +119,11 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
         sources=spec.sources,
         **shared,
     )
-    opened = place.parents[1] if _has_entry(place, context) else place
-    headline = summary.headline(tables, verdicts, records, states, context, opened / "index.html")
+    first_page = (place.parents[1] if _has_entry(place, context) else place) / "index.html"
+    if not tables and len(records) == 1:  # there is no more to see than this model
+        (model,) = records
+        first_page = place / "runs" / f"{model}.html"
+    headline = summary.headline(tables, verdicts, records, states, context, first_page)
     write_text(folder / "headline.txt", headline + "\n")
     return headline
 
