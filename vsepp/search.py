@@ -24,13 +24,12 @@ from vsepp.evaluation.encode import split_rows
 from vsepp.provenance.compatibility import beside, beside_with, evaluation_of
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
-from vsepp.retrieval import Model, Picture, load, rank
+from vsepp.retrieval import LAYOUT_FILE, Model, Picture, load, rank
 from vsepp.runtime.terminal import as_started
-from vsepp.shipped import model_folder
+from vsepp.shipped import model_folder, shipped_models
 from vsepp.spec import RunSpec, to_dict
-from vsepp.user_files import text_of
+from vsepp.user_files import PHOTOGRAPHS, text_of
 
-PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
 LONGEST_TEXT = 1000
 """Characters of a sentence, several times those of the longest captions: each word is a step of the text encoder."""
 THUMBNAIL = 256
@@ -75,6 +74,12 @@ class Index:
     """The images as files, or those of an image store; `None` where neither is at hand."""
     pixel_rows: np.ndarray
     """`(n_images,)`, where in `pixels` each image is."""
+
+    @property
+    def name(self) -> str:
+        """What the model is called: a model that comes with the package by its folder, any other by its run."""
+        shipped = self.folder in shipped_models().values()
+        return self.folder.name if shipped else self.model.run.id
 
     def images_for(self, text: str, k: int = 10) -> list[Hit]:
         """Find the k images nearest to a sentence, best first; images of equal score keep their order.
@@ -167,9 +172,10 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     model = load(folder, device=device)
     evaluated = evaluation_of(folder)
     if evaluated is None:
+        make_them = f"or make them ({as_started()}snakemake --cores all, or {as_started()}vsepp evaluate)"
         raise VseppError(
-            f"{folder}: there are no test embeddings of this model. Give a folder of pictures, or for a picture a file of "
-            f"captions; or make them where it was trained ({as_started()}snakemake --cores all, or vsepp evaluate)"
+            f"{folder}: there are no test images and captions of this model; give a folder of pictures, or for a picture a file of "
+            f"captions{'' if (folder / LAYOUT_FILE).is_file() else f', {make_them}'}"
         )
     manifest = require_intact(evaluated, "embeddings.npz")
     corpus = beside_with(folder, "corpora/*", manifest["inputs"].get("corpus"))

@@ -17,6 +17,8 @@ from typing import Any
 
 from vsepp.errors import VseppError
 
+PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
+"""Ends of the names by which pictures are found in a folder."""
 LARGEST_TEXT = 1 << 30
 """Bytes of the largest text that is read; the largest of the field, Karpathy's split of COCO, has 144 MB."""
 

@@ -72,6 +72,13 @@ def test_text_files_beside_pictures_are_captions(folder):
     assert prepare(folder).captions == 120
 
 
+def test_text_files_without_a_picture_are_named(folder, caplog):
+    for number in range(62):
+        (folder / f"{number}.txt").write_text("Noise.\n")
+    assert prepare(folder).captions == 60
+    assert "without a picture of their name: 2, the first is 60.txt" in caplog.text
+
+
 def test_splits_of_the_user_are_kept(folder):
     splits = ["train"] * 40 + ["val"] * 8 + ["test"] * 12
     rows = [(f"{number}.png", "Noise", split) for number, split in enumerate(splits)]
@@ -90,13 +97,13 @@ def test_few_damaged_pictures_are_left_out_and_named(folder, caplog):
 def test_pictures_without_captions_are_left_out_and_named(folder, caplog):
     (folder / "more.png").write_bytes(picture(60))
     assert sum(prepare(folder, folder.parent / "captions.csv").pictures.values()) == 60
-    assert "1 pictures have no caption" in caplog.text
+    assert "pictures without a caption, which are left out: 1" in caplog.text
     assert "more.png" in caplog.text
 
 
 def test_few_steps_are_of_sh_alone_and_many_end_with_mh(folder):
     few = prepare(folder, folder.parent / "captions.csv").settings["runs"][RUN]
-    assert few["loss"] == {"curriculum": 1.0}
+    assert (few["loss"], few["system"]) == ({"curriculum": 1.0}, "SH")
     rows = [(f"{number % 60}.png", f"Noise {number}") for number in range(40_000)]
     write(folder.parent / "captions.csv", rows)
     many = prepare(folder, folder.parent / "captions.csv").settings["runs"][RUN]
@@ -127,7 +134,13 @@ def in_latin_1(folder):
     (folder.parent / "captions.csv").write_bytes("image,caption\n1.png,Café\n".encode("latin-1"))
 
 
+def never_tested(folder):
+    rows = [(f"{number}.png", "Noise", "train" if number else "val") for number in range(60)]
+    write(folder.parent / "captions.csv", rows, ("image", "caption", "split"))
+
+
 REFUSED = {
+    "no test split": (never_tested, "no picture with captions has the split test"),
     "no pictures": (emptied, r"expected pictures \(.jpg, .jpeg, .png\), found none"),
     "many damaged pictures": (damaged, r"10 of 60 pictures cannot be read, more than 5%: .*0\.png"),
     "captions of a picture that is not there": (

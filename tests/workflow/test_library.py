@@ -240,7 +240,11 @@ def test_the_wheel_asks_an_exported_model_in_a_clean_environment(exported, test_
     templates = Path(file).parent / "reporting/templates"
     assert {path.name for path in templates.iterdir()} == {path.name for path in TEMPLATES.iterdir()}
     (facts,) = made.glob("lib/*/site-packages/vsepp-*.dist-info")
-    assert {path.name for path in (facts / "licenses").iterdir()} == {"LICENSE", "LICENSES.md"}
+    licences = {
+        path.relative_to(facts / "licenses") for path in (facts / "licenses").rglob("*") if path.is_file()
+    }
+    shipped = {Path("vsepp/shipped", name, "LICENSE.md") for name in shipped_models()}
+    assert licences == {Path("LICENSE"), Path("LICENSES.md")} | shipped
 
 
 def damaged(folder):

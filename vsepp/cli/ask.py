@@ -112,6 +112,8 @@ def _opened(given: argparse.Namespace, model: str) -> Index:
         raise VseppError(
             f"--captions {given.captions}: no such file; expected a text file with a caption a line"
         )
+    if getattr(given, "image", None) is not None and not given.image.is_file():
+        raise VseppError(f"--image {given.image}: no such file; expected a picture")
     from vsepp.search import index_pictures, open_index
 
     if given.pictures is None and given.captions is None:

@@ -143,7 +143,7 @@ def in_rgb(image: Image.Image) -> Image.Image:
     Raises
     ------
     VseppError
-        For 32-bit whole numbers and floating point, which have no white of their own.
+        For 32-bit whole numbers and floating point, whose range is unknown.
     """
     if image.mode == "RGB":
         return image
@@ -151,7 +151,7 @@ def in_rgb(image: Image.Image) -> Image.Image:
         image = Image.fromarray((np.asarray(image).astype(np.uint32) * 255 + 32767) // 65535).convert("L")
     elif image.mode in ("I", "F"):
         kind = "32-bit whole numbers" if image.mode == "I" else "floating point"
-        raise VseppError(f"its pixels are {kind}, of which nobody says which is white; save it with 8 bits")
+        raise VseppError(f"its pixels are {kind}, whose range is unknown; save it with 8 bits")
     return image.convert("RGB")
 
 

@@ -27,6 +27,7 @@ from vsepp.provenance.manifest import (
     write_manifest,
 )
 from vsepp.provenance.verify import Mismatch, is_present, verify
+from vsepp.runtime.terminal import as_started
 
 
 def standing_code(artefact: Artefact) -> str:
@@ -53,7 +54,7 @@ def other_code_text(others: Iterable[Artefact]) -> str:
     return (
         f"{kinds.total()} results were made by other code and will be made again when needed: "
         f"{', '.join(f'{count} {kind}' for kind, count in kinds.items())}. If the current code computes the same, keep "
-        "them: vsepp accept all --why '...'"
+        f"them: {as_started()}vsepp accept all --why '...'"
     )
 
 

@@ -35,6 +35,7 @@ from vsepp.provenance.manifest import (
     require_intact,
 )
 from vsepp.runtime.files import whole_file, write_text
+from vsepp.runtime.terminal import as_started
 from vsepp.spec import EvaluationSpec, seeded, to_dict
 from vsepp.user_files import reading
 
@@ -47,7 +48,7 @@ RUNS, MANIFESTS = "runs.jsonl", "manifests.jsonl"
 FILES = (RANKS, HISTORY, MANIFESTS, RUNS)
 """Of a study."""
 _GET_IT = "get it from version control"
-_REPAIR = f"{_GET_IT}, or drop the record: vsepp record --drop "
+_REPAIR = f"{_GET_IT}, or drop the record: {as_started()}vsepp record --drop "
 _SHARED = ("caption_rows", "caption_images")
 """Parts of the ranks that all models of one test set share."""
 

@@ -36,6 +36,7 @@ from vsepp.reporting import filters
 from vsepp.reporting.records import Record, Records, command, dirty_steps
 from vsepp.reporting.report_specs import ContextSpec
 from vsepp.runtime.files import write_text
+from vsepp.runtime.terminal import as_started
 
 Score = Literal["i2t_r1", "t2i_r1", "rsum"]
 METRICS: dict[Score, str] = {"i2t_r1": "caption R@1", "t2i_r1": "image R@1", "rsum": "rsum"}
@@ -173,10 +174,10 @@ def counted(states: Iterable[State]) -> str:
         return ""
     measured, failed = sum(numbers.values()), numbers.get(FAIL, 0)
     parts = [f"{measured - failed} of {measured} scores as expected"]
-    if numbers.get(OKISH):
+    if 0 < numbers.get(OKISH, 0) < measured:
         parts.append(f"{numbers[OKISH]} of them within a tolerance")
     if failed:
-        parts.append(f"{failed} not as expected: `vsepp expected` shows them")
+        parts.append(f"{failed} not as expected: `{as_started()}vsepp expected` shows them")
     return ", ".join(parts)
 
 

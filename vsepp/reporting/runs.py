@@ -74,6 +74,7 @@ def run_page(
         "records": records,
         "configuration": list(_flat(manifest["spec"]["run"])),
         "recalls": {protocol: list(_recalls(records, protocol)) for protocol in first.metrics},
+        "chance": {protocol: 100 / scores["fold_size"] for protocol, scores in first.metrics.items()},
         "trouble": trouble_of(records),
         "claims": of_the_paper(about),
         "rows": list(dict.fromkeys(row.row for row in rows if model in (row.run, row.released))),

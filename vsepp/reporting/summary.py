@@ -48,17 +48,14 @@ def answer(claims: Sequence[Verdict], context: ContextSpec) -> str:
         return f"None of {len(claims)} claims was tested: the runs that they are about were not run."
     what = f"{len(judged)} of {len(claims)} claims, each about one metric, were tested on"
     if all(verdict.own for verdict in judged):
-        said = f"{what} the paper’s data and encoders."
+        said = f"{what} the paper’s data and encoders"
     else:
         roles = dict.fromkeys(role for verdict in judged for role in verdict.spec.roles)
         here = filters.listing(dict.fromkeys(context.here(role) for role in roles))
-        said = (
-            f"{what} {here}, not on the paper’s data and encoders: this says how the systems compare here, not whether the "
-            "paper’s numbers hold."
-        )
-    if max(verdict.seeds for verdict in judged) == 1:
-        said += " One seed supports no claim."
-    return said
+        said = f"{what} {here}"
+        if not context.data_note:  # else the page says it above
+            said += ", not on the paper’s data and encoders"
+    return said + ("; one seed supports no claim." if max(verdict.seeds for verdict in judged) == 1 else ".")
 
 
 def compared(comparisons: Sequence[Verdict]) -> str:
@@ -113,7 +110,7 @@ def headline(
             lines += ["", f"{len(some)} {what}, each about one metric:"]
             lines += [f"  {number:>3}  {word}" for word, number in counts(some)]
     if bad := troubles(records, expected_to_fail(states)):
-        lines += ["", "trained in vain:", *(f"  {line}" for line in bad)]
+        lines += ["", "collapsed or like chance:", *(f"  {line}" for line in bad)]
     rows = {row.spec.row: row for table in tables for row in table.rows}.values()
     if missing := sum(row.status == "not run" for row in rows):
         lines += [

@@ -132,7 +132,7 @@ def _report(training: Training) -> None:
         "epoch %d/%d  loss %.4f  lr %g  validation: caption R@1 %.1f  image R@1 %.1f  rsum %.1f%s  %.0f pairs/s%s",
         last.epoch, run.schedule.epochs, last.loss, last.lr, last.i2t_r1, last.t2i_r1,
         last.rsum, " (best)" if training.best_epoch == last.epoch else "", last.pairs_per_second,
-        f"  about {duration_text(left)} left" if left else "",
+        f"  {'at most' if run.schedule.patience else 'about'} {duration_text(left)} left" if left else "",
     )  # fmt: skip
     if last.collapsed:
         log.warning(
