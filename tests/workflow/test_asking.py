@@ -92,7 +92,7 @@ def test_an_exported_model_is_asked_about_a_folder_of_pictures(reproduced, test_
     )
     assert found[0]["score"] == pytest.approx(best[0, 0], rel=1e-5)
     assert main(["query", str(tmp_path / "model"), "--text", "a red circle"]) == 1
-    assert "no test embeddings of this model" in capsys.readouterr().err
+    assert "no test images and captions of this model" in capsys.readouterr().err
 
 
 def test_a_picture_is_asked_about_a_file_of_captions(reproduced, test_split, tmp_path, capsys):
@@ -115,6 +115,7 @@ def test_a_picture_is_asked_about_a_file_of_captions(reproduced, test_split, tmp
     [
         (["--text", "a dog", "--pictures", "nowhere"], "--pictures nowhere: no such folder"),
         (["--image", "a.jpg", "--captions", "nowhere.txt"], "--captions nowhere.txt: no such file"),
+        (["--image", "b.jpg", "--captions", "captions.txt"], "--image b.jpg: no such file"),
         (["--text", "a dog", "--captions", "captions.txt"], "no pictures to look for"),
         (["--image", "a.jpg", "--captions", "empty.txt"], "empty.txt: expected a caption a line, found none"),
         (["--image", "a.jpg", "--captions", "long.txt"], "long.txt, line 2: 1,001 characters"),
@@ -127,6 +128,7 @@ def test_what_a_question_looks_in_is_checked(reproduced, tmp_path, monkeypatch, 
     (tmp_path / "empty.txt").write_text(" \n")
     (tmp_path / "long.txt").write_text("a\n" + "a" * 1001)
     (tmp_path / "latin.txt").write_bytes("ein Müll".encode("latin-1"))
+    (tmp_path / "a.jpg").touch()
     assert main(["query", str(reproduced.model(VSEPP)), *question]) == 1
     assert said in capsys.readouterr().err
 
@@ -145,9 +147,9 @@ def of_another_model(run, reproduced):
     [
         (
             lambda run, _: shutil.rmtree(run.parents[2] / "evaluations"),
-            "no test embeddings of this model",
+            "no test images and captions of this model",
         ),
-        (of_another_model, "no test embeddings of this model"),
+        (of_another_model, "no test images and captions of this model"),
         (
             lambda run, _: changed(run.parents[2] / "evaluations" / VSEPP / "seed-0/embeddings.npz"),
             "embeddings.npz: is not what its step wrote",

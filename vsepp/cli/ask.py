@@ -100,20 +100,22 @@ def _add_shared(parser: argparse.ArgumentParser, answers: int) -> None:
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:N, or auto")
 
 
-def _opened(given: argparse.Namespace, model: str) -> Index:
-    """The model with what it looks in: pictures and captions that were given, else its own test images."""
+def _require_there(given: argparse.Namespace, *models: str) -> None:
+    """Refuse what is not there, before torch is imported, which takes seconds."""
     if given.k < 1:
         raise VseppError(f"-k: expected at least 1 answer, got {given.k}")
-    # Before torch is imported, which takes seconds.
-    model_folder(model)
+    for model in models:
+        model_folder(model)
     if given.pictures is not None and not given.pictures.is_dir():
         raise VseppError(f"--pictures {given.pictures}: no such folder")
     if given.captions is not None and not given.captions.is_file():
         raise VseppError(
             f"--captions {given.captions}: no such file; expected a text file with a caption a line"
         )
-    if getattr(given, "image", None) is not None and not given.image.is_file():
-        raise VseppError(f"--image {given.image}: no such file; expected a picture")
+
+
+def _opened(given: argparse.Namespace, model: str) -> Index:
+    """The model with what it looks in: pictures and captions that were given, else its own test images."""
     from vsepp.search import index_pictures, open_index
 
     if given.pictures is None and given.captions is None:
@@ -123,6 +125,9 @@ def _opened(given: argparse.Namespace, model: str) -> Index:
 
 def query(given: argparse.Namespace) -> None:
     """Answer one question."""
+    _require_there(given, given.model)
+    if given.image is not None and not given.image.is_file():
+        raise VseppError(f"--image {given.image}: no such file; expected a picture")
     index = _opened(given, given.model)
     if given.text is not None:
         hits, unknown = index.images_for(given.text, given.k), index.unknown_words(given.text)
@@ -158,7 +163,7 @@ def serve(given: argparse.Namespace) -> None:
     """Serve the page until it is stopped."""
     if len(given.models) > 2:
         raise VseppError(f"serve: got {len(given.models)} models; expected one, or two to stand side by side")
-    indexes = [_opened(given, model) for model in given.models]
+    _require_there(given, *given.models)
     from vsepp.serve import serve
 
-    serve(indexes, given.host, given.port, given.k)
+    serve([_opened(given, model) for model in given.models], given.host, given.port, given.k)
