@@ -47,7 +47,7 @@ def test_the_status_counts_the_verdicts_on_the_papers_claims(claims):
     (line,) = [line for line in README.splitlines() if line.startswith("| Flickr8k")]
     verdicts = Counter(row["verdict"] for row in claims.values() if row["of_the_paper"] == "1")
     one_seed = verdicts.pop("inconclusive (one seed)")
-    assert f"{sum(verdicts.values()) + one_seed} of the paper's claims:" in line
+    assert f"{sum(verdicts.values()) + one_seed} tests of the paper's claims:" in line
     assert f"{verdicts.pop('inconclusive') + one_seed} inconclusive ({one_seed} of them one seed)" in line
     assert f"{verdicts.pop('not reproduced: collapsed')} collapsed" in line
     assert verdicts
