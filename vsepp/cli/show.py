@@ -186,7 +186,7 @@ def models(given: argparse.Namespace) -> None:
     if not found:
         raise VseppError(
             f"no trained models of preset {plan.preset}, variant {plan.variant}, here: train them ({as_started()}snakemake --cores all "
-            "reproduce_tables, or dvc repro) or get them ({as_started()}vsepp sync)"
+            f"reproduce_tables, or dvc repro) or get them ({as_started()}vsepp sync)"
         )
     columns = {
         "run": "run", "seed": "seed", "protocol": "protocol", "folds": "folds × images", "i2t_r1": "caption R@1",

@@ -65,6 +65,7 @@ OF_PARAMS = ["--params", str(PARAMS)]
         (["runs", *OF_PARAMS, "--preset", "flikr8k"], "there are flickr8k, mini, own, paper; did you mean flickr8k?"),
         (["runs", *OF_PARAMS, "--config", "only=flickr-vse-1c"], "; did you mean flickr-vse0-1c?"),
         (["models", *OF_PARAMS], "no trained models of preset mini, variant paper, here: train them ("),
+        (["models", *OF_PARAMS], "or dvc repro) or get them (vsepp sync)"),
         (["sync", *OF_PARAMS], "vsepp: error: dvc.lock: missing"),
         (["runs", "--params", "elsewhere"], "elsewhere/config.yaml: no such file; go to the project's folder"),
     ],
