@@ -23,7 +23,6 @@ from vsepp.provenance.manifest import (
     MANIFEST,
     accepted_steps,
     read_manifest,
-    require_intact,
     uncommitted_steps,
     write_manifest,
 )
@@ -177,11 +176,10 @@ def _evaluations(folder: Path) -> Iterator[tuple[int, str, dict[str, Any], dict[
     """Seed, protocol, metrics, and intervals over the images, of each evaluated seed of a run."""
     for trained in sorted(folder.absolute().parent.glob("seed-*")):
         if (evaluated := evaluation_of(trained)) is not None:
-            seed = require_intact(evaluated)["seed"]
             model = Ranked(read_results(None, evaluated, trained=False))
             for protocol, metrics in model.kept.metrics.items():
                 intervals = {
                     name: image_interval(image_values(model, protocol, name))
                     for name in ("i2t_r1", "t2i_r1", "rsum")
                 }
-                yield seed, protocol, metrics, intervals
+                yield model.kept.evaluated["seed"], protocol, metrics, intervals
