@@ -1,13 +1,12 @@
 """A model of one's own pictures in one command, as docs/own-pictures.md says: on drawn squares, and on real photographs."""
 
 import csv
-import os
 import random
 import re
 import shutil
-import zipfile
 from pathlib import Path
 
+import flickr8k
 import numpy as np
 import pytest
 from dag import copy_of_the_project
@@ -49,18 +48,11 @@ def draw_squares(folder):
 
 def copy_photographs(folder, count):
     """Photographs of Flickr8k, drawn with a fixed seed, and their captions."""
-    beside = Path(__file__).resolve().parents[3] / "shared/data/flickr8k"
-    archives = Path(os.environ.get("VSEPP_FLICKR8K_ARCHIVES", beside))
-    photographs = archives / "Flicker8k_Dataset"
-    if not photographs.is_dir():
-        pytest.skip("Flickr8k's photographs are not here; VSEPP_FLICKR8K_ARCHIVES names their folder")
-    captions = {}
-    with zipfile.ZipFile(archives / "Flickr8k_text.zip") as archive:
-        member = next(name for name in archive.namelist() if re.search(r"(^|/)Flickr8k\.token\.txt$", name))
-        for line in archive.read(member).decode().splitlines():
-            key, text = line.split("\t")
-            captions.setdefault(key.partition("#")[0], []).append(text)
-    files = {path.name: path for path in photographs.rglob("*.jpg") if path.name in captions}
+    archives = flickr8k.archives("Flicker8k_Dataset")
+    captions = flickr8k.captions_in(archives)
+    files = {
+        path.name: path for path in (archives / "Flicker8k_Dataset").rglob("*.jpg") if path.name in captions
+    }
     chosen = random.Random(0).sample(sorted(files), count)
     (folder / "pictures").mkdir(parents=True)
     for name in chosen:

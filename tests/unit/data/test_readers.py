@@ -1,9 +1,9 @@
 """Each layout's own order, ids and texts, and what is told of raw files that are not as they should be."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
+import flickr8k
 import pandas as pd
 import pytest
 from raw_layouts import (
@@ -274,10 +274,7 @@ def test_flickr8k_bad_captions_are_named_with_file_and_line(tmp_path, case):
 
 
 def test_flickr8k_the_real_release():
-    beside = Path(__file__).resolve().parents[4] / "shared/data/flickr8k"
-    archives = Path(os.environ.get("VSEPP_FLICKR8K_ARCHIVES", beside))
-    if not (archives / "Flickr8k_text.zip").is_file():
-        pytest.skip("Flickr8k's files are not here; VSEPP_FLICKR8K_ARCHIVES names their folder")
+    archives = flickr8k.archives("Flickr8k_text.zip")
     named = ("Flickr8k_Dataset.zip", "Flickr8k_Dataset", "Flicker8k_Dataset")
     photographs = next(path for name in named if (path := archives / name).exists())
     files = {"images": photographs, "text": archives / "Flickr8k_text.zip"}
