@@ -70,7 +70,9 @@ def test_other_weights_of_the_encoder_are_refused(model, tmp_path):
     folder = shutil.copytree(shipped_models()["flickr8k"], tmp_path / "model")
     description = json.loads((folder / "vsepp.json").read_text())
     (folder / "vsepp.json").write_text(json.dumps(description | {"installed_encoder": "0" * 64}))
-    with pytest.raises(vsepp.VseppError, match=r"the installed weights have SHA-256 .* was trained with 0000"):
+    with pytest.raises(
+        vsepp.VseppError, match=r"the installed weights have SHA-256 .* was trained with 0000"
+    ):
         vsepp.load(folder)
 
 
