@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from vsepp.config.schema import (
     Settings,
 )
 from vsepp.errors import VseppError, did_you_mean
-from vsepp.spec import ADAM, LINEAR, Component
+from vsepp.spec import Component, ModelSpec, RunSpec, ScheduleSpec
 from vsepp.user_files import is_there
 
 # These belong to the entry that names them; inheriting them would train or print a row twice.
@@ -62,13 +62,17 @@ _WRITTEN = {
     "archives": "archives=/data/flickr8k",
 }
 """Key of `config.yaml` → how it is given as `--config`."""
-_OPTIONAL: dict[str, Any] = {"base": None, "abstract": False, "feeds": {}, "protocols": [], "seeds": None}
-
-
-_UNNAMED = {
-    key: Value(component.name, "default of the schema")
-    for key, component in (("image_head", LINEAR), ("optimiser", ADAM))
+_DEFAULTS: dict[str, Any] = {
+    **{field.name: field.default for spec in (RunSpec, ModelSpec, ScheduleSpec) for field in fields(spec)},
+    **{"base": None, "abstract": False, "feeds": {}, "protocols": [], "seeds": None},
 }
+_OPTIONAL = {
+    key: Value(default.name if isinstance(default, Component) else default, "default of the schema")
+    for key, default in _DEFAULTS.items()
+    if key in RunKeys.model_fields and default is not MISSING
+}
+"""Keys that no layer need give, so that a new one does not end the use of older files."""
+_UNNAMED = {key: value for key, value in _OPTIONAL.items() if key in COMPONENTS}
 """Components of runs that name none."""
 
 
@@ -314,7 +318,7 @@ def _resolve_runs(
 def _resolve_run(
     run: str, paper: str, lineage: list[str], layers: _Layers, place: str, mistakes: Mistakes
 ) -> dict[str, Value]:
-    values = {key: Value(value, "default of the schema") for key, value in _OPTIONAL.items()}
+    values = {**_OPTIONAL}
     said = [_said(run, lineage, layer) for layer in layers]
     components = {**_UNNAMED, **{key: value for layer in said for key, value in layer if key in COMPONENTS}}
     # Whose options come next: of the component that was named last or, before any was, of the run's.
