@@ -32,6 +32,7 @@ from vsepp.spec import (
     PretrainedSpec,
     RunSpec,
     ScheduleSpec,
+    SizeAugmentationSpec,
     SourceSpec,
     StoreSpec,
     TapeSpec,
@@ -122,7 +123,7 @@ class _Planner:
             inputs["encoder"] = self._encoder(spec.encoder)
         else:
             store, encoder = self._store(corpus, spec.eval_store), self._encoder(spec.encoder)
-            features = FeaturesSpec(spec.encoder, spec.eval_crop)
+            features = FeaturesSpec(spec.encoder, spec.eval_crop, spec.grid)
             inputs["features"] = self._add("features", features, {"store": store, "encoder": encoder})
         return inputs
 
@@ -359,6 +360,7 @@ class _Planner:
             validation_images=corpus.published_validation_images if published else corpus.validation_images,
             model=ModelSpec(**shared_fields(ModelSpec, values)),
             schedule=ScheduleSpec(**shared_fields(ScheduleSpec, values)),
+            size_augmentation=SizeAugmentationSpec(**shared_fields(SizeAugmentationSpec, values)),
             encoder_mode=values["finetuned_mode" if finetuned else "frozen_mode"],
             init_seed=seed,
             order_seed=seed,

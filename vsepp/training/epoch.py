@@ -153,7 +153,7 @@ def step_inputs(
 ) -> StepInputs:
     """Gather the features and tokens of this process's share of a batch on the device, without waiting for it."""
     loaded = drawn.pairs[group.share(len(drawn.pairs))]
-    ids, lengths = data.tokens.padded(data.pairs[loaded])
+    ids, lengths = data.train_tokens(loaded, epoch)
     rows = {"image_rows": data.image_rows, "caption_rows": data.pairs}
     batch = Batch(
         queries=drawn.queries,
