@@ -7,6 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
+CITATION = (
+    "Chen, Hu, Wu, Jiang and Wang, 2021: Learning the best pooling strategy for visual semantic embedding"
+)
+
 
 class Pooling(nn.Module):
     """x_1; it has no options."""

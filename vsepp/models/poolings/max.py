@@ -9,6 +9,10 @@ from torch import nn
 
 from vsepp.models.poolings.padding import padding_of
 
+CITATION = (
+    "Chen, Hu, Wu, Jiang and Wang, 2021: Learning the best pooling strategy for visual semantic embedding"
+)
+
 
 class Pooling(nn.Module):
     """max_k x_k of each dimension over the vectors of a set; it has no options."""

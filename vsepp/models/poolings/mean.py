@@ -10,6 +10,10 @@ from torch import nn
 from vsepp.models.poolings.padding import padding_of
 from vsepp.runtime.placement import upload
 
+CITATION = (
+    "Chen, Hu, Wu, Jiang and Wang, 2021: Learning the best pooling strategy for visual semantic embedding"
+)
+
 
 class Pooling(nn.Module):
     """Σ_k x_k / N over the N vectors of each set; it has no options."""
