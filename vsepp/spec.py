@@ -384,6 +384,18 @@ class ScheduleSpec:
     """Size of the negative set: pairs among which negatives are searched (Section 3.6); null: the batch."""
     patience: Annotated[int, Field(ge=1)] | None = None
     """Epochs without a higher rsum on validation after which training ends; null: never. Text, code: never."""
+    encoder_frozen_epochs: Annotated[int, Field(ge=0)] = 0
+    """First epochs in which an image encoder inside the model is not trained; its mode is encoder_mode's. Text, code: 0; VSE∞ 1
+    with grids."""
+    warmup: Fraction = 0.0
+    """Fraction of all steps, from the end of encoder_frozen_epochs, in which step i (from 0) of n has i/n of the learning rate, or of
+    the loss; 0: none. Text: none; VSE∞ from its second epoch. Code: none; VSE∞ one epoch, its second, with grids; X-VLM .1."""
+    warmup_of: Literal["rate", "loss"] = "rate"
+    """What warmup multiplies; the loss is recorded as it is without. Text: none; VSE∞ the learning rate. Code: none; VSE∞ the loss,
+    before its gradient is clipped; X-VLM the learning rate."""
+    linear_decay: bool = False
+    """After warmup, the learning rate also falls linearly with the steps, to 0 at the end of the last epoch. Text, code: no; X-VLM
+    yes."""
 
 
 @dataclass(frozen=True, config=STRICT)
