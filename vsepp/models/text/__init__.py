@@ -6,6 +6,9 @@ A module has
 - `class TextEncoder(torch.nn.Module)`, made as `TextEncoder(vocabulary_size, options)`: maps `ids`, int64
   `(n, longest)` from `<start>` to `<end>`, and `lengths`, int64 `(n,)` on the CPU, to ψ(c; θ_ψ), `(n, dim)`. Its weights
   may have any names;
-- `TOKENS`, the kind of `vsepp.data.tokens.Tokens` that it takes, if not `words`;
+- `TOKENS`, the kind of `vsepp.data.tokens.Tokens` that it takes, if not `words`. Where it has an option `weights` that is `random`, it
+  takes words;
+- `TextEncoder.start(file)`, if a training can start from weights that are not drawn: reads them, from the raw file where `weights` is
+  `file/<name>`, else `None` is given. A trained model is loaded without it;
 - `CITATION`: its source.
 """
