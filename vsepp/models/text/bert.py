@@ -108,7 +108,8 @@ class TextEncoder(nn.Module):
             raise VseppError(f"text encoder bert: its weights are the file {name!r}, but no path was given")
         state = read_state(file)
         check_sum(file, name)
-        put_weights(self.bert, _published(state), f"{file}: not the weights of this BERT")
+        refusal = f"{file}: not the weights of this BERT; its options and the vocabulary must have the sizes of the file"
+        put_weights(self.bert, _published(state), refusal)
 
     def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Encode captions.
@@ -145,14 +146,11 @@ class _Bert(nn.Module):
     def __init__(self, vocabulary_size: int, options: Options) -> None:
         super().__init__()
         self.embeddings = _Embeddings(vocabulary_size, options)
-        self.encoder = nn.ModuleDict({"layer": nn.ModuleList(_Layer(options) for _ in range(options.layers))})
+        self.encoder = _Layers(options)
 
     def forward(self, ids: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
         """Token ids and which of them belong to a caption, `(n, longest)`, to `(n, longest, hidden)`."""
-        states = self.embeddings(ids)
-        for layer in self.encoder["layer"]:
-            states = layer(states, inside[:, None, None, :])
-        return states
+        return self.encoder(self.embeddings(ids), inside[:, None, None, :])
 
 
 class _Embeddings(nn.Module):
@@ -171,28 +169,47 @@ class _Embeddings(nn.Module):
         return self.dropout(self.LayerNorm(self.word_embeddings(ids) + of_type + of_position))
 
 
+class _Layers(nn.Module):
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        self.layer = nn.ModuleList(_Layer(options) for _ in range(options.layers))
+
+    def forward(self, states: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
+        for layer in self.layer:
+            states = layer(states, inside)
+        return states
+
+
 class _Layer(nn.Module):
     """Self-attention and a two-layer network, each added to its input and normalised."""
 
     def __init__(self, options: Options) -> None:
         super().__init__()
-        size = options.hidden
-        maps = nn.ModuleDict({name: nn.Linear(size, size) for name in ("query", "key", "value")})
-        self.attention = nn.ModuleDict({"self": maps, "output": _Added(size, options)})
-        self.intermediate = nn.ModuleDict({"dense": nn.Linear(size, options.intermediate)})
+        attended = _Added(options.hidden, options)
+        self.attention = nn.ModuleDict({"self": _SelfAttention(options), "output": attended})
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(options.hidden, options.intermediate)})
         self.output = _Added(options.intermediate, options)
+
+    def forward(self, states: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
+        states = self.attention["output"](self.attention["self"](states, inside), states)
+        return self.output(gelu(self.intermediate["dense"](states)), states)
+
+
+class _SelfAttention(nn.Module):
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        size = options.hidden
+        self.query, self.key, self.value = (nn.Linear(size, size) for _ in range(3))
         self._heads, self._dropout = options.heads, options.dropout
 
     def forward(self, states: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
-        maps = self.attention["self"]
+        maps = (self.query, self.key, self.value)
         query, key, value = (
-            maps[name](states).unflatten(-1, (self._heads, -1)).transpose(1, 2)
-            for name in ("query", "key", "value")
+            linear(states).unflatten(-1, (self._heads, -1)).transpose(1, 2) for linear in maps
         )
         dropped = self._dropout if self.training else 0.0
         seen = scaled_dot_product_attention(query, key, value, attn_mask=inside, dropout_p=dropped)
-        states = self.attention["output"](seen.transpose(1, 2).flatten(2), states)
-        return self.output(gelu(self.intermediate["dense"](states)), states)
+        return seen.transpose(1, 2).flatten(2)
 
 
 class _Added(nn.Module):
