@@ -37,7 +37,8 @@ def _becomes(character: str) -> str:
     category = unicodedata.category(character)
     if character in "\t\n\r":
         return " "
-    if category[0] == "C" or category == "Mn" or character == "\ufffd":  # control characters and accents
+    # Control characters and accents. What Python's edition of Unicode does not know yet (Cn) stays, as an unknown word.
+    if category in ("Cc", "Cf", "Co", "Cs", "Mn") or character == "\ufffd":
         return ""
     if character.isspace():
         return " "

@@ -11,12 +11,12 @@ from safetensors.torch import save_file
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.data.wordpieces import minilm_file, pieces_of
 from vsepp.errors import VseppError
-from vsepp.models.joint import load_joint
+from vsepp.models.joint import l2_normalise, load_joint
 from vsepp.models.text.bert import Options, TextEncoder
 from vsepp.spec import Component
 
 SMALL = Options(dim=6, layers=2, hidden=8, heads=2, intermediate=16, positions=12)
-MINILM = Options("minilm", dim=6, layers=6, hidden=384, intermediate=1536)
+MINILM = Options("minilm", dim=256, layers=6, hidden=384, intermediate=1536)
 WORDS = 20
 CAPTIONS = [
     "A dog runs .",
@@ -81,6 +81,11 @@ def test_states_of_captions_are_those_of_transformers_with_the_weights_of_minilm
     rows = [vocabulary.encode(pieces_of(text, vocabulary.index)) for text in CAPTIONS]
     lengths = torch.tensor([len(row) for row in rows])
     ids = torch.tensor([row + [0] * (int(lengths.max()) - len(row)) for row in rows])
+    with torch.inference_mode():
+        together = l2_normalise(encoder(ids, lengths))
+        for row, length in enumerate(lengths.tolist()):
+            alone = l2_normalise(encoder(ids[row : row + 1, :length], lengths[row : row + 1]))[0]
+            torch.testing.assert_close(together[row, :length], alone, rtol=0, atol=1e-6)
     assert_states_are_theirs(encoder, theirs_of(encoder, MINILM, len(vocabulary)), ids, lengths, 2e-5)
 
 
