@@ -1,4 +1,4 @@
-"""Components: losses, similarities, text encoders, image heads, optimisers, ..., found by name. `KINDS` has all of them.
+"""Components: losses, similarities, text encoders, image heads, poolings, optimisers, ..., found by name. `KINDS` has all of them.
 
 A component is a module. Ours lie in the package of their kind, under their name; an installed package can add others by
 entry points, whose group is the name of that package: `[project.entry-points."vsepp.losses"]`. There is no
@@ -42,6 +42,7 @@ KINDS: dict[str, str] = {
     "similarity": "vsepp.similarity",
     "text encoder": "vsepp.models.text",
     "image head": "vsepp.models.heads",
+    "pooling": "vsepp.models.poolings",
     "optimiser": "vsepp.training.optimisers",
     "image encoder": "vsepp.models.image",
     "reader": "vsepp.data.readers",
@@ -53,6 +54,7 @@ REQUIRED: dict[str, str] = {
     "similarity": "score",
     "text encoder": "TextEncoder",
     "image head": "ImageHead",
+    "pooling": "Pooling",
     "optimiser": "Optimiser",
     "image encoder": "build",
     "reader": "read",

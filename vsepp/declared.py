@@ -31,6 +31,8 @@ PIECES: Literal["wordpieces"] = "wordpieces"
 """Kinds of tokens that a text encoder takes: words where it says nothing else."""
 FOLDS = {"1K": 1, "5x1K": 5}
 """Protocol → folds of the test set; any other protocol takes all images."""
+REGIONS = 10
+"""Windows of an image that are its regions: the whole, and 3 × 3 of half its height and width."""
 Count = Annotated[int, Field(ge=1)]
 """A whole number of at least one: sizes, counts, epochs."""
 Seed = Annotated[int, Field(ge=0)]

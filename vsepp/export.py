@@ -134,16 +134,8 @@ def model_card(
     """Text of a run's model card: metadata that model hubs read, then Markdown."""
     manifest = read_manifest(folder)
     dataset, corpus, reader = corpus_of(run, folder, manifest)
-    sources = {
-        **({"reader": reader} if reader else {}),
-        "similarity": run.model.similarity,
-        "text encoder": run.model.text,
-        "image head": run.model.image_head,
-        "loss": run.loss,
-        "optimiser": run.optimiser,
-        "image encoder": run.encoder.family,
-    }
-    citations = [components.describe(kind, source.name).citation for kind, source in sources.items()]
+    sources = [*([("reader", reader.name)] if reader else []), *run.components, run.encoder.component]
+    citations = [components.describe(kind, name).citation for kind, name in sources]
     text = Template(_CARD.read_text(encoding="utf-8"), keep_trailing_newline=True, trim_blocks=True)
     return text.render(
         run=run,

@@ -69,7 +69,7 @@ def export_onnx(model: Model, folder: Path) -> dict[str, float]:
     Raises
     ------
     VseppError
-        If onnx, onnxscript or onnxruntime is not installed, if the text encoder has no method `padded`, or if embeddings
+        If onnx, onnxscript or onnxruntime is not installed, if images are sets, if the text encoder has no method `padded`, or if embeddings
         differ by more than `CLOSE`; then no ONNX file is left.
     """
     try:
@@ -80,6 +80,10 @@ def export_onnx(model: Model, folder: Path) -> dict[str, float]:
         raise VseppError(
             f"{error}; ONNX files need the extra `onnx`; in a clone: pip install '.[onnx]'"
         ) from error
+    if model.joint.image_pooling is not None:
+        raise VseppError(
+            f"run {model.run.id} pools sets of image vectors, which cannot be exported to ONNX yet; expected one vector an image"
+        )
     if not hasattr(model.joint.text, "padded"):
         raise VseppError(
             f"text encoder {model.run.model.text.name!r} cannot be exported to ONNX; expected a method `padded(ids, lengths)`"

@@ -170,9 +170,8 @@ class Model:
         crop = self.run.eval_crop
         if self.encoder is None:
             return self._through_joint(len(pixels), CentreCrops(pixels, crop).rows)
-        return self.embed_features(
-            features_of(pixels, self.encoder, np.arange(len(pixels)), crop, self.device, fill=False)
-        )
+        features = features_of(pixels, self.encoder, np.arange(len(pixels)), crop, self.device, fill=False)
+        return self.embed_features(features if self.joint.image_pooling else features[:, 0])
 
     def _pixels(self, number: int, picture: Picture) -> np.ndarray:
         """A picture as a corpus stores it, uint8 `(height, width, 3)`."""
@@ -189,7 +188,12 @@ class Model:
             return stored(upright(picture), self.run.eval_store)
 
     def embed_features(self, features: np.ndarray) -> np.ndarray:
-        """Map features of the model's frozen image encoder, `(n, D_φ)`, into the joint space: float32 `(n, d)`.
+        """Map features of the model's frozen image encoder into the joint space: float32 `(n, d)`.
+
+        Parameters
+        ----------
+        features
+            `(n, D_φ)`, or sets of k vectors, `(n, k, D_φ)`, where the run pools these.
 
         Raises
         ------
@@ -201,8 +205,10 @@ class Model:
                 f"run {self.run.id}: its encoder was fine-tuned, so it embeds images, not features"
             )
         wanted = self.joint.feature_dim
-        if features.ndim != 2 or features.shape[1] != wanted or not len(features):
-            raise VseppError(f"features: expected shape (n, {wanted}), got {features.shape}")
+        sets = self.joint.image_pooling is not None
+        if features.ndim != 2 + sets or features.shape[-1] != wanted or 0 in features.shape:
+            shape = f"(n, k, {wanted})" if sets else f"(n, {wanted})"
+            raise VseppError(f"features: expected shape {shape}, got {features.shape}")
         features = np.ascontiguousarray(features, np.float32)
         return self._through_joint(len(features), lambda rows: ImageBatch(torch.from_numpy(features[rows])))
 
@@ -293,11 +299,11 @@ def load(
     network = None
     with _Undrawn():
         if place is not None:
-            network = load_encoder(run.encoder, place)
+            network = load_encoder(run.encoder, place, grid=run.grid)
         elif INSTALLED_ENCODER in description:
             network = _installed_encoder(run, description[INSTALLED_ENCODER])
         elif run.image_features == "computed":
-            network = build_encoder(run.encoder)  # its weights are among the model's
+            network = build_encoder(run.encoder, grid=run.grid)  # its weights are among the model's
         inside, outside = (network, None) if run.live_encoder else (None, network)
         joint = load_joint(run.model, folder / WEIGHTS, len(vocabulary), inside)
     return Model(run, joint, vocabulary, outside, torch.device(device))

@@ -218,9 +218,9 @@ class EncoderSpec(EncoderKeys):
 
 @dataclass(frozen=True, config=STRICT)
 class CropSpec:
-    """Which part of a decoded image the encoder sees."""
+    """Which part of a decoded image the encoder sees: its centre, ten crops, a random crop, or the windows of `regions`."""
 
-    kind: Literal["1C", "10C", "RC"]
+    kind: Literal["1C", "10C", "RC", "regions"]
     size: Count
     """Pixels."""
     random: Literal["crop", "resized_crop"] = "crop"
@@ -351,6 +351,8 @@ class FeaturesSpec:
 
     encoder: EncoderSpec
     crop: CropSpec
+    grid: bool = False
+    """Keep the cells of the encoder's last map, as a set of vectors, instead of their mean."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -388,6 +390,34 @@ class ScheduleSpec:
     """Size of the negative set: pairs among which negatives are searched (Section 3.6); null: the batch."""
     patience: Annotated[int, Field(ge=1)] | None = None
     """Epochs without a higher rsum on validation after which training ends; null: never. Text, code: never."""
+    encoder_frozen_epochs: Annotated[int, Field(ge=0)] = 0
+    """First epochs in which an image encoder inside the model is not trained; its mode is encoder_mode's. Text, code: 0; VSE∞ 1
+    with grids."""
+    warmup: Fraction = 0.0
+    """Fraction of all steps, from the end of encoder_frozen_epochs, in which step i (from 0) of n has i/n of the learning rate, or of
+    the loss; 0: none. Text: none; VSE∞ from its second epoch. Code: none; VSE∞ one epoch, its second, with grids; X-VLM .1."""
+    warmup_of: Literal["rate", "loss"] = "rate"
+    """What warmup multiplies; the loss is recorded as it is without. Text: none; VSE∞ the learning rate. Code: none; VSE∞ the loss,
+    before its gradient is clipped; X-VLM the learning rate."""
+    linear_decay: bool = False
+    """After warmup, the learning rate also falls linearly with the steps, to 0 at the end of the last epoch. Text, code: no; X-VLM
+    yes."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class SizeAugmentationSpec:
+    """What a training step leaves out of images and captions (VSE∞, Section 4.3). Text, code of VSE++: nothing."""
+
+    drop_vectors: Fraction = 0.0
+    """Share of an image's vectors (regions, cells of a grid) left out of a training step; one is kept at least. Text, code: 0."""
+    drop_vectors_by: Literal["vector", "image"] = "vector"
+    """`vector`: each vector with this probability; `image`: with a probability drawn for each image: of its uniform u none where u is
+    at most .2, else drop_vectors × u, as VSE∞'s code does for grids. Text, code: not mentioned."""
+    drop_words: Fraction = 0.0
+    """Share of a caption's words changed in a training step; one is kept at least. Text, code: 0."""
+    drop_words_by: Literal["deletion", "mask"] = "deletion"
+    """`deletion`: a word is left out; `mask`: it becomes `<mask>` (50 %), another word (10 %) or is left out (40 %), as in
+    VSE∞'s code. Text, code: not mentioned."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -416,12 +446,24 @@ class ModelSpec:
     image_head: Component = LINEAR
     """A module of vsepp.models.heads, with its options: maps an image's feature into the joint space. Text: a linear map W_f
     (Eq. 1). Code: the same."""
+    image_pooling: Component | None = None
+    """A module of vsepp.models.poolings, with its options: maps an image's set of vectors, each through the image head, to one; null: an
+    image is one vector. Text: an image is one vector. Code: the same."""
+    caption_pooling: Component | None = None
+    """The same of the states of a caption's tokens; null: the text encoder gives one state. Text: the GRU's last state. Code: the
+    same."""
 
     @property
     def components(self) -> list[tuple[str, str]]:
         """Kind and name of its components."""
-        named = {"similarity": self.similarity, "text encoder": self.text, "image head": self.image_head}
-        return [(kind, component.name) for kind, component in named.items()]
+        poolings = [pooling for pooling in (self.image_pooling, self.caption_pooling) if pooling]
+        named = [
+            ("similarity", self.similarity),
+            ("text encoder", self.text),
+            ("image head", self.image_head),
+        ]
+        named += [("pooling", pooling) for pooling in poolings]
+        return [(kind, component.name) for kind, component in named]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -433,7 +475,7 @@ class RunSpec:
     """VSE0, VSE++, Order0 or Order++."""
     dataset: str
     """The role of the corpus: a name used by papers, with data assigned by presets."""
-    trainset: Literal["1C", "10C", "RC"]
+    trainset: Literal["1C", "10C", "RC", "regions"]
     restval: bool
     """Train on restval (rV) too."""
     encoder: EncoderSpec
@@ -469,6 +511,7 @@ class RunSpec:
     embeddings are always fp32."""
     optimiser: Component = ADAM
     """A module of vsepp.training.optimisers, with its options. Text: Adam. Code: Adam."""
+    size_augmentation: SizeAugmentationSpec = SizeAugmentationSpec()
 
     @property
     def components(self) -> list[tuple[str, str]]:
@@ -507,9 +550,14 @@ class RunSpec:
         return self.rc_features if self.trainset == "RC" else "features"
 
     @property
+    def grid(self) -> bool:
+        """Whether an image is the cells of the encoder's last map: those of a crop that are pooled inside the model."""
+        return self.model.image_pooling is not None and self.trainset in ("1C", "RC")
+
+    @property
     def eval_crop(self) -> CropSpec:
-        """Validation and test crop: ten crops for 10C, else the centre."""
-        kind: Literal["1C", "10C"] = "10C" if self.trainset == "10C" else "1C"
+        """Validation and test crop: ten crops for 10C, the regions, else the centre."""
+        kind: Literal["1C", "10C", "regions"] = "1C" if self.trainset == "RC" else self.trainset
         return CropSpec(kind, self.crop.size, corners=self.crop.corners)
 
 

@@ -80,11 +80,9 @@ def draw(figure, spec, options, material):
 """A kind of figure."""
 
 
-MEAN_OF_SETS = '''
-"""The mean of an image's vectors, mapped."""
+OWN_HEAD = '''
+"""A map of an image's vector, or of each of its vectors."""
 import torch
-
-TAKES_SETS = True
 
 class ImageHead(torch.nn.Module):
     def __init__(self, feature_dim, spec, options):
@@ -99,10 +97,24 @@ class ImageHead(torch.nn.Module):
     def feature_dim(weights):
         return weights["map.weight"].shape[1]
 
-    def forward(self, features, lengths):
-        return self.map(features.sum(dim=1) / lengths[:, None])
+    def forward(self, features, lengths=None):
+        return self.map(features)
 '''
-"""An image head that pools sets of vectors."""
+"""An image head."""
+
+MIDDLE = '''
+"""Half way from the smallest to the largest value."""
+import torch
+
+class Pooling(torch.nn.Module):
+    def __init__(self, options):
+        super().__init__()
+
+    def forward(self, values, lengths):
+        own = [row[:length] for row, length in zip(values, lengths)]
+        return torch.stack([(row.amin(dim=0) + row.amax(dim=0)) / 2 for row in own])
+'''
+"""A pooling."""
 
 MOMENTUM = '''
 """Gradient descent with momentum, the loss's parameters at a rate of their own."""

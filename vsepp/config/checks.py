@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatch
 from itertools import chain
 
+from vsepp.components import describe
 from vsepp.config.files import Mistakes, Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
 from vsepp.config.schema import RowKeys
-from vsepp.declared import FOLDS
+from vsepp.declared import FOLDS, PIECES, WORDS
 from vsepp.errors import did_you_mean
-from vsepp.models import unmade_inputs
+from vsepp.models import tokens_of
 from vsepp.reporting.figures import kind_of
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
@@ -23,6 +24,8 @@ _SHARED_WITH_START = (
     "caption_projection",
     "image_bias",
     "image_head",
+    "image_pooling",
+    "caption_pooling",
     "dataset",
     "encoder",
     "text",
@@ -166,7 +169,7 @@ def _runs(paper: Paper, parameters: Parameters) -> _Wrong:
                 f"got {joint} with a text encoder of dim {values['text.dim'].value}; they must be equal without "
                 "caption_projection",
             )
-        for key, what in unmade_inputs(values["image_head"].value, values["text"].value).items():
+        for key, what in _sets(values):
             yield f"{where}.{key}", what
         if not parameters.protocols[run]:
             yield (
@@ -181,6 +184,44 @@ def _runs(paper: Paper, parameters: Parameters) -> _Wrong:
             if row in feeders:
                 yield f"{where}.feeds", f"row {row} is already fed by {feeders[row]}"
             feeders[row] = run
+
+
+def _sets(values: Mapping[str, Value]) -> _Wrong:
+    """Key and why a run's poolings, or what it drops of images, do not fit its images and captions."""
+    crops, text = values["trainset"].value.partition("+")[0], values["text"].value.name
+    image_pooling, caption_pooling = (values[key].value for key in ("image_pooling", "caption_pooling"))
+    if (kind := tokens_of(values["text"].value)) not in (WORDS, PIECES):
+        yield "text", f"text encoder {text} takes {kind}, which no step makes yet"
+    if crops == "regions" and not image_pooling:
+        yield (
+            "image_pooling",
+            "got none; regions are a set of vectors, which a pooling maps to one: mean, gpo, ...",
+        )
+    if crops == "10C" and image_pooling:
+        yield (
+            "image_pooling",
+            "10C is one vector an image, the mean over ten crops; expected null, or 1C, RC or regions",
+        )
+    if (
+        image_pooling
+        and crops == "RC"
+        and values["finetune_from"].value is None
+        and values["rc_features"].value == "tape"
+    ):
+        yield (
+            "rc_features",
+            "a feature cache (tape) has one vector a crop, and image_pooling takes grids; expected inline",
+        )
+    if values["drop_vectors"].value and not image_pooling:
+        yield "drop_vectors", "an image is one vector; expected 0, or an image_pooling"
+    gives_sets = describe("text encoder", text).constants.get("GIVES_SETS", False)
+    if gives_sets and not caption_pooling:
+        yield (
+            "caption_pooling",
+            f"got none; text encoder {text} gives a state of each token, which a pooling maps to one",
+        )
+    if caption_pooling and not gives_sets:
+        yield "caption_pooling", f"text encoder {text} gives one state a caption; expected null"
 
 
 def _start(run: str, values: Mapping[str, Value], parameters: Parameters) -> _Wrong:

@@ -34,6 +34,7 @@ from vsepp.spec import (
     PretrainedSpec,
     RunSpec,
     ScheduleSpec,
+    SizeAugmentationSpec,
     SourceSpec,
     StoreSpec,
     TapeSpec,
@@ -127,7 +128,7 @@ class _Planner:
             inputs["encoder"] = self._encoder(spec.encoder)
         else:
             store, encoder = self._store(corpus, spec.eval_store), self._encoder(spec.encoder)
-            features = FeaturesSpec(spec.encoder, spec.eval_crop)
+            features = FeaturesSpec(spec.encoder, spec.eval_crop, spec.grid)
             inputs["features"] = self._add("features", features, {"store": store, "encoder": encoder})
         return inputs
 
@@ -355,7 +356,8 @@ class _Planner:
         # Published features go into the model as they are.
         values["normalise_features"] = values["normalise_features"] and not published
         values |= {"trainset": kind, "encoder": encoder}
-        values["vocabulary"] = VocabularySpec(counted, values["vocabulary_threshold"])
+        mask = values["drop_words"] > 0 and values["drop_words_by"] == "mask"
+        values["vocabulary"] = VocabularySpec(counted, values["vocabulary_threshold"], mask=mask)
         if tokens_of(values["text"]) == PIECES:
             values["vocabulary"] = VocabularySpec((), 1, kind=PIECES, file=pieces_file(values["text"]))
         values["image_features"] = "precomputed" if published else "computed"
@@ -369,6 +371,7 @@ class _Planner:
             validation_images=corpus.published_validation_images if published else corpus.validation_images,
             model=ModelSpec(**shared_fields(ModelSpec, values)),
             schedule=ScheduleSpec(**shared_fields(ScheduleSpec, values)),
+            size_augmentation=SizeAugmentationSpec(**shared_fields(SizeAugmentationSpec, values)),
             encoder_mode=values["finetuned_mode" if finetuned else "frozen_mode"],
             init_seed=seed,
             order_seed=seed,

@@ -34,7 +34,7 @@ from vsepp.config.schema import (
     Settings,
 )
 from vsepp.errors import VseppError, did_you_mean
-from vsepp.spec import Component, ModelSpec, RunSpec, ScheduleSpec
+from vsepp.spec import Component, ModelSpec, RunSpec, ScheduleSpec, SizeAugmentationSpec
 from vsepp.user_files import is_there
 
 # These belong to the entry that names them; inheriting them would train or print a row twice.
@@ -62,8 +62,9 @@ _WRITTEN = {
     "archives": "archives=/data/flickr8k",
 }
 """Key of `config.yaml` → how it is given as `--config`."""
+_SPECS: tuple[Any, ...] = (RunSpec, ModelSpec, ScheduleSpec, SizeAugmentationSpec)
 _DEFAULTS: dict[str, Any] = {
-    **{field.name: field.default for spec in (RunSpec, ModelSpec, ScheduleSpec) for field in fields(spec)},
+    **{field.name: field.default for spec in _SPECS for field in fields(spec)},
     **{"base": None, "abstract": False, "feeds": {}, "protocols": [], "seeds": None},
 }
 _OPTIONAL = {
@@ -259,7 +260,10 @@ def _flat(label: str, entries: Mapping[str, RunKeys]) -> dict[str, dict[str, Val
     for entry, keys in entries.items():
         values = _given(keys)
         for key in COMPONENTS.keys() & values.keys():
-            component: ComponentKeys = values.pop(key)
+            component: ComponentKeys | None = values.pop(key)
+            if component is None:
+                values[key] = None
+                continue
             values |= {key: component.name} if component.name else {}
             values |= {f"{key}.{option}": value for option, value in component.options.items()}
         flat[entry] = {key: Value(value, f"{label}: {entry}") for key, value in values.items()}
@@ -339,7 +343,8 @@ def _resolve_run(
         options = {
             name.partition(".")[2]: values.pop(name) for name in [*values] if name.startswith(f"{key}.")
         }
-        values |= _with_options(key, named, options, f"runs.{run}.{key}", mistakes)
+        if named.value is not None:
+            values |= _with_options(key, named, options, f"runs.{run}.{key}", mistakes)
     if missing := sorted(set(RunKeys.model_fields) - set(values)):
         mistakes.add(place, f"no layer gives {', '.join(missing)}")
     return values

@@ -28,7 +28,7 @@ from vsepp.reporting.report_specs import (
 )
 from vsepp.spec import Component, Mode
 
-Trainset = Literal["1C", "10C", "RC", "1C+rV", "10C+rV", "RC+rV"]
+Trainset = Literal["1C", "10C", "RC", "regions", "1C+rV", "10C+rV", "RC+rV", "regions+rV"]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$", max_length=100)]
 Role = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
@@ -72,6 +72,8 @@ COMPONENTS: dict[str, str] = {
     "similarity": "similarity",
     "text": "text encoder",
     "image_head": "image head",
+    "image_pooling": "pooling",
+    "caption_pooling": "pooling",
     "optimiser": "optimiser",
 }
 """Key of a run → the kind of component that it names."""
@@ -105,7 +107,7 @@ class _EntryKeys(_Model):
     dataset: Role = UNSET
     """The role of the corpus; the preset assigns the data."""
     trainset: Trainset = UNSET
-    """Training crops (1C, 10C, RC); +rV adds restval images, if the data have them."""
+    """Training crops (1C, 10C, RC) or regions; +rV adds restval images, if the data have them."""
     encoder: Role = UNSET
     """The role of the image encoder; the preset assigns the network."""
     finetune_from: str | None = UNSET
@@ -150,7 +152,8 @@ def _keys_of(declaration: type, *names: str) -> dict[str, Any]:
     """Fields of a declaration as keys that a layer may leave out; some of them, or all."""
     hints = typing.get_type_hints(declaration, include_extras=True)
     chosen = names or [field.name for field in dataclasses.fields(declaration)]
-    return {name: (ComponentKeys if hints[name] is Component else hints[name], UNSET) for name in chosen}
+    keys = {Component: ComponentKeys, Component | None: ComponentKeys | None}
+    return {name: (keys.get(hints[name], hints[name]), UNSET) for name in chosen}
 
 
 # What a run's spec has is declared there.
@@ -160,6 +163,7 @@ _WithSpec: Any = create_model(
     **_keys_of(spec.ModelSpec),
     **_keys_of(spec.RunSpec, "loss", "optimiser", "legacy_steps", "rc_features", "precision", "draw"),
     **_keys_of(spec.ScheduleSpec),
+    **_keys_of(spec.SizeAugmentationSpec),
 )
 
 

@@ -86,9 +86,9 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
     weights = folders["run"] / "model.safetensors"
     network = None
     if run.live_encoder and "encoder" not in folders and holds_encoder(weights):
-        network = build_encoder(run.encoder)
+        network = build_encoder(run.encoder, grid=run.grid)
     elif run.live_encoder:
-        network = load_encoder(run.encoder, required(folders, "encoder", run))
+        network = load_encoder(run.encoder, required(folders, "encoder", run), grid=run.grid)
     model = load_joint(run.model, weights, len(vocabulary), network).to(device)
     inputs = eval_images(run, folders, len(images)).rows
     return encode_split(model, inputs, tokens, split_rows(images, captions, split), device=device)

@@ -14,7 +14,9 @@ import numpy as np
 import torch
 
 from vsepp.data.store import WholeImages
+from vsepp.declared import REGIONS
 from vsepp.errors import VseppError
+from vsepp.features.hashed import keys_of, uniform
 from vsepp.runtime.placement import Placed, Placing, place, place_of, rows_of, upload
 from vsepp.spec import CropSpec
 
@@ -32,7 +34,6 @@ ATTEMPTS = 10
 
 # Which uniform number of a caption is used for what.
 _TOP, _LEFT, _FLIP, _FIRST_ATTEMPT = 0, 1, 2, 3
-_GOLDEN = 0x9E3779B97F4A7C15
 
 # Images resized together: few on a CPU, so that results between the two passes stay in its cache; many on a GPU, for fewer
 # launches and uploads.
@@ -61,24 +62,27 @@ def sizes_of(images: Images, rows: np.ndarray) -> np.ndarray:
 
 
 def fixed_boxes(crop: CropSpec, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes of 1C or 10C.
+    """Boxes of 1C, 10C or regions.
 
     1C is the centre. 10C is, in this order: top left, top right, bottom left, bottom right, centre, then the
-    same five mirrored; the corners are those of the stored image or, with `crop.corners: square`, of the square at its centre.
+    same five mirrored; the corners are those of the stored image or, with `crop.corners: square`, of the square at its centre. Regions are the whole image, then
+    3 × 3 windows of half its height and width, line by line.
 
     Parameters
     ----------
     crop
-        Kind `1C` or `10C`.
+        Kind `1C`, `10C` or `regions`.
     sizes
         int64 `(n, 2)`, height and width of each stored image, pixels.
 
     Returns
     -------
     tuple
-        Boxes int64 `(n, k, 4)` and flips bool `(n, k)`; k is 1 or 10. Half of an odd margin is rounded to
+        Boxes int64 `(n, k, 4)` and flips bool `(n, k)`; k is 1 or 10; regions have other sizes than the crop's. Half of an odd margin is rounded to
         even, as by torchvision's `CenterCrop`.
     """
+    if crop.kind == "regions":
+        return _windows(sizes), np.zeros((len(sizes), REGIONS), bool)
     room = _room(crop, sizes)
     centre = np.rint(room / 2).astype(np.int64)
     if crop.kind == "1C":
@@ -95,6 +99,18 @@ def fixed_boxes(crop: CropSpec, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarr
     starts = np.stack(corners, axis=1)
     boxes = np.concatenate([starts, np.full_like(starts, crop.size)], axis=2)
     return boxes, np.tile(flips, (len(sizes), 1))
+
+
+def _windows(sizes: np.ndarray) -> np.ndarray:
+    """Boxes of the regions of images of `sizes` `(n, 2)`: int64 `(n, REGIONS, 4)`."""
+    half = sizes // 2
+    steps = np.stack([np.zeros_like(sizes), (sizes - half) // 2, sizes - half], axis=1)
+    windows = [
+        np.concatenate([steps[:, row, :1], steps[:, column, 1:], half], axis=1)
+        for row in range(3)
+        for column in range(3)
+    ]
+    return np.stack([np.concatenate([np.zeros_like(sizes), sizes], axis=1), *windows], axis=1)
 
 
 def crop_boxes(
@@ -122,10 +138,10 @@ def crop_boxes(
     tuple
         Boxes int64 `(n, 4)` and flips bool `(n,)`.
     """
-    keys = _keys(caption_ids, draw, epoch)
+    keys = keys_of(caption_ids, draw, epoch)
     room = _room(crop, sizes)
     # Uniform on 0 ... room, both included.
-    shares = np.stack([_uniform(keys, _TOP), _uniform(keys, _LEFT)], axis=1)
+    shares = np.stack([uniform(keys, _TOP), uniform(keys, _LEFT)], axis=1)
     if crop.random == "resized_crop":
         shapes, drawn = _resized_shapes(keys, sizes)
         room = sizes - shapes
@@ -133,7 +149,7 @@ def crop_boxes(
     else:
         shapes = np.full_like(sizes, crop.size)
         starts = (shares * (room + 1)).astype(np.int64)
-    flips = _uniform(keys, _FLIP) < 0.5 if crop.flip else np.zeros(len(keys), bool)
+    flips = uniform(keys, _FLIP) < 0.5 if crop.flip else np.zeros(len(keys), bool)
     return np.concatenate([starts, shapes], axis=1), flips
 
 
@@ -183,7 +199,7 @@ def _resized_shapes(keys: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np
 
     The first of ten attempts that fits, else the largest at the centre whose aspect is among those that are drawn.
     """
-    draws = np.stack([_uniform(keys, _FIRST_ATTEMPT + k) for k in range(2 * ATTEMPTS)]).reshape(
+    draws = np.stack([uniform(keys, _FIRST_ATTEMPT + k) for k in range(2 * ATTEMPTS)]).reshape(
         ATTEMPTS, 2, -1
     )
     area = sizes.prod(axis=1) * (SCALE[0] + draws[:, 0] * (SCALE[1] - SCALE[0]))
@@ -198,27 +214,6 @@ def _resized_shapes(keys: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np
     )
     drawn = fits.any(axis=0)
     return np.where(drawn[:, None], chosen, largest.astype(np.int64)), drawn
-
-
-def _keys(caption_ids: np.ndarray, draw: int, epoch: int) -> np.ndarray:
-    """One 64-bit key per caption, uint64 `(n,)`."""
-    start = np.zeros(1, np.uint64)
-    for number in (np.int64(draw), np.int64(epoch)):
-        start = _mix(start + number.astype(np.uint64) + np.uint64(_GOLDEN))
-    return _mix(start + np.asarray(caption_ids, np.int64).astype(np.uint64) + np.uint64(_GOLDEN))
-
-
-def _uniform(keys: np.ndarray, which: int) -> np.ndarray:
-    """The `which`-th uniform number in [0, 1) of every key, float64 `(n,)`."""
-    step = np.uint64((which + 1) * _GOLDEN % 2**64)
-    return (_mix(keys + step) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-def _mix(x: np.ndarray) -> np.ndarray:
-    """Finaliser of SplitMix64 (Steele, Lea and Flood, 2014)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def gather_crops(

@@ -1,4 +1,4 @@
-"""Features of all images of a corpus under a fixed crop: 1C or 10C."""
+"""Features of all images of a corpus under a fixed crop: 1C or 10C, or of their regions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from vsepp.declared import REGIONS
 from vsepp.errors import VseppError
 from vsepp.features.crops import Images, fixed_boxes, sizes_of
 from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops, finite
@@ -28,9 +29,9 @@ CHUNK_IMAGES = 4 * ENCODE_BATCH
 def extract_features(
     store: Images, encoder: ImageEncoder, crop: CropSpec, out: Path, state: Path, *, device: torch.device
 ) -> None:
-    """Write `out/features.npy`, float32 `(n_images, 1, dim)`, rows as in the store.
+    """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the store.
 
-    10C is the mean of the features of ten crops, before any normalisation. Works in `state` and continues
+    Vectors are one, the cells of a grid, or the regions; see `features_of`. Works in `state` and continues
     from what is there; the file is moved to `out` only when complete.
 
     Parameters
@@ -40,7 +41,7 @@ def extract_features(
     encoder
         Put into evaluation mode and moved to `device`.
     crop
-        Kind `1C` or `10C`, of the encoder's input size.
+        Kind `1C`, `10C` or `regions`, of the encoder's input size.
     out
         Folder of the result.
     state
@@ -56,13 +57,14 @@ def extract_features(
     check_size(encoder, crop)
     encoder.to(device).eval()
     state.mkdir(parents=True, exist_ok=True)
-    written = GrowingRows(state / FILE, (len(store), 1, encoder.dim), np.float32, CHUNK_IMAGES)
+    vectors = REGIONS if crop.kind == "regions" else encoder.vectors()
+    written = GrowingRows(state / FILE, (len(store), vectors, encoder.dim), np.float32, CHUNK_IMAGES)
     what = f"{crop.kind} features of {len(store)} images"
     check_space(state, written.missing_bytes, what)
     starts = range(written.done, len(store), CHUNK_IMAGES)
     for start in track(starts, len(store) - written.done, what, "image", each=CHUNK_IMAGES):
         images = np.arange(start, min(start + CHUNK_IMAGES, len(store)))
-        written.append(features_of(store, encoder, images, crop, device)[:, None])
+        written.append(features_of(store, encoder, images, crop, device))
     publish({written.path: out / FILE})
 
 
@@ -75,7 +77,9 @@ def features_of(
     *,
     fill: bool = True,
 ) -> np.ndarray:
-    """Features of some images: float32 `(n, dim)`.
+    """Features of some images: float32 `(n, vectors, dim)`.
+
+    10C gives one vector, the mean over ten crops before any normalisation; an encoder's grid gives its cells.
 
     Parameters
     ----------
@@ -86,7 +90,7 @@ def features_of(
     images
         int64 `(n,)`, rows of the store.
     crop
-        Kind `1C` or `10C`.
+        Kind `1C`, `10C` or `regions`.
     device
         Where to compute.
     fill
@@ -96,7 +100,9 @@ def features_of(
     crops = flips.shape[1]
     rows = np.repeat(images, crops)
     features = encode_crops(store, encoder, rows, boxes.reshape(-1, 4), flips.ravel(), device, fill=fill)
-    return finite(features.cpu().numpy(), rows, encoder).reshape(-1, crops, encoder.dim).mean(axis=1)
+    found = finite(features.cpu().numpy(), rows, encoder)
+    of_image = found.reshape(len(images), -1, encoder.dim)
+    return of_image.mean(axis=1, keepdims=True) if crop.kind == "10C" else of_image
 
 
 class CachedFeatures:

@@ -70,9 +70,10 @@ def encode_crops(
     Returns
     -------
     torch.Tensor
-        float32 `(n, dim)` on the device, neither normalised nor checked.
+        float32 `(n, dim)`, or grids `(n, cells, dim)`, on the device, neither normalised nor checked.
     """
-    features = torch.empty((len(rows), encoder.dim), device=device)
+    of_crop = (encoder.vectors(), encoder.dim) if encoder.grid else (encoder.dim,)
+    features = torch.empty((len(rows), *of_crop), device=device)
     # The first crop is repeated to fill the last batch.
     batch = encode_batch(encoder.spec.input_size, device)
     if not fill:
@@ -89,9 +90,9 @@ def encode_crops(
 
 
 def finite(features: np.ndarray, rows: np.ndarray, encoder: ImageEncoder) -> np.ndarray:
-    """Return features float32 `(n, dim)` of images `(n,)`; refuse them if one is not finite."""
+    """Return features float32 `(n, ...)` of images `(n,)`; refuse them if one is not finite."""
     if not np.isfinite(features).all():
-        row = rows[np.flatnonzero(~np.isfinite(features).all(axis=1))[0]]
+        row = rows[np.argwhere(~np.isfinite(features))[0, 0]]
         raise VseppError(
             f"encoder {encoder.spec.architecture!r}: the feature of image row {row} is not finite; "
             f"check its weights ({encoder.spec.weights}) and its mean and std"

@@ -46,13 +46,23 @@ class ImageEncoder(nn.Module):
         Gives the scaling of the input, the memory format, and whether the network is compiled.
     cut
         The network; its parameters keep their names.
+    grid
+        Give the cells of the last map before the network pools them.
+
+    Raises
+    ------
+    VseppError
+        If a grid is asked for and the network ends with no global average.
     """
 
     _offset: torch.Tensor
     _scale: torch.Tensor
 
-    def __init__(self, spec: EncoderSpec, cut: CutNetwork) -> None:
+    def __init__(self, spec: EncoderSpec, cut: CutNetwork, *, grid: bool = False) -> None:
         super().__init__()
+        self.grid = grid
+        if grid:
+            _without_last_pooling(cut.network, spec)
         self.spec = spec
         self._memory_format = _MEMORY_FORMATS[spec.memory_format]
         self.network = cut.network.to(memory_format=self._memory_format)
@@ -69,13 +79,17 @@ class ImageEncoder(nn.Module):
         self.register_buffer("_scale", scale.float(), persistent=False)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Normalised pixels `(n, 3, size, size)`, as `normalise` returns them, to features `(n, dim)`.
+        """Normalised pixels `(n, 3, size, size)`, as `normalise` returns them, to features `(n, dim)`, or grids `(n, cells, dim)`.
 
         Raises
         ------
         VseppError
             If the network is to be compiled and cannot be.
         """
+        features = self._features(pixels)
+        return features.flatten(1).unflatten(1, (self.dim, -1)).transpose(1, 2) if self.grid else features
+
+    def _features(self, pixels: torch.Tensor) -> torch.Tensor:
         if self.spec.compile == "off":
             return self.network(pixels)
         from torch._dynamo.exc import TorchDynamoException
@@ -91,6 +105,14 @@ class ImageEncoder(nn.Module):
                 f"{pixels.device.type}: {reason}. It needs a C++ compiler (g++, or the one that the variable CXX names); "
                 "install one, or set compile: off in the preset's encoders"
             ) from error
+
+    def vectors(self) -> int:
+        """Vectors that it gives of a crop: one, or the cells of a grid."""
+        if not self.grid:
+            return 1
+        size = self.spec.input_size
+        with torch.inference_mode():
+            return self(torch.zeros((1, 3, size, size), device=self._offset.device)).shape[1]
 
     def normalise(self, crops: torch.Tensor) -> torch.Tensor:
         """Scale crops as the network expects them: `(x/255 - mean) / std` per channel.
@@ -116,8 +138,21 @@ class ImageEncoder(nn.Module):
         )
 
 
-def build_encoder(spec: EncoderSpec) -> ImageEncoder:
-    """Make an encoder with random weights, drawn under the caller's torch seed.
+def _without_last_pooling(network: nn.Module, spec: EncoderSpec) -> None:
+    """Take the global average that a network ends with out of it."""
+    poolings = [
+        (name, module) for name, module in network.named_modules() if isinstance(module, nn.AdaptiveAvgPool2d)
+    ]
+    if not poolings or poolings[-1][1].output_size not in (1, (1, 1)):
+        raise VseppError(
+            f"encoder {spec.name!r}: {spec.architecture} has no global average at its end, so it gives no grid; take one like "
+            "resnet152, or leave out image_pooling"
+        )
+    network.set_submodule(poolings[-1][0], nn.Identity())
+
+
+def build_encoder(spec: EncoderSpec, *, grid: bool = False) -> ImageEncoder:
+    """Make an encoder with random weights, drawn under the caller's torch seed; `grid` as in `ImageEncoder`.
 
     Raises
     ------
@@ -125,9 +160,8 @@ def build_encoder(spec: EncoderSpec) -> ImageEncoder:
         If the family or the architecture does not exist, listing those that do.
     """
     family, name = family_of(spec)
-    return ImageEncoder(
-        spec, family.build(name, spec.input_size, components.options("image encoder", spec.family))
-    )
+    cut = family.build(name, spec.input_size, components.options("image encoder", spec.family))
+    return ImageEncoder(spec, cut, grid=grid)
 
 
 def family_of(spec: EncoderSpec) -> tuple[ModuleType, str]:
@@ -162,8 +196,8 @@ def save_encoder(encoder: ImageEncoder, folder: Path) -> None:
     (folder / DESCRIPTION).write_text(text, encoding="utf-8")
 
 
-def load_encoder(spec: EncoderSpec, folder: Path) -> ImageEncoder:
-    """Read an encoder that `save_encoder` wrote.
+def load_encoder(spec: EncoderSpec, folder: Path, *, grid: bool = False) -> ImageEncoder:
+    """Read an encoder that `save_encoder` wrote; `grid` as in `ImageEncoder`.
 
     Raises
     ------
@@ -173,7 +207,7 @@ def load_encoder(spec: EncoderSpec, folder: Path) -> ImageEncoder:
     from safetensors.torch import load_file
 
     path = _file(spec, folder, WEIGHTS)
-    encoder = build_encoder(spec)
+    encoder = build_encoder(spec, grid=grid)
     load_state(encoder, load_file(path), path)
     return encoder
 

@@ -15,11 +15,11 @@ class ImageBatch:
     values: torch.Tensor
     """Features `(n, dim)`; sets `(n, k, dim)`, padded by zeros; or uint8 crops `(n, size, size, 3)`."""
     lengths: torch.Tensor | None = None
-    """int64 `(n,)`, number of vectors of each image; `None` unless `values` are sets."""
+    """int64 `(n,)` on the CPU, number of vectors of each image; `None` unless `values` are sets."""
 
     def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> ImageBatch:
-        """The batch with each of its tensors changed, such as copied to a device."""
-        return ImageBatch(*map(change, self))
+        """The batch with its values changed, such as copied to a device."""
+        return ImageBatch(change(self.values), self.lengths)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         """Its tensors, the values first."""

@@ -12,7 +12,7 @@ from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.models.encoder import ImageEncoder, put_weights
 from vsepp.similarity import scorer
-from vsepp.spec import ModelSpec
+from vsepp.spec import Component, ModelSpec
 
 # A shorter vector has no meaningful direction.
 SHORTEST = 1e-8
@@ -51,6 +51,10 @@ class JointEmbedding(nn.Module):
         self.feature_dim = feature_dim
         self.image_map = _head(spec).ImageHead(feature_dim, spec, head)
         self.text = components.load("text encoder", spec.text.name).TextEncoder(vocabulary_size, options)
+        self.image_pooling, self.caption_pooling = (
+            _pooling(spec.image_pooling),
+            _pooling(spec.caption_pooling),
+        )
         self.caption_map = None  # W_g
         if spec.caption_projection:
             self.caption_map = nn.Linear(options.dim, spec.joint_dim, bias=False)
@@ -64,7 +68,7 @@ class JointEmbedding(nn.Module):
         Parameters
         ----------
         images, lengths
-            As in an `ImageBatch`; features of any precision.
+            As in an `ImageBatch`; features of any precision. Of sets without lengths all vectors count.
 
         Returns
         -------
@@ -74,7 +78,12 @@ class JointEmbedding(nn.Module):
         features = images.float() if self.encoder is None else self.encoder(self.encoder.normalise(images))
         if self.spec.normalise_features:
             features = l2_normalise(features)
-        embeddings = self.image_map(features) if lengths is None else self.image_map(features, lengths)
+        if self.image_pooling is None:
+            embeddings = self.image_map(features)
+        else:
+            if lengths is None:
+                lengths = torch.full((len(features),), features.shape[1])
+            embeddings = self.image_pooling(self.image_map(features, lengths), lengths)
         if self.spec.normalise_images:
             embeddings = l2_normalise(embeddings)
         return embeddings.abs() if self.spec.absolute else embeddings
@@ -94,10 +103,13 @@ class JointEmbedding(nn.Module):
         torch.Tensor
             `(n, joint_dim)`.
         """
-        return self.map_captions(self.text(ids, lengths))
+        states = self.text(ids, lengths)
+        if self.caption_pooling is not None:
+            states = self.caption_pooling(states, lengths)
+        return self.map_captions(states)
 
     def map_captions(self, states: torch.Tensor) -> torch.Tensor:
-        """g(c) from the text encoder's states `(n, D_ψ)`: mapped by W_g if there is one, then scaled to unit length."""
+        """g(c) from the text encoder's (pooled) states `(n, D_ψ)`: mapped by W_g if there is one, then scaled to unit length."""
         embeddings = l2_normalise(states if self.caption_map is None else self.caption_map(states))
         return embeddings.abs() if self.spec.absolute else embeddings
 
@@ -125,6 +137,12 @@ class JointEmbedding(nn.Module):
             state = {key: value for key, value in own.items() if key.startswith(ENCODER_PREFIX)} | state
         advice = "train the run that they come from again, or start from another"
         put_weights(self, state, f"{source}: not the weights of this model ({advice})")
+
+
+def _pooling(pooling: Component | None) -> nn.Module | None:
+    if pooling is None:
+        return None
+    return components.load("pooling", pooling.name).Pooling(components.options("pooling", pooling))
 
 
 def _head(spec: ModelSpec) -> ModuleType:

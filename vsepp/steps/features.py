@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from vsepp.declared import REGIONS
 from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step, Work
 from vsepp.spec import CorpusSpec, EncoderSpec, FeaturesSpec
 from vsepp.steps.making import take_machine
@@ -15,15 +16,17 @@ READS = {"store": Role("folder of the image store"), "encoder": Role("folder of 
 
 
 def run(spec: FeaturesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Compute the 1C or 10C features of every image."""
+    """Compute the 1C or 10C features of every image, or those of its regions."""
     from vsepp.features.extract import extract_features
 
-    device, images, encoder, facts = open_pass(spec.encoder, inputs, job, "features")
+    device, images, encoder, facts = open_pass(spec.encoder, inputs, job, "features", grid=spec.grid)
     extract_features(images, encoder, spec.crop, out, job.state, device=device)
     return facts
 
 
-def open_pass(spec: EncoderSpec, inputs: Inputs, job: Job, kind: str) -> tuple[Any, Any, Any, Facts]:
+def open_pass(
+    spec: EncoderSpec, inputs: Inputs, job: Job, kind: str, *, grid: bool = False
+) -> tuple[Any, Any, Any, Facts]:
     """What a pass of a frozen encoder takes: the device, the images, the encoder; and the facts."""
     from vsepp.data.store import open_store
     from vsepp.features.crops import place_images, place_of_images
@@ -33,17 +36,27 @@ def open_pass(spec: EncoderSpec, inputs: Inputs, job: Job, kind: str) -> tuple[A
     device, facts = take_machine(job, kind)
     images = place_images(open_store(inputs["store"]), Placing(device, job.data_on, job.device_share))
     facts["data_on"] = {"image store": place_of_images(images)}
-    return device, images, load_encoder(spec, inputs["encoder"]), facts
+    return device, images, load_encoder(spec, inputs["encoder"], grid=grid), facts
 
 
 def name(spec: FeaturesSpec, inputs: Artefacts, label: str) -> str:
-    """The store, the encoder and the crop."""
-    return f"{inputs['store'].name}-{inputs['encoder'].name}-{spec.crop.kind}"
+    """The store, the encoder and the crop, or the grid."""
+    return f"{inputs['store'].name}-{inputs['encoder'].name}-{_images_as(spec)}"
+
+
+def _images_as(spec: FeaturesSpec) -> str:
+    return "grid" if spec.grid else spec.crop.kind
+
+
+def size(spec: FeaturesSpec, corpus: CorpusSpec | None) -> int | None:
+    """Bytes of all vectors; how many cells a grid has is not known before it is made."""
+    vectors = None if spec.grid else REGIONS if spec.crop.kind == "regions" else 1
+    return product(images_of(corpus), vectors, encoder_size(spec.encoder)[0], 4)
 
 
 def work(spec: FeaturesSpec, corpus: CorpusSpec | None) -> Sequence[Work]:
     """Crops through the encoder."""
-    crops = 10 if spec.crop.kind == "10C" else 1
+    crops = {"10C": 10, "regions": REGIONS}.get(spec.crop.kind, 1)
     return [encoder_pass(spec.encoder, product(images_of(corpus), crops), spec.encoder.precision)]
 
 
@@ -61,7 +74,7 @@ STEP = Step(
     files=("features.npy",),
     resumes=True,
     takes=("device", "device_share", "threads", "data_on"),
-    size=lambda spec, corpus: product(images_of(corpus), encoder_size(spec.encoder)[0], 4),
+    size=size,
     work=work,
-    label=lambda spec: f"{spec.encoder.name} {spec.crop.kind}",
+    label=lambda spec: f"{spec.encoder.name} {_images_as(spec)}",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -32,9 +32,7 @@ from vsepp.models.encoder import encoder_dim, load_encoder
 from vsepp.models.inputs import ImageBatch
 from vsepp.runtime.placement import Placing, place, place_of
 from vsepp.spec import RunSpec
-
-TrainInputs = Callable[[np.ndarray, int], ImageBatch]
-"""Indices of training pairs `(n,)` and the epoch (from 0) → the model's input for their images; see `ImageInputs`."""
+from vsepp.training.size_augmentation import TrainInputs, TrainTokens, thinned_captions, thinned_images
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +49,7 @@ class TrainingData:
     image_rows: np.ndarray
     """int64 `(n_pairs,)`, each pair's row of the images table."""
     train_inputs: TrainInputs
+    train_tokens: TrainTokens
     eval_inputs: ImageInputs
     validation: SplitRows
     data_on: dict[str, str]
@@ -95,14 +94,18 @@ def load_training_data(
             f"{folders['corpus']}: no captions in {' + '.join(run.train_splits)} to train run {run.id} on"
         )
     crops = CaptionCrops.from_table(captions, run.crop, run.draw)
+    ids, vocabulary = crops.caption_ids[pairs], Vocabulary.read(folders["tokens"])
     source = _image_source(run, folders, crops, len(images), pairs, Placing(device, data_on, share))
     return TrainingData(
         tokens=tokens,
-        vocabulary_size=len(Vocabulary.read(folders["tokens"])),
+        vocabulary_size=len(vocabulary),
         feature_dim=source.dim,
         pairs=pairs,
         image_rows=crops.image_rows[pairs],
-        train_inputs=source.train_inputs,
+        train_inputs=thinned_images(source.train_inputs, ids, run),
+        train_tokens=thinned_captions(
+            lambda chosen, _: tokens.padded(pairs[chosen]), ids, run, len(vocabulary)
+        ),
         eval_inputs=source.eval_inputs,
         validation=split_rows(images, captions, "val", run.validation_images),
         data_on=source.data_on,
@@ -148,7 +151,9 @@ def _image_source(
     else:
         store, origin = _train_store(run, folders, n_images, placing), required(folders, "encoder", run)
         data_on = {"image store": place_of_images(store)}
-        source = InlineFeatures(store, load_encoder(run.encoder, origin), crops, placing.device)
+        source = InlineFeatures(
+            store, load_encoder(run.encoder, origin, grid=run.grid), crops, placing.device
+        )
     if source.dim != evaluated.dim:
         raise VseppError(
             f"run {run.id}: training features have {source.dim} dimensions ({origin}), validation "

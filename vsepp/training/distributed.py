@@ -19,6 +19,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.spec import RunSpec
 
@@ -113,14 +114,23 @@ def require_divisible(run: RunSpec, group: ProcessGroup) -> None:
     Raises
     ------
     VseppError
-        For an encoder in training mode: batch statistics and dropout depend on the whole batch.
+        For an encoder in training mode, whose batch statistics and dropout depend on the whole batch, and for a component of the
+        model that says `BATCH_STATISTICS = True`.
     """
-    if group.size > 1 and run.live_encoder and run.encoder_mode != "eval":
+    if group.size == 1:
+        return
+    if run.live_encoder and run.encoder_mode != "eval":
         raise VseppError(
             f"run {run.id}: encoder_mode is {run.encoder_mode}, which puts the encoder into training mode, where its features "
             f"depend on the whole batch; got {group.size} processes, expected 1. Train it without torchrun, or set "
             "encoder_mode: eval"
         )
+    for kind, name in run.model.components:
+        if components.describe(kind, name).constants.get("BATCH_STATISTICS"):
+            raise VseppError(
+                f"run {run.id}: {kind} {name!r} normalises with the statistics of the whole batch, and a process sees its share "
+                f"only; got {group.size} processes, expected 1. Train it without torchrun"
+            )
 
 
 @contextmanager

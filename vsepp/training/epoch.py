@@ -31,23 +31,53 @@ STEPS_BETWEEN_CHECKS = 50
 SPREAD_OVER = 256
 
 
-def learning_rate(schedule: ScheduleSpec, epoch: int) -> float:
-    """The learning rate in an epoch (from 0): multiplied by `drop_factor` after the fraction `drop_at` of the epochs
-    (Section 3.2)."""
+def learning_rate(schedule: ScheduleSpec, epoch: int, step: int, steps: int) -> float:
+    """The learning rate of a step (from 0) of an epoch (from 0) of so many steps.
+
+    It is multiplied by `drop_factor` after the fraction `drop_at` of the epochs (Section 3.2), and where the schedule says so by the
+    factors of warm-up and linear decay.
+    """
     dropped = epoch >= first_epoch_after(schedule.drop_at, schedule.epochs)
-    return schedule.learning_rate * schedule.drop_factor if dropped else schedule.learning_rate
+    rate = schedule.learning_rate * schedule.drop_factor if dropped else schedule.learning_rate
+    if schedule.warmup_of == "rate":
+        rate *= _warmup(schedule, epoch, step, steps)
+    if schedule.linear_decay:
+        _, warm = _warmup_steps(schedule, steps)
+        now, total = epoch * steps + step, schedule.epochs * steps
+        rate *= (total - now) / (total - warm) if now > warm else 1.0
+    return rate
+
+
+def loss_factor(schedule: ScheduleSpec, epoch: int, step: int, steps: int) -> float:
+    """Factor of the loss in a step; arguments as of `learning_rate`."""
+    return _warmup(schedule, epoch, step, steps) if schedule.warmup_of == "loss" else 1.0
+
+
+def _warmup(schedule: ScheduleSpec, epoch: int, step: int, steps: int) -> float:
+    """Factor of the warm-up in a step: rising linearly from 0, and 1 before and after."""
+    first, end = _warmup_steps(schedule, steps)
+    now = epoch * steps + step
+    return (now - first) / (end - first) if first <= now < end else 1.0
+
+
+def _warmup_steps(schedule: ScheduleSpec, steps: int) -> tuple[int, int]:
+    """The first step of the warm-up and the first one after it, counted over the whole training."""
+    first = schedule.encoder_frozen_epochs * steps
+    return first, first + round(schedule.warmup * schedule.epochs * steps)
 
 
 def train_epoch(training: Training, epoch: int) -> EpochRecord:
     """Train for the rest of an epoch (from 0) and validate."""
-    rate = learning_rate(training.run.schedule, epoch)
-    training.optimiser.learning_rate = rate
+    run = training.run
+    if run.finetuned and training.model.encoder is not None:
+        # Without gradients neither weights nor moments change, and no backward pass is paid for.
+        training.model.encoder.requires_grad_(epoch >= run.schedule.encoder_frozen_epochs)
     started = training.epoch_began = time.monotonic() - training.so_far.seconds
-    _steps(training, epoch, rate)
-    return training.group.from_first(lambda: _record(training, epoch, rate, started))
+    _steps(training, epoch)
+    return training.group.from_first(lambda: _record(training, epoch, started))
 
 
-def _record(training: Training, epoch: int, rate: float, started: float) -> EpochRecord:
+def _record(training: Training, epoch: int, started: float) -> EpochRecord:
     """Validate after an epoch, keep the weights if they are the best so far, and summarise the epoch."""
     data = training.data
     trained = time.monotonic()
@@ -65,7 +95,7 @@ def _record(training: Training, epoch: int, rate: float, started: float) -> Epoc
     return EpochRecord(
         epoch=epoch + 1,
         loss=loss,
-        lr=rate,
+        lr=learning_rate(training.run.schedule, epoch, training.so_far.steps - 1, training.so_far.steps),
         i2t_r1=metrics.i2t.r1,
         i2t_r5=metrics.i2t.r5,
         i2t_r10=metrics.i2t.r10,
@@ -87,7 +117,7 @@ def _copied(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     }
 
 
-def _steps(training: Training, epoch: int, rate: float) -> None:
+def _steps(training: Training, epoch: int) -> None:
     """Take the remaining steps of an epoch and add them to its record."""
     run, data, so_far = training.run, training.data, training.so_far
     total, done = steps_per_epoch(len(data.pairs), run.schedule.batch_size), so_far.steps
@@ -106,6 +136,7 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
             inputs = step_inputs(run, data, training.loss, drawn, epoch, training.device, training.group)
             if training.model.encoder is not None:
                 training.model.encoder.train(encoder_trains(run, epoch * total, step))
+            training.optimiser.learning_rate = learning_rate(run.schedule, epoch, step, total)
             losses.append(
                 train_step(
                     training.model,
@@ -114,23 +145,25 @@ def _steps(training: Training, epoch: int, rate: float) -> None:
                     inputs,
                     run.schedule.clip_norm,
                     training.group,
+                    loss_factor=loss_factor(run.schedule, epoch, step, total),
                     bf16=run.precision == "bf16",
                 )
             )
             so_far.if_collapsed += _if_collapsed(training, inputs)
             due = training.checkpoints.due()
             if due or len(losses) == STEPS_BETWEEN_CHECKS or step == total - 1:
-                _settle(losses, training, epoch, rate)
+                _settle(losses, training, epoch, total)
             if due:
                 save(training)
 
 
-def _settle(losses: list[torch.Tensor], training: Training, epoch: int, rate: float) -> None:
+def _settle(losses: list[torch.Tensor], training: Training, epoch: int, total: int) -> None:
     """Fetch the losses of the last steps, check them, and add them up."""
     so_far, written = training.so_far, training.checkpoints.written
     for value in torch.stack(losses).double().cpu().tolist():
         so_far.steps += 1
         if not math.isfinite(value):
+            rate = learning_rate(training.run.schedule, epoch, so_far.steps - 1, total)
             kept = f"the checkpoint of {written} is kept" if written else "there is no checkpoint yet"
             raise VseppError(
                 f"run {training.run.id}: the loss is {value} in epoch {epoch + 1}, step {so_far.steps}, at learning rate "
@@ -153,7 +186,7 @@ def step_inputs(
 ) -> StepInputs:
     """Gather the features and tokens of this process's share of a batch on the device, without waiting for it."""
     loaded = drawn.pairs[group.share(len(drawn.pairs))]
-    ids, lengths = data.tokens.padded(data.pairs[loaded])
+    ids, lengths = data.train_tokens(loaded, epoch)
     rows = {"image_rows": data.image_rows, "caption_rows": data.pairs}
     batch = Batch(
         queries=drawn.queries,

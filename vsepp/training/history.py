@@ -23,6 +23,7 @@ class EpochRecord:
     loss: float
     """Mean over the epoch's queries, both directions added, during training."""
     lr: float
+    """Learning rate of the epoch's last step."""
     i2t_r1: float
     """Caption retrieval on the validation split, percent."""
     i2t_r5: float

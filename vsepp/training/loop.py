@@ -116,7 +116,8 @@ def _model(
     encoder = None
     if run.live_encoder:
         assert data.encoder_folder  # a live encoder has one
-        encoder = load_encoder(run.encoder, data.encoder_folder).requires_grad_(run.finetuned).eval()
+        encoder = load_encoder(run.encoder, data.encoder_folder, grid=run.grid)
+        encoder.requires_grad_(run.finetuned).eval()
     # The weights depend only on this seed, whatever was drawn before.
     torch.manual_seed(run.init_seed)
     model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder)

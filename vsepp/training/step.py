@@ -115,6 +115,7 @@ def train_step(
     clip_norm: float,
     group: ProcessGroup = ALONE,
     *,
+    loss_factor: float = 1.0,
     bf16: bool = False,
 ) -> torch.Tensor:
     """Take one step and return its loss, a detached scalar on the model's device.
@@ -129,6 +130,8 @@ def train_step(
         Largest global L2 norm of the gradient of the summed loss.
     group
         The processes that take this step together.
+    loss_factor
+        The gradient is that of the loss times this factor; what is returned is the loss.
     bf16
         Embed in bf16, except for the GRU on a GPU; weights, embeddings and scores stay fp32.
     """
@@ -140,7 +143,7 @@ def train_step(
         images, captions = images.float(), captions.float()
     images, captions = group.gather(images, captions, inputs.pairs)
     value = loss.function(model.scores(images, captions), loss.options, inputs.batch)
-    value.backward()
+    (loss_factor * value).backward()
     # Each process has the loss of the whole batch: those of its own parameters are whole in each, and all are added.
     for own in loss.state.parameters():
         if own.grad is not None:

@@ -9,7 +9,7 @@ import textwrap
 import pytest
 import yaml
 from dag import ROOT, Project, copy_of_the_project
-from installed import DOTS, MANHATTAN, MEAN_OF_SETS, MEAN_OF_WORDS, MOMENTUM, install
+from installed import DOTS, MANHATTAN, MEAN_OF_WORDS, MIDDLE, MOMENTUM, OWN_HEAD, install
 from pages import squared_hinges
 from plans import edit
 
@@ -112,7 +112,12 @@ def test_a_paper_is_a_folder(project, before):
         ("losses/squared_hinges.py", squared_hinges(), {"loss": {"name": "squared_hinges", "margin": 0.1}}),
         ("similarity/manhattan.py", MANHATTAN, {"similarity": {"name": "manhattan", "power": 3.0}}),
         ("models/text/mean_of_words.py", MEAN_OF_WORDS, {"text": "mean_of_words"}),
-        ("models/heads/mlp.py", MEAN_OF_SETS.replace("TAKES_SETS = True", ""), {"image_head": "mlp"}),
+        ("models/heads/mlp.py", OWN_HEAD, {"image_head": "mlp"}),
+        (
+            "models/poolings/middle.py",
+            MIDDLE,
+            {"image_pooling": "middle", "trainset": "RC", "rc_features": "inline"},
+        ),
         (
             "training/optimisers/momentum.py",
             MOMENTUM,
@@ -125,7 +130,8 @@ def test_a_component_with_options_is_one_module_and_one_entry(project, before, m
     assert new(before, table(project)) == set()
     add_run(project, **entry)
     after = table(project)
-    assert new(before, after) == {"run odd/seed-0", "evaluation odd/seed-0"}
+    made = {name for name in new(before, after) if not name.startswith("features")}  # a pooling takes a grid
+    assert made == {"run odd/seed-0", "evaluation odd/seed-0"}
     # An edit of it makes again what uses it, and nothing else.
     write(project, f"vsepp/{module}", text + "\n    EDITED = 1\n")
     evaluated = set() if module.startswith(("losses", "training")) else {"evaluation odd/seed-0"}
@@ -334,28 +340,34 @@ def test_a_metric_is_an_entry_of_one_list_and_no_model_is_trained_or_evaluated_a
     assert after["report vsepp"] != before["report vsepp"]
 
 
+def test_a_run_that_needs_what_no_step_makes_is_refused_before_anything_is_made(project):
+    write(project, "vsepp/models/text/cut.py", f'TOKENS = "pieces"\n{MEAN_OF_WORDS}')
+    add_run(project, text="cut")
+    with pytest.raises(AssertionError) as refused:
+        table(project)
+    assert "text encoder cut takes pieces, which no step makes yet" in str(refused.value)
+
+
 @pytest.mark.parametrize(
-    ("module", "text", "entry", "said"),
+    ("entry", "said"),
     [
+        ({"trainset": "regions"}, "odd.image_pooling: got none; regions are a set of vectors"),
+        ({"trainset": "10C", "image_pooling": "mean"}, "odd.image_pooling: 10C is one vector an image"),
         (
-            "models/heads/pooled.py",
-            MEAN_OF_SETS,
-            {"image_head": "pooled"},
-            "image head pooled takes sets of vectors",
+            {"trainset": "RC", "image_pooling": "mean"},
+            "odd.rc_features: a feature cache (tape) has one vector a crop",
         ),
+        ({"drop_vectors": 0.2}, "odd.drop_vectors: an image is one vector"),
+        ({"text": "bigru"}, "odd.caption_pooling: got none; text encoder bigru gives a state of each token"),
+        ({"caption_pooling": "gpo"}, "odd.caption_pooling: text encoder gru gives one state a caption"),
         (
-            "models/text/cut.py",
-            f'TOKENS = "pieces"\n{MEAN_OF_WORDS}',
-            {"text": "cut"},
-            "text encoder cut takes pieces",
+            {"image_pooling": {"name": "kmax", "k": 0}, "trainset": "regions"},
+            "option k of pooling kmax: got 0",
         ),
     ],
 )
-def test_a_run_that_needs_what_no_step_makes_is_refused_before_anything_is_made(
-    project, module, text, entry, said
-):
-    write(project, f"vsepp/{module}", text)
+def test_poolings_that_do_not_fit_are_refused_before_anything_is_made(project, entry, said):
     add_run(project, **entry)
     with pytest.raises(AssertionError) as refused:
         table(project)
-    assert f"{said}, which no step makes yet" in str(refused.value)
+    assert said in str(refused.value)

@@ -14,6 +14,7 @@ import pytest
 import tiny_corpus as tiny
 import torch
 from closeness import assert_near
+from installed import MEAN_OF_SETS, install
 from safetensors.torch import load_file
 from ssh_server import free_port
 from torch.multiprocessing import start_processes
@@ -22,6 +23,7 @@ from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
+from vsepp.spec import Component
 from vsepp.training.batches import epoch_batches
 from vsepp.training.distributed import ALONE, ProcessGroup, join, require_divisible
 from vsepp.training.epoch import step_inputs
@@ -222,6 +224,18 @@ def test_an_encoder_in_training_mode_is_not_divided():
         require_divisible(tiny.LEGACY, ProcessGroup(0, 2))
     require_divisible(tiny.LEGACY, ALONE)
     require_divisible(tiny.FINETUNED, ProcessGroup(0, 2))
+
+
+def test_a_head_with_batch_statistics_is_not_divided(tmp_path, monkeypatch):
+    source = MEAN_OF_SETS.replace("TAKES_SETS = True", "BATCH_STATISTICS = True")
+    install(monkeypatch, tmp_path, "vsepp.models.heads", "normalised", source)
+    run = tiny.change(tiny.FROZEN, model__image_head=Component("normalised"))
+    with pytest.raises(
+        VseppError, match=r"run tiny: image head 'normalised' normalises with.*got 2 processes"
+    ):
+        require_divisible(run, ProcessGroup(0, 2))
+    require_divisible(run, ALONE)
+    require_divisible(tiny.FROZEN, ProcessGroup(0, 2))
 
 
 def test_without_torchrun_a_process_is_alone(monkeypatch):

@@ -2,13 +2,23 @@ import pytest
 import tiny_corpus as tiny
 
 from vsepp.spec import ScheduleSpec
-from vsepp.training.epoch import encoder_trains, learning_rate
+from vsepp.training.epoch import encoder_trains, learning_rate, loss_factor
 
 
-def schedule(epochs, drop_at):
+def schedule(epochs, drop_at=1.0, **more):
     return ScheduleSpec(
-        batch_size=128, epochs=epochs, learning_rate=2e-4, drop_at=drop_at, drop_factor=0.1, clip_norm=2.0
+        batch_size=128,
+        epochs=epochs,
+        learning_rate=2e-4,
+        drop_at=drop_at,
+        drop_factor=0.1,
+        clip_norm=2.0,
+        **more,
     )
+
+
+def every_step(function, spec, steps):
+    return [function(spec, epoch, step, steps) for epoch in range(spec.epochs) for step in range(steps)]
 
 
 @pytest.mark.parametrize(
@@ -16,8 +26,38 @@ def schedule(epochs, drop_at):
     [(30, 0.5, 15), (12, 2 / 3, 8), (12, 0.6667, 8), (2, 0.5, 1), (1, 0.5, 1), (15, 1.0, 15), (4, 0.0, 0)],
 )
 def test_the_rate_falls_after_its_fraction_of_the_epochs(epochs, drop_at, first_low):
-    rates = [learning_rate(schedule(epochs, drop_at), epoch) for epoch in range(epochs)]
-    assert rates == pytest.approx([2e-4] * first_low + [2e-5] * (epochs - first_low))
+    spec = schedule(epochs, drop_at)
+    # The very numbers: a factor of 1 must not cost a digit.
+    expected = [2e-4] * 3 * first_low + [2e-4 * 0.1] * 3 * (epochs - first_low)
+    assert every_step(learning_rate, spec, 3) == expected
+    assert every_step(loss_factor, spec, 3) == [1.0] * 3 * epochs
+
+
+@pytest.mark.parametrize(
+    ("steps", "spec", "tenths"),
+    [
+        # X-VLM: up over a tenth of 20 steps, then down to 0, which the step after the last would have.
+        (2, schedule(10, warmup=0.1, linear_decay=True), [0, 5, *(10 * left / 18 for left in range(18, 0, -1))]),
+        # The text of VSE∞: one epoch, the second, and a drop by ten.
+        (5, schedule(4, 0.5, warmup=1 / 4, encoder_frozen_epochs=1), [10] * 5 + [0, 2, 4, 6, 8] + [1] * 10),
+        (2, schedule(2, linear_decay=True), [10, 7.5, 5, 2.5]),
+        (2, schedule(2, 0.5, linear_decay=True), [10, 7.5, 0.5, 0.25]),
+        (2, schedule(2, warmup=1.0, linear_decay=True), [0, 2.5, 5, 7.5]),
+        (2, schedule(1, warmup=1.0, linear_decay=True, encoder_frozen_epochs=1), [10, 10]),
+    ],
+)  # fmt: skip
+def test_the_rate_of_every_step_is_that_worked_out_by_hand(steps, spec, tenths):
+    assert every_step(learning_rate, spec, steps) == pytest.approx([2e-5 * value for value in tenths])
+    assert set(every_step(loss_factor, spec, steps)) == {1.0}
+
+
+@pytest.mark.parametrize("steps", [1133, 4426, 63])
+def test_one_of_25_epochs_is_warmed_up_whatever_its_number_of_steps(steps):
+    """The code of VSE∞, on Flickr30K and on COCO: steps 0, 1, ... of the second epoch over their number."""
+    spec = schedule(25, 0.6, warmup=0.04, warmup_of="loss", encoder_frozen_epochs=1)
+    factors = every_step(loss_factor, spec, steps)
+    assert factors == [1.0] * steps + [step / steps for step in range(steps)] + [1.0] * 23 * steps
+    assert every_step(learning_rate, spec, steps) == [2e-4] * 15 * steps + [2e-4 * 0.1] * 10 * steps
 
 
 @pytest.mark.parametrize(("steps_per_epoch", "every"), [(7, 3), (4, 10), (6, 6), (5, 1)])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tiny_corpus as tiny
 import torch
-from installed import MEAN_OF_SETS, MOMENTUM, install
+from installed import MOMENTUM, OWN_HEAD, install
 from specs import change
 from tiny_corpus import Killed, artefacts, assert_same_results, killed_at, run_in
 
@@ -20,7 +20,10 @@ from vsepp.models.joint import load_joint
 from vsepp.spec import Component, from_dict, to_dict
 from vsepp.training.data import load_training_data
 
-POOLED = dataclasses.replace(tiny.FROZEN, model=change(tiny.MODEL, image_head=Component("mean_of_sets")))
+MEAN = Component("mean")
+POOLED = dataclasses.replace(
+    tiny.FROZEN, model=change(tiny.MODEL, image_head=Component("own"), image_pooling=MEAN)
+)
 STEEP = dataclasses.replace(tiny.FROZEN, optimiser=Component("momentum", {"momentum": 0.5}))
 
 
@@ -30,7 +33,7 @@ def package(tmp_path, monkeypatch):
     folder = tmp_path / "package"
     folder.mkdir()
     for group, name, source in (
-        ("vsepp.models.heads", "mean_of_sets", MEAN_OF_SETS),
+        ("vsepp.models.heads", "own", OWN_HEAD),
         ("vsepp.training.optimisers", "momentum", MOMENTUM),
     ):
         install(monkeypatch, folder, group, name, source)

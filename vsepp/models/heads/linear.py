@@ -1,4 +1,4 @@
-"""The linear map W_f of one vector an image (Eq. 1)."""
+"""The linear map W_f of an image's vector (Eq. 1), or of each vector of its set."""
 
 from __future__ import annotations
 
@@ -32,6 +32,10 @@ class ImageHead(nn.Linear):
         nn.init.xavier_uniform_(self.weight)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
+
+    def forward(self, features: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+        """Features `(n, D_φ)`, or sets of them `(n, k, D_φ)`, to `(n, D)` or `(n, k, D)`."""
+        return super().forward(features)
 
     @staticmethod
     def feature_dim(weights: Mapping[str, torch.Tensor]) -> int:

@@ -1,0 +1,124 @@
+"""The region head and the BiGRU against torch's modules, one set at a time; grids of encoders."""
+
+import copy
+
+import pytest
+import specs
+import torch
+from specs import change
+from torch import nn
+
+from vsepp.errors import VseppError
+from vsepp.models.encoder import build_encoder
+from vsepp.models.heads.regions import ImageHead, Options
+from vsepp.models.joint import JointEmbedding
+from vsepp.models.text import bigru
+from vsepp.spec import Component
+
+LENGTHS = torch.tensor([4, 1, 3])
+MODEL = change(specs.MODEL, joint_dim=8, image_pooling=Component("mean"))
+
+
+def head(**options):
+    torch.manual_seed(0)
+    made = ImageHead(5, MODEL, Options(**options))
+    made.initialise()
+    return made
+
+
+def regions():
+    values = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(1))
+    return values.masked_fill((torch.arange(4) >= LENGTHS[:, None])[:, :, None], 0.0)
+
+
+def by_modules(made, values):
+    """The same of `(m, D_φ)`, from torch's modules in a row."""
+    inner = nn.Sequential(*(copy.deepcopy(part) for part in (made.inner, made.norm, nn.ReLU(), made.outer)))
+    return made.straight(values) + inner.train(made.training)(values)
+
+
+def test_the_region_head_is_a_map_beside_one_of_two_layers():
+    made, values = head(), regions()
+    expected = by_modules(made, values.flatten(0, 1)).unflatten(0, (3, 4))
+    torch.testing.assert_close(made(values, LENGTHS), expected, rtol=0, atol=1e-6)
+    made.eval()
+    expected = by_modules(made, values.flatten(0, 1)).unflatten(0, (3, 4))
+    torch.testing.assert_close(made(values, LENGTHS), expected, rtol=0, atol=1e-6)
+
+
+def test_padding_counts_for_batch_normalisation_where_it_should_and_never_in_evaluation():
+    there = torch.arange(4) < LENGTHS[:, None]
+    values = regions()
+    wider = torch.cat([values, torch.zeros(3, 2, 5)], dim=1)
+    counted, left_out = head(), head(norm_pads=False)
+    expected = by_modules(left_out, values[there])
+    torch.testing.assert_close(left_out(values, LENGTHS)[there], expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(left_out(wider, LENGTHS)[:, :4], left_out(values, LENGTHS), rtol=0, atol=1e-6)
+    assert (counted(wider, LENGTHS)[:, :4][there] - counted(values, LENGTHS)[there]).abs().max() > 0.01
+    counted.eval()
+    torch.testing.assert_close(counted(wider, LENGTHS)[:, :4], counted(values, LENGTHS), rtol=0, atol=1e-6)
+
+
+def test_the_region_head_has_the_size_of_the_released_one():
+    made = ImageHead(2048, change(MODEL, joint_dim=1024), Options())
+    assert sum(parameter.numel() for parameter in made.parameters()) == 3_673_600
+
+
+def test_the_bigru_is_the_mean_of_both_directions_of_one_caption_at_a_time():
+    torch.manual_seed(0)
+    text = bigru.TextEncoder(20, bigru.Options(word_dim=6, dim=8))
+    ids = torch.randint(0, 20, (3, 4), generator=torch.Generator().manual_seed(0))
+    states = text(ids, LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        forward, backward = text.gru(text.words(ids[row : row + 1, :length]))[0][0].split(8, dim=1)
+        torch.testing.assert_close(states[row, :length], (forward + backward) / 2, rtol=0, atol=1e-6)
+        assert (states[row, length:] == 0).all()
+
+
+def test_a_joint_embedding_pools_images_and_captions():
+    spec = change(
+        MODEL,
+        text=Component("bigru", {"word_dim": 6, "dim": 8}),
+        image_head=Component("regions"),
+        image_pooling=Component("gpo"),
+        caption_pooling=Component("gpo"),
+    )
+    torch.manual_seed(0)
+    model = JointEmbedding(spec, 5, 20).eval()
+    assert {name.partition(".")[0] for name, _ in model.named_parameters()} == {
+        "image_map",
+        "image_pooling",
+        "text",
+        "caption_pooling",
+    }
+    images = model.embed_images(regions(), LENGTHS)
+    ids = torch.randint(0, 20, (3, 4), generator=torch.Generator().manual_seed(0))
+    captions = model.embed_captions(ids, LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        one = slice(row, row + 1)
+        torch.testing.assert_close(
+            images[one], model.embed_images(regions()[one, :length]), rtol=0, atol=1e-6
+        )
+        alone = model.embed_captions(ids[one, :length], LENGTHS[one])
+        torch.testing.assert_close(captions[one], alone, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "size", "cells"), [("mini/resnet_mini", 40, 9), ("torchvision/resnet18", 64, 4)]
+)
+def test_the_mean_of_an_encoders_grid_is_its_feature(architecture, size, cells):
+    spec = change(specs.ENCODER, architecture=architecture, input_size=size)
+    torch.manual_seed(0)
+    pooled = build_encoder(spec).eval()
+    grid = build_encoder(spec, grid=True).eval()
+    grid.network.load_state_dict(pooled.network.state_dict())
+    pixels = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        found = grid(pixels)
+        assert found.shape == (2, cells, pooled.dim) and grid.vectors() == cells and pooled.vectors() == 1
+        torch.testing.assert_close(found.mean(dim=1), pooled(pixels), rtol=0, atol=1e-5)
+
+
+def test_a_network_without_a_global_average_gives_no_grid():
+    with pytest.raises(VseppError, match="mini/vgg_mini has no global average at its end"):
+        build_encoder(change(specs.ENCODER, architecture="mini/vgg_mini"), grid=True)

@@ -1,0 +1,138 @@
+"""What a training step drops of images and captions: shares, order, one at least, and nothing that depends on the batch."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import specs
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vsepp.data.tokens import END, PAD, SPECIAL, START
+from vsepp.models.inputs import ImageBatch
+from vsepp.spec import SizeAugmentationSpec
+from vsepp.training.size_augmentation import thinned_captions, thinned_images
+
+IMAGES, VECTORS, WORDS = 2_000, 36, 500
+IDS = np.arange(IMAGES) * 7 + 3
+
+
+def run(**augmentation):
+    return dataclasses.replace(specs.RUN, size_augmentation=SizeAugmentationSpec(**augmentation))
+
+
+def numbered(chosen, epoch):
+    """Sets whose vectors are their places from 1."""
+    return ImageBatch(torch.arange(1.0, VECTORS + 1).expand(len(chosen), -1)[:, :, None])
+
+
+def places(batch):
+    return [values[:length, 0].tolist() for values, length in zip(batch.values, batch.lengths, strict=True)]
+
+
+def test_without_a_share_nothing_changes():
+    assert thinned_images(numbered, IDS, run()) is numbered
+
+
+@pytest.mark.parametrize(("by", "share"), [("vector", 0.2), ("image", 0.096)])
+def test_vectors_are_dropped_in_the_released_shares_and_keep_their_order(by, share):
+    inputs = thinned_images(numbered, IDS, run(drop_vectors=0.2, drop_vectors_by=by))
+    batch = inputs(np.arange(IMAGES), 0)
+    kept = places(batch)
+    assert all(row == sorted(row) and len(set(row)) == len(row) and 0 not in row for row in kept)
+    assert 1 - sum(map(len, kept)) / (IMAGES * VECTORS) == pytest.approx(share, abs=0.005)
+    padding = torch.arange(batch.values.shape[1]) >= batch.lengths[:, None]
+    assert (batch.values[padding] == 0).all() and batch.values.shape[1] == batch.lengths.max()
+    if by == "image":
+        assert sum(len(row) == VECTORS for row in kept) / IMAGES == pytest.approx(0.2, abs=0.05)
+
+
+def test_what_is_dropped_depends_on_the_caption_and_the_epoch_and_on_no_other():
+    inputs = thinned_images(numbered, IDS, run(drop_vectors=0.2))
+    whole = places(inputs(np.arange(50), 0))
+    assert [places(inputs(np.array([k]), 0))[0] for k in range(50)] == whole
+    assert places(inputs(np.arange(50), 1)) != whole
+    assert (
+        places(
+            thinned_images(numbered, IDS, dataclasses.replace(run(drop_vectors=0.2), draw=9))(
+                np.arange(50), 0
+            )
+        )
+        != whole
+    )
+
+
+def test_sets_of_other_lengths_lose_their_own_vectors_only():
+    lengths = torch.from_numpy(np.random.default_rng(0).integers(1, VECTORS + 1, IMAGES))
+
+    def padded(chosen, epoch):
+        values = numbered(chosen, epoch).values
+        return ImageBatch(
+            values.masked_fill((torch.arange(VECTORS) >= lengths[:, None])[:, :, None], 0.0), lengths
+        )
+
+    batch = thinned_images(padded, IDS, run(drop_vectors=0.2))(np.arange(IMAGES), 0)
+    kept = places(batch)
+    assert all(row and row[-1] <= length for row, length in zip(kept, lengths.tolist(), strict=True))
+    assert 1 - sum(map(len, kept)) / int(lengths.sum()) == pytest.approx(0.2, abs=0.01)
+
+
+@pytest.mark.parametrize("share", [0.9, 1.0])
+def test_one_vector_stays_at_least(share):
+    inputs = thinned_images(numbered, IDS, run(drop_vectors=share))
+    assert inputs(np.arange(IMAGES), 0).lengths.min() == 1
+
+
+def captions(lengths):
+    """Captions of different words, from `<start>` to `<end>`; the last word of the vocabulary is `<mask>`."""
+
+    def tokens(chosen, epoch):
+        longest = max(lengths)
+        ids = np.full((len(chosen), longest), PAD, np.int64)
+        for row, k in enumerate(chosen):
+            ids[row, : lengths[k]] = [START, *range(10, 8 + lengths[k]), END]
+        return ids, np.array([lengths[k] for k in chosen])
+
+    return tokens
+
+
+def words_of(ids, lengths):
+    return [row[:length].tolist() for row, length in zip(ids, lengths, strict=True)]
+
+
+def test_words_are_deleted_in_their_share_and_the_ends_stay():
+    tokens = captions([20] * IMAGES)
+    ids, lengths = thinned_captions(tokens, IDS, run(drop_words=0.2), WORDS)(np.arange(IMAGES), 0)
+    rows = words_of(ids, lengths)
+    assert all(row[0] == START and row[-1] == END and row[1:-1] == sorted(row[1:-1]) for row in rows)
+    assert 1 - sum(len(row) - 2 for row in rows) / (IMAGES * 18) == pytest.approx(0.2, abs=0.005)
+    assert (ids[np.arange(ids.shape[1]) >= lengths[:, None]] == PAD).all()
+
+
+def test_words_are_masked_replaced_or_deleted_in_the_released_shares():
+    tokens = captions([20] * IMAGES)
+    changed = thinned_captions(tokens, IDS, run(drop_words=0.2, drop_words_by="mask"), WORDS)
+    ids, lengths = changed(np.arange(IMAGES), 0)
+    rows = [row[1:-1] for row in words_of(ids, lengths)]
+    total = IMAGES * 18
+    masked = sum(row.count(WORDS - 1) for row in rows)
+    # 18 of the 495 words that a word may become are those of the captions.
+    others = sum(word != WORDS - 1 and not 10 <= word < 28 for row in rows for word in row)
+    assert masked / total == pytest.approx(0.10, abs=0.004)
+    assert 1 - sum(map(len, rows)) / total == pytest.approx(0.08, abs=0.004)
+    assert others / total == pytest.approx(0.02 * (1 - 18 / 495), abs=0.002)
+    assert min(word for row in rows for word in row) >= len(SPECIAL)
+
+
+@given(
+    lengths=st.lists(st.integers(2, 9), min_size=1, max_size=20),
+    share=st.floats(0.01, 1),
+    epoch=st.integers(0, 9),
+)
+def test_a_caption_keeps_a_word_where_it_has_one(lengths, share, epoch):
+    chosen = np.arange(len(lengths))
+    for by in ("deletion", "mask"):
+        changed = thinned_captions(captions(lengths), IDS, run(drop_words=share, drop_words_by=by), WORDS)
+        _, left = changed(chosen, epoch)
+        assert (left <= lengths).all() and (left >= np.minimum(lengths, 3)).all()

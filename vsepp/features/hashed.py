@@ -1,0 +1,31 @@
+"""Random numbers of captions as a function of (draw, epoch, caption id), computed by hashing.
+
+There is no generator with a state, so any process can draw for any pair at any time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def keys_of(caption_ids: np.ndarray, draw: int, epoch: int) -> np.ndarray:
+    """One 64-bit key per caption, uint64 `(n,)`, from its id, the seed `draw` and the epoch."""
+    start = np.zeros(1, np.uint64)
+    for number in (np.int64(draw), np.int64(epoch)):
+        start = _mix(start + number.astype(np.uint64) + np.uint64(_GOLDEN))
+    return _mix(start + np.asarray(caption_ids, np.int64).astype(np.uint64) + np.uint64(_GOLDEN))
+
+
+def uniform(keys: np.ndarray, which: int) -> np.ndarray:
+    """The `which`-th uniform number in [0, 1) of every key, float64 `(n,)`."""
+    step = np.uint64((which + 1) * _GOLDEN % 2**64)
+    return (_mix(keys + step) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _mix(x: np.ndarray) -> np.ndarray:
+    """Finaliser of SplitMix64 (Steele, Lea and Flood, 2014)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,70 @@
+"""The residual map of regions' features (VSE∞): y = A x + C ReLU(BN(B x)) of each region."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from vsepp.models.poolings.padding import padding_of
+from vsepp.spec import ModelSpec
+
+CITATION = (
+    "Chen, Hu, Wu, Jiang and Wang, 2021: Learning the best pooling strategy for visual semantic embedding"
+)
+BATCH_STATISTICS = True
+
+
+@dataclass(frozen=True)
+class Options:
+    """What batch normalisation counts."""
+
+    norm_pads: bool = True
+    """The padding of sets counts in the means and variances of a training batch. Text: not mentioned. Code: it counts."""
+
+
+class ImageHead(nn.Module):
+    """A and a map of two layers beside it; batch normalisation lies between them.
+
+    Parameters
+    ----------
+    feature_dim
+        D_φ, size of a region's feature.
+    spec
+        The model's: A has a bias where `image_bias` says so; the hidden layer has half of `joint_dim`.
+    options
+        See `Options`.
+    """
+
+    def __init__(self, feature_dim: int, spec: ModelSpec, options: Options = Options()) -> None:
+        super().__init__()
+        hidden = spec.joint_dim // 2
+        self.norm_pads = options.norm_pads
+        self.straight = nn.Linear(feature_dim, spec.joint_dim, bias=spec.image_bias)  # A
+        self.inner = nn.Linear(feature_dim, hidden)  # B
+        self.norm = nn.BatchNorm1d(hidden)
+        self.outer = nn.Linear(hidden, spec.joint_dim)  # C
+
+    def initialise(self) -> None:
+        """A: Xavier's uniform distribution and a bias of zero; the others keep torch's."""
+        nn.init.xavier_uniform_(self.straight.weight)
+        if self.straight.bias is not None:
+            nn.init.zeros_(self.straight.bias)
+
+    def forward(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Sets `(n, k, D_φ)` of `lengths` `(n,)` to `(n, k, D)`."""
+        inner = self.inner(features)
+        if self.norm_pads or not self.training:
+            normed = self.norm(inner.flatten(0, 1)).unflatten(0, inner.shape[:2])
+        else:
+            there = ~padding_of(inner, lengths).squeeze(2)
+            normed = torch.zeros_like(inner)
+            normed[there] = self.norm(inner[there]).to(inner.dtype)
+        return self.straight(features) + self.outer(torch.relu(normed))
+
+    @staticmethod
+    def feature_dim(weights: Mapping[str, torch.Tensor]) -> int:
+        """D_φ of trained weights."""
+        return weights["straight.weight"].shape[1]

@@ -1,0 +1,91 @@
+"""Generalised pooling (GPO): learned weights of a set's values in descending order (VSE∞, Section 3.2).
+
+The weights depend on a set's size alone, and all dimensions share them. Mean, max, k-max and min are special cases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from vsepp.declared import Count, PositiveFloat
+from vsepp.models.poolings.padding import padding_of
+from vsepp.runtime.placement import upload
+
+CITATION = (
+    "Chen, Hu, Wu, Jiang and Wang, 2021: Learning the best pooling strategy for visual semantic embedding"
+)
+BASE = 10_000.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """Sizes of the network that gives the weights."""
+
+    code_dim: Count = 32
+    """Size of a position's code; an even number. Text: 32. Code: 32."""
+    dim: Count = 32
+    """Size of the BiGRU's state per direction. Text: 32. Code: 32."""
+    temperature: PositiveFloat = 0.1
+    """Divides the positions' scores before the softmax. Text: not mentioned. Code: .1."""
+
+    def __post_init__(self) -> None:
+        if self.code_dim % 2:
+            raise ValueError(
+                f"code_dim: got {self.code_dim}; expected an even number: a sine and a cosine a frequency"
+            )
+
+
+class Pooling(nn.Module):
+    """Σ_k θ_k x_(k), where x_(1) ≥ x_(2) ≥ … are a set's values of one dimension.
+
+    θ is the softmax over the positions of one linear map of a BiGRU's states, mean of both directions, over sinusoidal codes of
+    the positions (Eqs. 3–6). Positions count from 0, as in the released code; the text counts from 1.
+    """
+
+    def __init__(self, options: Options = Options()) -> None:
+        super().__init__()
+        self.code_dim, self.temperature = options.code_dim, options.temperature
+        self.gru = nn.GRU(options.code_dim, options.dim, batch_first=True, bidirectional=True)
+        self.score = nn.Linear(options.dim, 1, bias=False)
+
+    def forward(self, values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Sets `(n, k, d)` of `lengths` `(n,)` to `(n, d)`, in fp32 under autocast too."""
+        with torch.autocast(values.device.type, enabled=False):
+            return weighted(values.float(), lengths, self.weights(lengths, values.shape[1]))
+
+    def weights(self, lengths: torch.Tensor, longest: int) -> torch.Tensor:
+        """θ of sets of these lengths, `(n, longest)`; 0 beyond a set's length.
+
+        Computed once for each distinct length.
+        """
+        distinct, which = lengths.unique(return_inverse=True)
+        distinct = distinct.flip(0)  # packing wants the longest first
+        device = self.score.weight.device
+        codes = upload(position_codes(longest, self.code_dim), device).expand(len(distinct), -1, -1)
+        states, _ = self.gru(pack_padded_sequence(codes, distinct, batch_first=True))
+        states, _ = pad_packed_sequence(states, batch_first=True, total_length=longest)
+        scores = self.score(states.unflatten(2, (2, -1)).mean(dim=2))
+        scores = scores.masked_fill(padding_of(scores, distinct), -torch.inf).squeeze(2)
+        theta = torch.softmax(scores / self.temperature, dim=1)
+        return theta.index_select(0, upload(len(distinct) - 1 - which, device))
+
+
+def position_codes(positions: int, dim: int) -> torch.Tensor:
+    """Sinusoidal codes of positions from 0: float32 `(positions, dim)`, sine and cosine of each frequency in turn (Eq. 4)."""
+    frequencies = BASE ** (-torch.arange(0, dim, 2) / dim)
+    angles = torch.arange(positions)[:, None] * frequencies
+    return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)
+
+
+def weighted(values: torch.Tensor, lengths: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
+    """Σ_k θ_k x_(k) of sets `(n, k, d)` of `lengths` `(n,)` with weights `(n, k)`, 0 at padding (Eq. 2): `(n, d)`."""
+    padding = padding_of(values, lengths)
+    # Along the last axis values lie side by side, which a sort needs.
+    rows = values.masked_fill(padding, -torch.inf).transpose(1, 2)
+    descending = rows.sort(dim=2, descending=True, stable=True).values
+    descending = descending.masked_fill(padding.transpose(1, 2), 0.0)
+    return torch.bmm(descending, theta[:, :, None]).squeeze(2)

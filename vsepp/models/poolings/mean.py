@@ -1,0 +1,27 @@
+"""The mean of a set's vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from vsepp.models.poolings.padding import padding_of
+from vsepp.runtime.placement import upload
+
+CITATION = (
+    "Chen, Hu, Wu, Jiang and Wang, 2021: Learning the best pooling strategy for visual semantic embedding"
+)
+
+
+class Pooling(nn.Module):
+    """Σ_k x_k / N over the N vectors of each set; it has no options."""
+
+    def __init__(self, options: Any = None) -> None:
+        super().__init__()
+
+    def forward(self, values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Sets `(n, k, d)` of `lengths` `(n,)` to `(n, d)`."""
+        total = values.masked_fill(padding_of(values, lengths), 0.0).sum(dim=1)
+        return total / upload(lengths, values.device)[:, None]

@@ -1,0 +1,12 @@
+"""Where sets that are stacked to one tensor have padding."""
+
+from __future__ import annotations
+
+import torch
+
+from vsepp.runtime.placement import upload
+
+
+def padding_of(values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Which vectors of `(n, k, d)` are padding: bool `(n, k, 1)` on the values' device; `lengths` int64 `(n,)` are on the CPU."""
+    return upload(torch.arange(values.shape[1]) >= lengths[:, None], values.device)[:, :, None]

@@ -1,0 +1,128 @@
+"""Size augmentation: a training step leaves out some of an image's vectors and of a caption's words (VSE∞, Section 4.3).
+
+What is left out is a function of (draw, epoch, caption id), as a random crop is, so that a training that was resumed sees the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from vsepp.data.tokens import PAD, SPECIAL
+from vsepp.features.hashed import keys_of, uniform
+from vsepp.models.inputs import ImageBatch
+from vsepp.runtime.placement import upload
+from vsepp.spec import RunSpec
+
+TrainInputs = Callable[[np.ndarray, int], ImageBatch]
+"""Indices of training pairs `(n,)` and the epoch (from 0) → the model's input for their images; see `ImageInputs`."""
+TrainTokens = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+"""The same pairs and epoch → token ids int64 `(n, longest)` of their captions, and lengths int64 `(n,)`."""
+
+# Which uniform number of a caption is used for what; crops take the first ones.
+_OF_IMAGE, _FIRST_VECTOR, _FIRST_WORD, _FIRST_FATE, _FIRST_OTHER = 100, 1_000, 10_000, 20_000, 30_000
+# Of an image's uniform number, in VSE∞'s code: none of its cells are dropped up to it.
+_NONE_UP_TO = 0.2
+# Of the words that are changed: masked, and replaced by another; the others are left out.
+MASKED, REPLACED = 0.5, 0.1
+
+
+def thinned_images(inputs: TrainInputs, caption_ids: np.ndarray, run: RunSpec) -> TrainInputs:
+    """A training's images without the vectors that each step drops.
+
+    Parameters
+    ----------
+    inputs
+        All vectors.
+    caption_ids
+        int64 `(n_pairs,)`, of the training pairs.
+    run
+        Its `size_augmentation` and `draw`.
+    """
+    share, by = run.size_augmentation.drop_vectors, run.size_augmentation.drop_vectors_by
+    if not share:
+        return inputs
+
+    def thinned(chosen: np.ndarray, epoch: int) -> ImageBatch:
+        batch = inputs(chosen, epoch)
+        values, lengths = batch.values, batch.lengths
+        longest = values.shape[1]
+        sizes = np.full(len(values), longest) if lengths is None else lengths.numpy()
+        keys = keys_of(caption_ids[chosen], run.draw, epoch)
+        dropped = np.full(len(values), share)
+        if by == "image":
+            of_image = uniform(keys, _OF_IMAGE)
+            dropped = np.where(of_image > _NONE_UP_TO, share * of_image, 0.0)
+        draws = _uniforms(keys, _FIRST_VECTOR, longest)
+        there = np.arange(longest) < sizes[:, None]
+        order, left = _in_front(_one_at_least(there & (draws >= dropped[:, None]), there, draws))
+        rows = upload(order, values.device)[:, :, None].expand(-1, -1, values.shape[2])
+        padding = upload(np.arange(order.shape[1]) >= left[:, None], values.device)
+        thin = values.gather(1, rows).masked_fill(padding[:, :, None], 0.0)
+        return ImageBatch(thin, torch.from_numpy(left))
+
+    return thinned
+
+
+def thinned_captions(
+    tokens: TrainTokens, caption_ids: np.ndarray, run: RunSpec, vocabulary_size: int
+) -> TrainTokens:
+    """A training's captions without the words that each step drops, or with these masked or replaced.
+
+    `<start>` and `<end>` are never touched. Differs from VSE∞'s code for the BiGRU, where these may be.
+
+    Parameters
+    ----------
+    tokens
+        All tokens.
+    caption_ids
+        int64 `(n_pairs,)`, of the training pairs.
+    run
+        Its `size_augmentation` and `draw`.
+    vocabulary_size
+        Words, special tokens included; with `mask`, `<mask>` is the last one.
+    """
+    share, by = run.size_augmentation.drop_words, run.size_augmentation.drop_words_by
+    if not share:
+        return tokens
+
+    def thinned(chosen: np.ndarray, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        ids, lengths = tokens(chosen, epoch)
+        positions = np.arange(ids.shape[1])
+        word = (positions > 0) & (positions < lengths[:, None] - 1)
+        keys = keys_of(caption_ids[chosen], run.draw, epoch)
+        draws = _uniforms(keys, _FIRST_WORD, ids.shape[1])
+        deleted = word & (draws < share)
+        if by == "mask":
+            fate, other = (_uniforms(keys, first, ids.shape[1]) for first in (_FIRST_FATE, _FIRST_OTHER))
+            mask, words = vocabulary_size - 1, vocabulary_size - 1 - len(SPECIAL)
+            drawn = len(SPECIAL) + (other * words).astype(np.int64)
+            ids = np.where(deleted & (fate < MASKED + REPLACED), np.where(fate < MASKED, mask, drawn), ids)
+            deleted &= fate >= MASKED + REPLACED
+        kept = _one_at_least(word & ~deleted, word, draws)
+        order, left = _in_front(kept | (~word & (positions < lengths[:, None])))
+        thin = np.take_along_axis(ids, order, axis=1)
+        return np.where(np.arange(order.shape[1]) < left[:, None], thin, PAD), left
+
+    return thinned
+
+
+def _uniforms(keys: np.ndarray, first: int, count: int) -> np.ndarray:
+    """Uniform numbers `first`, `first` + 1, … of every key: float64 `(n, count)`."""
+    return np.stack([uniform(keys, first + k) for k in range(count)], axis=1)
+
+
+def _one_at_least(kept: np.ndarray, there: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """What is kept `(n, k)`; of a row that would lose all that is there, the place with the largest draw."""
+    none = there.any(axis=1) & ~kept.any(axis=1)
+    last = np.where(there, draws, -1.0).argmax(axis=1)
+    kept[none, last[none]] = True
+    return kept
+
+
+def _in_front(kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Kept places of each row in their order, before others: int64 `(n, most)`, and their numbers, int64 `(n,)`."""
+    left = kept.sum(axis=1)
+    return np.argsort(~kept, axis=1, kind="stable")[:, : left.max(initial=1)], left
