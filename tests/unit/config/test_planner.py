@@ -387,7 +387,9 @@ MINILM = {"name": "bert", "weights": "minilm", "layers": 6, "hidden": 384, "inte
 
 
 def with_text(text):
-    return plan(label="x", runs={"coco-vsepp-1c": {"text": text, "joint_dim": 1024}})
+    return plan(
+        label="x", runs={"coco-vsepp-1c": {"text": text, "joint_dim": 1024, "caption_pooling": "mean"}}
+    )
 
 
 def test_the_weights_of_a_text_encoder_decide_the_kind_of_its_tokens_and_bring_their_files():
