@@ -85,8 +85,8 @@ class Vocabulary:
         if lacking := [token for token in SPECIAL_PIECES if token not in vocabulary.index]:
             raise VseppError(f"{path}: has no {', no '.join(lacking)}; expected {expected}")
         for number, piece in enumerate(vocabulary.words):
-            if vocabulary.index[piece] != number:
-                raise VseppError(f"{path}: line {number + 1}: {piece!r} is there again; expected {expected}")
+            if (other := vocabulary.index[piece]) != number:
+                raise VseppError(f"{path}: lines {number + 1} and {other + 1} both are {piece!r}; expected {expected}")
         return vocabulary
 
     def __len__(self) -> int:

@@ -140,7 +140,7 @@ def test_a_written_vocabulary_without_its_special_tokens_is_refused(made, tmp_pa
             [piece for piece in PIECES if piece not in ("[CLS]", "[MASK]")],
             r"has no \[CLS\], no \[MASK\]; expected",
         ),
-        ([*PIECES, "dog"], r"line 7: 'dog' is there again"),
+        ([*PIECES, "dog"], r"lines 7 and 19 both are 'dog'"),
         ([], r"has no \[PAD\]"),
     ],
 )
