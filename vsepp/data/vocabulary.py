@@ -86,7 +86,9 @@ class Vocabulary:
             raise VseppError(f"{path}: has no {', no '.join(lacking)}; expected {expected}")
         for number, piece in enumerate(vocabulary.words):
             if (other := vocabulary.index[piece]) != number:
-                raise VseppError(f"{path}: lines {number + 1} and {other + 1} both are {piece!r}; expected {expected}")
+                raise VseppError(
+                    f"{path}: lines {number + 1} and {other + 1} both are {piece!r}; expected {expected}"
+                )
         return vocabulary
 
     def __len__(self) -> int:
