@@ -408,6 +408,16 @@ def test_the_weights_of_a_text_encoder_decide_the_kind_of_its_tokens_and_bring_t
     assert set(own.files) == {"base/vocab.txt", "base/model.safetensors"}
 
 
+def test_a_vocabulary_has_a_hidden_word_where_words_are_masked():
+    dropped = {"drop_words": 0.2}
+    masked = plan(label="x", runs={"coco-vsepp-1c": {**dropped, "drop_words_by": "mask"}})
+    plain = plan(label="x", runs={"coco-vsepp-1c": dropped})
+    usual = inputs(plan(), "coco-vsepp-1c")["tokens"]
+    assert inputs(plain, "coco-vsepp-1c")["tokens"] == usual
+    assert inputs(masked, "coco-vsepp-1c")["tokens"] == usual.with_name(f"{usual.name}-mask")
+    assert masked.models["coco-vsepp-1c"].spec.vocabulary.mask
+
+
 def test_a_tuned_methods_settings_name_their_values_defaults_too():
     tuned = plan(papers=["objectives"]).table["report", "objectives"].spec.tuned
     settings = {of.label: of.settings for of in tuned}
