@@ -248,6 +248,14 @@ class VocabularySpec:
 
 
 @dataclass(frozen=True, config=STRICT)
+class CaptionStatesSpec:
+    """States of the tokens of all captions under a text encoder that no training changes."""
+
+    text: Component
+    """A module of vsepp.models.text, with the options that decide the states."""
+
+
+@dataclass(frozen=True, config=STRICT)
 class VectorsSpec:
     """Vectors of all captions of a corpus; inner products measure the similarity of two captions."""
 

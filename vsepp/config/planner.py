@@ -17,10 +17,11 @@ from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
 from vsepp.declared import PIECES
 from vsepp.errors import VseppError
-from vsepp.models import pieces_file, tokens_of, weights_file
+from vsepp.models import frozen_part, pieces_file, tokens_of, weights_file
 from vsepp.provenance.artefacts import PHASES, Artefact
 from vsepp.reporting.figures import kind_of
 from vsepp.spec import (
+    CaptionStatesSpec,
     CorpusKeys,
     CorpusSpec,
     CropSpec,
@@ -121,6 +122,11 @@ class _Planner:
         raw = {"pieces": self._file(pieces)} if pieces else {}
         tokens = self._add("tokens", spec.vocabulary, {"captions": corpus}, raw=raw)
         inputs = {"corpus": corpus, "tokens": tokens}
+        if frozen := frozen_part(spec.model.text):
+            states = CaptionStatesSpec(frozen)
+            inputs["caption_states"] = self._add(
+                "caption_states", states, {"tokens": tokens}, raw=self._text_weights(spec)
+            )
         if published is not None:
             inputs["features"] = self._add("published", corpus.spec, {"images": corpus}, raw=corpus.raw)
         elif spec.live_encoder:
@@ -131,6 +137,11 @@ class _Planner:
             features = FeaturesSpec(spec.encoder, spec.eval_crop, spec.grid)
             inputs["features"] = self._add("features", features, {"store": store, "encoder": encoder})
         return inputs
+
+    def _text_weights(self, spec: RunSpec) -> dict[str, Path]:
+        """Role → the raw file that a run's text encoder starts from, if it does."""
+        file = weights_file(spec.model.text)
+        return {"text_weights": self._file(file)} if file else {}
 
     def _training_inputs(self, spec: RunSpec, published: str | None) -> dict[str, Artefact]:
         """Role → what a training reads, except where it starts from."""
@@ -190,9 +201,7 @@ class _Planner:
                 self._run(spec.finetune_from)
                 read["init_from"] = self.table["run", seeded(spec.finetune_from, seed)]
             # A fine-tuned run starts from a run instead.
-            file = "" if spec.finetune_from else weights_file(spec.model.text)
-            raw = {"text_weights": self._file(file)} if file else {}
-            trained = self._add("run", spec, read, raw=raw)
+            trained = self._add("run", spec, read, raw={} if spec.finetune_from else self._text_weights(spec))
             if seed not in kept:
                 self._add("evaluation", self._evaluation_spec(run, spec), {"run": trained, **inputs})
 

@@ -12,6 +12,7 @@ from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import (
+    caption_inputs,
     corpus_tokens,
     encode_split,
     eval_images,
@@ -63,7 +64,8 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
         `test`, `val`, ...
     folders
         Role → folder: `run`, with `model.safetensors` and the `vocabulary.json` that it was trained with; `corpus`, the
-        tables; `tokens`, word ids of all captions under that vocabulary, made here if not given;
+        tables; `tokens`, word ids of all captions under that vocabulary, made here if not given; `caption_states` of these, for a
+        frozen text encoder, computed here if not given;
         for a frozen encoder `features` under the validation and test crop; for an encoder inside the model `eval_store`
         and, unless the run's weights include the encoder's, `encoder`.
     device
@@ -91,4 +93,6 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
         network = load_encoder(run.encoder, required(folders, "encoder", run), grid=run.grid)
     model = load_joint(run.model, weights, len(vocabulary), network).to(device)
     inputs = eval_images(run, folders, len(images)).rows
-    return encode_split(model, inputs, tokens, split_rows(images, captions, split), device=device)
+    return encode_split(
+        model, inputs, caption_inputs(folders, tokens), split_rows(images, captions, split), device=device
+    )
