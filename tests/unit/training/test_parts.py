@@ -17,7 +17,7 @@ from vsepp.errors import VseppError
 from vsepp.evaluation.run import encode_run
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.joint import load_joint
-from vsepp.spec import Component, from_dict, to_dict
+from vsepp.spec import Component, SizeAugmentationSpec, from_dict, to_dict
 from vsepp.training.data import load_training_data
 
 MEAN = Component("mean")
@@ -95,6 +95,28 @@ def test_a_run_with_sets_and_another_optimiser_goes_on_to_the_same_bits(corpus, 
         run_in(tmp_path / "cut", run, killed_at(data, 6), checkpoint_seconds=0)
     out, _ = run_in(tmp_path / "cut", run, data, checkpoint_seconds=0)
     assert_same_results(whole, out)
+
+
+@pytest.mark.resume
+def test_a_tower_that_drops_vectors_and_words_goes_on_to_the_same_bits(corpus, sets, tmp_path):
+    gpo, text = Component("gpo"), Component("bigru", {"word_dim": 6, "dim": 10})
+    run = dataclasses.replace(
+        tiny.FROZEN,
+        model=change(
+            tiny.MODEL, text=text, image_head=Component("regions"), image_pooling=gpo, caption_pooling=gpo
+        ),
+        optimiser=Component("adamw"),
+        size_augmentation=SizeAugmentationSpec(drop_vectors=0.2, drop_words=0.2),
+    )
+    data = data_of(run, corpus, sets)
+    whole, _ = run_in(tmp_path / "whole", run, data, checkpoint_seconds=0)
+    with pytest.raises(Killed):
+        run_in(tmp_path / "cut", run, killed_at(data, 6), checkpoint_seconds=0)
+    out, _ = run_in(tmp_path / "cut", run, data, checkpoint_seconds=0)
+    assert_same_results(whole, out)
+    # Each epoch drops others, and the statistics of batch normalisation are among the weights.
+    assert len({row["loss"] for row in tiny.history(out)}) == run.schedule.epochs
+    assert "image_map.norm.running_mean" in tiny.weights(out)
 
 
 def test_another_optimiser_takes_other_steps_and_a_run_without_one_is_as_it_was(corpus, tmp_path):
