@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from processes import no_room
 from raw_layouts import PRECOMP_SIZES, precomp_features, write_karpathy, write_precomp, zipped
 
@@ -71,6 +74,29 @@ def test_sets_are_the_published_rows_whatever_is_read_at_a_time(
     np.testing.assert_array_equal(found.values, expected)
     assert found.lengths.tolist() == [3] * COUNT
     assert isinstance(features.features, np.memmap) and not caplog.records
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    counts=st.tuples(*[st.integers(1, 6)] * 3),
+    repeated=st.sets(st.sampled_from(("train", "dev", "testall"))),
+    shape=st.one_of(st.tuples(st.integers(1, 4)), st.tuples(st.integers(1, 4), st.integers(1, 4))),
+    block=st.integers(1, 2000),
+)
+def test_every_caption_keeps_the_features_that_were_published_with_it(counts, repeated, shape, block):
+    sizes = dict(zip(("train", "dev", "testall"), counts, strict=True))
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(precomputed, "BLOCK_BYTES", block)
+        spec = write_precomp(Path(folder), tuple(repeated), shape, **sizes)
+        images, captions = read_corpus(spec)
+        import_precomputed(spec, images, Path(folder) / "out")
+        found = np.load(Path(folder) / "out/features.npy")
+    assert len(captions) == 5 * len(images) == 5 * sum(counts)
+    published = {prefix: precomp_features(prefix, count, shape) for prefix, count in sizes.items()}
+    for text, row in zip(captions["text"], captions["image_index"], strict=True):
+        prefix, _, number, *_ = text.split()
+        expected = published[prefix][int(number)]
+        np.testing.assert_array_equal(found[row], expected.reshape(-1, shape[-1]))
 
 
 def test_an_image_without_regions_is_named_with_file_and_row(tmp_path):
