@@ -2,7 +2,7 @@
 
     pytest -m rehearsal tests/rehearsal/test_regions.py -n 0 -s
 
-20,000 made-up images of 36 × 2,048 numbers, as in the regions that SCAN published. Takes five minutes on two cores and 12 GB of
+20,000 made-up images of 36 × 2,048 numbers, as in the regions that SCAN published. Takes two minutes on two cores and 12 GB of
 disk below pytest's folder (`--basetemp`), which it gives back.
 """
 
