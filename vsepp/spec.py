@@ -512,7 +512,7 @@ class RunSpec:
     draw: Seed
     """Crop seed: the seed of the random crops."""
     image_features: Literal["computed", "precomputed"] = "computed"
-    """1C and 10C: features computed here by the encoder, or published with the captions."""
+    """1C, 10C, regions: features computed here by the encoder, or published with the captions."""
     precision: Precision = "fp32"
     """Matrix products of a training step. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
     autocast in the two encoders and their maps; on a GPU the GRU is in tf32. Weights, validation and ranked

@@ -142,7 +142,7 @@ class _EntryKeys(_Model):
     """Mode of a fine-tuned encoder's dropout and batch normalisation; same values as frozen_mode. Text: not mentioned. Code: as for a
     frozen encoder."""
     image_features: Literal["computed", "precomputed_if_given"] = UNSET
-    """1C and 10C: features computed from the images, or the published ones if their folder is given. Text: computed from the
+    """1C, 10C, regions: features computed from the images, or the published ones if their folder is given. Text: computed from the
     images. Code: the published files of precomputed features."""
     seeds: Seeds | None = UNSET
     """One training per seed; null: the seeds of config.yaml; []: not trained, and its rows say so."""
@@ -187,10 +187,10 @@ class DatasetKeys(spec.CorpusKeys):
     """Layout that the scene generator writes; null for real data."""
     photographs: bool = False
     """Whether pages may show the pictures; otherwise they show ids."""
-    crops: Literal["1C", "10C"] | None = None
-    """Reader `precomp` only: crops of the published features."""
-    precomputed: dict[Literal["1C", "10C"], str] = dataclasses.field(default_factory=dict)
-    """Crops → entry with the published features and captions of this data set."""
+    crops: Literal["1C", "10C", "regions"] | None = None
+    """Reader `precomp` only: crops of the published features, or regions."""
+    precomputed: dict[Literal["1C", "10C", "regions"], str] = dataclasses.field(default_factory=dict)
+    """Crops or regions → entry with the published features and captions of this data set."""
 
 
 class CorpusKeys(_Model):

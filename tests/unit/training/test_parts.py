@@ -14,6 +14,7 @@ from tiny_corpus import Killed, artefacts, assert_same_results, killed_at, run_i
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
+from vsepp.evaluation.encode import eval_images
 from vsepp.evaluation.run import encode_run
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.joint import load_joint
@@ -152,6 +153,22 @@ def test_damaged_lengths_are_named_and_sets_of_one_vector_are_sets(sets):
     np.save(sets / "features.npy", values[:, :1])
     np.save(sets / "lengths.npy", np.ones(len(values), np.int64))
     assert CachedFeatures.open(sets).rows(np.array([0])).lengths.tolist() == [1]
+
+
+def test_one_vector_an_image_for_a_run_that_pools_sets_is_refused_and_the_reverse(corpus, sets):
+    alone = artefacts(corpus)["features"]
+    for run, features, said in (
+        (POOLED, alone, f"{alone}: has one vector an image; run tiny pools sets of vectors"),
+        (
+            tiny.FROZEN,
+            sets,
+            f"{sets}: has up to 4 vectors an image; run tiny has no image_pooling and takes one",
+        ),
+    ):
+        with pytest.raises(VseppError, match=said):  # of training and validation
+            data_of(run, corpus, features)
+        with pytest.raises(VseppError, match=said):  # of the test images
+            eval_images(run, {"features": features}, len(np.load(features / "features.npy")))
 
 
 def test_without_lengths_all_vectors_count(sets):
