@@ -1,4 +1,4 @@
-"""Components: losses, similarities, text encoders, image heads, poolings, optimisers, ..., found by name. `KINDS` has all of them.
+"""Components: losses, similarities, text encoders, image heads, poolings, matchers, optimisers, ..., found by name. `KINDS` has all of them.
 
 A component is a module. Ours lie in the package of their kind, under their name; an installed package can add others by
 entry points, whose group is the name of that package: `[project.entry-points."vsepp.losses"]`. There is no
@@ -43,6 +43,7 @@ KINDS: dict[str, str] = {
     "text encoder": "vsepp.models.text",
     "image head": "vsepp.models.heads",
     "pooling": "vsepp.models.poolings",
+    "matcher": "vsepp.models.matchers",
     "optimiser": "vsepp.training.optimisers",
     "image encoder": "vsepp.models.image",
     "reader": "vsepp.data.readers",
@@ -55,6 +56,7 @@ REQUIRED: dict[str, str] = {
     "text encoder": "TextEncoder",
     "image head": "ImageHead",
     "pooling": "Pooling",
+    "matcher": "Matcher",
     "optimiser": "Optimiser",
     "image encoder": "build",
     "reader": "read",

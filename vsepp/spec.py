@@ -460,6 +460,10 @@ class ModelSpec:
     caption_pooling: Component | None = None
     """The same of the states of a caption's tokens; null: the text encoder gives one state. Text: the GRU's last state. Code: the
     same."""
+    matcher: Component | None = None
+    """A module of vsepp.models.matchers, with its options: scores whether an image and a caption belong together, from the image's
+    vectors and the states of the caption's tokens before their poolings; it re-ranks the best of the embeddings. null: embeddings
+    alone rank. Text, code: none; X-VLM a fusion of cross-attention layers."""
 
     @property
     def components(self) -> list[tuple[str, str]]:
@@ -471,6 +475,7 @@ class ModelSpec:
             ("image head", self.image_head),
         ]
         named += [("pooling", pooling) for pooling in poolings]
+        named += [("matcher", self.matcher)] if self.matcher else []
         return [(kind, component.name) for kind, component in named]
 
 

@@ -26,6 +26,7 @@ _SHARED_WITH_START = (
     "image_head",
     "image_pooling",
     "caption_pooling",
+    "matcher",
     "dataset",
     "encoder",
     "text",
@@ -220,6 +221,9 @@ def _sets(values: Mapping[str, Value]) -> _Wrong:
             "caption_pooling",
             f"got none; text encoder {text} gives a state of each token, which a pooling maps to one",
         )
+    for key, pooling in (("image_pooling", image_pooling), ("caption_pooling", caption_pooling)):
+        if values["matcher"].value and not pooling:
+            yield key, "got none; a matcher takes sets of vectors, of images and of captions"
     if caption_pooling and not gives_sets:
         yield "caption_pooling", f"text encoder {text} gives one state a caption; expected null"
 
@@ -261,6 +265,12 @@ def _data(run: str, values: Mapping[str, Value], parameters: Parameters, where: 
                 f"{parameters.place('evaluation')}: evaluation.fold_size",
                 f"got {fold_size}; protocol {protocol} needs {folds} such folds, more than the {test} test images "
                 f"of {keys.dataset} ({where})",
+            )
+        ranked = min([*counts, fold_size] if folds else counts, default=None)
+        if ranked and "matcher.k" in values and values["matcher.k"].value > ranked:
+            yield (
+                f"{where}.matcher.k",
+                f"got {values['matcher.k'].value}; protocol {protocol} ranks {ranked} images of {keys.dataset} among each other",
             )
 
 

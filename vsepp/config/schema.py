@@ -74,6 +74,7 @@ COMPONENTS: dict[str, str] = {
     "image_head": "image head",
     "image_pooling": "pooling",
     "caption_pooling": "pooling",
+    "matcher": "matcher",
     "optimiser": "optimiser",
 }
 """Key of a run → the kind of component that it names."""

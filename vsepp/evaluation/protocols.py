@@ -13,8 +13,8 @@ comparable with them, so a result always names its protocol.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import get_args
@@ -25,11 +25,17 @@ from vsepp.declared import FOLDS, Protocol
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings, write_arrays
 from vsepp.evaluation.metrics import RetrievalMetrics, mean_metrics, retrieval_metrics
-from vsepp.evaluation.ranks import Ranks, by_caption, own_ranks, retrieval_ranks
+from vsepp.evaluation.ranks import Ranks, by_caption, own_ranks, rank_positives, retrieval_ranks
+from vsepp.evaluation.scores import BestLists
+from vsepp.evaluation.truth import own_captions
 from vsepp.runtime.files import write_text
 
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 DEFAULT_FOLD_SIZE = 1000
+LISTS = "best.npz"
+"""File of what was re-ranked, beside `ranks.npz`."""
+Rerank = Callable[[Embeddings, slice, np.ndarray], BestLists]
+"""The embeddings of a fold, and which images and captions of the whole test set it has → the best of each query with their new scores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +54,14 @@ class Evaluation:
     """`(n_captions,)` int64, ascending: rows of the caption embeddings that were ranked."""
     caption_images: np.ndarray
     """`(n_captions,)` int64: the row of each of these captions' images."""
+    lists: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """`i2t_items`, `i2t_scores`, `t2i_items`, `t2i_scores`, `(n_queries, k)`, where the k best of each query were re-ranked: rows of the
+    embeddings, the most similar first, and their new scores."""
+
+    @property
+    def reranked(self) -> int:
+        """k, how many items of each query were re-ranked; 0: none."""
+        return self.lists["t2i_items"].shape[1] if self.lists else 0
 
     @cached_property
     def metrics(self) -> RetrievalMetrics:
@@ -59,7 +73,8 @@ class Evaluation:
         folds = len(self.per_fold)
         lines = [
             f"protocol {self.protocol}: {folds} fold{'s' * (folds > 1)} of {self.fold_size} images, "
-            f"{len(self.caption_rows)} captions in all, {self.similarity} similarity",
+            f"{len(self.caption_rows)} captions in all, {self.similarity} similarity"
+            + (f", re-ranked, {self.reranked} of {self.fold_size}" if self.lists else ""),
             f"{'':<32}{'R@1':>7}{'R@5':>7}{'R@10':>7}{'Med r':>8}{'Mean r':>9}",
         ]
         metrics = self.metrics
@@ -81,12 +96,18 @@ class Evaluation:
             "n_images": len(self.ranks.i2t),
             "n_captions": len(self.ranks.t2i),
             "similarity": self.similarity,
+            **({"reranked": self.reranked} if self.lists else {}),
             **self.metrics.to_dict(),
             "per_fold": [fold.to_dict() for fold in self.per_fold],
         }
 
 
-def evaluate(embeddings: Embeddings, protocol: str, fold_size: int = DEFAULT_FOLD_SIZE) -> Evaluation:
+def evaluate(
+    embeddings: Embeddings,
+    protocol: str,
+    fold_size: int = DEFAULT_FOLD_SIZE,
+    rerank: Rerank | None = None,
+) -> Evaluation:
     """Rank a test set's embeddings under a protocol.
 
     Parameters
@@ -97,6 +118,8 @@ def evaluate(embeddings: Embeddings, protocol: str, fold_size: int = DEFAULT_FOL
         `1K`, `5x1K` or `5K`.
     fold_size
         Images per fold; not used by `5K`.
+    rerank
+        Scores the best of each fold anew; what it leaves out is tied below. Without it embeddings alone rank.
 
     Raises
     ------
@@ -106,10 +129,16 @@ def evaluate(embeddings: Embeddings, protocol: str, fold_size: int = DEFAULT_FOL
     folds = protocol_folds(protocol, len(embeddings.image_embeddings), fold_size)
     owner = embeddings.caption_to_image
     t2i, i2t_captions = np.empty((2, len(owner)))
-    found = []
+    found, rows_of, best = [], [], []
     for fold in folds:
         rows = np.flatnonzero((owner >= fold.start) & (owner < fold.stop))
-        found.append(retrieval_ranks(_part(embeddings, fold, rows)))
+        part = _part(embeddings, fold, rows)
+        if rerank is None:
+            found.append(retrieval_ranks(part))
+        else:
+            best.append(rerank(part, fold, rows))
+            found.append(rank_positives(best[-1], own_captions(part.caption_to_image)))
+        rows_of.append(rows)
         t2i[rows], i2t_captions[rows] = found[-1].t2i, by_caption(found[-1], owner[rows])
     caption_rows = np.flatnonzero(owner < folds[-1].stop)
     return Evaluation(
@@ -120,7 +149,26 @@ def evaluate(embeddings: Embeddings, protocol: str, fold_size: int = DEFAULT_FOL
         ranks=own_ranks(t2i[caption_rows], i2t_captions[caption_rows], owner[caption_rows]),
         caption_rows=caption_rows,
         caption_images=owner[caption_rows],
+        lists=_joined(folds, rows_of, best),
     )
+
+
+def _joined(
+    folds: Sequence[slice], caption_rows: Sequence[np.ndarray], best: Sequence[BestLists]
+) -> dict[str, np.ndarray]:
+    """Lists of all folds as `Evaluation.lists` has them, from each fold's images, captions and lists."""
+    if not best:
+        return {}
+    parts: dict[str, list[np.ndarray]] = {}
+    for fold, captions, lists in zip(folds, caption_rows, best, strict=True):
+        for direction, gallery in (("i2t", captions), ("t2i", np.arange(fold.start, fold.stop))):
+            items, scores = lists.lists[direction]
+            parts.setdefault(f"{direction}_items", []).append(gallery[items])
+            parts.setdefault(f"{direction}_scores", []).append(scores)
+    joined = {part: np.concatenate(values) for part, values in parts.items()}
+    # Captions of a fold need not stand together in the file.
+    order = np.argsort(np.concatenate(caption_rows))
+    return {part: values[order] if part.startswith("t2i") else values for part, values in joined.items()}
 
 
 def _part(embeddings: Embeddings, images: slice, captions: np.ndarray) -> Embeddings:
@@ -135,10 +183,20 @@ def _part(embeddings: Embeddings, images: slice, captions: np.ndarray) -> Embedd
 
 
 def save(evaluations: Sequence[Evaluation], folder: Path) -> None:
-    """Write `metrics.json` (protocol → metrics) and `ranks.npz` (the ranks of every query) into a folder."""
+    """Write `metrics.json` (protocol → metrics) and `ranks.npz` (the ranks of every query) into a folder.
+
+    What was re-ranked is written too, as `best.npz`: `<protocol>_<part>` → an array of `Evaluation.lists`.
+    """
     metrics = {evaluation.protocol: evaluation.to_dict() for evaluation in evaluations}
     write_text(folder / "metrics.json", json.dumps(metrics, indent=1) + "\n")
     write_arrays(folder / "ranks.npz", compressed=True, **rank_arrays(evaluations))
+    lists = {
+        f"{evaluation.protocol}_{part}": values
+        for evaluation in evaluations
+        for part, values in evaluation.lists.items()
+    }
+    if lists:
+        write_arrays(folder / LISTS, compressed=True, **lists)
 
 
 def rank_arrays(evaluations: Sequence[Evaluation]) -> dict[str, np.ndarray]:

@@ -8,10 +8,13 @@ from pathlib import Path
 import torch
 
 from vsepp.data.tables import read_tables
+from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import (
+    ImageInputs,
+    SplitRows,
     caption_inputs,
     corpus_tokens,
     encode_split,
@@ -20,8 +23,10 @@ from vsepp.evaluation.encode import (
     split_rows,
     warn_of_another_tokenizer,
 )
+from vsepp.evaluation.rerank import Reranker
+from vsepp.features.caption_states import CaptionStates
 from vsepp.models.encoder import build_encoder, load_encoder
-from vsepp.models.joint import holds_encoder, load_joint
+from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 from vsepp.spec import EvaluationSpec, RunSpec
 
 
@@ -37,18 +42,20 @@ def evaluate_run(
     folders
         As for `encode_run`.
     out
-        Folder that gets `embeddings.npz`, `metrics.json` and `ranks.npz`.
+        Folder that gets `embeddings.npz`, `metrics.json` and `ranks.npz`; of a model with a matcher also `best.npz`.
     device
         Where to embed.
 
     Raises
     ------
     VseppError
-        As `encode_run`, and if the split is too small for a protocol.
+        As `encode_run`, and if the split is too small for a protocol, or for what is re-ranked.
     """
-    embeddings = encode_run(spec.run, spec.split, folders, device)
+    model, *_ = opened = _opened(spec.run, spec.split, folders, device)
+    embeddings = encode_split(*opened, device=device)
     embeddings.save(out / "embeddings.npz")
-    found = [protocols.evaluate(embeddings, protocol, spec.fold_size) for protocol in spec.protocols]
+    rerank = None if model.matcher is None else Reranker.of(*opened, device=device).best
+    found = [protocols.evaluate(embeddings, protocol, spec.fold_size, rerank) for protocol in spec.protocols]
     protocols.save(found, out)
     return found
 
@@ -76,6 +83,13 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
     VseppError
         If an artefact is missing or does not fit.
     """
+    return encode_split(*_opened(run, split, folders, device), device=device)
+
+
+def _opened(
+    run: RunSpec, split: str, folders: Mapping[str, Path], device: torch.device
+) -> tuple[JointEmbedding, ImageInputs, Tokens | CaptionStates, SplitRows]:
+    """A trained model and what it embeds of a split, as `encode_split` takes them; arguments and errors as of `encode_run`."""
     images, captions = read_tables(folders["corpus"])
     vocabulary = Vocabulary.read(folders["run"])
     if "tokens" in folders:
@@ -93,6 +107,4 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
         network = load_encoder(run.encoder, required(folders, "encoder", run), grid=run.grid)
     model = load_joint(run.model, weights, len(vocabulary), network).to(device)
     inputs = eval_images(run, folders, len(images)).rows
-    return encode_split(
-        model, inputs, caption_inputs(folders, tokens), split_rows(images, captions, split), device=device
-    )
+    return model, inputs, caption_inputs(folders, tokens), split_rows(images, captions, split)

@@ -184,6 +184,30 @@ class BestLists:
             yield between(queries, rows), rows.start, table
 
 
+def best_items(scores: Blocks, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k captions of each image, int64 `(n_images, k)`, and k images of each caption, `(n_captions, k)`, with the highest scores.
+
+    The best stands first; equal ones keep their order.
+
+    Parameters
+    ----------
+    scores
+        On a CPU.
+    k
+        At most as many as there are images, and captions.
+    """
+    n_images, n_captions = scores.shape
+    tall, wide = (max(1, _AT_ONCE // other) for other in (n_captions, n_images))
+    of_images, of_captions = np.empty((n_images, k), np.int64), np.empty((n_captions, k), np.int64)
+    for rows in ranges(n_images, tall):
+        parts = [scores.block(rows, part) for part in ranges(n_captions, scores.block_shape[1])]
+        of_images[rows] = np.argsort(-np.concatenate(parts, axis=1), axis=1, kind="stable")[:, :k]
+    for columns in ranges(n_captions, min(wide, scores.block_shape[1])):
+        block = scores.block(slice(0, n_images), columns).T
+        of_captions[columns] = np.argsort(-block, axis=1, kind="stable")[:, :k]
+    return of_images, of_captions
+
+
 def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Twice the number of wrong items above some scores: an item above counts two, by > and by ≥, a tied one counts one, by ≥ alone.
 

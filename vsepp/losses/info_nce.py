@@ -19,7 +19,11 @@ CITATION = (
     "van den Oord, Li and Vinyals, 2018: Representation learning with contrastive predictive coding"
 )
 _LARGEST_SCALE = 100.0
-needs = rows_for_mask
+
+
+def needs(options: Options) -> tuple[str, ...]:
+    """What it needs to know about the pairs."""
+    return ("image_rows",) if options.share_same_image else rows_for_mask(options)
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,13 @@ class Options:
     """τ at the beginning: similarities are divided by it, and 1/τ is learned up to CLIP's limit of 100."""
     mask_same_image: bool = False
     """Do not use captions of a query's own image, or that image, as its negatives."""
+    share_same_image: bool = False
+    """A query's target is shared in equal parts by its own pair and all candidates of its own image, as in X-VLM's image-text
+    contrastive loss (ITC)."""
+
+    def __post_init__(self) -> None:
+        if self.mask_same_image and self.share_same_image:
+            raise ValueError("share_same_image: got true with mask_same_image; expected one of them")
 
 
 class State(torch.nn.Module):
@@ -50,7 +61,8 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     """Cross-entropy of picking a query's own pair, summed over the queries and both directions.
 
     A query without negatives costs nothing; equal similarities cost log(m + 1) for m negatives. Differs from the source: CLIP
-    takes the mean over the batch and over the directions; here both are summed, as in the other losses.
+    takes the mean over the batch and over the directions; here both are summed, as in the other losses. With shared targets a
+    query costs its mean cross-entropy of picking one of those that share it.
 
     Parameters
     ----------
@@ -69,10 +81,18 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     captions, images, excluded = negatives(scores, batch, mask_same_image=options.mask_same_image)
     scale = 1 / options.temperature if batch.state is None else batch.state.scale()
     positive = scores.diagonal()[: len(excluded), None]
+    shared = None
+    if options.share_same_image:
+        # Those of the query's own image, but for its own pair.
+        shared = negatives(scores, batch, mask_same_image=True)[2] & ~excluded
 
     def costs(negative: torch.Tensor) -> torch.Tensor:
-        above = (scale * (negative - positive)).masked_fill(excluded, -torch.inf)
+        difference = scale * (negative - positive)
+        above = difference.masked_fill(excluded, -torch.inf)
         # The positive itself is 0 above the positive.
-        return torch.nn.functional.pad(above, (1, 0)).logsumexp(dim=1).sum()
+        cost = torch.nn.functional.pad(above, (1, 0)).logsumexp(dim=1)
+        if shared is not None:
+            cost = cost - difference.masked_fill(~shared, 0.0).sum(dim=1) / (1 + shared.sum(dim=1))
+        return cost.sum()
 
     return costs(captions) + costs(images)

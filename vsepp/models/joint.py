@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -11,12 +12,31 @@ from torch import nn
 from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.models.encoder import ImageEncoder, put_weights
+from vsepp.models.poolings.padding import padding_of
 from vsepp.similarity import scorer
 from vsepp.spec import Component, ModelSpec
 
 # A shorter vector has no meaningful direction.
 SHORTEST = 1e-8
 ENCODER_PREFIX, HEAD_PREFIX = "encoder.", "image_map."
+
+
+class Sets(NamedTuple):
+    """Sets of vectors on one device, and which of the vectors there are."""
+
+    values: torch.Tensor
+    """`(n, k, d)`."""
+    inside: torch.Tensor
+    """bool `(n, k)`."""
+
+    @classmethod
+    def of(cls, values: torch.Tensor, lengths: torch.Tensor) -> Sets:
+        """Of values `(n, k, d)` and lengths int64 `(n,)` on the CPU."""
+        return cls(values, ~padding_of(values, lengths).squeeze(2))
+
+    def take(self, rows: torch.Tensor) -> Sets:
+        """Some of them, int64 `(m,)`."""
+        return Sets(self.values[rows], self.inside[rows])
 
 
 class JointEmbedding(nn.Module):
@@ -60,6 +80,12 @@ class JointEmbedding(nn.Module):
             self.caption_map = nn.Linear(options.dim, spec.joint_dim, bias=False)
             nn.init.xavier_uniform_(self.caption_map.weight)
         self.image_map.initialise()
+        self.matcher: nn.Module | None = None
+        self.matcher_options: Any = None
+        if spec.matcher is not None:  # drawn last, so that it changes no other first weight
+            self.matcher_options = components.options("matcher", spec.matcher)
+            module = components.load("matcher", spec.matcher.name)
+            self.matcher = module.Matcher(spec.joint_dim, options.dim, self.matcher_options)
         self.encoder = encoder
 
     def embed_images(self, images: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
@@ -75,15 +101,24 @@ class JointEmbedding(nn.Module):
         torch.Tensor
             `(n, joint_dim)`. Not of unit length if `normalise_images` is false (VSE0).
         """
+        return self.pool_images(*self.image_vectors(images, lengths))
+
+    def image_vectors(
+        self, images: torch.Tensor, lengths: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """What the image head makes of images, as `embed_images` takes them: `(n, D)`, or sets `(n, k, D)` with their lengths."""
         features = images.float() if self.encoder is None else self.encoder(self.encoder.normalise(images))
         if self.spec.normalise_features:
             features = l2_normalise(features)
         if self.image_pooling is None:
-            embeddings = self.image_map(features)
-        else:
-            if lengths is None:
-                lengths = torch.full((len(features),), features.shape[1])
-            embeddings = self.image_pooling(self.image_map(features, lengths), lengths)
+            return self.image_map(features), None
+        if lengths is None:
+            lengths = torch.full((len(features),), features.shape[1])
+        return self.image_map(features, lengths), lengths
+
+    def pool_images(self, vectors: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+        """f(i) from `image_vectors`: pooled if there is a pooling, then scaled to unit length where the spec says so."""
+        embeddings = vectors if self.image_pooling is None else self.image_pooling(vectors, lengths)
         if self.spec.normalise_images:
             embeddings = l2_normalise(embeddings)
         return embeddings.abs() if self.spec.absolute else embeddings
@@ -103,7 +138,10 @@ class JointEmbedding(nn.Module):
         torch.Tensor
             `(n, joint_dim)`.
         """
-        states = self.text(captions, lengths)
+        return self.pool_captions(self.text(captions, lengths), lengths)
+
+    def pool_captions(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """g(c) from what the text encoder gives, `(n, D_ψ)`, or sets of states `(n, longest, D_ψ)`."""
         if self.caption_pooling is not None:
             states = self.caption_pooling(states, lengths)
         return self.map_captions(states)
@@ -116,6 +154,11 @@ class JointEmbedding(nn.Module):
     def scores(self, image_embeddings: torch.Tensor, caption_embeddings: torch.Tensor) -> torch.Tensor:
         """s(i, c) of every image and caption, Eq. 3: `(n, d)` and `(m, d)` to `scores[image, caption]`."""
         return self._scores(image_embeddings, caption_embeddings)
+
+    def match(self, images: Sets, captions: Sets) -> torch.Tensor:
+        """Logits `(n, 2)` of "no match" and "match" of n images with a caption each, by the matcher."""
+        assert self.matcher is not None  # asked of models that have one
+        return self.matcher(*images, *captions)
 
     def load_weights(self, state: dict[str, torch.Tensor], source: object) -> None:
         """Load weights into the model; those of an encoder only if both have one.

@@ -10,6 +10,7 @@ import numpy as np
 
 from vsepp.data.pictures import Pictures
 from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.protocols import LISTS
 from vsepp.provenance.manifest import require_intact
 from vsepp.reporting.records import Record
 from vsepp.similarity import scorer
@@ -39,7 +40,17 @@ class Answers:
         require_intact(folder, "embeddings.npz")
         return Embeddings.load(folder / "embeddings.npz")
 
-    def ranked(self, direction: str, query: int, fold: slice) -> np.ndarray:
+    @cached_property
+    def lists(self) -> dict[str, np.ndarray]:
+        """The arrays of `best.npz`, where a matcher re-ranked; errors as of `embeddings`."""
+        if not any("reranked" in metrics for metrics in self.record.metrics.values()):
+            return {}
+        folder = Path(self.record.spec.evaluation)
+        require_intact(folder, LISTS)
+        with np.load(folder / LISTS) as arrays:
+            return dict(arrays)
+
+    def ranked(self, direction: str, query: int, fold: slice, protocol: str) -> np.ndarray:
         """Rows of what a query finds in a fold of images, the most similar first; equal ones in their order.
 
         Parameters
@@ -50,7 +61,18 @@ class Answers:
             Row of the image or caption.
         fold
             Rows of the images that are ranked, or whose captions are.
+        protocol
+            Whose lists count where a matcher re-ranked: what these hold stands first.
         """
+        by_embeddings = self._similar(direction, query, fold)
+        if not self.lists:
+            return by_embeddings
+        items, scores = (self.lists[f"{protocol}_{direction}_{part}"][query] for part in ("items", "scores"))
+        rest = by_embeddings[~np.isin(by_embeddings, items)]
+        return np.concatenate([items[np.argsort(-scores, kind="stable")], rest])
+
+    def _similar(self, direction: str, query: int, fold: slice) -> np.ndarray:
+        """By the embeddings alone; arguments as of `ranked`."""
         embeddings = self.embeddings
         own = slice(query, query + 1)
         images: slice | np.ndarray

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from vsepp.errors import VseppError
@@ -185,6 +185,16 @@ def numbered(name: str) -> str:
     """
     found = re.fullmatch(r"(table|figure)(\d.*)", name)
     return f"{found[1].capitalize()} {found[2]}" if found else ""
+
+
+def reranked(metrics: Mapping[str, Any]) -> str:
+    """How many items of each query a matcher scored again, of how many images; nothing where embeddings alone ranked.
+
+    >>> reranked({"reranked": 32, "fold_size": 200}), reranked({"fold_size": 200})
+    ('re-ranked, 32 of 200', '')
+    """
+    k = metrics.get("reranked")
+    return f"re-ranked, {count(k)} of {count(metrics['fold_size'])}" if k else ""
 
 
 def dirty_note(steps: Iterable[str]) -> str:

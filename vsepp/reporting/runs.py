@@ -75,6 +75,7 @@ def run_page(
         "configuration": list(_flat(manifest["spec"]["run"])),
         "recalls": {protocol: list(_recalls(records, protocol)) for protocol in first.metrics},
         "chance": {protocol: 100 / scores["fold_size"] for protocol, scores in first.metrics.items()},
+        "reranked": {protocol: filters.reranked(scores) for protocol, scores in first.metrics.items()},
         "trouble": trouble_of(records),
         "claims": of_the_paper(about),
         "rows": list(dict.fromkeys(row.row for row in rows if model in (row.run, row.released))),
@@ -194,7 +195,7 @@ def _queries(record: Record) -> dict[str, list[dict[str, Any]]]:
         return Item(name if data else f"image {name}", data and f"data:image/jpeg;base64,{data}", right)
 
     def query(direction: str, row: int) -> dict[str, Any]:
-        best = answers.ranked(direction, row, fold)[:_EXAMPLES]
+        best = answers.ranked(direction, row, fold, protocol)[:_EXAMPLES]
         if direction == "i2t":
             item = picture(row)
             found = [Item(texts[caption], right=owner[caption] == row) for caption in best]

@@ -301,13 +301,17 @@ def _commits(ours: Sequence[Record]) -> str:
 
 
 def _test_images(record: Record, protocol: str) -> str:
+    """Which test images were ranked, and how many of them again by a matcher."""
     metrics = record.metrics[protocol]
     images, fold = metrics["n_images"], metrics["fold_size"]
     if protocol == "5K":
-        return f"all {filters.count(images)} test images"
-    if protocol == "1K":
-        return f"first {filters.count(fold)} test images"
-    return f"mean of {images // fold} folds of {filters.count(fold)} test images"
+        ranked = f"all {filters.count(images)} test images"
+    elif protocol == "1K":
+        ranked = f"first {filters.count(fold)} test images"
+    else:
+        ranked = f"mean of {images // fold} folds of {filters.count(fold)} test images"
+    again = filters.reranked(metrics)
+    return f"{ranked} ({again})" if again else ranked
 
 
 def _caption(spec: TableSpec, context: ContextSpec, rows: Sequence[Row]) -> str:

@@ -13,7 +13,8 @@ from vsepp.steps.sizes import captions_of, images_of, product
 
 
 def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Embed a split with a trained run, and compute recalls and ranks."""
+    """Embed a split with a trained run, re-rank it where the run has a matcher, and compute recalls and ranks."""
+    from vsepp.evaluation.protocols import LISTS
     from vsepp.evaluation.run import evaluate_run
     from vsepp.provenance.compatibility import require_fitting
 
@@ -21,6 +22,8 @@ def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     device, facts = take_machine(job, "evaluation")
     for evaluation in evaluate_run(spec, inputs, out, device):
         print(evaluation)
+    if spec.run.model.matcher is None:
+        (job.output / LISTS).unlink(missing_ok=True)  # of another model that was evaluated there before
     return facts
 
 

@@ -50,6 +50,8 @@ class TrainingData:
     """int64 `(n_pairs,)`, the rows of the captions table to train on: each caption with its image."""
     image_rows: np.ndarray
     """int64 `(n_pairs,)`, each pair's row of the images table."""
+    caption_ids: np.ndarray
+    """int64 `(n_pairs,)`, id of each pair's caption: what is drawn for the pair depends on it."""
     train_inputs: TrainInputs
     train_captions: TrainCaptions
     eval_inputs: ImageInputs
@@ -105,6 +107,7 @@ def load_training_data(
         feature_dim=source.dim,
         pairs=pairs,
         image_rows=crops.image_rows[pairs],
+        caption_ids=ids,
         train_inputs=thinned_images(source.train_inputs, ids, run),
         train_captions=thinned_captions(tokens, captions_read, pairs, ids, run, vocabulary),
         eval_inputs=source.eval_inputs,

@@ -114,8 +114,8 @@ def require_divisible(run: RunSpec, group: ProcessGroup) -> None:
     Raises
     ------
     VseppError
-        For an encoder in training mode, whose batch statistics and dropout depend on the whole batch, and for a component of the
-        model that says `BATCH_STATISTICS = True`.
+        For an encoder in training mode, whose batch statistics and dropout depend on the whole batch, for a component of the
+        model that says `BATCH_STATISTICS = True`, and for a matcher.
     """
     if group.size == 1:
         return
@@ -124,6 +124,11 @@ def require_divisible(run: RunSpec, group: ProcessGroup) -> None:
             f"run {run.id}: encoder_mode is {run.encoder_mode}, which puts the encoder into training mode, where its features "
             f"depend on the whole batch; got {group.size} processes, expected 1. Train it without torchrun, or set "
             "encoder_mode: eval"
+        )
+    if run.model.matcher is not None:
+        raise VseppError(
+            f"run {run.id}: matcher {run.model.matcher.name!r} takes images and captions of the whole batch, and a process has the "
+            f"vectors of its share only; got {group.size} processes, expected 1. Train it without torchrun"
         )
     for kind, name in run.model.components:
         if components.describe(kind, name).constants.get("BATCH_STATISTICS"):

@@ -22,6 +22,7 @@ from vsepp.training.batches import StepPairs, epoch_batches, steps_per_epoch
 from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed
+from vsepp.training.matching import Draws
 from vsepp.training.state import Training, save
 from vsepp.training.step import RunLoss, StepInputs, train_step
 
@@ -196,12 +197,17 @@ def step_inputs(
         state=loss.state,
         **{name: upload(rows[name][drawn.pairs], device) for name in loss.needs},
     )
+    draws = None
+    if run.model.matcher is not None:
+        of_pairs = data.image_rows[drawn.pairs], data.caption_ids[drawn.pairs]
+        draws = Draws.of(*of_pairs, run.draw, epoch, device)
     return StepInputs(
         images=data.train_inputs(loaded, epoch).map(lambda values: upload(values, device)),
         ids=upload(ids, device),
         lengths=torch.from_numpy(lengths),
         pairs=len(drawn.pairs),
         batch=batch,
+        draws=draws,
     )
 
 

@@ -13,9 +13,10 @@ from vsepp import components
 from vsepp.evaluation.encode import required
 from vsepp.losses import Batch
 from vsepp.models.inputs import ImageBatch
-from vsepp.models.joint import JointEmbedding
+from vsepp.models.joint import JointEmbedding, Sets
 from vsepp.spec import ADAM, Component, RunSpec
 from vsepp.training.distributed import ALONE, ProcessGroup
+from vsepp.training.matching import Draws, matching_loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +74,8 @@ class StepInputs:
     """n, of the whole batch."""
     batch: Batch
     """What the loss needs to know about the pairs."""
+    draws: Draws | None = None
+    """By what negatives are drawn for the model's matcher; `None` without one."""
 
 
 class Optimiser(Protocol):
@@ -120,6 +123,9 @@ def train_step(
 ) -> torch.Tensor:
     """Take one step and return its loss, a detached scalar on the model's device.
 
+    Where the model has a matcher, the gradient is also that of the matching loss, which is not in what is returned: so it stays
+    comparable with that of runs without a matcher, and with that of equal scores.
+
     Parameters
     ----------
     model, optimiser, loss
@@ -137,13 +143,22 @@ def train_step(
     """
     optimiser.zero_grad()
     with torch.autocast(inputs.ids.device.type, torch.bfloat16, enabled=bf16):
-        images = model.embed_images(*inputs.images)
-        captions = model.embed_captions(inputs.ids, inputs.lengths)
+        vectors, image_lengths = model.image_vectors(*inputs.images)
+        images = model.pool_images(vectors, image_lengths)
+        states = model.text(inputs.ids, inputs.lengths)
+        captions = model.pool_captions(states, inputs.lengths)
     if bf16:
         images, captions = images.float(), captions.float()
     images, captions = group.gather(images, captions, inputs.pairs)
-    value = loss.function(model.scores(images, captions), loss.options, inputs.batch)
-    (loss_factor * value).backward()
+    scores = model.scores(images, captions)
+    value = total = loss.function(scores, loss.options, inputs.batch)
+    if inputs.draws is not None and image_lengths is not None:
+        sets = Sets.of(vectors, image_lengths), Sets.of(states, inputs.lengths)
+        with torch.autocast(inputs.ids.device.type, torch.bfloat16, enabled=bf16):
+            total = value + matching_loss(
+                model, *sets, scores, inputs.draws, inputs.batch.queries or inputs.pairs
+            )
+    (loss_factor * total).backward()
     # Each process has the loss of the whole batch: those of its own parameters are whole in each, and all are added.
     for own in loss.state.parameters():
         if own.grad is not None:

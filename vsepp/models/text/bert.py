@@ -14,13 +14,13 @@ from typing import Annotated
 import torch
 from pydantic import Field
 from torch import nn
-from torch.nn.functional import gelu, scaled_dot_product_attention
 
 from vsepp.data.wordpieces import minilm_file
 from vsepp.declared import Count, Fraction
 from vsepp.errors import VseppError
 from vsepp.models.encoder import put_weights
 from vsepp.models.pretrained import check_sum, read_state
+from vsepp.models.transformer import EPSILON, Layer, initialise
 from vsepp.provenance.digests import file_digest
 from vsepp.runtime.placement import upload
 
@@ -84,7 +84,7 @@ class TextEncoder(nn.Module):
         self._options = options
         self.bert = _Bert(vocabulary_size, options)
         self.linear = nn.Linear(options.hidden, options.dim)
-        self.bert.apply(_initialise)
+        self.bert.apply(initialise)
         if options.frozen:
             self.bert.requires_grad_(False).eval()
 
@@ -180,7 +180,7 @@ class _Bert(nn.Module):
 
     def forward(self, ids: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
         """Token ids and which of them belong to a caption, `(n, longest)`, to `(n, longest, hidden)`."""
-        return self.encoder(self.embeddings(ids), inside[:, None, None, :])
+        return self.encoder(self.embeddings(ids), inside)
 
 
 class _Embeddings(nn.Module):
@@ -189,7 +189,7 @@ class _Embeddings(nn.Module):
         self.word_embeddings = nn.Embedding(vocabulary_size, options.hidden)
         self.position_embeddings = nn.Embedding(options.positions, options.hidden)
         self.token_type_embeddings = nn.Embedding(2, options.hidden)
-        self.LayerNorm = nn.LayerNorm(options.hidden, eps=1e-12)
+        self.LayerNorm = nn.LayerNorm(options.hidden, eps=EPSILON)
         self.dropout = nn.Dropout(options.dropout)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
@@ -202,65 +202,13 @@ class _Embeddings(nn.Module):
 class _Layers(nn.Module):
     def __init__(self, options: Options) -> None:
         super().__init__()
-        self.layer = nn.ModuleList(_Layer(options) for _ in range(options.layers))
+        sizes = options.hidden, options.heads, options.intermediate, options.dropout
+        self.layer = nn.ModuleList(Layer(*sizes) for _ in range(options.layers))
 
     def forward(self, states: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
         for layer in self.layer:
             states = layer(states, inside)
         return states
-
-
-class _Layer(nn.Module):
-    """Self-attention and a two-layer network, each added to its input and normalised."""
-
-    def __init__(self, options: Options) -> None:
-        super().__init__()
-        attended = _Added(options.hidden, options)
-        self.attention = nn.ModuleDict({"self": _SelfAttention(options), "output": attended})
-        self.intermediate = nn.ModuleDict({"dense": nn.Linear(options.hidden, options.intermediate)})
-        self.output = _Added(options.intermediate, options)
-
-    def forward(self, states: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
-        states = self.attention["output"](self.attention["self"](states, inside), states)
-        return self.output(gelu(self.intermediate["dense"](states)), states)
-
-
-class _SelfAttention(nn.Module):
-    def __init__(self, options: Options) -> None:
-        super().__init__()
-        size = options.hidden
-        self.query, self.key, self.value = (nn.Linear(size, size) for _ in range(3))
-        self._heads, self._dropout = options.heads, options.dropout
-
-    def forward(self, states: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
-        maps = (self.query, self.key, self.value)
-        query, key, value = (
-            linear(states).unflatten(-1, (self._heads, -1)).transpose(1, 2) for linear in maps
-        )
-        dropped = self._dropout if self.training else 0.0
-        seen = scaled_dot_product_attention(query, key, value, attn_mask=inside, dropout_p=dropped)
-        return seen.transpose(1, 2).flatten(2)
-
-
-class _Added(nn.Module):
-    """A linear map that is added to the states, which are then normalised."""
-
-    def __init__(self, size: int, options: Options) -> None:
-        super().__init__()
-        self.dense = nn.Linear(size, options.hidden)
-        self.LayerNorm = nn.LayerNorm(options.hidden, eps=1e-12)
-        self.dropout = nn.Dropout(options.dropout)
-
-    def forward(self, inner: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        return self.LayerNorm(self.dropout(self.dense(inner)) + states)
-
-
-def _initialise(module: nn.Module) -> None:
-    """BERT's first weights: N(0, 0.02²), biases 0."""
-    if isinstance(module, (nn.Linear, nn.Embedding)):
-        nn.init.normal_(module.weight, std=0.02)
-    if isinstance(module, nn.Linear):
-        nn.init.zeros_(module.bias)
 
 
 def _published(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -83,7 +83,7 @@ def _captions(spec: FigureSpec, answers: list[Answers], image: int, fold: slice)
     """What stands beside an image, each with a head: the caption that each model scores highest in its fold, then a true one."""
     pictures, captions = answers[0].pictures, []
     for label, model in zip(spec.labels, answers, strict=True):
-        first = model.ranked("i2t", image, fold)[0]
+        first = model.ranked("i2t", image, fold, spec.under)[0]
         right = " ✓" if model.embeddings.caption_to_image[first] == image else ""
         rank = 1 + read_ranks(model.record, spec.under)[0].i2t[image]
         captions.append((f"{label}: rank {rank:g}{right}", pictures.texts[first]))

@@ -1,0 +1,111 @@
+"""The best of each query by the embeddings, scored again by a matcher, which sees an image and a caption together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from vsepp.data.tokens import Tokens
+from vsepp.errors import VseppError
+from vsepp.evaluation.blocks import EmbeddingScores
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.encode import BATCH, ImageInputs, SplitRows, evaluation_mode
+from vsepp.evaluation.scores import BestLists, best_items, ranges
+from vsepp.features.caption_states import CaptionStates
+from vsepp.models.joint import JointEmbedding, Sets
+from vsepp.runtime.progress import track
+
+
+@dataclass(frozen=True, eq=False)
+class Reranker:
+    """A model with a matcher, and the vectors and states of a split, all of them in memory."""
+
+    model: JointEmbedding
+    images: Sets
+    captions: Sets
+    device: torch.device
+
+    @classmethod
+    def of(
+        cls,
+        model: JointEmbedding,
+        images: ImageInputs,
+        captions: Tokens | CaptionStates,
+        rows: SplitRows,
+        *,
+        device: torch.device,
+    ) -> Reranker:
+        """Put a split through the towers; arguments as of `vsepp.evaluation.encode.encode_split`."""
+        with evaluation_mode(model, device):
+            vectors = []
+            for part in ranges(len(rows.images), BATCH):
+                batch = images(rows.images[part]).map(lambda values: values.to(device))
+                values, lengths = model.image_vectors(*batch)
+                assert lengths is not None  # a run with a matcher has sets
+                vectors.append((values, lengths))
+            states = []
+            for part in ranges(len(rows.captions), BATCH):
+                values, lengths = map(torch.from_numpy, captions.padded(rows.captions[part]))
+                states.append((model.text(values.to(device), lengths), lengths))
+        return cls(model, _stacked(vectors), _stacked(states), device)
+
+    def best(self, embeddings: Embeddings, images: slice, captions: np.ndarray) -> BestLists:
+        """The k best of each query of a fold both ways, by the embeddings, with their logit of "match".
+
+        Parameters
+        ----------
+        embeddings
+            Of the fold.
+        images, captions
+            Which images and captions of the split these are.
+
+        Raises
+        ------
+        VseppError
+            If the fold has fewer images than are re-ranked.
+        """
+        k = self.model.matcher_options.k
+        n_images, n_captions = len(embeddings.image_embeddings), len(embeddings.caption_embeddings)
+        if k > n_images:
+            raise VseppError(
+                f"matcher: k is {k}, but only {n_images} images are ranked among each other; give a smaller k, or more images"
+            )
+        of_images, of_captions = best_items(EmbeddingScores(embeddings), k)
+        # Each pair once, although both of its sides may have it among their best.
+        asked = np.arange(n_images).repeat(k), of_captions.ravel()
+        found = of_images.ravel(), np.arange(n_captions).repeat(k)
+        pairs, which = np.unique(
+            np.concatenate([asked[0] * n_captions + found[0], asked[1] * n_captions + found[1]]),
+            return_inverse=True,
+        )
+        scores = self._scores(images.start + pairs // n_captions, captions[pairs % n_captions])[which]
+        i2t, t2i = np.split(scores, [n_images * k])
+        return BestLists((of_images, i2t.reshape(-1, k)), (of_captions, t2i.reshape(-1, k)))
+
+    def _scores(self, images: np.ndarray, captions: np.ndarray) -> np.ndarray:
+        """Logits of "match" of pairs, float32 `(n,)`, from the rows of both."""
+        lengths = self.captions.inside.sum(dim=1).cpu().numpy()[captions]
+        # Captions of similar length together, so that they need little padding.
+        order = np.argsort(lengths, kind="stable")
+        scores = np.empty(len(images), np.float32)
+        with evaluation_mode(self.model, self.device):
+            for part in track(ranges(len(order), BATCH), len(order), "matching", "pair", each=BATCH):
+                rows = order[part]
+                pictures = self.images.take(self._put(images[rows]))
+                texts = self.captions.take(self._put(captions[rows]))
+                longest = lengths[rows].max()
+                texts = Sets(texts.values[:, :longest], texts.inside[:, :longest])
+                scores[rows] = self.model.match(pictures, texts)[:, 1].float().cpu().numpy()
+        return scores
+
+    def _put(self, rows: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(rows).to(self.device)
+
+
+def _stacked(parts: list[tuple[torch.Tensor, torch.Tensor]]) -> Sets:
+    """Batches of sets with their lengths as one, padded to the longest."""
+    values = pad_sequence([one for values, _ in parts for one in values], batch_first=True)
+    return Sets.of(values, torch.cat([lengths for _, lengths in parts]))

@@ -1,0 +1,87 @@
+"""X-VLM's fusion: a caption's states attend to each other and to the image's vectors, and the first one says whether they match."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from vsepp.declared import Count, Fraction, PositiveFloat
+from vsepp.errors import VseppError
+from vsepp.models.transformer import Layer, initialise
+
+CITATION = (
+    "Zeng, Zhang and Li, 2022: Multi-grained vision language pre-training: aligning texts with visual concepts; "
+    "Li, Selvaraju, Gotmare et al., 2021: Align before fuse"
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Sizes, and how it is trained and used; the defaults are X-VLM's on COCO."""
+
+    layers: Count = 6
+    """Layers of self-attention and cross-attention."""
+    heads: Count = 12
+    """Attention heads of a layer, a divisor of the text encoder's `dim`."""
+    intermediate: Count = 3072
+    """Size of the inner state of a layer's two-layer network."""
+    dropout: Fraction = 0.1
+    """Dropout in training, of states and of attention."""
+    k: Count = 256
+    """How many captions of an image, and images of a caption, are re-ranked. Text, code of X-VLM: 256 on COCO, 128 on Flickr30K."""
+    weight: PositiveFloat = 1.0
+    """Weight of the matching loss beside the loss of the embeddings, each as a mean. Code of X-VLM: 1."""
+    temperature: PositiveFloat = 0.07
+    """Scores are divided by it before negatives are drawn in proportion to their softmax. Code of X-VLM: that of its contrastive loss,
+    which is trained and starts a pre-training at .07."""
+
+
+class Matcher(nn.Module):
+    """Layers of BERT with cross-attention to the image's vectors, the mean of which stands in front of them.
+
+    Differs from X-VLM, whose vectors are those of the image encoder before any map into the joint space.
+
+    Parameters
+    ----------
+    image_dim
+        Size of an image's vector.
+    caption_dim
+        Size of a token's state, and of a layer's.
+    options
+        See `Options`.
+
+    Raises
+    ------
+    VseppError
+        If the heads do not divide the states.
+    """
+
+    def __init__(self, image_dim: int, caption_dim: int, options: Options = Options()) -> None:
+        super().__init__()
+        if caption_dim % options.heads:
+            raise VseppError(
+                f"matcher fusion: got {options.heads} heads; expected a divisor of the text encoder's dim, {caption_dim}"
+            )
+        sizes = caption_dim, options.heads, options.intermediate, options.dropout
+        self.layer = nn.ModuleList(Layer(*sizes, source=image_dim) for _ in range(options.layers))
+        self.head = nn.Sequential(
+            nn.Linear(caption_dim, 2 * caption_dim),
+            nn.LayerNorm(2 * caption_dim),
+            nn.GELU(),
+            nn.Linear(2 * caption_dim, 2),
+        )
+        self.layer.apply(initialise)
+
+    def forward(
+        self, images: torch.Tensor, of_images: torch.Tensor, states: torch.Tensor, of_states: torch.Tensor
+    ) -> torch.Tensor:
+        """Logits `(n, 2)`; arguments as `vsepp.models.matchers` says."""
+        there = of_images[:, :, None]
+        mean = images.masked_fill(~there, 0.0).sum(dim=1, keepdim=True) / there.sum(dim=1, keepdim=True)
+        images = torch.cat([mean, images], dim=1)
+        of_images = torch.cat([of_images[:, :1], of_images], dim=1)  # a set has a first vector
+        for layer in self.layer:
+            states = layer(states, of_states, images, of_images)
+        return self.head(states[:, 0])

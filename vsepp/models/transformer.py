@@ -1,0 +1,105 @@
+"""Layers of a Transformer encoder as BERT has them, with the names of its published files."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn.functional import gelu, scaled_dot_product_attention
+
+EPSILON = 1e-12
+"""Of BERT's layer normalisations."""
+
+
+class Layer(nn.Module):
+    """Self-attention, attention to a source where there is one, and a two-layer network; each is added to its input and normalised.
+
+    Parameters
+    ----------
+    size
+        Of a state.
+    heads
+        Attention heads, a divisor of `size`.
+    intermediate
+        Size of the inner state of the two-layer network.
+    dropout
+        In training, of states and of attention.
+    source
+        Size of a vector of the source; `None`: a layer of BERT, without a source.
+    """
+
+    def __init__(
+        self, size: int, heads: int, intermediate: int, dropout: float, source: int | None = None
+    ) -> None:
+        super().__init__()
+
+        def attention(attended: int) -> nn.ModuleDict:
+            output = Added(size, size, dropout)
+            return nn.ModuleDict({"self": Attention(size, attended, heads, dropout), "output": output})
+
+        self.attention = attention(size)
+        self.crossattention = None if source is None else attention(source)
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(size, intermediate)})
+        self.output = Added(intermediate, size, dropout)
+
+    def forward(
+        self,
+        states: torch.Tensor,
+        inside: torch.Tensor,
+        source: torch.Tensor | None = None,
+        of_source: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """States `(n, l, size)` to as many.
+
+        Parameters
+        ----------
+        states, inside
+            Of n sequences, and which of them are attended to, bool `(n, l)`.
+        source, of_source
+            The same of the source: `(n, k, source)` and `(n, k)`.
+        """
+        states = self.attention["output"](self.attention["self"](states, states, inside), states)
+        if self.crossattention is not None:
+            seen = self.crossattention["self"](states, source, of_source)
+            states = self.crossattention["output"](seen, states)
+        return self.output(gelu(self.intermediate["dense"](states)), states)
+
+
+class Attention(nn.Module):
+    """Attention of states to the vectors of a source, with several heads."""
+
+    def __init__(self, size: int, source: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.query = nn.Linear(size, size)
+        self.key, self.value = nn.Linear(source, size), nn.Linear(source, size)
+        self._heads, self._dropout = heads, dropout
+
+    def forward(self, states: torch.Tensor, source: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
+        """States `(n, l, size)`, vectors `(n, k, source)` and which of these there are, bool `(n, k)`, to `(n, l, size)`."""
+        mapped = (self.query(states), self.key(source), self.value(source))
+        query, key, value = (values.unflatten(-1, (self._heads, -1)).transpose(1, 2) for values in mapped)
+        dropped = self._dropout if self.training else 0.0
+        mask = inside[:, None, None, :]
+        seen = scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropped)
+        return seen.transpose(1, 2).flatten(2)
+
+
+class Added(nn.Module):
+    """A linear map that is added to the states, which are then normalised."""
+
+    def __init__(self, inner: int, size: int, dropout: float) -> None:
+        super().__init__()
+        self.dense = nn.Linear(inner, size)
+        self.LayerNorm = nn.LayerNorm(size, eps=EPSILON)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, inner: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        """The inner states `(n, l, inner)` and the states that they are added to `(n, l, size)`."""
+        return self.LayerNorm(self.dropout(self.dense(inner)) + states)
+
+
+def initialise(module: nn.Module) -> None:
+    """BERT's first weights, for `Module.apply`: N(0, 0.02²), biases 0."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)

@@ -1,0 +1,110 @@
+"""The matching loss of X-VLM: whether an image and a caption belong together, asked of pairs and of drawn negatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from vsepp.features.hashed import keys_of, uniform
+from vsepp.models.joint import JointEmbedding, Sets
+from vsepp.runtime.placement import upload
+
+# Which uniform numbers of a caption are used; crops and size augmentation take others.
+_CAPTION_OF_IMAGE, _IMAGE_OF_CAPTION = 200, 201
+FLOOR = 1e-5
+"""Added to each probability, so that every candidate can be drawn."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What the n pairs of a step are drawn by, a function of (draw, epoch, caption id), so that a resumed training draws the same."""
+
+    image_rows: torch.Tensor
+    """int64 `(n,)`, each pair's row of the images table."""
+    captions: torch.Tensor
+    """float64 `(n,)`, uniform in [0, 1): by which each image is given a caption."""
+    images: torch.Tensor
+    """The same, by which each caption is given an image."""
+
+    @classmethod
+    def of(
+        cls,
+        image_rows: np.ndarray,
+        caption_ids: np.ndarray,
+        draw: int,
+        epoch: int,
+        device: torch.device,
+    ) -> Draws:
+        """Of pairs, by the rows of their images and the ids of their captions, `(n,)` each."""
+        keys = keys_of(caption_ids, draw, epoch)
+        numbers = (uniform(keys, which) for which in (_CAPTION_OF_IMAGE, _IMAGE_OF_CAPTION))
+        return cls(upload(image_rows, device), *(upload(number, device) for number in numbers))
+
+
+def matching_loss(
+    model: JointEmbedding, images: Sets, captions: Sets, scores: torch.Tensor, draws: Draws, queries: int
+) -> torch.Tensor:
+    """Cross-entropy of "match" and "no match", per query and direction as other losses: 2 × `queries` × its mean.
+
+    The mean is over 3 × `queries` fusions: each query's pair, its image with a drawn caption, and its caption with a drawn image. A
+    query that has no candidate of another image has no drawn fusions.
+
+    Parameters
+    ----------
+    model
+        Has a matcher.
+    images, captions
+        Vectors and states of the n pairs of a step.
+    scores
+        `(n, n)`, `scores[image, caption]`: the larger, the more often drawn; they get no gradient.
+    draws
+        Of the n pairs.
+    queries
+        How many pairs are queries, from the first.
+    """
+    options = model.matcher_options
+    sharp = scores.detach().double() / options.temperature
+    pairs = torch.arange(queries, device=scores.device)
+    drawn = [
+        draw_negatives(of_query[:queries], draws.image_rows, uniforms[:queries])
+        for of_query, uniforms in ((sharp, draws.captions), (sharp.T, draws.images))
+    ]
+    (other_captions, some_captions), (other_images, some_images) = drawn
+    logits = model.match(
+        images.take(torch.cat([pairs, pairs, other_images])),
+        captions.take(torch.cat([pairs, other_captions, pairs])),
+    )
+    labels = torch.zeros(len(logits), dtype=torch.int64, device=scores.device)
+    labels[:queries] = 1
+    costs = torch.nn.functional.cross_entropy(logits.float(), labels, reduction="none")
+    counted = torch.cat([torch.ones_like(some_images), some_captions, some_images])
+    return 2 * queries * options.weight * (costs * counted).sum() / counted.sum()
+
+
+def draw_negatives(
+    scores: torch.Tensor, image_rows: torch.Tensor, uniforms: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Draw a candidate for each query with probability softmax(scores) + `FLOOR`, and 0 where it shows the query's own image.
+
+    Parameters
+    ----------
+    scores
+        float64 `(queries, n)`, of the first of n pairs with all of them.
+    image_rows
+        int64 `(n,)`.
+    uniforms
+        float64 `(queries,)`.
+
+    Returns
+    -------
+    tuple[torch.Tensor, torch.Tensor]
+        Positions of the drawn ones, int64 `(queries,)`, and whether there was a candidate at all, bool `(queries,)`.
+    """
+    own = image_rows[: len(scores), None] == image_rows
+    weights = (torch.softmax(scores, dim=1) + FLOOR).masked_fill(own, 0.0)
+    below = weights.cumsum(dim=1)
+    total = below[:, -1:]
+    position = (below <= uniforms[:, None] * total).sum(dim=1)
+    return position.clamp(max=len(image_rows) - 1), (total > 0).squeeze(1)
