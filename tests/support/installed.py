@@ -155,3 +155,35 @@ class Optimiser:
             own.copy_(saved)
 '''
 """An optimiser with an option and a state."""
+
+COSINES = '''
+"""The inner product of the means of both sets, scaled to unit length."""
+from dataclasses import dataclass
+
+import torch
+
+@dataclass(frozen=True)
+class Options:
+    k: int = 1
+    """Re-ranked."""
+    weight: float = 1.0
+    """Of the loss."""
+    temperature: float = 1.0
+    """Of the draws."""
+    sign: float = 1.0
+    """Of the product."""
+
+class Matcher(torch.nn.Module):
+    def __init__(self, image_dim, caption_dim, options):
+        super().__init__()
+        self.sign = options.sign
+
+    def forward(self, images, of_images, states, of_states):
+        sides = []
+        for values, inside in ((images, of_images), (states, of_states)):
+            mean = (values * inside[:, :, None]).sum(1) / inside.sum(1, keepdim=True)
+            sides.append(torch.nn.functional.normalize(mean.double(), dim=1))
+        match = self.sign * (sides[0] * sides[1]).sum(1)
+        return torch.stack([-match, match], dim=1)
+'''
+"""A matcher that says what mean poolings and a dot product say."""

@@ -67,7 +67,10 @@ class Answers:
         by_embeddings = self._similar(direction, query, fold)
         if not self.lists:
             return by_embeddings
-        items, scores = (self.lists[f"{protocol}_{direction}_{part}"][query] for part in ("items", "scores"))
+        row = query
+        if direction == "t2i":  # of the captions that were ranked
+            row = int(np.searchsorted(self.record.kept.arrays[f"{protocol}_caption_rows"], query))
+        items, scores = (self.lists[f"{protocol}_{direction}_{part}"][row] for part in ("items", "scores"))
         rest = by_embeddings[~np.isin(by_embeddings, items)]
         return np.concatenate([items[np.argsort(-scores, kind="stable")], rest])
 
