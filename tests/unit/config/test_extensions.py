@@ -360,6 +360,18 @@ def test_a_run_that_needs_what_no_step_makes_is_refused_before_anything_is_made(
         ({"drop_vectors": 0.2}, "odd.drop_vectors: an image is one vector"),
         ({"text": "bigru"}, "odd.caption_pooling: got none; text encoder bigru gives a state of each token"),
         ({"caption_pooling": "gpo"}, "odd.caption_pooling: text encoder gru gives one state a caption"),
+        ({"matcher": "fusion"}, "odd.image_pooling: got none; a matcher takes sets of vectors"),
+        ({"matcher": "fusion"}, "odd.caption_pooling: got none; a matcher takes sets of vectors"),
+        (
+            {
+                "trainset": "regions",
+                "image_pooling": "mean",
+                "text": "bigru",
+                "caption_pooling": "mean",
+                "matcher": {"name": "fusion", "k": 201},
+            },
+            "odd.matcher.k: got 201; protocol 1K ranks 200 images",
+        ),
         (
             {"image_pooling": {"name": "kmax", "k": 0}, "trainset": "regions"},
             "option k of pooling kmax: got 0",
