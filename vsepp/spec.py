@@ -578,6 +578,9 @@ class EvaluationSpec:
     fold_size: Count
     """Images per fold, the 1K of `1K` and `5x1K`."""
     split: SplitName = "test"
+    ensemble: str = ""
+    """Name of an ensemble, whose scores are the mean of the scores of `run` and `second`; empty: `run` alone is evaluated."""
+    second: RunSpec | None = None
 
 
 def seeded(run: str, seed: int) -> str:

@@ -98,6 +98,8 @@ class _EntryKeys(_Model):
     """Entry or entries to inherit from; later entries override earlier ones."""
     abstract: bool = UNSET
     """Never trained, only inherited from."""
+    ensemble: Annotated[list[Name], Field(min_length=2, max_length=2)] | None = UNSET
+    """Two runs: the entry is not trained, and its scores are the mean of theirs, for each seed that both have."""
     feeds: dict[str, Protocol] = UNSET
     """Row of the paper's tables → protocol under which this run fills the row."""
     protocols: list[Protocol] = UNSET
