@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 else:
     SplitName = Split
 Protocol = Literal["1K", "5x1K", "5K"]
-WORDS = "words"
-"""Kind of tokens that a text encoder takes where it says nothing else."""
+WORDS: Literal["words"] = "words"
+PIECES: Literal["wordpieces"] = "wordpieces"
+"""Kinds of tokens that a text encoder takes: words where it says nothing else."""
 FOLDS = {"1K": 1, "5x1K": 5}
 """Protocol → folds of the test set; any other protocol takes all images."""
 REGIONS = 10

@@ -23,11 +23,11 @@ from PIL import Image
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from vsepp.data.captions import tokenize
+from vsepp.data.captions import split
 from vsepp.data.containers import LARGEST_MEMBER
 from vsepp.data.decode import PICTURE, decoded, stored, upright
 from vsepp.data.store import WholeImages
-from vsepp.data.tokens import UNKNOWN, Tokens
+from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
@@ -240,8 +240,8 @@ class Model:
         for number, text in enumerate(texts):
             if not isinstance(text, str) or not text.strip():
                 raise VseppError(f"caption {number}: expected a sentence, got {text!r}")
-            words.append(self.vocabulary.encode(tokenize(text)))
-            if set(words[-1][1:-1]) <= {UNKNOWN}:
+            words.append(self.vocabulary.encode(split(text, self.vocabulary)))
+            if set(words[-1][1:-1]) <= {self.vocabulary.unknown}:
                 log.warning("caption %d, %r: the model knows none of its words", number, text)
         with evaluation_mode(self.joint, self.device):
             found = embed_captions(self.joint, Tokens.from_lists(words), np.arange(len(words)), self.device)

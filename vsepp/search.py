@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from vsepp.data.captions import tokenize
+from vsepp.data.captions import split
 from vsepp.data.decode import decoded, upright
 from vsepp.data.store import WholeImages, open_store
 from vsepp.errors import VseppError
@@ -133,7 +133,8 @@ class Index:
 
     def unknown_words(self, text: str) -> list[str]:
         """Words of a text that the model does not know: it takes each for the same unknown word."""
-        return [word for word in dict.fromkeys(tokenize(text)) if word not in self.model.vocabulary.index]
+        vocabulary = self.model.vocabulary
+        return [word for word in dict.fromkeys(split(text, vocabulary)) if word not in vocabulary.index]
 
     def thumbnail(self, row: int) -> Image.Image | None:
         """An image of the index as an RGB picture of at most `THUMBNAIL` pixels a side; `None` where its pixels are not here."""

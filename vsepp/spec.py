@@ -233,12 +233,18 @@ class CropSpec:
 
 @dataclass(frozen=True, config=STRICT)
 class VocabularySpec:
-    """The words a text encoder knows."""
+    """The words that a text encoder knows, or the pieces of words."""
 
     splits: tuple[SplitName, ...]
-    """Splits whose captions are counted."""
+    """Splits whose captions are counted; none for pieces of words."""
     threshold: Count
-    """How often a word must occur to be kept."""
+    """How often a word must occur to be kept; 1 for pieces of words."""
+    mask: bool = False
+    """Words: `<mask>` is the last one, for what hides words in training. Pieces of words have a token for it anyway."""
+    kind: Literal["words", "wordpieces"] = "words"
+    """`words`: counted in the corpus; `wordpieces`: pieces of words that a pretrained text encoder knows."""
+    file: str = ""
+    """Pieces of words: name of the raw file `vocab.txt`; empty: that of all-MiniLM-L6-v2."""
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -11,7 +11,7 @@ from vsepp.config.files import Mistakes, Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
 from vsepp.config.schema import RowKeys
-from vsepp.declared import FOLDS, WORDS
+from vsepp.declared import FOLDS, PIECES, WORDS
 from vsepp.errors import did_you_mean
 from vsepp.models import tokens_of
 from vsepp.reporting.figures import kind_of
@@ -190,7 +190,7 @@ def _sets(values: Mapping[str, Value]) -> _Wrong:
     """Key and why a run's poolings, or what it drops of images, do not fit its images and captions."""
     crops, text = values["trainset"].value.partition("+")[0], values["text"].value.name
     image_pooling, caption_pooling = (values[key].value for key in ("image_pooling", "caption_pooling"))
-    if (kind := tokens_of(values["text"].value)) != WORDS:
+    if (kind := tokens_of(values["text"].value)) not in (WORDS, PIECES):
         yield "text", f"text encoder {text} takes {kind}, which no step makes yet"
     if crops == "regions" and not image_pooling:
         yield (

@@ -15,7 +15,9 @@ from vsepp.config.parameters import Parameters
 from vsepp.config.plan import DOWNLOADS, Model, Plan, SourceFile, study_of_variant
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
+from vsepp.declared import PIECES
 from vsepp.errors import VseppError
+from vsepp.models import pieces_file, tokens_of, weights_file
 from vsepp.provenance.artefacts import PHASES, Artefact
 from vsepp.reporting.figures import kind_of
 from vsepp.spec import (
@@ -115,7 +117,10 @@ class _Planner:
     def _inputs(self, spec: RunSpec, published: str | None) -> dict[str, Artefact]:
         """Role → what encoding a split reads besides the model."""
         corpus = self._corpus(spec.dataset, published)
-        inputs = {"corpus": corpus, "tokens": self._add("tokens", spec.vocabulary, {"captions": corpus})}
+        pieces = spec.vocabulary.file
+        raw = {"pieces": self._file(pieces)} if pieces else {}
+        tokens = self._add("tokens", spec.vocabulary, {"captions": corpus}, raw=raw)
+        inputs = {"corpus": corpus, "tokens": tokens}
         if published is not None:
             inputs["features"] = self._add("published", corpus.spec, {"images": corpus}, raw=corpus.raw)
         elif spec.live_encoder:
@@ -184,7 +189,10 @@ class _Planner:
             if spec.finetune_from:
                 self._run(spec.finetune_from)
                 read["init_from"] = self.table["run", seeded(spec.finetune_from, seed)]
-            trained = self._add("run", spec, read)
+            # A fine-tuned run starts from a run instead.
+            file = "" if spec.finetune_from else weights_file(spec.model.text)
+            raw = {"text_weights": self._file(file)} if file else {}
+            trained = self._add("run", spec, read, raw=raw)
             if seed not in kept:
                 self._add("evaluation", self._evaluation_spec(run, spec), {"run": trained, **inputs})
 
@@ -348,7 +356,10 @@ class _Planner:
         # Published features go into the model as they are.
         values["normalise_features"] = values["normalise_features"] and not published
         values |= {"trainset": kind, "encoder": encoder}
-        values["vocabulary"] = VocabularySpec(counted, values["vocabulary_threshold"])
+        mask = values["drop_words"] > 0 and values["drop_words_by"] == "mask"
+        values["vocabulary"] = VocabularySpec(counted, values["vocabulary_threshold"], mask=mask)
+        if tokens_of(values["text"]) == PIECES:
+            values["vocabulary"] = VocabularySpec((), 1, kind=PIECES, file=pieces_file(values["text"]))
         values["image_features"] = "precomputed" if published else "computed"
         return RunSpec(
             **shared_fields(RunSpec, values),

@@ -1,4 +1,4 @@
-"""Captions → words → indices."""
+"""Captions → words, or pieces of words → indices."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from nltk.tokenize.destructive import NLTKWordTokenizer
 
+from vsepp.data import wordpieces
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
+from vsepp.declared import PIECES, WORDS
 from vsepp.errors import VseppError
 from vsepp.spec import VocabularySpec
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from vsepp.data.tables import Table
 
 TOKENIZER = "lower case, nltk NLTKWordTokenizer, the caption as one line"
+TOKENIZERS = {WORDS: TOKENIZER, PIECES: wordpieces.TOKENIZER}
 
 _tokenizer = NLTKWordTokenizer()
 # Nine captions in ten, which the word tokenizer only splits at white space, commas and the last full stop: they skip its
@@ -42,6 +45,11 @@ def tokenize(text: str) -> list[str]:
         tokens = _tokenizer.tokenize(text)
     # Interned, so that each word of a corpus is in memory once.
     return list(map(sys.intern, tokens))
+
+
+def split(text: str, vocabulary: Vocabulary) -> list[str]:
+    """Split a caption into what a vocabulary has: words, or pieces of words."""
+    return wordpieces.pieces_of(text, vocabulary.index) if vocabulary.kind == PIECES else tokenize(text)
 
 
 def tokenize_captions(captions: Table) -> list[list[str]]:
@@ -83,7 +91,7 @@ def build_vocabulary(
 def encode_captions(
     captions: Table, vocabulary: Vocabulary, tokenized: Sequence[Sequence[str]] | None = None
 ) -> Tokens:
-    """Word indices of every caption of the table, whatever its split, in its order.
+    """Indices of the words or pieces of every caption of the table, whatever its split, in its order.
 
     Parameters
     ----------
@@ -92,8 +100,7 @@ def encode_captions(
     vocabulary
         The words known.
     tokenized
-        `tokenize_captions(captions)`, if already computed.
+        `tokenize_captions(captions)`, if already computed; of a vocabulary of words.
     """
-    if tokenized is None:
-        tokenized = tokenize_captions(captions)
-    return Tokens.from_lists(vocabulary.encode(tokens) for tokens in tokenized)
+    found = tokenized or (split(text, vocabulary) for text in captions["text"])
+    return Tokens.from_lists(map(vocabulary.encode, found), vocabulary.kind)

@@ -15,7 +15,7 @@ from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
 from vsepp.user_files import reading
 
-# The first words of every vocabulary, and their indices.
+# The first tokens of every vocabulary of words, and their indices; whatever its kind, captions are padded with PAD.
 SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")
 PAD, START, END, UNKNOWN = range(len(SPECIAL))
 
@@ -29,11 +29,11 @@ class Tokens:
     Parameters
     ----------
     ids
-        `(n_words,)` int32, the captions one after another, each from `<start>` to `<end>`.
+        `(n_words,)` int32, the captions one after another, each from `<start>` to `<end>`; pieces from `[CLS]` to `[SEP]`.
     offsets
         `(n_captions + 1,)` int64; caption i is `ids[offsets[i]:offsets[i + 1]]`.
     kind
-        `words` of our vocabulary, or the `pieces` of a pretrained tokenizer: what a text encoder takes.
+        `words` of the corpus, or `wordpieces` of a pretrained text encoder: what a text encoder takes.
     """
 
     ids: np.ndarray
@@ -41,13 +41,13 @@ class Tokens:
     kind: str = WORDS
 
     @classmethod
-    def from_lists(cls, captions: Iterable[Sequence[int]]) -> Tokens:
+    def from_lists(cls, captions: Iterable[Sequence[int]], kind: str = WORDS) -> Tokens:
         """Join the index lists of captions."""
         rows = list(captions)
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in rows], out=offsets[1:])
         ids = np.fromiter(chain.from_iterable(rows), np.int32, count=int(offsets[-1]))
-        return cls(ids, offsets)
+        return cls(ids, offsets, kind)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -1,4 +1,4 @@
-"""The words that a text encoder knows."""
+"""The words that a text encoder knows, or the pieces of words."""
 
 from __future__ import annotations
 
@@ -9,24 +9,30 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
-from vsepp.data.tokens import END, SPECIAL, START, UNKNOWN
+import numpy as np
+
+from vsepp.data.tokens import SPECIAL
+from vsepp.data.wordpieces import CONTINUED, SPECIAL_PIECES, TOKENIZER
+from vsepp.declared import PIECES, WORDS
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import write_text
 from vsepp.spec import VocabularySpec
-from vsepp.user_files import reading
+from vsepp.user_files import reading, text_of
 
 FILE = "vocabulary.json"
+MASK = "<mask>"
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words in the order of their indices, and what they were counted from."""
+    """Words in the order of their indices, and what they were counted from; or the pieces of words of a pretrained text encoder."""
 
     words: tuple[str, ...]
-    """`<pad>`, `<start>`, `<end>`, `<unk>`, then words by falling count, equal counts alphabetically."""
+    """`<pad>`, `<start>`, `<end>`, `<unk>`, then words by falling count, equal counts alphabetically, and `<mask>`, if it was asked
+    for. Pieces in the order of their file."""
     counts: dict[str, int]
-    """How often each word occurred, without the four special ones."""
+    """How often each word occurred, without the special ones; empty for pieces."""
     threshold: int
     """How often a word had to occur to be kept."""
     splits: tuple[str, ...]
@@ -34,7 +40,9 @@ class Vocabulary:
     captions: int
     """Number of captions counted."""
     tokenizer: str
-    """What split the captions into words."""
+    """What split the captions into words or pieces."""
+    kind: str = WORDS
+    """`words` or `wordpieces`."""
 
     @classmethod
     def of(cls, tokenized: Iterable[Sequence[str]], spec: VocabularySpec, tokenizer: str) -> Vocabulary:
@@ -59,10 +67,52 @@ class Vocabulary:
                 "vocabulary's threshold or count more splits"
             )
         counts = {word: seen[word] for word in kept}
-        return cls((*SPECIAL, *kept), counts, spec.threshold, spec.splits, captions, tokenizer)
+        words = (*SPECIAL, *kept, *([MASK] if spec.mask else ()))
+        return cls(words, counts, spec.threshold, spec.splits, captions, tokenizer)
+
+    @classmethod
+    def of_pieces(cls, path: Path) -> Vocabulary:
+        """Take over the pieces of words of a file `vocab.txt`, one a line, in the order of their indices.
+
+        Raises
+        ------
+        VseppError
+            If the file cannot be read, lacks a special token or has a piece twice.
+        """
+        expected = f"pieces of words, one a line, {', '.join(SPECIAL_PIECES)} among them"
+        lines = text_of(path, expected).removesuffix("\n").split("\n")
+        vocabulary = cls(tuple(line.rstrip("\r") for line in lines), {}, 1, (), 0, TOKENIZER, PIECES)
+        if lacking := [token for token in SPECIAL_PIECES if token not in vocabulary.index]:
+            raise VseppError(f"{path}: has no {', no '.join(lacking)}; expected {expected}")
+        for number, piece in enumerate(vocabulary.words):
+            if (other := vocabulary.index[piece]) != number:
+                raise VseppError(
+                    f"{path}: lines {number + 1} and {other + 1} both are {piece!r}; expected {expected}"
+                )
+        return vocabulary
 
     def __len__(self) -> int:
         return len(self.words)
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        """What pads, begins and ends a caption, the unknown word, and the hidden word, which not every vocabulary has."""
+        return SPECIAL_PIECES if self.kind == PIECES else (*SPECIAL, MASK)
+
+    @property
+    def unknown(self) -> int:
+        """Index of the unknown word."""
+        return self.index[self.special[3]]
+
+    @property
+    def mask(self) -> int | None:
+        """Index of what stands for a hidden word; `None` where there is none."""
+        return self.index.get(self.special[4])
+
+    @cached_property
+    def continued(self) -> np.ndarray:
+        """bool `(n_words,)`: pieces that go on with the word of the token before; none of a vocabulary of words."""
+        return np.array([self.kind == PIECES and word.startswith(CONTINUED) for word in self.words])
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -70,12 +120,16 @@ class Vocabulary:
         return {word: i for i, word in enumerate(self.words)}
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """Indices of a caption's words between `<start>` and `<end>`; other words become `<unk>`."""
-        return [START, *(self.index.get(token, UNKNOWN) for token in tokens), END]
+        """Indices of a caption's words between `<start>` and `<end>`; other words become `<unk>`. Pieces alike."""
+        start, end, unknown = (self.index[token] for token in self.special[1:4])
+        return [start, *(self.index.get(token, unknown) for token in tokens), end]
 
     def write(self, folder: Path) -> None:
         """Write `vocabulary.json` into a folder."""
-        write_text(folder / FILE, json.dumps(asdict(self), ensure_ascii=False, indent=0) + "\n")
+        values = asdict(self)
+        if self.kind == WORDS:
+            del values["kind"]
+        write_text(folder / FILE, json.dumps(values, ensure_ascii=False, indent=0) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> Vocabulary:
@@ -92,9 +146,11 @@ class Vocabulary:
             values = json.loads(path.read_text(encoding="utf-8"))
             words, splits = tuple(values.pop("words")), tuple(values.pop("splits"))
             vocabulary = cls(words, splits=splits, **values)
-            if words[: len(SPECIAL)] != SPECIAL or len(vocabulary.index) != len(words):
+            special = vocabulary.special[: len(SPECIAL)]
+            fits = set(special) <= {*words} if vocabulary.kind == PIECES else words[: len(special)] == special
+            if not fits or len(vocabulary.index) != len(words):
                 raise VseppError(
-                    f"expected {', '.join(SPECIAL)} and then different words, found {', '.join(words[:4])} and "
+                    f"expected {', '.join(special)} and then different words, found {', '.join(words[:4])} and "
                     f"{len(words) - len(vocabulary.index)} repeated"
                 )
         return vocabulary

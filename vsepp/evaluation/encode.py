@@ -204,14 +204,14 @@ def corpus_tokens(folders: Mapping[str, Path], captions: int, run: RunSpec) -> T
 
 def warn_of_another_tokenizer(vocabulary: Vocabulary, folder: Path) -> None:
     """Say so where the words of a run's vocabulary were split in another way than captions are split here."""
-    from vsepp.data.captions import TOKENIZER  # needs nltk, which the steps run without
+    from vsepp.data.captions import TOKENIZERS  # needs nltk, which the steps run without
 
-    if vocabulary.tokenizer != TOKENIZER:
+    if vocabulary.tokenizer != TOKENIZERS[vocabulary.kind]:
         log.warning(
             "%s: its words were split by %r, captions are split by %r here",
             folder / FILE,
             vocabulary.tokenizer,
-            TOKENIZER,
+            TOKENIZERS[vocabulary.kind],
         )
 
 

@@ -148,7 +148,14 @@ def _without_last_pooling(network: nn.Module, spec: EncoderSpec) -> None:
             f"encoder {spec.name!r}: {spec.architecture} has no global average at its end, so it gives no grid; take one like "
             "resnet152, or leave out image_pooling"
         )
-    network.set_submodule(poolings[-1][0], nn.Identity())
+    network.set_submodule(poolings[-1][0], _Unpooled())
+
+
+class _Unpooled(nn.Module):
+    """The last map as it is; contiguous, since networks flatten what their pooling returns by `view`."""
+
+    def forward(self, maps: torch.Tensor) -> torch.Tensor:
+        return maps.contiguous()
 
 
 def build_encoder(spec: EncoderSpec, *, grid: bool = False) -> ImageEncoder:

@@ -13,7 +13,7 @@ from vsepp.models.encoder import ImageEncoder, build_encoder, family_of, load_st
 from vsepp.provenance.digests import file_digest
 from vsepp.spec import EncoderSpec
 
-_FILES = (".pth", ".pt", ".safetensors")
+_FILES = (".pth", ".pt", ".bin", ".safetensors")
 # Torchvision names a file after the first digits of its SHA-256: vgg19-dcbb9e9d.pth.
 _NAMED_AFTER_SUM = re.compile(r"-([0-9a-f]{8,64})\.pth$")
 
@@ -87,7 +87,7 @@ def check_sum(file: Path, name: str) -> None:
 
 
 def read_state(path: Path) -> dict[str, torch.Tensor]:
-    """Read a state dict from a .safetensors file, or from a .pth or .pt file without executing any pickle."""
+    """Read a state dict from a .safetensors file, or from a .pth, .pt or .bin file without executing any pickle."""
     if not path.is_file():
         raise VseppError(f"{path}: no such file of weights; fetch it, or give its path")
     if path.suffix not in _FILES:

@@ -48,7 +48,7 @@ def run(spec: RunSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
             out,
             job.state,
             device,
-            inputs,
+            {**inputs, **job.raw},
             checkpoint_seconds=job.checkpoint_seconds,
             group=group,
         )
@@ -107,6 +107,7 @@ STEP = Step(
         ),
         "init_from": Role("folder of the frozen run that a fine-tuned run starts from", optional=True),
     },
+    known_raw=lambda spec, raw: raw,
     files=FILES,
     seed=lambda spec: spec.init_seed,
     resumes=True,

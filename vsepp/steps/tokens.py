@@ -1,9 +1,11 @@
-"""Captions → a vocabulary and word ids."""
+"""Captions → a vocabulary and the ids of words, or of pieces of words."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from vsepp.declared import PIECES, WORDS
+from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step
 from vsepp.spec import VocabularySpec
 
@@ -19,11 +21,16 @@ def run(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     )
     from vsepp.data.tables import read_tables
     from vsepp.data.vocabulary import Vocabulary
+    from vsepp.data.wordpieces import minilm_file
 
     _, captions = read_tables(inputs["captions"].parent)
-    tokenized = tokenize_captions(captions)
+    tokenized = tokenize_captions(captions) if spec.kind == WORDS else None
     if "vocabulary" in inputs:
         vocabulary = Vocabulary.read(inputs["vocabulary"].parent)
+    elif spec.kind == PIECES:
+        if spec.file and "pieces" not in job.raw:
+            raise VseppError(f"tokens: no {spec.file} was given; expected --raw pieces=FILE")
+        vocabulary = Vocabulary.of_pieces(job.raw["pieces"] if spec.file else minilm_file("vocab.txt"))
     else:
         vocabulary = build_vocabulary(captions, spec, tokenized)
     tokens = encode_captions(captions, vocabulary, tokenized)
@@ -36,8 +43,11 @@ def run(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> Facts:
 
 
 def name(spec: VocabularySpec, inputs: Artefacts, label: str) -> str:
-    """The corpus, the splits whose words are counted, and how often a word must occur."""
-    return f"{inputs['captions'].name}-{'-'.join(spec.splits)}-min{spec.threshold}"
+    """The corpus, the splits whose words are counted, and how often a word must occur; or whose pieces of words."""
+    corpus = inputs["captions"].name
+    if spec.kind == PIECES:
+        return f"{corpus}-{spec.kind}-{spec.file.replace('/', '-') or 'minilm'}"
+    return f"{corpus}-{'-'.join(spec.splits)}-min{spec.threshold}{'-mask' if spec.mask else ''}"
 
 
 STEP = Step(
@@ -55,5 +65,6 @@ STEP = Step(
             "a vocabulary.json to use instead of counting the words", "vocabulary.json", optional=True
         ),
     },
+    known_raw=lambda spec, raw: raw,
     files=("tokens.npz", "vocabulary.json"),
 )

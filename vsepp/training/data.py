@@ -103,9 +103,7 @@ def load_training_data(
         pairs=pairs,
         image_rows=crops.image_rows[pairs],
         train_inputs=thinned_images(source.train_inputs, ids, run),
-        train_tokens=thinned_captions(
-            lambda chosen, _: tokens.padded(pairs[chosen]), ids, run, len(vocabulary)
-        ),
+        train_tokens=thinned_captions(lambda chosen, _: tokens.padded(pairs[chosen]), ids, run, vocabulary),
         eval_inputs=source.eval_inputs,
         validation=split_rows(images, captions, "val", run.validation_images),
         data_on=source.data_on,

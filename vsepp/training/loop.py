@@ -62,7 +62,8 @@ def train(
         Where to compute.
     folders
         Role → folder of what the run reads. `init_from` is the frozen run whose best snapshot a fine-tuned run starts
-        from, with a new optimiser; the others are for losses that read artefacts.
+        from, with a new optimiser; `text_weights` the file of weights that its text encoder starts from; the others are for losses
+        that read artefacts.
     checkpoint_seconds
         Time between two checkpoints; see `Checkpoints`.
     group
@@ -80,7 +81,7 @@ def train(
     """
     require_divisible(run, group)
     start = required(folders, "init_from", run) if run.finetuned else None
-    model = _model(run, data, start).to(device)
+    model = _model(run, data, start, folders.get("text_weights")).to(device)
     checkpoints = Checkpoints(state, checkpoint_seconds if group.first else math.inf)
     loss = RunLoss.of(run, folders, device)
     if start and loss.state.state_dict() and (start / LOSS_FILE).is_file():
@@ -108,7 +109,9 @@ def _has_stalled(history: Sequence[EpochRecord], patience: int | None) -> bool:
     return max(rsums[-patience:]) <= max(rsums[:-patience])
 
 
-def _model(run: RunSpec, data: TrainingData, init_from: Path | None) -> JointEmbedding:
+def _model(
+    run: RunSpec, data: TrainingData, init_from: Path | None, text_weights: Path | None
+) -> JointEmbedding:
     """The model before its first step, on the CPU."""
     encoder = None
     if run.live_encoder:
@@ -121,6 +124,8 @@ def _model(run: RunSpec, data: TrainingData, init_from: Path | None) -> JointEmb
     if init_from is not None:
         path = init_from / "model.safetensors"
         model.load_weights(read_weights(path), path)
+    elif hasattr(model.text, "start"):
+        model.text.start(text_weights)
     return model
 
 

@@ -11,6 +11,9 @@ import numpy as np
 import torch
 
 from vsepp.data.tokens import PAD, SPECIAL
+from vsepp.data.vocabulary import MASK, Vocabulary
+from vsepp.declared import PIECES
+from vsepp.errors import VseppError
 from vsepp.features.hashed import keys_of, uniform
 from vsepp.models.inputs import ImageBatch
 from vsepp.runtime.placement import upload
@@ -67,11 +70,11 @@ def thinned_images(inputs: TrainInputs, caption_ids: np.ndarray, run: RunSpec) -
 
 
 def thinned_captions(
-    tokens: TrainTokens, caption_ids: np.ndarray, run: RunSpec, vocabulary_size: int
+    tokens: TrainTokens, caption_ids: np.ndarray, run: RunSpec, vocabulary: Vocabulary
 ) -> TrainTokens:
     """A training's captions without the words that each step drops, or with these masked or replaced.
 
-    `<start>` and `<end>` are never touched. Differs from VSE∞'s code for the BiGRU, where these may be.
+    `<start>` and `<end>` are never touched. All pieces of a word are left out or masked together. Differs from VSE∞'s code for the BiGRU, where these may be.
 
     Parameters
     ----------
@@ -81,25 +84,37 @@ def thinned_captions(
         int64 `(n_pairs,)`, of the training pairs.
     run
         Its `size_augmentation` and `draw`.
-    vocabulary_size
-        Words, special tokens included; with `mask`, `<mask>` is the last one.
+    vocabulary
+        Of the tokens; with `mask` it has a token for hidden words.
+
+    Raises
+    ------
+    VseppError
+        If the vocabulary has none.
     """
     share, by = run.size_augmentation.drop_words, run.size_augmentation.drop_words_by
+    hidden = vocabulary.mask
     if not share:
         return tokens
+    if by == "mask" and hidden is None:
+        raise VseppError(
+            f"run {run.id}: drop_words_by is mask, and the vocabulary has no {MASK}; make its tokens with mask: true"
+        )
 
     def thinned(chosen: np.ndarray, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         ids, lengths = tokens(chosen, epoch)
         positions = np.arange(ids.shape[1])
         word = (positions > 0) & (positions < lengths[:, None] - 1)
         keys = keys_of(caption_ids[chosen], run.draw, epoch)
-        draws = _uniforms(keys, _FIRST_WORD, ids.shape[1])
+        # The pieces of a word share its draws.
+        word_of = np.cumsum(~vocabulary.continued[ids], axis=1) - 1
+        draws = np.take_along_axis(_uniforms(keys, _FIRST_WORD, ids.shape[1]), word_of, axis=1)
         deleted = word & (draws < share)
         if by == "mask":
             fate, other = (_uniforms(keys, first, ids.shape[1]) for first in (_FIRST_FATE, _FIRST_OTHER))
-            mask, words = vocabulary_size - 1, vocabulary_size - 1 - len(SPECIAL)
-            drawn = len(SPECIAL) + (other * words).astype(np.int64)
-            ids = np.where(deleted & (fate < MASKED + REPLACED), np.where(fate < MASKED, mask, drawn), ids)
+            fate = np.take_along_axis(fate, word_of, axis=1)
+            drawn = np.where(fate < MASKED, hidden, _replacing(other, vocabulary))  # type: ignore[arg-type]  # is there
+            ids = np.where(deleted & (fate < MASKED + REPLACED), drawn, ids)
             deleted &= fate >= MASKED + REPLACED
         kept = _one_at_least(word & ~deleted, word, draws)
         order, left = _in_front(kept | (~word & (positions < lengths[:, None])))
@@ -109,17 +124,22 @@ def thinned_captions(
     return thinned
 
 
+def _replacing(uniforms: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
+    """Tokens by their uniform numbers: of words all but the special ones, of pieces all, as in VSE∞'s code."""
+    first, last = (0, 0) if vocabulary.kind == PIECES else (len(SPECIAL), 1)
+    return first + (uniforms * (len(vocabulary) - first - last)).astype(np.int64)
+
+
 def _uniforms(keys: np.ndarray, first: int, count: int) -> np.ndarray:
     """Uniform numbers `first`, `first` + 1, … of every key: float64 `(n, count)`."""
     return np.stack([uniform(keys, first + k) for k in range(count)], axis=1)
 
 
 def _one_at_least(kept: np.ndarray, there: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """What is kept `(n, k)`; of a row that would lose all that is there, the place with the largest draw."""
-    none = there.any(axis=1) & ~kept.any(axis=1)
-    last = np.where(there, draws, -1.0).argmax(axis=1)
-    kept[none, last[none]] = True
-    return kept
+    """What is kept `(n, k)`; of a row that would lose all that is there, the place with the largest draw, or the places of its word."""
+    none = there.any(axis=1, keepdims=True) & ~kept.any(axis=1, keepdims=True)
+    last = np.where(there, draws, -1.0).max(axis=1, keepdims=True, initial=-1.0)
+    return kept | (none & there & (draws == last))
 
 
 def _in_front(kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,10 +18,14 @@ from processes import wait_until
 
 from vsepp.cli import main
 from vsepp.config.costs import needed_artefacts
+from vsepp.data.tokens import Tokens
+from vsepp.data.vocabulary import Vocabulary
+from vsepp.data.wordpieces import SPECIAL_PIECES
 from vsepp.provenance.digests import FileCache
+from vsepp.provenance.manifest import artefact_digest, read_manifest
 from vsepp.provenance.publish import RULE_SHELL
 from vsepp.provenance.verify import verify
-from vsepp.spec import to_json
+from vsepp.spec import VocabularySpec, to_json
 
 RUN, OTHER = "coco-vsepp-1c", "flickr-vsepp-1c"
 OVERRIDES = over(TINY, {"only": [RUN, OTHER], "encoders": {"vgg": {"weights": "random"}}})
@@ -68,6 +72,24 @@ def test_what_steps_leave_verifies(made, monkeypatch):
     needed = needed_artefacts(plan(**OVERRIDES))
     kinds = {a.kind for a in needed if verify(a, FileCache(Path("known.json"))) is None}
     assert kinds == {"scenes", "corpus", "tokens", "store", "encoder", "features", "run", "evaluation"}
+
+
+def test_word_pieces_are_those_of_a_file_whose_digest_is_kept(made, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(made)
+    file, spec = tmp_path / "vocab.txt", VocabularySpec((), 1, kind="wordpieces", file="base/vocab.txt")
+    file.write_text("\n".join([*SPECIAL_PIECES, "a", "the", "circle", "##s"]), encoding="utf-8")
+    options = {
+        "spec": to_json(spec),
+        "captions": plan(**OVERRIDES).table["run", f"{RUN}/seed-0"].inputs["corpus"],
+    }
+    options["captions"] /= "captions.parquet"
+    call("make", "tokens", raw={"pieces": file}, output=tmp_path / "pieces", **options)
+    assert read_manifest(tmp_path / "pieces")["inputs"]["pieces"] == artefact_digest(file)
+    assert Vocabulary.read(tmp_path / "pieces").words[-2:] == ("circle", "##s")
+    assert Tokens.load(tmp_path / "pieces").ids[0] == SPECIAL_PIECES.index("[CLS]")
+    arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
+    assert main(["make", "tokens", "--output", str(tmp_path / "none"), *arguments]) == 1
+    assert "no base/vocab.txt was given; expected --raw pieces=FILE" in capsys.readouterr().err
 
 
 def test_a_step_by_its_name_alone_makes_what_the_workflow_makes(made, monkeypatch, tmp_path, capsys):

@@ -383,6 +383,41 @@ def test_a_loss_that_compares_captions_reads_vectors_that_its_corpus_has_once():
     assert {vectors.spec.encoder for vectors in trained.of_kind("vectors").values()} == {"tfidf", "minilm"}
 
 
+MINILM = {"name": "bert", "weights": "minilm", "layers": 6, "hidden": 384, "intermediate": 1536}
+
+
+def with_text(text):
+    return plan(
+        label="x", runs={"coco-vsepp-1c": {"text": text, "joint_dim": 1024, "caption_pooling": "mean"}}
+    )
+
+
+def test_the_weights_of_a_text_encoder_decide_the_kind_of_its_tokens_and_bring_their_files():
+    drawn = with_text({"name": "bert"})
+    assert inputs(drawn, "coco-vsepp-1c")["tokens"] == inputs(plan(), "coco-vsepp-1c")["tokens"]
+    minilm = with_text(MINILM)
+    tokens = minilm.owner(inputs(minilm, "coco-vsepp-1c")["tokens"])
+    assert tokens.name.endswith("-wordpieces-minilm") and tokens.raw == {} == minilm.files
+    assert to_dict(tokens.spec) == {"splits": [], "threshold": 1, "kind": "wordpieces"}
+    own = with_text({"name": "bert", "weights": "file/base/model.safetensors"})
+    tokens = own.owner(inputs(own, "coco-vsepp-1c")["tokens"])
+    assert tokens.name.endswith("-wordpieces-base-vocab.txt")
+    assert tokens.raw == {"pieces": own.files["base/vocab.txt"].path}
+    trained = own.table["run", "coco-vsepp-1c/seed-0"]
+    assert trained.raw == {"text_weights": own.files["base/model.safetensors"].path}
+    assert set(own.files) == {"base/vocab.txt", "base/model.safetensors"}
+
+
+def test_a_vocabulary_has_a_hidden_word_where_words_are_masked():
+    dropped = {"drop_words": 0.2}
+    masked = plan(label="x", runs={"coco-vsepp-1c": {**dropped, "drop_words_by": "mask"}})
+    plain = plan(label="x", runs={"coco-vsepp-1c": dropped})
+    usual = inputs(plan(), "coco-vsepp-1c")["tokens"]
+    assert inputs(plain, "coco-vsepp-1c")["tokens"] == usual
+    assert inputs(masked, "coco-vsepp-1c")["tokens"] == usual.with_name(f"{usual.name}-mask")
+    assert masked.models["coco-vsepp-1c"].spec.vocabulary.mask
+
+
 def test_a_tuned_methods_settings_name_their_values_defaults_too():
     tuned = plan(papers=["objectives"]).table["report", "objectives"].spec.tuned
     settings = {of.label: of.settings for of in tuned}

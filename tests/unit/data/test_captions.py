@@ -11,7 +11,7 @@ from vsepp.data.tokens import END, SPECIAL, START, UNKNOWN
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.declared import SPLITS
 from vsepp.errors import VseppError
-from vsepp.spec import VocabularySpec
+from vsepp.spec import VocabularySpec, to_dict
 
 TRICKY = {
     "A man's hat, a dog's 'toy' & two boys' kites.": [
@@ -76,6 +76,16 @@ def test_only_the_given_splits_are_counted_and_words_seen_exactly_so_often_kept(
     assert both.words == (*SPECIAL, "a", "runs", "and", "b", "cat", "dog")
     assert "zebra" in build_vocabulary(CAPTIONS, VocabularySpec(SPLITS, 3)).index
     assert build_vocabulary(CAPTIONS, VocabularySpec(("train",), 3)).words[4:] == ("a",)
+
+
+def test_the_hidden_word_is_the_last_one_and_changes_no_other_index(tmp_path):
+    plain = build_vocabulary(CAPTIONS, VocabularySpec(("train",), 2))
+    masked = build_vocabulary(CAPTIONS, VocabularySpec(("train",), 2, mask=True))
+    assert masked.words == (*plain.words, "<mask>") and masked.counts == plain.counts
+    assert masked.mask == len(plain) and plain.mask is None and not masked.continued.any()
+    masked.write(tmp_path)
+    assert Vocabulary.read(tmp_path) == masked
+    assert to_dict(VocabularySpec(("train",), 2)) == {"splits": ["train"], "threshold": 2}
 
 
 def test_unknown_words_become_unk_between_start_and_end():

@@ -128,7 +128,7 @@ def test_files_that_are_no_weights_are_refused_and_no_pickle_is_executed(tmp_pat
     [
         ("weights.pth", b"truncated", "not a readable file of weights"),
         ("weights.safetensors", b"x" * 100, "not a readable file of weights"),
-        ("weights.bin", b"", "expected a name ending in .pth, .pt, .safetensors"),
+        ("weights.onnx", b"", "expected a name ending in .pth, .pt, .bin, .safetensors"),
         ("absent.pth", None, "no such file of weights"),
     ],
 )

@@ -104,9 +104,12 @@ def test_a_joint_embedding_pools_images_and_captions():
 
 
 @pytest.mark.parametrize(
-    ("architecture", "size", "cells"), [("mini/resnet_mini", 40, 9), ("torchvision/resnet18", 64, 4)]
+    ("architecture", "size", "cells"),
+    [("mini/resnet_mini", 40, 9), ("torchvision/resnet18", 64, 4), ("lite/efficientnet_lite0", 64, 4)],
 )
 def test_the_mean_of_an_encoders_grid_is_its_feature(architecture, size, cells):
+    if architecture.startswith("lite"):
+        pytest.importorskip("efficientnet_lite_pytorch")
     spec = change(specs.ENCODER, architecture=architecture, input_size=size)
     torch.manual_seed(0)
     pooled = build_encoder(spec).eval()

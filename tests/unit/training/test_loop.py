@@ -20,6 +20,7 @@ from vsepp.losses import max_of_hinges
 from vsepp.models.encoder import load_encoder
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
+from vsepp.models.text import gru
 from vsepp.runtime.progress import PROGRESS
 from vsepp.spec import Component
 
@@ -154,6 +155,15 @@ def test_fine_tuning_trains_the_encoder_and_leaves_its_statistics(corpus, tmp_pa
         run_in(tmp_path / "cut", run, killed_at(data, 6), frozen_run, checkpoint_seconds=0)
     again, _ = run_in(tmp_path / "cut", run, data, frozen_run)
     assert_same_results(out, again)
+
+
+def test_a_training_starts_from_the_weights_of_its_text_encoder(corpus, tmp_path, monkeypatch):
+    file, begun = tmp_path / "text.safetensors", []
+    monkeypatch.setattr(gru.TextEncoder, "start", lambda encoder, path: begun.append(path), raising=False)
+    run, data = tiny.change(tiny.FROZEN, schedule__epochs=1), tiny.data_of(tiny.FROZEN, corpus)
+    run_in(tmp_path / "a", run, data, folders={"text_weights": file})
+    run_in(tmp_path / "b", run, data)
+    assert begun == [file, None]
 
 
 def test_init_from_must_be_given_when_fine_tuning(corpus, tmp_path):

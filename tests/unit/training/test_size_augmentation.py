@@ -10,11 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vsepp.data.tokens import END, PAD, SPECIAL, START
+from vsepp.data.vocabulary import MASK, Vocabulary
+from vsepp.data.wordpieces import SPECIAL_PIECES
+from vsepp.declared import PIECES
+from vsepp.errors import VseppError
 from vsepp.models.inputs import ImageBatch
 from vsepp.spec import SizeAugmentationSpec
 from vsepp.training.size_augmentation import thinned_captions, thinned_images
 
 IMAGES, VECTORS, WORDS = 2_000, 36, 500
+VOCABULARY = Vocabulary((*SPECIAL, *map(str, range(len(SPECIAL), WORDS - 1)), MASK), {}, 1, (), 0, "")
 IDS = np.arange(IMAGES) * 7 + 3
 
 
@@ -103,7 +108,7 @@ def words_of(ids, lengths):
 
 def test_words_are_deleted_in_their_share_and_the_ends_stay():
     tokens = captions([20] * IMAGES)
-    ids, lengths = thinned_captions(tokens, IDS, run(drop_words=0.2), WORDS)(np.arange(IMAGES), 0)
+    ids, lengths = thinned_captions(tokens, IDS, run(drop_words=0.2), VOCABULARY)(np.arange(IMAGES), 0)
     rows = words_of(ids, lengths)
     assert all(row[0] == START and row[-1] == END and row[1:-1] == sorted(row[1:-1]) for row in rows)
     assert 1 - sum(len(row) - 2 for row in rows) / (IMAGES * 18) == pytest.approx(0.2, abs=0.005)
@@ -112,7 +117,7 @@ def test_words_are_deleted_in_their_share_and_the_ends_stay():
 
 def test_words_are_masked_replaced_or_deleted_in_the_released_shares():
     tokens = captions([20] * IMAGES)
-    changed = thinned_captions(tokens, IDS, run(drop_words=0.2, drop_words_by="mask"), WORDS)
+    changed = thinned_captions(tokens, IDS, run(drop_words=0.2, drop_words_by="mask"), VOCABULARY)
     ids, lengths = changed(np.arange(IMAGES), 0)
     rows = [row[1:-1] for row in words_of(ids, lengths)]
     total = IMAGES * 18
@@ -133,6 +138,39 @@ def test_words_are_masked_replaced_or_deleted_in_the_released_shares():
 def test_a_caption_keeps_a_word_where_it_has_one(lengths, share, epoch):
     chosen = np.arange(len(lengths))
     for by in ("deletion", "mask"):
-        changed = thinned_captions(captions(lengths), IDS, run(drop_words=share, drop_words_by=by), WORDS)
+        changed = thinned_captions(
+            captions(lengths), IDS, run(drop_words=share, drop_words_by=by), VOCABULARY
+        )
         _, left = changed(chosen, epoch)
         assert (left <= lengths).all() and (left >= np.minimum(lengths, 3)).all()
+
+
+def test_all_pieces_of_a_word_are_left_out_or_masked_together_and_replaced_by_any_pieces():
+    # Odd pieces go on with a word; so many that a random one is none of the caption's.
+    names = (*SPECIAL_PIECES, *(f"{'##' * (k % 2)}{k}" for k in range(len(SPECIAL_PIECES), 50_000)))
+    vocabulary = Vocabulary(names, {}, 1, (), 0, "", PIECES)
+    caption = np.array([1, *range(10, 30), 2])
+    rows = np.tile(caption, (IMAGES, 1)), np.full(IMAGES, len(caption))
+
+    def words(**augmentation):
+        changed = thinned_captions(lambda chosen, epoch: rows, IDS, run(**augmentation), vocabulary)
+        found = words_of(*changed(np.arange(IMAGES), 0))
+        assert all((row[0], row[-1]) == (1, 2) for row in found)
+        return np.array([row[k : k + 2] for row in found for k in range(1, len(row) - 1, 2)])
+
+    masked = words(drop_words=0.2, drop_words_by="mask")
+    hidden, kept = masked == vocabulary.mask, masked[:, 0] + 1 == masked[:, 1]
+    assert (hidden[:, 0] == hidden[:, 1]).all()
+    shares = hidden[:, 0].sum(), (~hidden[:, 0] & ~kept).sum(), IMAGES * 10 - len(masked)
+    assert [share / (IMAGES * 10) for share in shares] == pytest.approx([0.10, 0.02, 0.08], abs=0.006)
+    assert masked[~hidden[:, 0] & ~kept].max() > 40_000
+    deleted = words(drop_words=0.2)
+    assert (deleted[:, 0] + 1 == deleted[:, 1]).all()
+    assert 1 - len(deleted) / (IMAGES * 10) == pytest.approx(0.2, abs=0.01)
+    assert len(words(drop_words=1.0)) == IMAGES, "one word stays"
+
+
+def test_a_vocabulary_without_a_hidden_word_is_refused_where_words_are_masked():
+    plain = Vocabulary(VOCABULARY.words[:-1], {}, 1, (), 0, "")
+    with pytest.raises(VseppError, match="drop_words_by is mask, and the vocabulary has no <mask>"):
+        thinned_captions(captions([4]), IDS, run(drop_words=0.2, drop_words_by="mask"), plain)

@@ -7,6 +7,9 @@ A module has
   `(n, longest)` from `<start>` to `<end>`, and `lengths`, int64 `(n,)` on the CPU, to ψ(c; θ_ψ), `(n, dim)`. Its weights
   may have any names;
 - `GIVES_SETS = True`, if the states are those of all tokens, `(n, longest, dim)`, which the run's `caption_pooling` pools;
-- `TOKENS`, the kind of `vsepp.data.tokens.Tokens` that it takes, if not `words`;
+- `TOKENS`, the kind of `vsepp.data.tokens.Tokens` that it takes, if not `words`. Where it has an option `weights` that is `random`, it
+  takes words;
+- `TextEncoder.start(file)`, if a training can start from weights that are not drawn: reads them, from the raw file where `weights` is
+  `file/<name>`, else `None` is given. A trained model is loaded without it;
 - `CITATION`: its source.
 """

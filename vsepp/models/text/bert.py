@@ -1,0 +1,247 @@
+"""BERT, with a linear map of each token's last state, as in VSE∞.
+
+Its parameters have the names of the published files, so that these load by name and shape. The weights `minilm` are those of
+all-MiniLM-L6-v2, whose training data held captions of COCO and of Flickr30K, which captions of Flickr8k may be among: a model that
+starts from them has seen captions of test images.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import nn
+from torch.nn.functional import gelu, scaled_dot_product_attention
+
+from vsepp.data.wordpieces import minilm_file
+from vsepp.declared import Count, Fraction
+from vsepp.errors import VseppError
+from vsepp.models.encoder import put_weights
+from vsepp.models.pretrained import check_sum, read_state
+from vsepp.provenance.digests import file_digest
+from vsepp.runtime.placement import upload
+
+CITATION = "Devlin, Chang, Lee and Toutanova, 2019: BERT: Pre-training of deep bidirectional transformers for language understanding"
+TOKENS = "wordpieces"
+GIVES_SETS = True
+# The name `minilm` means this file, so a run's spec says which weights it starts from.
+_MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Weights and sizes of the text encoder; the default sizes are those of BERT-base."""
+
+    weights: Annotated[str, Field(pattern=r"^(random|minilm|file(/\w[\w.+-]*)+)$")] = "random"
+    """What a training starts from. random: drawn, on the words of the corpus. minilm: all-MiniLM-L6-v2 (6 layers, hidden 384,
+    intermediate 1536), trained on captions of COCO and Flickr30K, among others. file/<name>: an entry of `sources`, or a file in the
+    folder `archives`; its vocabulary vocab.txt lies beside it. minilm and a file take pieces of words."""
+    dim: Count = 1024
+    """Size of a token's state after the linear map."""
+    layers: Count = 12
+    """Layers of self-attention."""
+    hidden: Count = 768
+    """Size of a token's state before the linear map."""
+    heads: Count = 12
+    """Attention heads of a layer."""
+    intermediate: Count = 3072
+    """Size of the inner state of a layer's two-layer network."""
+    positions: Count = 512
+    """Most tokens of a caption."""
+    dropout: Fraction = 0.1
+    """Dropout in training, of states and of attention."""
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that cannot be, or are not those of `minilm`."""
+        if self.hidden % self.heads:
+            raise ValueError(f"heads: got {self.heads}; expected a divisor of hidden, {self.hidden}")
+        minilm = {"layers": 6, "hidden": 384, "heads": 12, "intermediate": 1536, "positions": 512}
+        for option, size in minilm.items():
+            if self.weights == "minilm" and (got := getattr(self, option)) != size:
+                raise ValueError(f"{option}: got {got}; weights minilm have {size}")
+
+
+class TextEncoder(nn.Module):
+    """States of all tokens of a caption: BERT's last layer, then a linear map.
+
+    Parameters
+    ----------
+    vocabulary_size
+        Number of words or pieces of words, the special tokens included.
+    options
+        See `Options`. Whatever their `weights`, these are drawn here; `start` reads others.
+    """
+
+    def __init__(self, vocabulary_size: int, options: Options = Options()) -> None:
+        super().__init__()
+        self._options = options
+        self.bert = _Bert(vocabulary_size, options)
+        self.linear = nn.Linear(options.hidden, options.dim)
+        self.bert.apply(_initialise)
+
+    def start(self, file: Path | None) -> None:
+        """Take the weights that `Options.weights` names, for the first step of a training.
+
+        Parameters
+        ----------
+        file
+            The file of `file/<name>`: of a BERT as published, with or without what stands on it.
+
+        Raises
+        ------
+        VseppError
+            If the file is missing, damaged or holds a BERT of another size, or a package is not installed.
+        """
+        source, _, name = self._options.weights.partition("/")
+        if source == "random":
+            return
+        if source == "minilm":
+            file = minilm_file("model.safetensors")
+            if (digest := file_digest(file)) != _MINILM_SHA256:
+                raise VseppError(
+                    f"{file}: its SHA-256 is {digest}, expected {_MINILM_SHA256}; install it again"
+                )
+        if file is None:
+            raise VseppError(f"text encoder bert: its weights are the file {name!r}, but no path was given")
+        state = read_state(file)
+        check_sum(file, name)
+        refusal = f"{file}: not the weights of this BERT; its options and the vocabulary must have the sizes of the file"
+        put_weights(self.bert, _published(state), refusal)
+
+    def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Encode captions.
+
+        Parameters
+        ----------
+        ids
+            int64 `(n, longest)`, from `<start>` or `[CLS]` to `<end>` or `[SEP]`; no state of a caption depends on what follows.
+        lengths
+            int64 `(n,)` on the CPU, number of tokens of each caption.
+
+        Returns
+        -------
+        torch.Tensor
+            `(n, longest, dim)`; what follows a caption has states without meaning.
+
+        Raises
+        ------
+        VseppError
+            If a caption has more tokens than there are positions.
+        """
+        longest = ids.shape[1]
+        if longest > self._options.positions:
+            raise VseppError(
+                f"a caption has {longest} tokens; text encoder bert has {self._options.positions} positions: shorten it"
+            )
+        inside = torch.arange(longest) < lengths[:, None]
+        return self.linear(self.bert(ids, upload(inside, ids.device)))
+
+
+class _Bert(nn.Module):
+    """BERT without its pooler."""
+
+    def __init__(self, vocabulary_size: int, options: Options) -> None:
+        super().__init__()
+        self.embeddings = _Embeddings(vocabulary_size, options)
+        self.encoder = _Layers(options)
+
+    def forward(self, ids: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
+        """Token ids and which of them belong to a caption, `(n, longest)`, to `(n, longest, hidden)`."""
+        return self.encoder(self.embeddings(ids), inside[:, None, None, :])
+
+
+class _Embeddings(nn.Module):
+    def __init__(self, vocabulary_size: int, options: Options) -> None:
+        super().__init__()
+        self.word_embeddings = nn.Embedding(vocabulary_size, options.hidden)
+        self.position_embeddings = nn.Embedding(options.positions, options.hidden)
+        self.token_type_embeddings = nn.Embedding(2, options.hidden)
+        self.LayerNorm = nn.LayerNorm(options.hidden, eps=1e-12)
+        self.dropout = nn.Dropout(options.dropout)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        of_position = self.position_embeddings.weight[: ids.shape[1]]
+        # A caption is a first sentence; there is no second one.
+        of_type = self.token_type_embeddings.weight[0]
+        return self.dropout(self.LayerNorm(self.word_embeddings(ids) + of_type + of_position))
+
+
+class _Layers(nn.Module):
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        self.layer = nn.ModuleList(_Layer(options) for _ in range(options.layers))
+
+    def forward(self, states: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
+        for layer in self.layer:
+            states = layer(states, inside)
+        return states
+
+
+class _Layer(nn.Module):
+    """Self-attention and a two-layer network, each added to its input and normalised."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        attended = _Added(options.hidden, options)
+        self.attention = nn.ModuleDict({"self": _SelfAttention(options), "output": attended})
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(options.hidden, options.intermediate)})
+        self.output = _Added(options.intermediate, options)
+
+    def forward(self, states: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
+        states = self.attention["output"](self.attention["self"](states, inside), states)
+        return self.output(gelu(self.intermediate["dense"](states)), states)
+
+
+class _SelfAttention(nn.Module):
+    def __init__(self, options: Options) -> None:
+        super().__init__()
+        size = options.hidden
+        self.query, self.key, self.value = (nn.Linear(size, size) for _ in range(3))
+        self._heads, self._dropout = options.heads, options.dropout
+
+    def forward(self, states: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
+        maps = (self.query, self.key, self.value)
+        query, key, value = (
+            linear(states).unflatten(-1, (self._heads, -1)).transpose(1, 2) for linear in maps
+        )
+        dropped = self._dropout if self.training else 0.0
+        seen = scaled_dot_product_attention(query, key, value, attn_mask=inside, dropout_p=dropped)
+        return seen.transpose(1, 2).flatten(2)
+
+
+class _Added(nn.Module):
+    """A linear map that is added to the states, which are then normalised."""
+
+    def __init__(self, size: int, options: Options) -> None:
+        super().__init__()
+        self.dense = nn.Linear(size, options.hidden)
+        self.LayerNorm = nn.LayerNorm(options.hidden, eps=1e-12)
+        self.dropout = nn.Dropout(options.dropout)
+
+    def forward(self, inner: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        return self.LayerNorm(self.dropout(self.dense(inner)) + states)
+
+
+def _initialise(module: nn.Module) -> None:
+    """BERT's first weights: N(0, 0.02²), biases 0."""
+    if isinstance(module, (nn.Linear, nn.Embedding)):
+        nn.init.normal_(module.weight, std=0.02)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)
+
+
+def _published(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A published file's weights by our names: without what stands on BERT; the oldest files say gamma and beta."""
+    found = {}
+    for name, value in state.items():
+        name = name.removeprefix("bert.")
+        if not name.startswith(("pooler.", "cls.")) and not name.endswith("position_ids"):
+            found[
+                name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
+                    "LayerNorm.beta", "LayerNorm.bias"
+                )
+            ] = value
+    return found
