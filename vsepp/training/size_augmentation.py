@@ -65,8 +65,8 @@ def thinned_images(
         draws = _uniforms(keys, _FIRST_VECTOR, longest)
         there = np.arange(longest) < sizes[:, None]
         order, left = _in_front(_one_at_least(there & (draws >= dropped[:, None]), there, draws))
-        kept, left = upload(order, values.device), torch.from_numpy(left)
-        return ImageBatch(values, left, kept) if cells else ImageBatch(taken(values, kept, left), left)
+        kept, counts = upload(order, values.device), torch.from_numpy(left)
+        return ImageBatch(values, counts, kept) if cells else ImageBatch(taken(values, kept, counts), counts)
 
     return thinned
 
