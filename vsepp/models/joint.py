@@ -11,6 +11,7 @@ from torch import nn
 from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.models.encoder import ImageEncoder, put_weights
+from vsepp.models.inputs import taken
 from vsepp.similarity import scorer
 from vsepp.spec import Component, ModelSpec
 
@@ -62,12 +63,14 @@ class JointEmbedding(nn.Module):
         self.image_map.initialise()
         self.encoder = encoder
 
-    def embed_images(self, images: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+    def embed_images(
+        self, images: torch.Tensor, lengths: torch.Tensor | None = None, kept: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """f(i), Eq. 1.
 
         Parameters
         ----------
-        images, lengths
+        images, lengths, kept
             As in an `ImageBatch`; features of any precision. Of sets without lengths all vectors count.
 
         Returns
@@ -83,6 +86,8 @@ class JointEmbedding(nn.Module):
         else:
             if lengths is None:
                 lengths = torch.full((len(features),), features.shape[1])
+            elif kept is not None:
+                features = taken(features, kept, lengths)
             embeddings = self.image_pooling(self.image_map(features, lengths), lengths)
         if self.spec.normalise_images:
             embeddings = l2_normalise(embeddings)

@@ -185,3 +185,27 @@ def test_through_a_tower_weights_get_the_gradient_of_the_equations(head, text):
             assert one is None
         else:
             torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+
+
+def naive_sh(scores, margin, queries):
+    """Eq. 5, negative by negative: of captions for an image, and of images for a caption."""
+    total = 0.0
+    for query, other in product(range(queries), range(len(scores))):
+        if query != other:
+            total += max(0.0, margin + scores[query, other] - scores[query, query])
+            total += max(0.0, margin + scores[other, query] - scores[query, query])
+    return total
+
+
+@pytest.mark.parametrize(("margin", "of_sh"), [(0.3, 0.3), (None, 0.2)])
+@pytest.mark.parametrize(("triplet", "pair"), COMBINATIONS)
+def test_a_curriculum_begins_with_all_negatives(triplet, pair, margin, of_sh):
+    images, captions = embeddings(7, seed=3)
+    scores = images @ captions.T
+    plain = Options(triplet=triplet, pair=pair, margin=margin)
+    options = dataclasses.replace(plain, curriculum=0.04)
+    first, second = (Batch(queries=5, epoch=epoch, epochs=25) for epoch in (0, 1))
+    found = float(loss(scores, options, first).detach())
+    assert found == pytest.approx(naive_sh(scores.detach().numpy(), of_sh, 5))
+    assert torch.equal(loss(scores, options, second), loss(scores, plain, second))
+    assert torch.equal(loss(scores, plain, first), loss(scores, plain, second))
