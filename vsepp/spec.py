@@ -399,8 +399,8 @@ class ScheduleSpec:
     patience: Annotated[int, Field(ge=1)] | None = None
     """Epochs without a higher rsum on validation after which training ends; null: never. Text, code: never."""
     encoder_frozen_epochs: Annotated[int, Field(ge=0)] = 0
-    """First epochs in which an image encoder inside the model is not trained; its mode is encoder_mode's. Text, code: 0; VSE∞ 1
-    with grids."""
+    """First epochs in which an image encoder inside the model is not trained; its mode is encoder_mode's. Without an encoder in the model
+    they only delay warmup. Text: 0; VSE∞ 1. Code: 0; VSE∞ 1 with grids."""
     warmup: Fraction = 0.0
     """Fraction of all steps, from the end of encoder_frozen_epochs, in which step i (from 0) of n has i/n of the learning rate, or of
     the loss; 0: none. Text: none; VSE∞ from its second epoch. Code: none; VSE∞ one epoch, its second, with grids; X-VLM .1."""
@@ -420,12 +420,13 @@ class SizeAugmentationSpec:
     """Share of an image's vectors (regions, cells of a grid) left out of a training step; one is kept at least. Text, code: 0."""
     drop_vectors_by: Literal["vector", "image"] = "vector"
     """`vector`: each vector with this probability; `image`: with a probability drawn for each image: of its uniform u none where u is
-    at most .2, else drop_vectors × u, as VSE∞'s code does for grids. Text, code: not mentioned."""
+    at most .2, else drop_vectors × u, as VSE∞'s code does for grids. Text: none; VSE∞ each vector. Code: none; VSE∞ each vector of
+    regions, `image` of grids."""
     drop_words: Fraction = 0.0
     """Share of a caption's words changed in a training step; one is kept at least. Text, code: 0."""
     drop_words_by: Literal["deletion", "mask"] = "deletion"
-    """`deletion`: a word is left out; `mask`: it becomes `<mask>` (50 %), another word (10 %) or is left out (40 %), as in
-    VSE∞'s code. Text, code: not mentioned."""
+    """`deletion`: a word is left out; `mask`: it becomes `<mask>` (50 %), another word (10 %) or is left out (40 %). Text:
+    none; VSE∞ deletion. Code: none; VSE∞ mask."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -523,7 +524,8 @@ class RunSpec:
     autocast in the two encoders and their maps; on a GPU the GRU is in tf32. Weights, validation and ranked
     embeddings are always fp32."""
     optimiser: Component = ADAM
-    """A module of vsepp.training.optimisers, with its options. Text: Adam. Code: Adam."""
+    """A module of vsepp.training.optimisers, with its options. Text: Adam; VSE∞ AdamW, weight decay 10e-4. Code: Adam; VSE∞ AdamW,
+    weight decay 1e-4, with BiGRU on regions .01."""
     size_augmentation: SizeAugmentationSpec = SizeAugmentationSpec()
 
     @property
@@ -583,6 +585,9 @@ class EvaluationSpec:
     fold_size: Count
     """Images per fold, the 1K of `1K` and `5x1K`."""
     split: SplitName = "test"
+    ensemble: str = ""
+    """Name of an ensemble, whose scores are the mean of the scores of `run` and `second`; empty: `run` alone is evaluated."""
+    second: RunSpec | None = None
 
 
 def seeded(run: str, seed: int) -> str:

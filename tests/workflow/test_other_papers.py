@@ -1,29 +1,36 @@
-"""Other papers from one command: relative margins; GOAL, a gradient that no loss has; settings that validation prefers."""
+"""Other papers from one command: relative margins; GOAL, a gradient that no loss has; settings that validation prefers; VSE∞."""
 
 import csv
 
 import numpy as np
 import pytest
 from dag import of
+from safetensors.torch import load_file
 
 from vsepp.data.vectors import CaptionVectors
 
 pytestmark = [pytest.mark.workflow, pytest.mark.whole]
 MARGIN, FIFTH = "coco-relative-margin", "coco-relative-margin-fifth"
 GOAL = "goal-coco-vit-cir-sig-ms"
+REGIONS, GRID = "inf-coco-regions", "inf-flickr-grid"
 SH, MH, SEEDS = ["obj-sh-01", "obj-sh-04"], "obj-mh-02", [0, 1]
 CONFIG = {
     "label": "briefly",
-    "papers": ["relative_margins", "goal", "objectives"],
-    "only": [MARGIN, f"{GOAL}*", *SH, MH],
-    "runs": {"objective": {"seeds": SEEDS}},
+    "papers": ["relative_margins", "goal", "objectives", "vse_infinity"],
+    "only": [MARGIN, f"{GOAL}*", *SH, MH, REGIONS, GRID],
+    "runs": {
+        "objective": {"seeds": SEEDS},
+        "vse-infinity": {"epochs": 2},
+        "inf-grid-start": {"epochs": 1},
+        "inf-grid": {"epochs": 1},
+    },
 }
 REPORTS = "reports/tiny/briefly"
 
 
 @pytest.fixture(scope="module")
 def finished(reproduced, tmp_path_factory):
-    """The project with the runs of three more papers, and what was made for them."""
+    """The project with the runs of four more papers, and what was made for them."""
     project = reproduced.copy(tmp_path_factory.mktemp("papers") / "vsepp")
     before = project.manifests()
     project.run("reproduce_tables", **CONFIG)
@@ -39,7 +46,7 @@ def rows_with_numbers(project, table):
 def test_all_runs_are_made_and_nothing_is_left_to_do(finished):
     project, made = finished
     runs = [(run, seed) for run in (*SH, MH) for seed in SEEDS]
-    runs += [(run, 0) for run in (MARGIN, GOAL, f"{GOAL}-ft")]
+    runs += [(run, 0) for run in (MARGIN, GOAL, f"{GOAL}-ft", REGIONS, f"{GRID}-start", GRID)]
     assert made > set().union(*(of(run, seed, "briefly") for run, seed in runs))
     assert project.planned("reproduce_tables", **CONFIG) == {}
 
@@ -78,3 +85,25 @@ def test_of_the_settings_of_a_loss_the_one_that_validation_prefers_is_shown(fini
     shown = {row["run"] for row in rows_with_numbers(project, "objectives/tables/objectives.csv")}
     assert shown == {max(SH, key=validation), MH}
     assert (project.folder / REPORTS / "objectives/figures/standings.svg").is_file()
+
+
+def test_vse_infinity_pools_regions_and_the_grid_of_a_cnn_that_is_trained(finished):
+    project, _ = finished
+    tables = {
+        "coco-1k": {"1K.2"},
+        "coco-5k": {"5K.2"},
+        "augmentation": {"A.3"},
+        "coder": {"C.2"},
+        "flickr": {"F30K.5"},
+    }
+    for table, rows in tables.items():
+        found = rows_with_numbers(project, f"vse_infinity/tables/{table}.csv")
+        assert {row["row"] for row in found} == rows
+    page = (project.folder / REPORTS / "vse_infinity/index.html").read_text()
+    assert "ten windows of resnet_mini (mechanism only) in place of BUTD" in page
+    weights = [
+        load_file(project.folder / f"results/tiny/briefly/runs/{run}/seed-0/model.safetensors")
+        for run in (GRID, REGIONS)
+    ]
+    assert [any(name.startswith("encoder.") for name in of_run) for of_run in weights] == [True, False]
+    assert all("image_pooling.gru.weight_ih_l0" in of_run for of_run in weights)

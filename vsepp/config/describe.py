@@ -62,7 +62,8 @@ def descriptions() -> dict[str, dict[str, str]]:
                     **{key: text for said in above for key, text in said.items()},
                     **documented(node),
                 }
-    shared = (found[name] for name in ("ModelSpec", "RunSpec", "ScheduleSpec", "_EntryKeys"))
+    parts = ("ModelSpec", "RunSpec", "ScheduleSpec", "SizeAugmentationSpec", "_EntryKeys")
+    shared = (found[name] for name in parts)
     found["RunKeys"] = {
         key: text for said in shared for key, text in said.items()
     }  # as `_keys_of` gathers them

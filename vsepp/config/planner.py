@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,9 @@ class _Planner:
             return
         self.done.add(run)
         values = self.parameters.all_runs[run]
+        if members := values["ensemble"].value:
+            self._ensemble(run, *members)
+            return
         published = self._published(values)
         seeds = self.parameters.seeds(run)
         specs = {seed: self._spec(run, values, seed, published is not None) for seed in seeds or (0,)}
@@ -205,6 +209,34 @@ class _Planner:
             if seed not in kept:
                 self._add("evaluation", self._evaluation_spec(run, spec), {"run": trained, **inputs})
 
+    def _ensemble(self, run: str, *members: str) -> None:
+        """The evaluations of an ensemble of two runs."""
+        for member in members:
+            self._run(member)
+        if run not in self.parameters.runs:
+            return
+        one, other = (self.models[member].specs for member in members)
+        specs = {seed: one[seed] for seed in self.parameters.seeds(run)}
+        self.models[run] = Model(specs, self.parameters.protocols[run], ensemble=members)
+        for seed, spec in specs.items():
+            first, second = (self._evaluated(run, member, seed) for member in members)
+            evaluated = replace(self._evaluation_spec(run, spec), ensemble=run, second=other[seed])
+            read = {"run": self.table["run", seeded(members[0], seed)], "first": first, "second": second}
+            read["corpus"] = next(
+                made for made in self.table.values() if made.folder == first.inputs["corpus"]
+            )
+            self._add("evaluation", evaluated, read)
+
+    def _evaluated(self, ensemble: str, member: str, seed: int) -> Artefact:
+        """The evaluation of a run that an ensemble has."""
+        try:
+            return self.table["evaluation", seeded(member, seed)]
+        except KeyError:
+            raise VseppError(
+                f"run {ensemble}: of {member} a record is kept, not its embeddings; drop the record (vsepp record --drop), or "
+                "leave the ensemble out"
+            ) from None
+
     def _is_kept(self, run: str, spec: RunSpec) -> bool:
         return study_of_variant(self.parameters).has(run, self._evaluation_spec(run, spec))
 
@@ -213,7 +245,7 @@ class _Planner:
         """Run and seed of what is fine-tuned in a training that is not kept: it needs their weights, records or not."""
         found = set()
         for run, values in self.parameters.runs.items():
-            if start := values["finetune_from"].value:
+            if (start := values["finetune_from"].value) and not values["ensemble"].value:
                 published = self._published(values) is not None
                 for seed in self.parameters.seeds(run):
                     if not self._is_kept(run, self._spec(run, values, seed, published)):

@@ -99,6 +99,8 @@ class _EntryKeys(_Model):
     """Entry or entries to inherit from; later entries override earlier ones."""
     abstract: bool = UNSET
     """Never trained, only inherited from."""
+    ensemble: Annotated[list[Name], Field(min_length=2, max_length=2)] | None = UNSET
+    """Two runs: the entry is not trained, and its scores are the mean of theirs, for each seed that both have."""
     feeds: dict[str, Protocol] = UNSET
     """Row of the paper's tables → protocol under which this run fills the row."""
     protocols: list[Protocol] = UNSET
@@ -115,13 +117,15 @@ class _EntryKeys(_Model):
     """Frozen run whose best snapshot this run starts from; null keeps the encoder frozen."""
     resize: Literal["squash", "short_side"] = UNSET
     """squash: the whole image becomes a square, the aspect ratio is lost; short_side: the short side gets the length, the aspect
-    ratio is kept. Text: to 256×256; interpolation not mentioned. Code: short side to 256, aspect ratio kept."""
+    ratio is kept. Text: to 256×256; interpolation not mentioned; VSE∞ to 512×512. Code: short side to 256, aspect ratio kept; VSE∞
+    to 512×512."""
     random_crop: Literal["crop", "resized_crop"] = UNSET
     """RC: a random window of fixed size, or of random scale and aspect ratio. Text: one random 224×224 crop of the resized
-    image. Code: `RandomResizedCrop(224)` of the original pixels."""
+    image; VSE∞ not mentioned. Code: `RandomResizedCrop(224)` of the original pixels; VSE∞ both sides times one number from .6 to 1."""
     train_store_scale: Annotated[float, Field(ge=1.0, le=8.0)] = UNSET
     """RC: side of the cached image from which crops are taken, as a multiple of the encoder's store_side. Text: the 256×256
-    image. Code: the original pixels; here a larger cached image replaces them, without the finest detail."""
+    image; VSE∞ not mentioned. Code: the original pixels; here a larger cached image replaces them, without the finest detail. VSE∞
+    has crops of .6 to 1 of a side; here all are of .8."""
     exif_orientation: Literal["ignored", "applied"] = UNSET
     """EXIF orientation of photographs (turned or mirrored): ignored or applied. For your own pictures (`captions_csv`) it is always
     applied. Text: not mentioned. Code: ignored."""
@@ -129,22 +133,22 @@ class _EntryKeys(_Model):
     """10C: corners of the whole image, or of its central square; equal for squashed images. Text: not mentioned. Code: for
     published features the whole image with its aspect ratio, as in the order embeddings' extractor."""
     flip: bool = UNSET
-    """RC: mirror half of the crops. Text: not mentioned. Code: horizontally, half of the time."""
+    """RC: mirror half of the crops. Text: not mentioned. Code: horizontally, half of the time; VSE∞ too."""
     vocabulary: Literal["own_training", "all_splits"] = UNSET
     """Captions whose words are counted. Text: not mentioned. Code: all splits of raw data, test included (its README advises
-    against it); training and validation with the precomputed features."""
+    against it); training and validation with the precomputed features, and in VSE∞."""
     vocabulary_threshold: Count = UNSET
     """How often a word must occur to be in the vocabulary. Text: not mentioned. Code: 4."""
     frozen_mode: Mode = UNSET
     """Mode of a frozen encoder with RC. legacy-master: training mode until the first validation of each epoch; legacy-python3:
     in every step. Text: frozen. Code: branch `master`: training mode until the first validation of each epoch; branches
-    `python3` and `pytorch4.1`: in every step. In training mode dropout is active and batch normalisation's statistics change."""
+    `python3` and `pytorch4.1`: in every step. In training mode dropout is active and batch normalisation's statistics change. VSE∞: eval."""
     finetuned_mode: Mode = UNSET
     """Mode of a fine-tuned encoder's dropout and batch normalisation; same values as frozen_mode. Text: not mentioned. Code: as for a
-    frozen encoder."""
+    frozen encoder; VSE∞ eval."""
     image_features: Literal["computed", "precomputed_if_given"] = UNSET
-    """1C, 10C, regions: features computed from the images, or the published ones if their folder is given. Text: computed from the
-    images. Code: the published files of precomputed features."""
+    """1C, 10C and regions: features computed from the images, or the published ones if their folder is given. Text: computed from the
+    images; VSE∞ regions of BUTD. Code: the published files of precomputed features; VSE∞ too."""
     seeds: Seeds | None = UNSET
     """One training per seed; null: the seeds of config.yaml; []: not trained, and its rows say so."""
 

@@ -11,7 +11,7 @@ from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation import protocols
-from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
 from vsepp.evaluation.encode import (
     ImageInputs,
     SplitRows,
@@ -56,6 +56,32 @@ def evaluate_run(
     embeddings.save(out / "embeddings.npz")
     rerank = None if model.matcher is None else Reranker.of(*opened, device=device).best
     found = [protocols.evaluate(embeddings, protocol, spec.fold_size, rerank) for protocol in spec.protocols]
+    protocols.save(found, out)
+    return found
+
+
+def evaluate_ensemble(
+    spec: EvaluationSpec, first: Path, second: Path, out: Path
+) -> list[protocols.Evaluation]:
+    """Rank a split by the mean of two runs' scores under each protocol, and write the results as `evaluate_run` does.
+
+    Parameters
+    ----------
+    spec
+        The protocols.
+    first, second
+        `embeddings.npz` of the two runs, of the same split.
+    out
+        Folder of the results.
+
+    Raises
+    ------
+    VseppError
+        As `mean_of_scores`, and if the split is too small for a protocol.
+    """
+    embeddings = mean_of_scores(Embeddings.load(first), Embeddings.load(second))
+    embeddings.save(out / "embeddings.npz")
+    found = [protocols.evaluate(embeddings, protocol, spec.fold_size) for protocol in spec.protocols]
     protocols.save(found, out)
     return found
 

@@ -13,9 +13,10 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 
-from vsepp.declared import PositiveFloat
-from vsepp.losses import WHOLE, Batch
+from vsepp.declared import Fraction, PositiveFloat
+from vsepp.losses import WHOLE, Batch, first_epoch_after
 from vsepp.losses.hardest import Triplets, triplets
+from vsepp.losses.violations import hinge_costs
 
 CITATION = "Xuan and Chen, 2023: Dissecting deep metric learning losses for image-text retrieval (GOAL)"
 KNOWN = {
@@ -27,6 +28,8 @@ KNOWN = {
 }
 """Table 1: triplet and pair weight → what the paper calls the loss, its module, GOAL's options, and by how much the loss's
 gradient is larger than GOAL's. Empty: it is another gradient. The other combinations are new."""
+MARGIN = 0.2
+"""Of SH, where the constant triplet weight has none."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,9 @@ class Options:
     epsilon: Annotated[float, Field(ge=0)] = 0.1
     """ε: how far beyond the hardest negative a positive, or below the farthest positive a negative, still is one
     of the others that linear_ms and sigmoid_ms compare with. Text: not given. Code: .1."""
+    curriculum: Fraction = 0.0
+    """Part of the epochs, from the first, that are trained with SH, as VSE∞ begins; its margin is that of the constant triplet
+    weight, or .2. Text: not mentioned; "all other training settings are the same". Code: not public."""
     empty_sets: Literal["plain", "zero"] = "plain"
     """Without such others: plain, the weight is the linear or sigmoid one; zero, the mean over them is 0. Text: not
     mentioned. Code: zero, which makes the sigmoid_ms weight of a negative at .9 as large as 55."""
@@ -66,7 +72,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     caption; a factor before the loss, or losses that are added, scale and add it. Most of these gradients belong to no
     loss, so the value is one for all combinations: [m + n − p]₊ with the margin m, the MH loss, so that histories can be held
     against those of VSE++ and a collapse is seen; without a margin n − p, as the released code logs, which a
-    collapse leaves at 0. It is no measure of what is minimised, except with both weights constant.
+    collapse leaves at 0. While the curriculum lasts it is the SH loss. It is no measure of what is minimised, except with both weights constant.
 
     Differs from the paper: Eq. 3 leaves out what an image receives as some caption's hardest negative, and a caption as
     some image's; the released code has it, and so do we. A query without negatives counts nothing. Similarities that are not
@@ -86,6 +92,9 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     torch.Tensor
         Scalar, fp32 or wider.
     """
+    if batch.epoch < first_epoch_after(options.curriculum, batch.epochs):
+        captions, images = hinge_costs(scores, options.margin or MARGIN, batch)
+        return captions.sum() + images.sum()
     found = triplets(scores, batch)
     p, n = found.positive, found.negative
     with torch.no_grad():

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+from vsepp.runtime.placement import upload
+
 
 @dataclass(frozen=True, eq=False)
 class ImageBatch:
@@ -16,11 +18,20 @@ class ImageBatch:
     """Features `(n, dim)`; sets `(n, k, dim)`, padded by zeros; or uint8 crops `(n, size, size, 3)`."""
     lengths: torch.Tensor | None = None
     """int64 `(n,)` on the CPU, number of vectors of each image; `None` unless `values` are sets."""
+    kept: torch.Tensor | None = None
+    """int64 `(n, most)`: of crops for an encoder that gives grids, which cells count, and then `lengths` of them; `None`: all."""
 
     def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> ImageBatch:
-        """The batch with its values changed, such as copied to a device."""
-        return ImageBatch(change(self.values), self.lengths)
+        """The batch with its values changed, such as copied to a device; and what is kept of them."""
+        return ImageBatch(change(self.values), self.lengths, None if self.kept is None else change(self.kept))
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        """Its tensors, the values first."""
-        return iter((self.values,) if self.lengths is None else (self.values, self.lengths))
+        """Its tensors, as `JointEmbedding.embed_images` takes them."""
+        return (tensor for tensor in (self.values, self.lengths, self.kept) if tensor is not None)
+
+
+def taken(values: torch.Tensor, kept: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Of sets `(n, k, dim)` the vectors `kept` `(n, most)`, padded by zeros after `lengths` `(n,)`: `(n, most, dim)`."""
+    sets = values.gather(1, kept[:, :, None].expand(-1, -1, values.shape[2]))
+    padding = upload(torch.arange(kept.shape[1]) >= lengths[:, None], values.device)
+    return sets.masked_fill(padding[:, :, None], 0.0)

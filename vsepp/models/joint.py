@@ -12,6 +12,7 @@ from torch import nn
 from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.models.encoder import ImageEncoder, put_weights
+from vsepp.models.inputs import taken
 from vsepp.models.poolings.padding import padding_of
 from vsepp.similarity import scorer
 from vsepp.spec import Component, ModelSpec
@@ -88,12 +89,14 @@ class JointEmbedding(nn.Module):
             self.matcher = module.Matcher(spec.joint_dim, options.dim, self.matcher_options)
         self.encoder = encoder
 
-    def embed_images(self, images: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+    def embed_images(
+        self, images: torch.Tensor, lengths: torch.Tensor | None = None, kept: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """f(i), Eq. 1.
 
         Parameters
         ----------
-        images, lengths
+        images, lengths, kept
             As in an `ImageBatch`; features of any precision. Of sets without lengths all vectors count.
 
         Returns
@@ -101,10 +104,10 @@ class JointEmbedding(nn.Module):
         torch.Tensor
             `(n, joint_dim)`. Not of unit length if `normalise_images` is false (VSE0).
         """
-        return self.pool_images(*self.image_vectors(images, lengths))
+        return self.pool_images(*self.image_vectors(images, lengths, kept))
 
     def image_vectors(
-        self, images: torch.Tensor, lengths: torch.Tensor | None = None
+        self, images: torch.Tensor, lengths: torch.Tensor | None = None, kept: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """What the image head makes of images, as `embed_images` takes them: `(n, D)`, or sets `(n, k, D)` with their lengths."""
         features = images.float() if self.encoder is None else self.encoder(self.encoder.normalise(images))
@@ -114,6 +117,8 @@ class JointEmbedding(nn.Module):
             return self.image_map(features), None
         if lengths is None:
             lengths = torch.full((len(features),), features.shape[1])
+        elif kept is not None:
+            features = taken(features, kept, lengths)
         return self.image_map(features, lengths), lengths
 
     def pool_images(self, vectors: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:

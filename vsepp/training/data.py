@@ -108,7 +108,7 @@ def load_training_data(
         pairs=pairs,
         image_rows=crops.image_rows[pairs],
         caption_ids=ids,
-        train_inputs=thinned_images(source.train_inputs, ids, run),
+        train_inputs=thinned_images(source.train_inputs, ids, run, source.cells),
         train_captions=thinned_captions(tokens, captions_read, pairs, ids, run, vocabulary),
         eval_inputs=source.eval_inputs,
         validation=split_rows(images, captions, "val", run.validation_images),
@@ -125,6 +125,8 @@ class _ImageSource(NamedTuple):
     dim: int
     """D_φ."""
     data_on: dict[str, str]
+    cells: int | None = None
+    """Cells of a grid, where the encoder that gives it is inside the model."""
 
 
 def _image_source(
@@ -188,8 +190,10 @@ def _live_source(
         images, boxes, flips = crops.of(epoch, pairs[chosen], store)
         return ImageBatch(gather_crops(store, images, boxes, flips, run.crop.size))
 
-    dim = encoder_dim(run.encoder, required(folders, "encoder", run))
-    return _ImageSource(crops_of_pairs, evaluated.rows, dim, {"image store": place_of_images(store)})
+    folder = required(folders, "encoder", run)
+    cells = load_encoder(run.encoder, folder, grid=True).vectors() if run.grid else None
+    data_on = {"image store": place_of_images(store)}
+    return _ImageSource(crops_of_pairs, evaluated.rows, encoder_dim(run.encoder, folder), data_on, cells)
 
 
 def _train_store(run: RunSpec, folders: Mapping[str, Path], n_images: int, placing: Placing) -> Images:

@@ -16,7 +16,7 @@ from vsepp.declared import PIECES
 from vsepp.errors import VseppError
 from vsepp.features.caption_states import CaptionStates
 from vsepp.features.hashed import keys_of, uniform
-from vsepp.models.inputs import ImageBatch
+from vsepp.models.inputs import ImageBatch, taken
 from vsepp.runtime.placement import upload
 from vsepp.spec import RunSpec
 
@@ -33,17 +33,21 @@ _NONE_UP_TO = 0.2
 MASKED, REPLACED = 0.5, 0.1
 
 
-def thinned_images(inputs: TrainInputs, caption_ids: np.ndarray, run: RunSpec) -> TrainInputs:
+def thinned_images(
+    inputs: TrainInputs, caption_ids: np.ndarray, run: RunSpec, cells: int | None = None
+) -> TrainInputs:
     """A training's images without the vectors that each step drops.
 
     Parameters
     ----------
     inputs
-        All vectors.
+        All vectors; or crops for an encoder inside the model, which drops them from its grids.
     caption_ids
         int64 `(n_pairs,)`, of the training pairs.
     run
         Its `size_augmentation` and `draw`.
+    cells
+        Cells of a grid, if `inputs` are crops.
     """
     share, by = run.size_augmentation.drop_vectors, run.size_augmentation.drop_vectors_by
     if not share:
@@ -52,7 +56,7 @@ def thinned_images(inputs: TrainInputs, caption_ids: np.ndarray, run: RunSpec) -
     def thinned(chosen: np.ndarray, epoch: int) -> ImageBatch:
         batch = inputs(chosen, epoch)
         values, lengths = batch.values, batch.lengths
-        longest = values.shape[1]
+        longest = cells or values.shape[1]
         sizes = np.full(len(values), longest) if lengths is None else lengths.numpy()
         keys = keys_of(caption_ids[chosen], run.draw, epoch)
         dropped = np.full(len(values), share)
@@ -62,10 +66,8 @@ def thinned_images(inputs: TrainInputs, caption_ids: np.ndarray, run: RunSpec) -
         draws = _uniforms(keys, _FIRST_VECTOR, longest)
         there = np.arange(longest) < sizes[:, None]
         order, left = _in_front(_one_at_least(there & (draws >= dropped[:, None]), there, draws))
-        rows = upload(order, values.device)[:, :, None].expand(-1, -1, values.shape[2])
-        padding = upload(np.arange(order.shape[1]) >= left[:, None], values.device)
-        thin = values.gather(1, rows).masked_fill(padding[:, :, None], 0.0)
-        return ImageBatch(thin, torch.from_numpy(left))
+        kept, counts = upload(order, values.device), torch.from_numpy(left)
+        return ImageBatch(values, counts, kept) if cells else ImageBatch(taken(values, kept, counts), counts)
 
     return thinned
 

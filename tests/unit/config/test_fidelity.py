@@ -49,6 +49,14 @@ DECIDES = {
     "runs.default.finetuned_mode": ("flickr-vsepp-rc-ft", "encoder_mode", "eval", "legacy-master"),
     "runs.finetune.epochs": ("flickr-vsepp-rc-ft", "schedule.epochs", 15, 30),
     "runs.finetune.drop_at": ("flickr-vsepp-rc-ft", "schedule.drop_at", 1.0, 0.5),
+    "runs.vse-infinity.drop_words_by": ("inf-coco-grid", "size_augmentation.drop_words_by", "deletion", "mask"),
+    "runs.inf-grid-start.drop_vectors_by": ("inf-coco-grid", "size_augmentation.drop_vectors_by", "vector", "image"),
+    "runs.inf-regions.encoder_frozen_epochs": ("inf-flickr-regions", "schedule.encoder_frozen_epochs", 1, 0),
+    "runs.inf-regions.warmup": ("inf-flickr-regions", "schedule.warmup", 0.04, 0.0),
+    "runs.inf-grid.warmup_of": ("inf-flickr-grid", "schedule.warmup_of", "rate", "loss"),
+    "runs.inf-regions-bigru.optimiser": (
+        "inf-coco-regions", "optimiser", Component("adamw"), Component("adamw", {"weight_decay": 0.01}),
+    ),
     "corpora.coco.validation_images": ("coco-vsepp-1c", "validation_images", 5000, 1000),
     "corpora.flickr.validation_images": ("flickr-vsepp-rc", "validation_images", 1000, 1014),
     "corpora.coco.published_validation_images": ("coco-vsepp-1c", "validation_images", 5000, 1000),
@@ -68,7 +76,8 @@ def archives(tmp_path_factory):
 def test_the_key_alone_changes_what_a_run_is_made_with(key, archives):
     run, part, *expected = DECIDES[key]
     given = {"label": "one", "preset": "paper", "archives": archives, "only": [run]}
-    given |= {"papers": ["goal"]} if run.startswith("goal-") else {}
+    papers = {"goal": "goal", "inf": "vse_infinity"}
+    given["papers"] = [papers.get(run.partition("-")[0], "vsepp")]
     if "published" in key:
         given |= nested("runs.default.image_features", "precomputed_if_given")
     plans = plan(**given), plan(**given, **nested(key, CODE[key]))

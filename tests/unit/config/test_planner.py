@@ -9,8 +9,9 @@ from plans import PARAMS, copied, edit, plan
 from vsepp import components
 from vsepp.config import make_plan
 from vsepp.errors import VseppError
+from vsepp.losses import first_epoch_after
 from vsepp.provenance.artefacts import PHASES
-from vsepp.spec import Component, to_dict
+from vsepp.spec import Component, SizeAugmentationSpec, to_dict
 
 
 def inputs(plan, run, kind="run", seed=0):
@@ -373,6 +374,55 @@ def test_goal_trains_coco_alone_on_generated_scenes_and_everything_three_times_f
     assert (frozen.schedule.epochs, frozen.schedule.learning_rate, frozen.schedule.drop_at) == (30, 2e-4, 0.5)
     assert (tuned.schedule.epochs, tuned.schedule.learning_rate, tuned.schedule.drop_at) == (15, 2e-5, 1.0)
     assert tuned.live_encoder and tuned.encoder.architecture == "torchvision/vit_b_16"
+
+
+@pytest.mark.parametrize("fidelity", ["paper", "code"])
+def test_vse_infinity_trains_its_rows_with_a_bigru(fidelity):
+    mini, paper = (
+        plan(papers=["vse_infinity"], preset=preset, fidelity=fidelity).models for preset in ("mini", "paper")
+    )
+    assert mini.keys() == paper.keys() and len(paper) == 18
+    regions, start, grid = (paper[f"inf-coco-{name}"].spec for name in ("regions", "grid-start", "grid"))
+    assert (regions.trainset, regions.model.image_head, regions.live_encoder) == (
+        "regions",
+        Component("regions"),
+        False,
+    )
+    assert (
+        regions.loss.options == {"curriculum": 0.04} and first_epoch_after(0.04, regions.schedule.epochs) == 1
+    )
+    assert (start.reads, start.loss.options, start.schedule.epochs) == ("inline", {"curriculum": 1.0}, 1)
+    assert grid.reads == "live" and grid.grid and grid.encoder_mode == "eval" and grid.loss.options == {}
+    assert start.schedule.epochs + grid.schedule.epochs == regions.schedule.epochs == 25
+    drops = [first_epoch_after(spec.schedule.drop_at, spec.schedule.epochs) for spec in (regions, grid)]
+    assert drops == [15, 15 - start.schedule.epochs]
+    assert grid.optimiser.options == {"rates": [["encoder.", 0.01]]}
+    means = paper["inf-flickr-resnet-means"].spec
+    assert {name for kind, name in means.components if kind == "pooling"} == {"mean"}
+    assert means.size_augmentation == SizeAugmentationSpec(
+        drop_vectors_by=grid.size_augmentation.drop_vectors_by,
+        drop_words_by=grid.size_augmentation.drop_words_by,
+    )
+
+
+def test_a_combination_of_goal_on_vse_infinity_begins_with_all_negatives(params):
+    combination = {
+        "base": ["goal-butd", "goal-cir-sig-ms", "goal-infinity", "goal-coco"],
+        "trainset": "regions+rV",
+    }
+    edit(params / "papers/goal/runs.yaml", {"mine": {**combination, "protocols": ["5K"]}})
+    spec = make_plan(params, {"papers": ["goal"], "preset": "paper"}).models["mine"].spec
+    assert spec.loss == Component("goal", {"triplet": "circle", "pair": "sigmoid_ms", "curriculum": 0.04})
+    own = plan(papers=["vse_infinity"], preset="paper").models["inf-coco-regions"].spec
+    assert spec.schedule == own.schedule and spec.size_augmentation == own.size_augmentation
+    assert spec.model.text.name == "bert" and spec.optimiser.options == {"rates": [["text.bert.", 0.1]]}
+    hardest = {
+        "papers": ["goal"],
+        "preset": "paper",
+        "label": "hardest",
+        "runs": {"goal-infinity": {"loss": {"curriculum": 0}}},
+    }
+    assert "curriculum" not in make_plan(params, hardest).models["mine"].spec.loss.options
 
 
 def test_pictures_of_a_figure_are_shown_where_the_data_allow_it():

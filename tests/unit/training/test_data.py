@@ -7,6 +7,10 @@ from closeness import assert_near
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.errors import VseppError
+from vsepp.features.extract import extract_features
+from vsepp.models.encoder import load_encoder
+from vsepp.models.joint import JointEmbedding
+from vsepp.spec import Component
 from vsepp.training.data import load_training_data
 
 RC_INLINE = tiny.change(tiny.RC, rc_features="inline")
@@ -52,6 +56,28 @@ def test_an_encoder_in_the_model_gets_the_crops_that_the_tape_was_made_of(corpus
         evaluated = encoder(encoder.normalise(live.eval_inputs(live.validation.images).values))
     assert_near(tape.train_inputs(pairs, 1).values, features, 1e-3)  # of 16 bits
     assert_near(evaluated, tape.eval_inputs(live.validation.images).values, 1e-5)
+
+
+@pytest.mark.parametrize("by", ["vector", "image"])
+def test_an_encoder_in_the_model_drops_the_cells_that_a_frozen_one_drops(corpus, by, tmp_path):
+    drop = {"size_augmentation__drop_vectors": 0.6, "size_augmentation__drop_vectors_by": by}
+    pooled = {"encoder": tiny.ENCODERS["resnet"], "model__image_pooling": Component("gpo"), **drop}
+    frozen, live = tiny.change(RC_INLINE, **pooled), tiny.change(tiny.FINETUNED, **pooled)
+    data, pairs = tiny.data_of(live, corpus), np.arange(30)
+    encoder = load_encoder(live.encoder, corpus / "encoder-resnet", grid=True)
+    stored = np.load(corpus / "store/images.npy")
+    extract_features(
+        stored, encoder, tiny.FROZEN.crop, tmp_path / "grids", tmp_path / "state", device=tiny.CPU
+    )
+    torch.manual_seed(0)
+    model = JointEmbedding(live.model, data.feature_dim, data.vocabulary_size, encoder).eval()
+    folders = tiny.artefacts(corpus, "resnet", features=tmp_path / "grids")
+    sets = load_training_data(frozen, folders, tiny.CPU).train_inputs(pairs, 1)
+    assert 1 <= sets.lengths.min() < sets.lengths.max()
+    with torch.no_grad():
+        found = model.embed_images(*data.train_inputs(pairs, 1))
+        model.encoder = None
+        assert_near(found, model.embed_images(*sets), 1e-3)  # of 16 bits
 
 
 @pytest.mark.parametrize(
