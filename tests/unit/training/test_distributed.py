@@ -14,7 +14,7 @@ import pytest
 import tiny_corpus as tiny
 import torch
 from closeness import assert_near
-from installed import MEAN_OF_SETS, install
+from installed import OWN_HEAD, install
 from safetensors.torch import load_file
 from ssh_server import free_port
 from torch.multiprocessing import start_processes
@@ -227,7 +227,7 @@ def test_an_encoder_in_training_mode_is_not_divided():
 
 
 def test_a_head_with_batch_statistics_is_not_divided(tmp_path, monkeypatch):
-    source = MEAN_OF_SETS.replace("TAKES_SETS = True", "BATCH_STATISTICS = True")
+    source = f"BATCH_STATISTICS = True\n{OWN_HEAD}"
     install(monkeypatch, tmp_path, "vsepp.models.heads", "normalised", source)
     run = tiny.change(tiny.FROZEN, model__image_head=Component("normalised"))
     with pytest.raises(
