@@ -47,8 +47,10 @@ class Layer(nn.Module):
         inside: torch.Tensor,
         source: torch.Tensor | None = None,
         of_source: torch.Tensor | None = None,
+        *,
+        first: bool = False,
     ) -> torch.Tensor:
-        """States `(n, l, size)` to as many.
+        """States `(n, l, size)` to as many, or to the first of them alone, `(n, 1, size)`.
 
         Parameters
         ----------
@@ -56,8 +58,11 @@ class Layer(nn.Module):
             Of n sequences, and which of them are attended to, bool `(n, l)`.
         source, of_source
             The same of the source: `(n, k, source)` and `(n, k)`.
+        first
+            Compute the first state alone, for a last layer of which nothing else is read.
         """
-        states = self.attention["output"](self.attention["self"](states, states, inside), states)
+        asking = states[:, :1] if first else states
+        states = self.attention["output"](self.attention["self"](asking, states, inside), asking)
         if self.crossattention is not None:
             seen = self.crossattention["self"](states, source, of_source)
             states = self.crossattention["output"](seen, states)

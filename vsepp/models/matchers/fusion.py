@@ -83,5 +83,6 @@ class Matcher(nn.Module):
         images = torch.cat([mean, images], dim=1)
         of_images = torch.cat([of_images[:, :1], of_images], dim=1)  # a set has a first vector
         for layer in self.layer:
-            states = layer(states, of_states, images, of_images)
+            last = layer is self.layer[-1]
+            states = layer(states, of_states, images, of_images, first=last)
         return self.head(states[:, 0])
