@@ -78,10 +78,12 @@ def base_run(architecture: str, size: int, side: int, word_dim: int, dim: int, b
     )
 
 
-def write_artefacts(run: RunSpec, images: int, dim: int, folder: Path) -> dict[str, Path]:
+def write_artefacts(
+    run: RunSpec, images: int, dim: int, folder: Path, *, vectors: int = 1
+) -> dict[str, Path]:
     """Write all that a run reads into an empty folder, five captions an image; gives role → folder.
 
-    `dim` is D_φ of features; 0 is that of the run's encoder.
+    `dim` is D_φ of features; 0 is that of the run's encoder. An image has so many `vectors`.
     """
     captions = images * CAPTIONS_PER_IMAGE
     write_tables(folder / "corpus", *tables(images))
@@ -94,7 +96,7 @@ def write_artefacts(run: RunSpec, images: int, dim: int, folder: Path) -> dict[s
         folders["features"] = folder / "features"
         folders["features"].mkdir()
         # As they leave a ReLU.
-        features = np.random.default_rng(0).standard_normal((images, 1, dim), np.float32).clip(0)
+        features = np.random.default_rng(0).standard_normal((images, vectors, dim), np.float32).clip(0)
         np.save(folders["features"] / FEATURES, features)
     if run.reads in ("inline", "live"):
         store, side = folder / "store", run.train_store.side

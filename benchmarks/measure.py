@@ -71,6 +71,8 @@ SHARING = (1, 2, 4)
 """Trainings at once."""
 BESIDE = {
     "step-1c": "reference-1c",
+    "step-bigru": "reference-bigru",
+    "step-bert": "reference-bert",
     "tape": "forward",
     "step-finetuned": "forward-backward",
     "sharing-2": "sharing-1",
@@ -104,6 +106,8 @@ class Case:
     """D_φ, where features are made up; 0 is the encoder's own."""
     images: int = 640
     """Of the made-up corpus."""
+    vectors: int = 1
+    """Of an image, where features are made up."""
     photograph: tuple[int, int] = (640, 480)
     """Width and height of a JPEG, pixels."""
 
@@ -113,7 +117,7 @@ class Case:
 
     def artefacts(self, folder: Path) -> dict[str, Path]:
         """All that the run reads."""
-        return made_up.write_artefacts(self.run, self.images, self.dim, folder)
+        return made_up.write_artefacts(self.run, self.images, self.dim, folder, vectors=self.vectors)
 
 
 def cases(device: str, tiny: bool) -> dict[str, Case]:
@@ -130,6 +134,7 @@ def cases(device: str, tiny: bool) -> dict[str, Case]:
     found = []
     for run, dim, sizes in settings:
         found += [*on_features(run, dim, device, **sizes), *with_encoder(run, device, **sizes)]
+        found += on_regions(run, dim, tiny, **sizes) if dim in (12, 2048) else ()
         found.append(Case("store", str(run.train_store.side), "images/s", store, run, **sizes))
     return {case.name: case for case in found}
 
@@ -146,6 +151,25 @@ def on_features(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[C
     for count in SHARING:
         set_up = partial(share, processes=count)
         yield Case(f"sharing-{count}", variant, "pairs/s", set_up, shared, dim, **sizes)
+
+
+def on_regions(run: RunSpec, dim: int, tiny: bool, **sizes: Any) -> Iterator[Case]:
+    """Steps of VSE∞ on 36 regions an image, and the same steps made of torch's modules."""
+    size, gpo = run.model.joint_dim, Component("gpo")
+    small = {"layers": 1, "hidden": 8, "heads": 2, "intermediate": 8} if tiny else {}
+    texts = {"bigru": {"word_dim": 300, "dim": size}, "bert": {"dim": size, **small}}
+    for name, options in texts.items():
+        model = replace(
+            run.model,
+            text=Component(name, options),
+            image_head=Component("regions"),
+            image_pooling=gpo,
+            caption_pooling=gpo,
+            normalise_features=False,
+        )
+        towers = replace(run, model=model, optimiser=Component("adamw"))
+        for what, set_up in ((f"reference-{name}", reference_towers), (f"step-{name}", step)):
+            yield Case(what, f"36x{dim}/{size}", "pairs/s", set_up, towers, dim, vectors=36, **sizes)
 
 
 def with_encoder(run: RunSpec, device: str, **sizes: Any) -> Iterator[Case]:
@@ -229,7 +253,7 @@ class Training:
         model = JointEmbedding(run.model, self.data.feature_dim, self.data.vocabulary_size, encoder)
         self.model = model.to(device)
         self.loss = RunLoss.of(run, {}, device)
-        self.optimiser = make_optimiser(self.model, run.schedule.learning_rate, self.loss)
+        self.optimiser = make_optimiser(self.model, run.schedule.learning_rate, self.loss, run.optimiser)
         self.again = itertools.cycle(self.batches(epoch=0))
 
     def batches(self, epoch: int) -> list[StepPairs]:
@@ -276,6 +300,19 @@ def reference_epoch(case: Case, folder: Path, device: torch.device, stack: ExitS
             reference.reference_step(model, optimiser, batch, run.schedule.clip_norm)
 
     return call, count
+
+
+def reference_towers(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Timed:
+    """Steps of VSE∞ made of torch's modules, on batches that are in memory."""
+    run, generator = case.run, np.random.default_rng(0)
+    torch.manual_seed(run.init_seed)
+    model = reference.Towers(run.model, case.dim, made_up.VOCABULARY).to(device)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=run.schedule.learning_rate, fused=True)
+    size = run.schedule.batch_size
+    features = generator.standard_normal((size, case.vectors, case.dim), np.float32).clip(0)
+    ids, lengths = made_up.captions_of(size).padded(np.arange(size))
+    batch = torch.from_numpy(features), torch.from_numpy(ids), lengths.tolist()
+    return partial(reference.reference_step, model, optimiser, batch, run.schedule.clip_norm), size
 
 
 def store(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Timed:

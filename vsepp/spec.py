@@ -248,6 +248,14 @@ class VocabularySpec:
 
 
 @dataclass(frozen=True, config=STRICT)
+class CaptionStatesSpec:
+    """States of the tokens of all captions under a text encoder that no training changes."""
+
+    text: Component
+    """A module of vsepp.models.text, with the options that decide the states."""
+
+
+@dataclass(frozen=True, config=STRICT)
 class VectorsSpec:
     """Vectors of all captions of a corpus; inner products measure the similarity of two captions."""
 
@@ -505,7 +513,7 @@ class RunSpec:
     draw: Seed
     """Crop seed: the seed of the random crops."""
     image_features: Literal["computed", "precomputed"] = "computed"
-    """1C and 10C: features computed here by the encoder, or published with the captions."""
+    """1C, 10C, regions: features computed here by the encoder, or published with the captions."""
     precision: Precision = "fp32"
     """Matrix products of a training step. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
     autocast in the two encoders and their maps; on a GPU the GRU is in tf32. Weights, validation and ranked
@@ -572,6 +580,9 @@ class EvaluationSpec:
     fold_size: Count
     """Images per fold, the 1K of `1K` and `5x1K`."""
     split: SplitName = "test"
+    ensemble: str = ""
+    """Name of an ensemble, whose scores are the mean of the scores of `run` and `second`; empty: `run` alone is evaluated."""
+    second: RunSpec | None = None
 
 
 def seeded(run: str, seed: int) -> str:

@@ -169,13 +169,15 @@ def precomp_features(spec):
 def precomp_as_written(spec, result, *_):
     folder, texts, rows = Path(spec.files["folder"]), [], []
     for prefix in ("train", "dev", "test"):
-        captions = text_in(folder / f"{prefix}_caps.txt").removesuffix("\n").split("\n")
+        lines = text_in(folder / f"{prefix}_caps.txt").split("\n")
+        captions = lines if lines[-1] not in ("", "\r") else lines[:-1]
         features = np.load(folder / f"{prefix}_ims.npy")
         texts += [line.removesuffix("\r") for line in captions]
+        features = features.reshape(len(features), -1, features.shape[-1])
         rows.append(features if 5 * len(features) == len(captions) else features[::5])
     if texts != result[1]:
         return "other captions than the files have"
-    if not np.array_equal(np.concatenate(rows), result[0][:, 0]):
+    if not np.array_equal(np.concatenate(rows), result[0]):
         return "other features than the files have"
     return None if np.isfinite(result[0]).all() else "features that are not finite"
 
@@ -413,6 +415,12 @@ TARGETS = {
     "flickr8k": Target(write_flickr8k, table, flickr8k_as_written, "text/*"),
     "captions_csv": Target(write_csv, table, csv_as_written, "*.csv"),
     "precomp": Target(write_precomp, precomp_features, precomp_as_written, "f30k_precomp/*"),
+    "precomp, regions": Target(
+        lambda folder: write_precomp(folder, shape=(3, 6)),
+        precomp_features,
+        precomp_as_written,
+        "f30k_precomp/*",
+    ),
     "zip archive": Target(zip_of_photographs, read_container, same_members),
     "embeddings": Target(write_embeddings, read_embeddings, embeddings_as_written),
     "tables": Target(write_corpus, read_columns, same, "corpus/*"),

@@ -129,18 +129,20 @@ def write_flickr8k(root: Path) -> CorpusSpec:
 PRECOMP_SIZES = {"train": 7, "dev": 2, "test": 3}
 
 
-def precomp_features(prefix: str, count: int | None = None, dim: int = 6) -> np.ndarray:
-    """float32 (n, dim)."""
+def precomp_features(prefix: str, count: int | None = None, shape: tuple[int, ...] = (6,)) -> np.ndarray:
+    """float32 (n, *shape)."""
     count = PRECOMP_SIZES[prefix] if count is None else count
-    return np.random.default_rng(len(prefix)).random((count, dim), dtype=np.float32)
+    return np.random.default_rng(len(prefix)).random((count, *shape), dtype=np.float32)
 
 
-def write_precomp(root: Path, repeated: tuple[str, ...] = (), dim: int = 6, **sizes: int) -> CorpusSpec:
-    """A folder of published features; the splits of `repeated` have each row five times."""
+def write_precomp(
+    root: Path, repeated: tuple[str, ...] = (), shape: tuple[int, ...] = (6,), **sizes: int
+) -> CorpusSpec:
+    """A folder of published features, `shape` an image; the splits of `repeated` have each row five times."""
     folder = root / "f30k_precomp"
     folder.mkdir(parents=True)
     for prefix, count in {**PRECOMP_SIZES, **sizes}.items():
-        rows = precomp_features(prefix, count, dim)
+        rows = precomp_features(prefix, count, shape)
         np.save(folder / f"{prefix}_ims.npy", np.repeat(rows, 5, axis=0) if prefix in repeated else rows)
         texts = [f"{prefix} café {image} caption {k}\n" for image in range(count) for k in range(5)]
         (folder / f"{prefix}_caps.txt").write_text("".join(texts), encoding="utf-8")

@@ -1,5 +1,6 @@
 """What reruns after a change, and what does not."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -7,6 +8,9 @@ from pathlib import Path
 import pytest
 from dag import RUNS
 from processes import wait_until
+
+from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
+from vsepp.evaluation.protocols import evaluate
 
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS
@@ -61,6 +65,31 @@ def test_a_report_that_is_refused_leaves_the_last_one_and_is_made_once_it_can_be
     template.write_text(good + "<!-- mine -->")
     project.run("reproduce_tables")
     assert "<!-- mine -->" in (project.folder / REPORT / "index.html").read_text()
+
+
+def test_an_ensemble_is_one_entry_and_one_more_evaluation(project):
+    entry = f"{{base: {VSEPP}, system: VSE0 and VSE++, ensemble: [{VSE0}, {VSEPP}], protocols: [1K]}}"
+    project.edit("params/papers/vsepp/runs.yaml", new=f"\nboth: {entry}\n")
+    project.edit("params/config.yaml", "only: [", 'only: ["both", ')
+    assert project.planned("reproduce_tables") == {"evaluate": 1, "report": 1}
+    project.run("reproduce_tables")
+    metrics = json.loads((project.evaluation("both") / "metrics.json").read_text())["1K"]
+    members = [Embeddings.load(project.evaluation(run) / "embeddings.npz") for run in (VSE0, VSEPP)]
+    ranks = evaluate(mean_of_scores(*members), "1K", metrics["fold_size"])
+    assert metrics["rsum"] == ranks.metrics.rsum
+    assert f"{metrics['rsum']:.1f}" in (project.folder / REPORT / "runs/both.html").read_text()
+    project.said("vsepp", "verify")
+    # What changes a member changes the ensemble.
+    project.edit(LOSS)
+    assert project.planned() == {"train": 1, "evaluate": 2, "figure_data": 1, "report": 1}
+
+
+def test_an_ensemble_of_no_runs_is_refused(project):
+    project.edit(
+        "params/papers/vsepp/runs.yaml", new=f"\nboth: {{base: {VSEPP}, ensemble: [{VSE0}, nothing]}}\n"
+    )
+    said = project.refusal(*project.snakemake("--dry-run"))
+    assert "runs.both.ensemble: got 'nothing'; expected the id of another run" in said
 
 
 def test_wrong_parameters_stop_everything_with_one_clear_message(project):

@@ -195,7 +195,7 @@ def record(given: argparse.Namespace) -> None:
     if given.add:
         models |= Study(given.add).read_all()
     for name, model in plan.models.items() if not given.drop and not given.add else ():
-        for seed in model.specs.keys() - model.recorded if model.released is None else ():
+        for seed in model.specs.keys() - model.recorded if model.trained else ():
             run, evaluation = plan.folders(name, seed)
             wanted = plan.table["evaluation", seeded(name, seed)].spec
             if (evaluation / MANIFEST).is_file() and is_of(read_manifest(evaluation), wanted):

@@ -48,6 +48,9 @@ def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistake
     mistakes
         Collects what is wrong and raises it.
     """
+    for where, what in _ensembles(parameters):
+        mistakes.add(where, what)
+    mistakes.raise_if_any()
     for where, what in chain(_preset(parameters), _datasets(parameters), _roles(parameters)):
         mistakes.add(where, what)
     mistakes.raise_if_any()
@@ -63,6 +66,33 @@ def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistake
         for where, what in chain(*checks):
             mistakes.add(where, what)
     mistakes.raise_if_any()
+
+
+def _ensembles(parameters: Parameters) -> _Wrong:
+    """Entries whose two runs make no ensemble."""
+    runs = parameters.all_runs
+    for paper in parameters.papers.values():
+        for run, values in parameters.of(paper).items():
+            where = f"{paper.runs_file}: runs.{run}.ensemble"
+            for member in values["ensemble"].value or ():
+                if member not in runs:
+                    yield (
+                        where,
+                        f"got {member!r}; expected the id of another run of a paper that is reproduced",
+                    )
+                elif runs[member]["ensemble"].value:
+                    yield where, f"{member} is an ensemble itself; expected a run that is trained"
+                elif (name := runs[member]["similarity"].value.name) != "dot":
+                    yield (
+                        where,
+                        f"{member} has the similarity {name}; only inner products add up: expected dot",
+                    )
+                elif runs[member]["dataset"].value != values["dataset"].value:
+                    other = runs[member]["dataset"].value
+                    yield (
+                        where,
+                        f"{member} is evaluated on {other}; expected {values['dataset'].value}, as {run}",
+                    )
 
 
 def _preset(parameters: Parameters) -> _Wrong:

@@ -69,7 +69,7 @@ def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> 
         "runs": [
             name
             for name, model in plan.models.items()
-            if model.specs.keys() - model.recorded and not model.released
+            if model.specs.keys() - model.recorded and model.trained
         ],
     }
 

@@ -64,11 +64,15 @@ class Parameters:
         return tuple(run for run in self.all_runs if self._possible(run))
 
     def seeds(self, run: str) -> tuple[int, ...]:
-        """Seeds that a run is trained with: its own, or those of all."""
+        """Seeds that a run is trained with: its own, or those of all; of an ensemble those that both of its runs have."""
+        if members := self.get(run, "ensemble"):
+            return tuple(seed for seed in self.seeds(members[0]) if seed in self.seeds(members[1]))
         own = self.get(run, "seeds")
         return tuple(self.settings.seeds if own is None else own)
 
     def _possible(self, run: str) -> bool:
+        if members := self.get(run, "ensemble"):
+            return all(self._possible(member) for member in members)
         keys = self.corpora.get(self.get(run, "dataset"))
         if keys is None or self.preset.encoders.get(self.get(run, "encoder")) is None:
             return False
@@ -77,9 +81,10 @@ class Parameters:
 
     @cached_property
     def runs(self) -> dict[str, dict[str, Value]]:
-        """Possible runs that `only` names, with those that they start from."""
+        """Possible runs that `only` names, with those that they start from or are the ensemble of."""
         patterns = ["*"] if self.settings.only is None else self.settings.only
         wanted = {run for run in self.possible_runs if any(fnmatch(run, pattern) for pattern in patterns)}
+        wanted |= {member for run in wanted for member in self.get(run, "ensemble") or ()}
         wanted |= {self.get(run, "finetune_from") for run in wanted}
         return {run: self.all_runs[run] for run in self.possible_runs if run in wanted and self.seeds(run)}
 

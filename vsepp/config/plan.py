@@ -34,7 +34,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Model:
-    """What is evaluated: a run that is trained here, or a checkpoint that the authors released."""
+    """What is evaluated: a run that is trained here, a checkpoint that the authors released, or an ensemble of two runs."""
 
     specs: Mapping[int, RunSpec]
     """Seed → spec."""
@@ -43,6 +43,13 @@ class Model:
     """Seeds of which a record is kept: they are not trained again."""
     released: str | None = None
     """The run that a released checkpoint is a training of; `None` for a run."""
+    ensemble: tuple[str, ...] = ()
+    """The runs whose scores an ensemble is the mean of."""
+
+    @property
+    def trained(self) -> bool:
+        """Whether it is trained here."""
+        return self.released is None and not self.ensemble
 
     @property
     def spec(self) -> RunSpec:
@@ -94,7 +101,7 @@ class Plan:
     @property
     def seeds(self) -> list[int]:
         """Seeds of all runs together."""
-        trained = [model.specs for model in self.models.values() if model.released is None]
+        trained = [model.specs for model in self.models.values() if model.trained]
         return sorted(set().union(*trained)) or list(self.parameters.settings.seeds)
 
     @property

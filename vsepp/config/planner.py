@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
 from vsepp.declared import PIECES
 from vsepp.errors import VseppError
-from vsepp.models import pieces_file, tokens_of, weights_file
+from vsepp.models import frozen_part, pieces_file, tokens_of, weights_file
 from vsepp.provenance.artefacts import PHASES, Artefact
 from vsepp.reporting.figures import kind_of
 from vsepp.spec import (
+    CaptionStatesSpec,
     CorpusKeys,
     CorpusSpec,
     CropSpec,
@@ -121,6 +123,11 @@ class _Planner:
         raw = {"pieces": self._file(pieces)} if pieces else {}
         tokens = self._add("tokens", spec.vocabulary, {"captions": corpus}, raw=raw)
         inputs = {"corpus": corpus, "tokens": tokens}
+        if frozen := frozen_part(spec.model.text):
+            states = CaptionStatesSpec(frozen)
+            inputs["caption_states"] = self._add(
+                "caption_states", states, {"tokens": tokens}, raw=self._text_weights(spec)
+            )
         if published is not None:
             inputs["features"] = self._add("published", corpus.spec, {"images": corpus}, raw=corpus.raw)
         elif spec.live_encoder:
@@ -131,6 +138,11 @@ class _Planner:
             features = FeaturesSpec(spec.encoder, spec.eval_crop, spec.grid)
             inputs["features"] = self._add("features", features, {"store": store, "encoder": encoder})
         return inputs
+
+    def _text_weights(self, spec: RunSpec) -> dict[str, Path]:
+        """Role → the raw file that a run's text encoder starts from, if it does."""
+        file = weights_file(spec.model.text)
+        return {"text_weights": self._file(file)} if file else {}
 
     def _training_inputs(self, spec: RunSpec, published: str | None) -> dict[str, Artefact]:
         """Role → what a training reads, except where it starts from."""
@@ -169,6 +181,9 @@ class _Planner:
             return
         self.done.add(run)
         values = self.parameters.all_runs[run]
+        if members := values["ensemble"].value:
+            self._ensemble(run, *members)
+            return
         published = self._published(values)
         seeds = self.parameters.seeds(run)
         specs = {seed: self._spec(run, values, seed, published is not None) for seed in seeds or (0,)}
@@ -190,11 +205,37 @@ class _Planner:
                 self._run(spec.finetune_from)
                 read["init_from"] = self.table["run", seeded(spec.finetune_from, seed)]
             # A fine-tuned run starts from a run instead.
-            file = "" if spec.finetune_from else weights_file(spec.model.text)
-            raw = {"text_weights": self._file(file)} if file else {}
-            trained = self._add("run", spec, read, raw=raw)
+            trained = self._add("run", spec, read, raw={} if spec.finetune_from else self._text_weights(spec))
             if seed not in kept:
                 self._add("evaluation", self._evaluation_spec(run, spec), {"run": trained, **inputs})
+
+    def _ensemble(self, run: str, *members: str) -> None:
+        """The evaluations of an ensemble of two runs."""
+        for member in members:
+            self._run(member)
+        if run not in self.parameters.runs:
+            return
+        one, other = (self.models[member].specs for member in members)
+        specs = {seed: one[seed] for seed in self.parameters.seeds(run)}
+        self.models[run] = Model(specs, self.parameters.protocols[run], ensemble=members)
+        for seed, spec in specs.items():
+            first, second = (self._evaluated(run, member, seed) for member in members)
+            evaluated = replace(self._evaluation_spec(run, spec), ensemble=run, second=other[seed])
+            read = {"run": self.table["run", seeded(members[0], seed)], "first": first, "second": second}
+            read["corpus"] = next(
+                made for made in self.table.values() if made.folder == first.inputs["corpus"]
+            )
+            self._add("evaluation", evaluated, read)
+
+    def _evaluated(self, ensemble: str, member: str, seed: int) -> Artefact:
+        """The evaluation of a run that an ensemble has."""
+        try:
+            return self.table["evaluation", seeded(member, seed)]
+        except KeyError:
+            raise VseppError(
+                f"run {ensemble}: of {member} a record is kept, not its embeddings; drop the record (vsepp record --drop), or "
+                "leave the ensemble out"
+            ) from None
 
     def _is_kept(self, run: str, spec: RunSpec) -> bool:
         return study_of_variant(self.parameters).has(run, self._evaluation_spec(run, spec))
@@ -204,7 +245,7 @@ class _Planner:
         """Run and seed of what is fine-tuned in a training that is not kept: it needs their weights, records or not."""
         found = set()
         for run, values in self.parameters.runs.items():
-            if start := values["finetune_from"].value:
+            if (start := values["finetune_from"].value) and not values["ensemble"].value:
                 published = self._published(values) is not None
                 for seed in self.parameters.seeds(run):
                     if not self._is_kept(run, self._spec(run, values, seed, published)):

@@ -65,7 +65,7 @@ def _models(plan: Plan, paper: Paper) -> list[str]:
 
 
 def _trained_here(plan: Plan, models: Iterable[str]) -> list[str]:
-    return [model for model in models if plan.models[model].released is None]
+    return [model for model in models if plan.models[model].trained]
 
 
 def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
@@ -212,7 +212,7 @@ def _trained(plan: Plan, model: str, seed: int) -> TrainedSpec:
     return TrainedSpec(
         model,
         seed,
-        trained=plan.models[model].released is None,
+        trained=plan.models[model].trained,
         run=str(run.folder),
         evaluation=str(evaluation.folder),
         made_by={"run": _maker(run), "evaluation": _maker(evaluation)},

@@ -38,7 +38,7 @@ from vsepp.spec import Component, ModelSpec, RunSpec, ScheduleSpec, SizeAugmenta
 from vsepp.user_files import is_there
 
 # These belong to the entry that names them; inheriting them would train or print a row twice.
-_NOT_INHERITED = ("base", "abstract", "feeds")
+_NOT_INHERITED = ("base", "abstract", "ensemble", "feeds")
 HARMLESS = (
     "preset",
     "papers",
@@ -65,7 +65,7 @@ _WRITTEN = {
 _SPECS: tuple[Any, ...] = (RunSpec, ModelSpec, ScheduleSpec, SizeAugmentationSpec)
 _DEFAULTS: dict[str, Any] = {
     **{field.name: field.default for spec in _SPECS for field in fields(spec)},
-    **{"base": None, "abstract": False, "feeds": {}, "protocols": [], "seeds": None},
+    **{"base": None, "abstract": False, "ensemble": None, "feeds": {}, "protocols": [], "seeds": None},
 }
 _OPTIONAL = {
     key: Value(default.name if isinstance(default, Component) else default, "default of the schema")

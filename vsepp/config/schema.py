@@ -98,6 +98,8 @@ class _EntryKeys(_Model):
     """Entry or entries to inherit from; later entries override earlier ones."""
     abstract: bool = UNSET
     """Never trained, only inherited from."""
+    ensemble: Annotated[list[Name], Field(min_length=2, max_length=2)] | None = UNSET
+    """Two runs: the entry is not trained, and its scores are the mean of theirs, for each seed that both have."""
     feeds: dict[str, Protocol] = UNSET
     """Row of the paper's tables → protocol under which this run fills the row."""
     protocols: list[Protocol] = UNSET
@@ -189,10 +191,10 @@ class DatasetKeys(spec.CorpusKeys):
     """Layout that the scene generator writes; null for real data."""
     photographs: bool = False
     """Whether pages may show the pictures; otherwise they show ids."""
-    crops: Literal["1C", "10C"] | None = None
-    """Reader `precomp` only: crops of the published features."""
-    precomputed: dict[Literal["1C", "10C"], str] = dataclasses.field(default_factory=dict)
-    """Crops → entry with the published features and captions of this data set."""
+    crops: Literal["1C", "10C", "regions"] | None = None
+    """Reader `precomp` only: crops of the published features, or regions."""
+    precomputed: dict[Literal["1C", "10C", "regions"], str] = dataclasses.field(default_factory=dict)
+    """Crops or regions → entry with the published features and captions of this data set."""
 
 
 class CorpusKeys(_Model):

@@ -102,7 +102,7 @@ def _checked_header(stream: IO[bytes], size: int, where: str) -> _Header:
 
 
 class NpyRows:
-    """A float32 `.npy` file `(n, dim)`.
+    """A float32 `.npy` file of a vector a row, `(n, dim)`, or of a set of vectors a row, `(n, vectors, dim)`.
 
     Streamed, not memory-mapped, so that an archive need not be unpacked. Nothing is unpickled: the file must hold plain
     numbers.
@@ -114,8 +114,10 @@ class NpyRows:
 
     Attributes
     ----------
-    dim
-        Numbers in a row.
+    row_shape
+        `(dim,)` or `(vectors, dim)`.
+    vectors, dim
+        Vectors of a row, and numbers of a vector.
     where
         What messages call the file.
 
@@ -132,20 +134,21 @@ class NpyRows:
         with container.open(member) as (stream, size):
             header = _checked_header(stream, size, self.where)
         shape, dtype = header.shape, header.dtype
-        if len(shape) != 2 or 0 in shape or dtype != np.dtype("<f4") or header.columns_first:
+        if len(shape) not in (2, 3) or 0 in shape or dtype != np.dtype("<f4") or header.columns_first:
             order = ", column by column" if header.columns_first else ""
             raise VseppError(
-                f"{self.where}: expected float32 (n, dim), found {dtype} {shape}{order}; "
+                f"{self.where}: expected float32 (n, dim) or (n, vectors, dim), found {dtype} {shape}{order}; "
                 "save it with numpy.save(file, rows.astype('float32'))"
             )
-        self._rows, self.dim = shape
-        self._offset, self._row_bytes = header.offset, 4 * self.dim
+        self._rows, self.row_shape = shape[0], shape[1:]
+        self.vectors, self.dim = (1, *self.row_shape)[-2:]
+        self._offset, self._row_bytes = header.offset, dtype.itemsize * math.prod(self.row_shape)
 
     def __len__(self) -> int:
         return self._rows
 
     def blocks(self, start: int, stop: int, size: int) -> Iterator[np.ndarray]:
-        """Rows `start` to `stop`, `size` at a time: float32 `(size, dim)`, the last block perhaps smaller.
+        """Rows `start` to `stop`, `size` at a time: float32 `(size, vectors, dim)`, the last block perhaps smaller.
 
         Raises
         ------
@@ -160,4 +163,4 @@ class NpyRows:
                 rows = min(size, stop - first)
                 # At the end of an archive's member its checksum is compared.
                 data = stream.read(rows * self._row_bytes)
-                yield np.frombuffer(data, "<f4").reshape(rows, self.dim)
+                yield np.frombuffer(data, "<f4").reshape(rows, self.vectors, self.dim)

@@ -86,6 +86,28 @@ class Embeddings:
         write_arrays(path, **arrays)
 
 
+def mean_of_scores(first: Embeddings, second: Embeddings) -> Embeddings:
+    """Embeddings whose scores are the mean of the scores of two models: both side by side, the images by half.
+
+    Raises
+    ------
+    VseppError
+        If a similarity is not the inner product, or the two are of other images or captions.
+    """
+    for embeddings in (first, second):
+        if embeddings.similarity != Component("dot"):
+            raise VseppError(
+                f"ensemble: expected the similarity dot of both runs, got {embeddings.similarity.name}; only inner products add up"
+            )
+    if not np.array_equal(first.caption_to_image, second.caption_to_image):
+        raise VseppError(
+            "ensemble: the two runs embedded other images or captions; evaluate both on the same split"
+        )
+    images = np.concatenate([first.image_embeddings, second.image_embeddings], axis=1) / 2
+    captions = np.concatenate([first.caption_embeddings, second.caption_embeddings], axis=1)
+    return Embeddings(images, captions, first.caption_to_image)
+
+
 def write_arrays(path: Path, *, compressed: bool = False, **arrays: np.ndarray) -> None:
     """Write an `.npz` atomically."""
     save = np.savez_compressed if compressed else np.savez

@@ -17,6 +17,7 @@ from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import FILE, Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
+from vsepp.features.caption_states import CaptionStates
 from vsepp.features.crops import Images, fixed_boxes, gather_crops, sizes_of
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.inputs import ImageBatch
@@ -75,7 +76,11 @@ def split_rows(images: Table, captions: Table, split: str, limit: int | None = N
 
 
 def encode_split(
-    model: JointEmbedding, images: ImageInputs, tokens: Tokens, rows: SplitRows, device: torch.device
+    model: JointEmbedding,
+    images: ImageInputs,
+    captions: Tokens | CaptionStates,
+    rows: SplitRows,
+    device: torch.device,
 ) -> Embeddings:
     """Embed a split with the model in evaluation mode, in IEEE fp32 whatever precision it was trained in.
 
@@ -85,8 +90,8 @@ def encode_split(
         Its mode is restored afterwards.
     images
         Returns the model's input for rows of the images table, under the validation and test crop.
-    tokens
-        Of the whole corpus.
+    captions
+        Of the whole corpus: tokens, or their states.
     rows
         The split.
     device
@@ -98,7 +103,7 @@ def encode_split(
     """
     with evaluation_mode(model, device):
         image_embeddings = embed_images(model, images, rows.images, device)
-        caption_embeddings = embed_captions(model, tokens, rows.captions, device)
+        caption_embeddings = embed_captions(model, captions, rows.captions, device)
     return Embeddings(image_embeddings, caption_embeddings, rows.caption_to_image, model.spec.similarity)
 
 
@@ -128,16 +133,16 @@ def embed_images(
 
 
 def embed_captions(
-    model: JointEmbedding, tokens: Tokens, rows: np.ndarray, device: torch.device
+    model: JointEmbedding, captions: Tokens | CaptionStates, rows: np.ndarray, device: torch.device
 ) -> np.ndarray:
     """Embed the captions of rows `(n,)`, within `evaluation_mode`: float32 `(n, d)`."""
     out = np.empty((len(rows), model.spec.joint_dim), np.float32)
     # Captions of similar length together, so that a batch has few different lengths.
-    by_length = np.argsort(tokens.lengths[rows], kind="stable")
+    by_length = np.argsort(captions.lengths[rows], kind="stable")
     for start in range(0, len(rows), BATCH):
         part = by_length[start : start + BATCH]
-        ids, lengths = tokens.padded(rows[part])
-        embeddings = model.embed_captions(torch.from_numpy(ids).to(device), torch.from_numpy(lengths))
+        values, lengths = captions.padded(rows[part])
+        embeddings = model.embed_captions(torch.from_numpy(values).to(device), torch.from_numpy(lengths))
         out[part] = embeddings.float().cpu().numpy()
     return out
 
@@ -200,6 +205,11 @@ def corpus_tokens(folders: Mapping[str, Path], captions: int, run: RunSpec) -> T
     tokens = Tokens.load(folder)
     check_rows(len(tokens), captions, folder, "tokens", "captions")
     return tokens
+
+
+def caption_inputs(folders: Mapping[str, Path], tokens: Tokens) -> Tokens | CaptionStates:
+    """What a model reads of captions: their tokens, or the states of these where a frozen text encoder computed them."""
+    return CaptionStates.open(folders["caption_states"], tokens) if "caption_states" in folders else tokens
 
 
 def warn_of_another_tokenizer(vocabulary: Vocabulary, folder: Path) -> None:

@@ -10,8 +10,9 @@ import torch
 from vsepp.data.tables import read_tables
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation import protocols
-from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
 from vsepp.evaluation.encode import (
+    caption_inputs,
     corpus_tokens,
     encode_split,
     eval_images,
@@ -52,6 +53,32 @@ def evaluate_run(
     return found
 
 
+def evaluate_ensemble(
+    spec: EvaluationSpec, first: Path, second: Path, out: Path
+) -> list[protocols.Evaluation]:
+    """Rank a split by the mean of two runs' scores under each protocol, and write the results as `evaluate_run` does.
+
+    Parameters
+    ----------
+    spec
+        The protocols.
+    first, second
+        `embeddings.npz` of the two runs, of the same split.
+    out
+        Folder of the results.
+
+    Raises
+    ------
+    VseppError
+        As `mean_of_scores`, and if the split is too small for a protocol.
+    """
+    embeddings = mean_of_scores(Embeddings.load(first), Embeddings.load(second))
+    embeddings.save(out / "embeddings.npz")
+    found = [protocols.evaluate(embeddings, protocol, spec.fold_size) for protocol in spec.protocols]
+    protocols.save(found, out)
+    return found
+
+
 def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: torch.device) -> Embeddings:
     """Embed a split with the best snapshot of a trained run.
 
@@ -63,7 +90,8 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
         `test`, `val`, ...
     folders
         Role → folder: `run`, with `model.safetensors` and the `vocabulary.json` that it was trained with; `corpus`, the
-        tables; `tokens`, word ids of all captions under that vocabulary, made here if not given;
+        tables; `tokens`, word ids of all captions under that vocabulary, made here if not given; `caption_states` of these, for a
+        frozen text encoder, computed here if not given;
         for a frozen encoder `features` under the validation and test crop; for an encoder inside the model `eval_store`
         and, unless the run's weights include the encoder's, `encoder`.
     device
@@ -91,4 +119,6 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
         network = load_encoder(run.encoder, required(folders, "encoder", run), grid=run.grid)
     model = load_joint(run.model, weights, len(vocabulary), network).to(device)
     inputs = eval_images(run, folders, len(images)).rows
-    return encode_split(model, inputs, tokens, split_rows(images, captions, split), device=device)
+    return encode_split(
+        model, inputs, caption_inputs(folders, tokens), split_rows(images, captions, split), device=device
+    )

@@ -27,5 +27,13 @@ def pieces_file(text: Component) -> str:
     return str(PurePosixPath(name).with_name("vocab.txt")) if name else ""
 
 
+def frozen_part(text: Component) -> Component | None:
+    """What decides a text encoder's states that no training changes, as a component; `None` where all of it is trained."""
+    if not text.options.get("frozen"):
+        return None
+    trained = ("frozen", "dim", "dropout")
+    return Component(text.name, {key: value for key, value in text.options.items() if key not in trained})
+
+
 def _weights_of(text: Component) -> str:
     return getattr(describe("text encoder", text.name).options(**text.options), "weights", "")

@@ -93,13 +93,13 @@ class JointEmbedding(nn.Module):
             embeddings = l2_normalise(embeddings)
         return embeddings.abs() if self.spec.absolute else embeddings
 
-    def embed_captions(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def embed_captions(self, captions: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """g(c), Eq. 2, always of unit length.
 
         Parameters
         ----------
-        ids
-            int64 `(n, longest)`, word indices.
+        captions
+            int64 `(n, longest)`, word indices; or states of a frozen text encoder, as it takes them.
         lengths
             int64 `(n,)` on the CPU, tokens of each caption.
 
@@ -108,7 +108,7 @@ class JointEmbedding(nn.Module):
         torch.Tensor
             `(n, joint_dim)`.
         """
-        states = self.text(ids, lengths)
+        states = self.text(captions, lengths)
         if self.caption_pooling is not None:
             states = self.caption_pooling(states, lengths)
         return self.map_captions(states)

@@ -134,7 +134,12 @@ def headline(
 
 def _to_search(records: Records) -> str:
     """The folder of a sound model with pictures of its test images: of those, the one with the highest rsum."""
-    there = [one for seeds in records.values() for one in seeds if one.spec.pictures and not one.trouble()]
+    there = [
+        one
+        for seeds in records.values()
+        for one in seeds
+        if one.spec.trained and one.spec.pictures and not one.trouble()
+    ]
     best = max(there, key=lambda one: next(iter(one.metrics.values()))["rsum"], default=None)
     return best.spec.run if best else ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step
-from vsepp.spec import CorpusSpec, EvaluationSpec
+from vsepp.spec import CorpusSpec, EvaluationSpec, seeded
 from vsepp.steps import released
 from vsepp.steps.making import take_machine
 from vsepp.steps.run import ENCODING
@@ -13,10 +13,14 @@ from vsepp.steps.sizes import captions_of, images_of, product
 
 
 def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Embed a split with a trained run, and compute recalls and ranks."""
-    from vsepp.evaluation.run import evaluate_run
+    """Embed a split with a trained run, or take the embeddings of two, and compute recalls and ranks."""
+    from vsepp.evaluation.run import evaluate_ensemble, evaluate_run
     from vsepp.provenance.compatibility import require_fitting
 
+    if spec.ensemble:
+        for evaluation in evaluate_ensemble(spec, inputs["first"], inputs["second"], out):
+            print(evaluation)
+        return {}
     require_fitting(spec.run, inputs["run"], inputs)
     device, facts = take_machine(job, "evaluation")
     for evaluation in evaluate_run(spec, inputs, out, device):
@@ -25,14 +29,15 @@ def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
 
 
 def name(spec: EvaluationSpec, inputs: Artefacts, label: str) -> str:
-    """The run's id and its seed."""
-    return spec.run.seeded_id
+    """The id of the run, or the ensemble's name, and the seed."""
+    return seeded(spec.ensemble or spec.run.id, spec.run.init_seed)
 
 
 def size(spec: EvaluationSpec, corpus: CorpusSpec | None) -> int | None:
     """Bytes of the embeddings."""
     items = images_of(corpus, [spec.split]), captions_of(corpus, [spec.split])
-    return product(None if None in items else sum(items), spec.run.model.joint_dim, 4)  # type: ignore[arg-type]
+    dims = spec.run.model.joint_dim + (spec.second.model.joint_dim if spec.second else 0)
+    return product(None if None in items else sum(items), dims, 4)  # type: ignore[arg-type]
 
 
 STEP = Step(
@@ -48,6 +53,8 @@ STEP = Step(
     reads={
         "run": Role("folder of the trained run; nothing else of its clone is needed"),
         **ENCODING,
+        "first": Role("embeddings of an ensemble's first run", "embeddings.npz", optional=True),
+        "second": Role("embeddings of its second run", "embeddings.npz", optional=True),
         "tokens": Role(
             "folder of the word ids; without it they are made with the run's vocabulary", optional=True
         ),

@@ -27,6 +27,7 @@ ENCODING = {
         "folder of the image store, for an encoder that is fine-tuned with the model", optional=True
     ),
     "encoder": Role("folder of the encoder's weights before training", optional=True),
+    "caption_states": Role("folder of the states of all captions, for a frozen text encoder", optional=True),
 }
 # Not the history, which also holds seconds, by which two equal trainings differ.
 FILES = ("model.safetensors", "vocabulary.json")

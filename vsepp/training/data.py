@@ -19,12 +19,14 @@ from vsepp.evaluation.encode import (
     CentreCrops,
     ImageInputs,
     SplitRows,
+    caption_inputs,
     check_rows,
     corpus_tokens,
     eval_images,
     required,
     split_rows,
 )
+from vsepp.features.caption_states import CaptionStates
 from vsepp.features.crops import CaptionCrops, Images, gather_crops, place_images, place_of_images
 from vsepp.features.extract import CachedFeatures
 from vsepp.features.tape import InlineFeatures, Tape
@@ -32,14 +34,14 @@ from vsepp.models.encoder import encoder_dim, load_encoder
 from vsepp.models.inputs import ImageBatch
 from vsepp.runtime.placement import Placing, place, place_of
 from vsepp.spec import RunSpec
-from vsepp.training.size_augmentation import TrainInputs, TrainTokens, thinned_captions, thinned_images
+from vsepp.training.size_augmentation import TrainCaptions, TrainInputs, thinned_captions, thinned_images
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
     """Training pairs, the source of their images' inputs, and the validation split."""
 
-    tokens: Tokens
+    captions: Tokens | CaptionStates
     """All captions of the corpus."""
     vocabulary_size: int
     feature_dim: int
@@ -49,7 +51,7 @@ class TrainingData:
     image_rows: np.ndarray
     """int64 `(n_pairs,)`, each pair's row of the images table."""
     train_inputs: TrainInputs
-    train_tokens: TrainTokens
+    train_captions: TrainCaptions
     eval_inputs: ImageInputs
     validation: SplitRows
     data_on: dict[str, str]
@@ -94,16 +96,17 @@ def load_training_data(
             f"{folders['corpus']}: no captions in {' + '.join(run.train_splits)} to train run {run.id} on"
         )
     crops = CaptionCrops.from_table(captions, run.crop, run.draw)
+    captions_read = caption_inputs(folders, tokens)
     ids, vocabulary = crops.caption_ids[pairs], Vocabulary.read(folders["tokens"])
     source = _image_source(run, folders, crops, len(images), pairs, Placing(device, data_on, share))
     return TrainingData(
-        tokens=tokens,
+        captions=captions_read,
         vocabulary_size=len(vocabulary),
         feature_dim=source.dim,
         pairs=pairs,
         image_rows=crops.image_rows[pairs],
         train_inputs=thinned_images(source.train_inputs, ids, run, source.cells),
-        train_tokens=thinned_captions(lambda chosen, _: tokens.padded(pairs[chosen]), ids, run, vocabulary),
+        train_captions=thinned_captions(tokens, captions_read, pairs, ids, run, vocabulary),
         eval_inputs=source.eval_inputs,
         validation=split_rows(images, captions, "val", run.validation_images),
         data_on=source.data_on,

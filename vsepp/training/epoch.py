@@ -186,7 +186,7 @@ def step_inputs(
 ) -> StepInputs:
     """Gather the features and tokens of this process's share of a batch on the device, without waiting for it."""
     loaded = drawn.pairs[group.share(len(drawn.pairs))]
-    ids, lengths = data.train_tokens(loaded, epoch)
+    ids, lengths = data.train_captions(loaded, epoch)
     rows = {"image_rows": data.image_rows, "caption_rows": data.pairs}
     batch = Batch(
         queries=drawn.queries,
@@ -242,7 +242,9 @@ def _if_collapsed(training: Training, inputs: StepInputs) -> float:
 def _validate(training: Training) -> tuple[RetrievalMetrics, float, float]:
     """Recalls on the validation split, and mean and standard deviation of the scores of its first items."""
     data = training.data
-    embeddings = encode_split(training.model, data.eval_inputs, data.tokens, data.validation, training.device)
+    embeddings = encode_split(
+        training.model, data.eval_inputs, data.captions, data.validation, training.device
+    )
     ranks = retrieval_ranks(embeddings, training.device if training.device.type == "cuda" else None)
     some = (embeddings.image_embeddings[:SPREAD_OVER], embeddings.caption_embeddings[:SPREAD_OVER])
     scores = training.model.scores(*(torch.from_numpy(vectors) for vectors in some))

@@ -10,10 +10,11 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from vsepp.data.tokens import PAD, SPECIAL
+from vsepp.data.tokens import PAD, SPECIAL, Tokens
 from vsepp.data.vocabulary import MASK, Vocabulary
 from vsepp.declared import PIECES
 from vsepp.errors import VseppError
+from vsepp.features.caption_states import CaptionStates
 from vsepp.features.hashed import keys_of, uniform
 from vsepp.models.inputs import ImageBatch, taken
 from vsepp.runtime.placement import upload
@@ -21,8 +22,8 @@ from vsepp.spec import RunSpec
 
 TrainInputs = Callable[[np.ndarray, int], ImageBatch]
 """Indices of training pairs `(n,)` and the epoch (from 0) → the model's input for their images; see `ImageInputs`."""
-TrainTokens = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
-"""The same pairs and epoch → token ids int64 `(n, longest)` of their captions, and lengths int64 `(n,)`."""
+TrainCaptions = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+"""The same pairs and epoch → token ids int64 `(n, longest)` of their captions, or states of the tokens; and lengths int64 `(n,)`."""
 
 # Which uniform number of a caption is used for what; crops take the first ones.
 _OF_IMAGE, _FIRST_VECTOR, _FIRST_WORD, _FIRST_FATE, _FIRST_OTHER = 100, 1_000, 10_000, 20_000, 30_000
@@ -72,18 +73,25 @@ def thinned_images(
 
 
 def thinned_captions(
-    tokens: TrainTokens, caption_ids: np.ndarray, run: RunSpec, vocabulary: Vocabulary
-) -> TrainTokens:
+    tokens: Tokens,
+    captions: Tokens | CaptionStates,
+    pairs: np.ndarray,
+    caption_ids: np.ndarray,
+    run: RunSpec,
+    vocabulary: Vocabulary,
+) -> TrainCaptions:
     """A training's captions without the words that each step drops, or with these masked or replaced.
 
-    `<start>` and `<end>` are never touched. All pieces of a word are left out or masked together. Differs from VSE∞'s code for the BiGRU, where these may be.
+    `<start>` and `<end>` are never touched. Differs from VSE∞'s code for the BiGRU, where these may be.
 
     Parameters
     ----------
     tokens
-        All tokens.
-    caption_ids
-        int64 `(n_pairs,)`, of the training pairs.
+        All captions of the corpus.
+    captions
+        What the model reads of these: the same tokens, or their states.
+    pairs, caption_ids
+        int64 `(n_pairs,)`, rows and ids of the captions of the training pairs.
     run
         Its `size_augmentation` and `draw`.
     vocabulary
@@ -92,19 +100,23 @@ def thinned_captions(
     Raises
     ------
     VseppError
-        If the vocabulary has none.
+        If words are to be masked, and the vocabulary has no such token, or the model reads states.
     """
     share, by = run.size_augmentation.drop_words, run.size_augmentation.drop_words_by
     hidden = vocabulary.mask
     if not share:
-        return tokens
+        return lambda chosen, _: captions.padded(pairs[chosen])
+    if by == "mask" and captions is not tokens:
+        raise VseppError(
+            f"run {run.id}: drop_words_by is mask, and its text encoder is frozen; expected deletion"
+        )
     if by == "mask" and hidden is None:
         raise VseppError(
             f"run {run.id}: drop_words_by is mask, and the vocabulary has no {MASK}; make its tokens with mask: true"
         )
 
     def thinned(chosen: np.ndarray, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        ids, lengths = tokens(chosen, epoch)
+        ids, lengths = tokens.padded(pairs[chosen])
         positions = np.arange(ids.shape[1])
         word = (positions > 0) & (positions < lengths[:, None] - 1)
         keys = keys_of(caption_ids[chosen], run.draw, epoch)
@@ -120,6 +132,9 @@ def thinned_captions(
             deleted &= fate >= MASKED + REPLACED
         kept = _one_at_least(word & ~deleted, word, draws)
         order, left = _in_front(kept | (~word & (positions < lengths[:, None])))
+        if captions is not tokens:
+            states, _ = captions.padded(pairs[chosen])
+            return np.take_along_axis(states, order[:, :, None], axis=1), left
         thin = np.take_along_axis(ids, order, axis=1)
         return np.where(np.arange(order.shape[1]) < left[:, None], thin, PAD), left
 

@@ -102,6 +102,33 @@ rule features:
         " --data-on {params.data_on} --threads {threads} > {log} 2>&1"
 
 
+rule caption_states:
+    input:
+        unpack(inputs),
+    output:
+        states=f"{RESULTS}/features/{{caption_states}}/states.npy",
+        manifest=f"{RESULTS}/features/{{caption_states}}/manifest.json",
+    log:
+        f"{LOGS}/caption_states/{{caption_states}}.log",
+    benchmark:
+        f"{BENCHMARKS}/caption_states/{{caption_states}}.tsv"
+    threads: THREADS
+    resources:
+        mem_mb=MEMORY,
+        gpu=1 if GPUS else 0,
+        gpu_part=PARTS if GPUS else 0,
+    params:
+        spec=spec,
+        code=code,
+        given=given,
+        folder=folder,
+    message:
+        "Caption states {wildcards.caption_states}: one pass of the text encoder over every caption (log: {log})"
+    shell:
+        "vsepp make caption_states --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        " --threads {threads} > {log} 2>&1"
+
+
 rule published_features:
     input:
         unpack(inputs),

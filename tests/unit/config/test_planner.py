@@ -303,6 +303,27 @@ def test_a_preset_of_published_features_has_the_runs_that_need_no_images(tmp_pat
     assert {inputs(found, run)["features"] for run in flickr} == {published.folder}
 
 
+REGIONS = {"flickr-vsepp-1c": {"trainset": "regions", "image_pooling": "mean"}}
+
+
+@pytest.mark.parametrize("how", ["if given", "as the data set"])
+def test_published_regions_are_those_of_a_run_on_regions(tmp_path, how):
+    touch(tmp_path, "f30k_butd/train_ims.npy", "f30k_precomp/train_ims.npy")
+    if how == "if given":
+        found = paper_with(tmp_path, label="regions", fidelity="code", runs=REGIONS)
+    else:
+        corpora = {"flickr": {"dataset": "f30k_regions"}}
+        found = paper_with(tmp_path, label="regions", corpora=corpora, runs=REGIONS)
+        assert {name for name in found.models if name.startswith("flickr")} == set(REGIONS)
+    spec, features = found.models["flickr-vsepp-1c"].spec, inputs(found, "flickr-vsepp-1c")["features"]
+    published = found.owner(features)
+    assert (spec.image_features, spec.trainset, published.kind) == ("precomputed", "regions", "published")
+    assert published.spec.name == "f30k_regions" and not spec.model.normalise_features
+    # Without the folder they are windows of the photographs.
+    spec = plan(preset="paper", label="regions", fidelity="code", runs=REGIONS).models["flickr-vsepp-1c"].spec
+    assert spec.image_features == "computed"
+
+
 def test_released_checkpoints_are_planned_where_both_files_are_there(tmp_path):
     touch(tmp_path, "runs/f30k_vse++_vggfull/model_best.pth.tar")
     assert paper_with(tmp_path).of_kind("released") == {}

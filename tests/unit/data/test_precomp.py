@@ -57,6 +57,7 @@ def test_all_missing_files_are_listed(tmp_path):
 @pytest.mark.parametrize(
     ("prefix", "text", "said"),
     [
+        ("dev", "a caption\n" * 11, ["dev_ims.npy has 2 rows and ", "dev_caps.txt 11 captions; expected 5"]),
         ("train", "a caption\n" * 34, ["train_ims.npy has 7 rows and ", "train_caps.txt 34 captions"]),
         ("train", "", ["train_ims.npy has 7 rows and ", "train_caps.txt 0 captions"]),
         # As many as rows, but not five of each image.
@@ -76,7 +77,13 @@ class Hostile:
 
 OTHER_ARRAYS = {
     "float64": (np.ones((7, 6)), "found float64 (7, 6)"),
-    "three dimensions": (np.ones((7, 1, 6), np.float32), "found float32 (7, 1, 6)"),
+    "float16": (np.ones((7, 3, 6), np.float16), "found float16 (7, 3, 6)"),
+    "one dimension": (
+        np.ones(7, np.float32),
+        "expected float32 (n, dim) or (n, vectors, dim), found float32 (7,)",
+    ),
+    "four dimensions": (np.ones((7, 1, 1, 6), np.float32), "found float32 (7, 1, 1, 6)"),
+    "no vectors": (np.ones((7, 0, 6), np.float32), "found float32 (7, 0, 6)"),
     "by columns": (np.asfortranarray(np.ones((7, 6), np.float32)), "column by column"),
     "big-endian": (np.ones((7, 6), ">f4"), "found >f4 (7, 6)"),
     "objects": (np.array([[Hostile()]], object), "no Python objects, found object"),
@@ -106,6 +113,66 @@ def test_arrays_of_another_dimension_or_size_than_they_should_have_are_refused(t
     path.write_bytes(data)
     np.save(folder_of(spec) / "dev_ims.npy", np.ones((2, 7), np.float32))
     refused(spec, "train_ims.npy has 6", "dev_ims.npy has 7", "test_ims.npy has 6")
+    np.save(folder_of(spec) / "dev_ims.npy", np.ones((2, 3, 6), np.float32))
+    refused(spec, "must have one shape … train_ims.npy has 6, … dev_ims.npy has 3 × 6, … test_ims.npy has 6;")
+
+
+def test_sets_of_vectors_give_the_tables_of_single_vectors(tmp_path):
+    alone = read_corpus(write_precomp(tmp_path / "alone", repeated=("dev",)))
+    sets = read_corpus(write_precomp(tmp_path / "sets", repeated=("dev",), shape=(4, 6)))
+    for one, other in zip(sets, alone, strict=True):
+        pd.testing.assert_frame_equal(one, other)
+
+
+def test_testall_is_the_test_split_where_it_is_there(tmp_path):
+    spec = write_precomp(tmp_path, testall=4)
+    images, captions = read_corpus(spec)
+    assert images["member"].tolist()[9:] == [f"testall_ims.npy#{row}" for row in range(4)]
+    assert images["image_id"].tolist()[9] == "testall-0"
+    assert images["split"].tolist()[9:] == ["test"] * 4
+    assert captions["text"].iloc[45] == "testall café 0 caption 0"
+    # The first ones of it, which some folders have beside it, need not be there.
+    for kind in ("ims.npy", "caps.txt"):
+        (folder_of(spec) / f"test_{kind}").unlink()
+    pd.testing.assert_frame_equal(read_corpus(spec)[1], captions)
+    (folder_of(spec) / "testall_caps.txt").unlink()
+    refused(spec, "(1 in all): testall_caps.txt. Expected train_ims.npy, … testall_ims.npy, testall_caps.txt")
+
+
+IDS = {"train": range(100, 107), "dev": (7, 5), "test": (391, 9, 12)}
+
+
+def with_ids(root, per_caption=(), **changed):
+    spec = write_precomp(root, repeated=("test",))
+    for prefix, ids in {**IDS, **changed}.items():
+        lines = np.repeat(ids, 5 if prefix in per_caption else 1)
+        (folder_of(spec) / f"{prefix}_ids.txt").write_text("".join(f"{one}\n" for one in lines))
+    return spec
+
+
+@pytest.mark.parametrize("per_caption", [(), ("train", "test"), ("dev",)])
+def test_ids_of_a_file_are_the_images_ids_whether_one_an_image_or_one_a_caption(tmp_path, per_caption):
+    images, captions = read_corpus(with_ids(tmp_path, per_caption))
+    assert images["image_id"].tolist() == [str(one) for ids in IDS.values() for one in ids]
+    without, same_captions = read_corpus(write_precomp(tmp_path / "without", repeated=("test",)))
+    pd.testing.assert_frame_equal(
+        images.drop(columns="image_id"), without.drop(columns="image_id"), check_names=False
+    )
+    pd.testing.assert_frame_equal(captions, same_captions)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"train": range(6)}, "train_ids.txt has 6 ids; expected 7, one an image, or 35, one a caption"),
+        ({"dev": [1, 1, 1, 1, 1, 2, 2, 2, 3, 2]}, "five differ (1 in all): line 9: '3' after '2'"),
+        ({"dev": ["", 3]}, "dev_ids.txt: lines without an id (1 in all): line 1."),
+        ({"test": [391, 9, 391]}, "Images listed twice (1 in all): 391 (test, … test_ids.txt: line 3)"),
+        ({"test": [391, 9, 105]}, "105 (train, … train_ids.txt: line 6; test, … test_ids.txt: line 3)"),
+    ],
+)
+def test_ids_that_do_not_match_are_refused(tmp_path, changed, said):
+    refused(with_ids(tmp_path, **changed), said)
 
 
 def test_there_is_nothing_to_decode(tmp_path):

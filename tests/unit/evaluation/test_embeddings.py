@@ -2,7 +2,10 @@ import numpy as np
 import pytest
 
 from vsepp.errors import VseppError
-from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
+from vsepp.evaluation.ranks import rank_positives, retrieval_ranks
+from vsepp.evaluation.scores import ScoreMatrix
+from vsepp.evaluation.truth import own_captions
 from vsepp.spec import Component
 
 ROOT = Component("order", {"form": "root"})
@@ -129,3 +132,30 @@ def test_a_damaged_array_is_named(tmp_path):
     path.write_bytes(bytes(content))
     with pytest.raises(VseppError, match=r"caption_embeddings\.npy: it is damaged"):
         Embeddings.load(path)
+
+
+def random_embeddings(seed, dim, similarity="dot"):
+    rng = np.random.default_rng(seed)
+    images, captions = rng.standard_normal((6, dim)), rng.standard_normal((12, dim))
+    return Embeddings(images, captions, np.repeat(np.arange(6), 2), Component(similarity))
+
+
+def test_scores_of_an_ensemble_are_the_mean_of_both_models():
+    one, other = random_embeddings(0, 5), random_embeddings(1, 3)
+    both = mean_of_scores(one, other)
+    products = [e.image_embeddings @ e.caption_embeddings.T for e in (one, other, both)]
+    np.testing.assert_allclose(products[2], (products[0] + products[1]) / 2, atol=1e-6)
+    by_matrix = rank_positives(
+        ScoreMatrix((products[0] + products[1]) / 2), own_captions(one.caption_to_image)
+    )
+    found = retrieval_ranks(both)
+    assert (found.i2t == by_matrix.i2t).all() and (found.t2i == by_matrix.t2i).all()
+
+
+def test_models_whose_scores_do_not_add_up_make_no_ensemble():
+    one = random_embeddings(0, 5)
+    with pytest.raises(VseppError, match="expected the similarity dot of both runs, got order"):
+        mean_of_scores(one, random_embeddings(1, 5, "order"))
+    turned = Embeddings(one.image_embeddings, one.caption_embeddings, one.caption_to_image[::-1])
+    with pytest.raises(VseppError, match="embedded other images or captions"):
+        mean_of_scores(one, turned)

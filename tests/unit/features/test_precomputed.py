@@ -2,17 +2,22 @@
 
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from processes import no_room
 from raw_layouts import PRECOMP_SIZES, precomp_features, write_karpathy, write_precomp, zipped
 
 from vsepp.data.corpora import read_corpus
 from vsepp.errors import VseppError
+from vsepp.features import precomputed
 from vsepp.features.extract import CachedFeatures
 from vsepp.features.precomputed import import_precomputed, raw_features
 
+SPLITS = {"train": "train", "dev": "val", "test": "test"}
 COUNT = sum(PRECOMP_SIZES.values())
 
 
@@ -39,11 +44,83 @@ def test_features_are_the_published_rows_in_the_order_of_the_images_table(spec, 
     np.testing.assert_array_equal(features.rows(np.arange(COUNT)).values, EXPECTED)
     assert np.load(tmp_path / "out/features.npy").shape == (COUNT, 1, 6)
     rows = {"train": 5, "val": 1, "test": 1}
-    assert facts == {"images": COUNT, "dim": 6, "rows_per_image": rows, "unit_length": 0.0}
+    assert facts == {
+        "images": COUNT,
+        "vectors": 1,
+        "dim": 6,
+        "rows_per_image": rows,
+        "unit_length": 0.0,
+    }
     assert set(raw_features(spec)) == {"train", "dev", "test"}
     imported(zipped(spec), tmp_path / "zip")
     np.testing.assert_array_equal(features_in(tmp_path / "zip"), EXPECTED)
     assert set(raw_features(zipped(spec))) == {"folder"}
+
+
+@pytest.mark.parametrize("repeated", [(), ("dev",), ("train", "dev", "test")])
+@pytest.mark.parametrize("archive", [False, True])
+@pytest.mark.parametrize("block", [1, 5 * 4 * 3 * 6 * 2, precomputed.BLOCK_BYTES])
+def test_sets_are_the_published_rows_whatever_is_read_at_a_time(
+    tmp_path, repeated, archive, block, monkeypatch, caplog
+):
+    monkeypatch.setattr(precomputed, "BLOCK_BYTES", block)
+    spec = write_precomp(tmp_path, repeated, shape=(3, 6))
+    facts = imported(zipped(spec) if archive else spec, tmp_path)
+    rows = {split: 5 if prefix in repeated else 1 for prefix, split in SPLITS.items()}
+    assert facts == {"images": COUNT, "vectors": 3, "dim": 6, "rows_per_image": rows}
+    features = CachedFeatures.open(tmp_path / "out")
+    expected = np.concatenate([precomp_features(prefix, shape=(3, 6)) for prefix in SPLITS])
+    found = features.rows(np.arange(COUNT))
+    np.testing.assert_array_equal(found.values, expected)
+    assert found.lengths.tolist() == [3] * COUNT
+    assert isinstance(features.features, np.memmap) and not caplog.records
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    counts=st.tuples(*[st.integers(1, 6)] * 3),
+    repeated=st.sets(st.sampled_from(("train", "dev", "testall"))),
+    shape=st.one_of(st.tuples(st.integers(1, 4)), st.tuples(st.integers(1, 4), st.integers(1, 4))),
+    block=st.integers(1, 2000),
+)
+def test_every_caption_keeps_the_features_that_were_published_with_it(counts, repeated, shape, block):
+    sizes = dict(zip(("train", "dev", "testall"), counts, strict=True))
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(precomputed, "BLOCK_BYTES", block)
+        spec = write_precomp(Path(folder), tuple(repeated), shape, **sizes)
+        images, captions = read_corpus(spec)
+        import_precomputed(spec, images, Path(folder) / "out")
+        found = np.load(Path(folder) / "out/features.npy")
+    assert len(captions) == 5 * len(images) == 5 * sum(counts)
+    published = {prefix: precomp_features(prefix, count, shape) for prefix, count in sizes.items()}
+    for text, row in zip(captions["text"], captions["image_index"], strict=True):
+        prefix, _, number, *_ = text.split()
+        expected = published[prefix][int(number)]
+        np.testing.assert_array_equal(found[row], expected.reshape(-1, shape[-1]))
+
+
+def test_an_image_without_regions_is_named_with_file_and_row(tmp_path):
+    spec = write_precomp(tmp_path, repeated=("test",), shape=(3, 6))
+    for name, row in (("train", 2), ("train", 6), ("test", slice(5, 10))):
+        path = Path(spec.files["folder"]) / f"{name}_ims.npy"
+        rows = np.load(path)
+        rows[row] = 0
+        np.save(path, rows)
+    with pytest.raises(VseppError, match=r"train_ims\.npy: images without .* 3 vectors .*\): row 2; row 6\."):
+        imported(spec, tmp_path)
+    rows = precomp_features("train", shape=(3, 6))
+    rows[2, 1:] = 0  # one vector is a region
+    np.save(path.with_name("train_ims.npy"), rows)
+    with pytest.raises(VseppError, match=r"test_ims\.npy: images without regions.*\): row 5\."):
+        imported(spec, tmp_path)
+
+
+def test_testall_is_taken_in_place_of_test(tmp_path):
+    spec = write_precomp(tmp_path, shape=(3, 6), testall=4)
+    imported(spec, tmp_path)
+    found = np.load(tmp_path / "out/features.npy")[-4:]
+    np.testing.assert_array_equal(found, precomp_features("testall", 4, (3, 6)))
+    assert set(raw_features(spec)) == {"train", "dev", "testall"}
 
 
 def test_rows_of_unit_length_are_counted_and_others_told(spec, tmp_path, caplog):
@@ -61,10 +138,12 @@ def test_a_rehearsal_takes_the_first_rows(spec, tmp_path):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize(("prefix", "row"), [("dev", 1), ("train", 15)])
-def test_values_that_are_not_finite_are_named_with_file_and_row(spec, tmp_path, value, prefix, row):
+@pytest.mark.parametrize("shape", [(6,), (3, 6)])
+def test_values_that_are_not_finite_are_named_with_file_and_row(tmp_path, value, prefix, row, shape):
+    spec = write_precomp(tmp_path, repeated=("train",), shape=shape)
     path = Path(spec.files["folder"]) / f"{prefix}_ims.npy"
     rows = np.load(path)
-    rows[row : row + (5 if prefix == "train" else 1), 2] = value
+    rows[row : row + (5 if prefix == "train" else 1), ..., 2] = value
     np.save(path, rows)
     with pytest.raises(VseppError, match=rf"{path}: rows that hold NaN .*\(1 in all\): row {row}\."):
         imported(spec, tmp_path)

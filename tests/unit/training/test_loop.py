@@ -53,7 +53,7 @@ def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp
     total = 0.0
     for start in range(0, len(order), 16):
         pairs = order[start : start + 16]
-        ids, lengths = data.tokens.padded(data.pairs[pairs])
+        ids, lengths = data.captions.padded(data.pairs[pairs])
         images = model.embed_images(torch.from_numpy(features[data.image_rows[pairs]]))
         captions = model.embed_captions(torch.from_numpy(ids), torch.from_numpy(lengths))
         loss = max_of_hinges.loss(images @ captions.T)
@@ -221,10 +221,11 @@ def test_every_epoch_tells_its_recalls_and_about_how_long_the_rest_takes(corpus,
 
 def all_alike(data):
     """The same data with one image and one caption in place of all."""
-    same = torch.ones(1, data.feature_dim)
+    same, captions = torch.ones(1, data.feature_dim), Tokens.from_lists([[1, 4, 2]] * len(data.captions))
     return dataclasses.replace(
         data,
-        tokens=Tokens.from_lists([[1, 4, 2]] * len(data.tokens)),
+        captions=captions,
+        train_captions=lambda pairs, epoch: captions.padded(data.pairs[pairs]),
         train_inputs=lambda pairs, epoch: ImageBatch(same.expand(len(pairs), -1)),
         eval_inputs=lambda rows: ImageBatch(same.expand(len(rows), -1)),
     )

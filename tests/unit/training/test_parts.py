@@ -14,10 +14,11 @@ from tiny_corpus import Killed, artefacts, assert_same_results, killed_at, run_i
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.errors import VseppError
+from vsepp.evaluation.encode import eval_images
 from vsepp.evaluation.run import encode_run
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.joint import load_joint
-from vsepp.spec import Component, from_dict, to_dict
+from vsepp.spec import Component, SizeAugmentationSpec, from_dict, to_dict
 from vsepp.training.data import load_training_data
 
 MEAN = Component("mean")
@@ -97,6 +98,28 @@ def test_a_run_with_sets_and_another_optimiser_goes_on_to_the_same_bits(corpus, 
     assert_same_results(whole, out)
 
 
+@pytest.mark.resume
+def test_a_tower_that_drops_vectors_and_words_goes_on_to_the_same_bits(corpus, sets, tmp_path):
+    gpo, text = Component("gpo"), Component("bigru", {"word_dim": 6, "dim": 10})
+    run = dataclasses.replace(
+        tiny.FROZEN,
+        model=change(
+            tiny.MODEL, text=text, image_head=Component("regions"), image_pooling=gpo, caption_pooling=gpo
+        ),
+        optimiser=Component("adamw"),
+        size_augmentation=SizeAugmentationSpec(drop_vectors=0.2, drop_words=0.2),
+    )
+    data = data_of(run, corpus, sets)
+    whole, _ = run_in(tmp_path / "whole", run, data, checkpoint_seconds=0)
+    with pytest.raises(Killed):
+        run_in(tmp_path / "cut", run, killed_at(data, 6), checkpoint_seconds=0)
+    out, _ = run_in(tmp_path / "cut", run, data, checkpoint_seconds=0)
+    assert_same_results(whole, out)
+    # Each epoch drops others, and the statistics of batch normalisation are among the weights.
+    assert len({row["loss"] for row in tiny.history(out)}) == run.schedule.epochs
+    assert "image_map.norm.running_mean" in tiny.weights(out)
+
+
 def test_another_optimiser_takes_other_steps_and_a_run_without_one_is_as_it_was(corpus, tmp_path):
     outs = [
         run_in(tmp_path / run.optimiser.name, run, data_of(run, corpus))[0] for run in (tiny.FROZEN, STEEP)
@@ -130,6 +153,22 @@ def test_damaged_lengths_are_named_and_sets_of_one_vector_are_sets(sets):
     np.save(sets / "features.npy", values[:, :1])
     np.save(sets / "lengths.npy", np.ones(len(values), np.int64))
     assert CachedFeatures.open(sets).rows(np.array([0])).lengths.tolist() == [1]
+
+
+def test_one_vector_an_image_for_a_run_that_pools_sets_is_refused_and_the_reverse(corpus, sets):
+    alone = artefacts(corpus)["features"]
+    for run, features, said in (
+        (POOLED, alone, f"{alone}: has one vector an image; run tiny pools sets of vectors"),
+        (
+            tiny.FROZEN,
+            sets,
+            f"{sets}: has up to 4 vectors an image; run tiny has no image_pooling and takes one",
+        ),
+    ):
+        with pytest.raises(VseppError, match=said):  # of training and validation
+            data_of(run, corpus, features)
+        with pytest.raises(VseppError, match=said):  # of the test images
+            eval_images(run, {"features": features}, len(np.load(features / "features.npy")))
 
 
 def test_without_lengths_all_vectors_count(sets):

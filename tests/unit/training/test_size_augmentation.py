@@ -9,11 +9,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vsepp.data.tokens import END, PAD, SPECIAL, START
+from vsepp.data.tokens import END, PAD, SPECIAL, START, Tokens
 from vsepp.data.vocabulary import MASK, Vocabulary
 from vsepp.data.wordpieces import SPECIAL_PIECES
 from vsepp.declared import PIECES
 from vsepp.errors import VseppError
+from vsepp.features.caption_states import CaptionStates
 from vsepp.models.inputs import ImageBatch
 from vsepp.spec import SizeAugmentationSpec
 from vsepp.training.size_augmentation import thinned_captions, thinned_images
@@ -91,15 +92,13 @@ def test_one_vector_stays_at_least(share):
 
 def captions(lengths):
     """Captions of different words, from `<start>` to `<end>`; the last word of the vocabulary is `<mask>`."""
+    return Tokens.from_lists([[START, *range(10, 8 + length), END] for length in lengths])
 
-    def tokens(chosen, epoch):
-        longest = max(lengths)
-        ids = np.full((len(chosen), longest), PAD, np.int64)
-        for row, k in enumerate(chosen):
-            ids[row, : lengths[k]] = [START, *range(10, 8 + lengths[k]), END]
-        return ids, np.array([lengths[k] for k in chosen])
 
-    return tokens
+def thinned(tokens, read=None, vocabulary=VOCABULARY, **augmentation):
+    """Captions of chosen rows as a step reads them."""
+    rows = np.arange(len(tokens))
+    return thinned_captions(tokens, read or tokens, rows, IDS, run(**augmentation), vocabulary)
 
 
 def words_of(ids, lengths):
@@ -108,7 +107,7 @@ def words_of(ids, lengths):
 
 def test_words_are_deleted_in_their_share_and_the_ends_stay():
     tokens = captions([20] * IMAGES)
-    ids, lengths = thinned_captions(tokens, IDS, run(drop_words=0.2), VOCABULARY)(np.arange(IMAGES), 0)
+    ids, lengths = thinned(tokens, drop_words=0.2)(np.arange(IMAGES), 0)
     rows = words_of(ids, lengths)
     assert all(row[0] == START and row[-1] == END and row[1:-1] == sorted(row[1:-1]) for row in rows)
     assert 1 - sum(len(row) - 2 for row in rows) / (IMAGES * 18) == pytest.approx(0.2, abs=0.005)
@@ -117,7 +116,7 @@ def test_words_are_deleted_in_their_share_and_the_ends_stay():
 
 def test_words_are_masked_replaced_or_deleted_in_the_released_shares():
     tokens = captions([20] * IMAGES)
-    changed = thinned_captions(tokens, IDS, run(drop_words=0.2, drop_words_by="mask"), VOCABULARY)
+    changed = thinned(tokens, drop_words=0.2, drop_words_by="mask")
     ids, lengths = changed(np.arange(IMAGES), 0)
     rows = [row[1:-1] for row in words_of(ids, lengths)]
     total = IMAGES * 18
@@ -138,9 +137,7 @@ def test_words_are_masked_replaced_or_deleted_in_the_released_shares():
 def test_a_caption_keeps_a_word_where_it_has_one(lengths, share, epoch):
     chosen = np.arange(len(lengths))
     for by in ("deletion", "mask"):
-        changed = thinned_captions(
-            captions(lengths), IDS, run(drop_words=share, drop_words_by=by), VOCABULARY
-        )
+        changed = thinned(captions(lengths), drop_words=share, drop_words_by=by)
         _, left = changed(chosen, epoch)
         assert (left <= lengths).all() and (left >= np.minimum(lengths, 3)).all()
 
@@ -149,11 +146,10 @@ def test_all_pieces_of_a_word_are_left_out_or_masked_together_and_replaced_by_an
     # Odd pieces go on with a word; so many that a random one is none of the caption's.
     names = (*SPECIAL_PIECES, *(f"{'##' * (k % 2)}{k}" for k in range(len(SPECIAL_PIECES), 50_000)))
     vocabulary = Vocabulary(names, {}, 1, (), 0, "", PIECES)
-    caption = np.array([1, *range(10, 30), 2])
-    rows = np.tile(caption, (IMAGES, 1)), np.full(IMAGES, len(caption))
+    rows = Tokens.from_lists([[1, *range(10, 30), 2]] * IMAGES)
 
     def words(**augmentation):
-        changed = thinned_captions(lambda chosen, epoch: rows, IDS, run(**augmentation), vocabulary)
+        changed = thinned(rows, vocabulary=vocabulary, **augmentation)
         found = words_of(*changed(np.arange(IMAGES), 0))
         assert all((row[0], row[-1]) == (1, 2) for row in found)
         return np.array([row[k : k + 2] for row in found for k in range(1, len(row) - 1, 2)])
@@ -173,4 +169,17 @@ def test_all_pieces_of_a_word_are_left_out_or_masked_together_and_replaced_by_an
 def test_a_vocabulary_without_a_hidden_word_is_refused_where_words_are_masked():
     plain = Vocabulary(VOCABULARY.words[:-1], {}, 1, (), 0, "")
     with pytest.raises(VseppError, match="drop_words_by is mask, and the vocabulary has no <mask>"):
-        thinned_captions(captions([4]), IDS, run(drop_words=0.2, drop_words_by="mask"), plain)
+        thinned(captions([4]), vocabulary=plain, drop_words=0.2, drop_words_by="mask")
+
+
+def test_of_states_the_same_tokens_are_left_out_and_none_is_masked():
+    tokens = captions([5, 9, 3, 12])
+    states = CaptionStates(tokens, np.repeat(tokens.ids[:, None], 2, axis=1).astype(np.float32))
+    chosen = np.array([3, 0, 1, 2])
+    ids, lengths = thinned(tokens, drop_words=0.4)(chosen, 1)
+    found, left = thinned(tokens, states, drop_words=0.4)(chosen, 1)
+    assert left.tolist() == lengths.tolist()
+    inside = np.arange(ids.shape[1]) < lengths[:, None]
+    assert (found[inside] == ids[inside][:, None]).all()
+    with pytest.raises(VseppError, match="its text encoder is frozen; expected deletion"):
+        thinned(tokens, states, drop_words=0.2, drop_words_by="mask")

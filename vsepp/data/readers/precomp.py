@@ -1,11 +1,16 @@
-"""The folders of features that the paper's authors published: `coco_precomp`, `f30k_precomp`, `10crop_precomp`.
+"""Folders of features that authors published with their captions: of VSE++ (`coco_precomp`, `f30k_precomp`,
+`10crop_precomp`), and the regions of SCAN, which VSE∞ trains on.
 
-Role `folder`: the folder, or a zip archive of it, with `{train,dev,test}_ims.npy` (CNN features, float32
-`(n, dim)`, L2-normalised) and `{train,dev,test}_caps.txt` (one caption per line, five per image). There are
-no photographs. Some folders repeat each image's row five times, once per caption; others have it once.
+Role `folder`: the folder, or a zip archive of it, with `{train,dev,test}_ims.npy`, float32, and
+`{train,dev,test}_caps.txt`, one caption a line, five an image. VSE++'s arrays are `(n, dim)`, L2-normalised; regions are
+`(n, 36, 2048)`, as a detector gave them. There are no photographs. Some files repeat each image's row five times, once a
+caption, others have it once. Where there are `testall` files, which hold all 5,000 test images of COCO, they are the test
+split. Where there is an `_ids.txt`, its lines are the images' ids, one an image or one a caption.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
@@ -13,25 +18,29 @@ from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFile, Ra
 from vsepp.errors import VseppError, refuse
 from vsepp.spec import CorpusSpec
 
-CITATION = "Faghri, Fleet, Kiros and Fidler, 2018: VSE++, features released with its code"
+CITATION = (
+    "Faghri, Fleet, Kiros and Fidler, 2018: VSE++, features released with its code; "
+    "Lee, Chen, Hua, Hu and He, 2018: Stacked Cross Attention, regions released with its code"
+)
 
 ROLE = "folder"
 # Split in the files' names → our name of it, in the order of the images table.
-PREFIXES = {"train": "train", "dev": "val", "test": "test"}
+PREFIXES = {"train": "train", "dev": "val", "test": "test", "testall": "test"}
 CAPTIONS_PER_IMAGE = 5
 
 
 def read(spec: CorpusSpec) -> RawCorpus:
-    """Read train, val (`dev`) and test.
+    """Read train, val (`dev`) and test (`testall`, where that is there).
 
-    An image's id is `train-0`, its path `train_ims.npy#0`: file and row of its feature, the first of five if
-    rows are repeated. A caption's id is its number over the three files, from 0.
+    An image's id is that of `_ids.txt`, or else `train-0`; its path is `train_ims.npy#0`: file and row of its feature, the first
+    of five if rows are repeated. A caption's id is its number over the three files, from 0.
 
     Raises
     ------
     VseppError
-        If files are missing or malformed, or if counts do not fit.
+        If files are missing or malformed, or if counts or ids do not fit.
     """
+    container = Container(role_path(spec, ROLE))
     features = feature_files(spec)
     files = RawFiles(spec)
     images: list[CaptionedImage] = []
@@ -40,34 +49,46 @@ def read(spec: CorpusSpec) -> RawCorpus:
         file = files.read(ROLE, f"{prefix}_caps.txt")
         files.note_end(file)
         texts = lines_of(file.text())
-        images += _images(prefix, texts, first_id, rows, file)
+        split = _images(prefix, texts, first_id, rows, file)
+        if container.locate(f"{prefix}_ids.txt"):
+            split = _named(split, files.read(ROLE, f"{prefix}_ids.txt"))
+        images += split
         first_id += len(texts)
     return RawCorpus(images, files)
 
 
 def feature_files(spec: CorpusSpec) -> dict[str, NpyRows]:
-    """The three arrays of features by prefix: `train`, `dev`, `test`.
+    """The three arrays of features by prefix: `train`, `dev`, and `testall` or `test`.
 
     Raises
     ------
     VseppError
-        Naming all files of the folder that are missing, or arrays that are malformed or differ in `dim`.
+        Naming all files of the folder that are missing, or arrays that are malformed or whose rows differ in shape.
     """
     container = Container(role_path(spec, ROLE))
-    wanted = [f"{prefix}_{what}" for prefix in PREFIXES for what in ("ims.npy", "caps.txt")]
+    kinds = ("ims.npy", "caps.txt")
+    left_out = "test" if any(container.locate(f"testall_{kind}") for kind in kinds) else "testall"
+    prefixes = [prefix for prefix in PREFIXES if prefix != left_out]
+    wanted = [f"{prefix}_{kind}" for prefix in prefixes for kind in kinds]
     found = {name: container.locate(name) for name in wanted}
     missing = [name for name, member in found.items() if member is None]
     refuse(missing, f"{container.path}: files are missing", f"Expected {', '.join(wanted)}.")
-    features = {prefix: NpyRows(container, str(found[f"{prefix}_ims.npy"])) for prefix in PREFIXES}
-    if len({rows.dim for rows in features.values()}) > 1:
-        dims = ", ".join(f"{rows.where} has {rows.dim}" for rows in features.values())
-        raise VseppError(f"features of one encoder must have one dimension: {dims}; fetch the folder again")
+    features = {prefix: NpyRows(container, str(found[f"{prefix}_ims.npy"])) for prefix in prefixes}
+    if len({rows.row_shape for rows in features.values()}) > 1:
+        shapes = ", ".join(f"{rows.where} has {_times(rows.row_shape)}" for rows in features.values())
+        raise VseppError(
+            f"features of one encoder must have one shape an image, dim or vectors × dim: {shapes}; fetch the folder again"
+        )
     return features
 
 
 def member_of(prefix: str, row: int) -> str:
     """File and row of a feature, as in the images table."""
     return f"{prefix}_ims.npy#{row}"
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(str, shape))
 
 
 def _images(
@@ -102,3 +123,30 @@ def _rows_per_image(rows: NpyRows, captions: int, captions_in: str) -> int:
         f"{CAPTIONS_PER_IMAGE} captions per row, or one row per caption and {CAPTIONS_PER_IMAGE} per image; "
         "they are not of the same release: fetch both again"
     )
+
+
+def _named(images: list[CaptionedImage], file: RawFile) -> list[CaptionedImage]:
+    """Images of a split with their ids from the file of these."""
+    ids = [line.strip() for line in lines_of(file.text())]
+    blank = [f"line {row + 1}" for row, name in enumerate(ids) if not name]
+    refuse(blank, f"{file.where}: lines without an id", "Expected one id a line.")
+    step, odd = divmod(len(ids), len(images))
+    if odd or step not in (1, CAPTIONS_PER_IMAGE):
+        raise VseppError(
+            f"{file.where} has {len(ids)} ids; expected {len(images)}, one an image, or "
+            f"{CAPTIONS_PER_IMAGE * len(images)}, one a caption; it is of another release: fetch the folder again"
+        )
+    others = [
+        f"line {row + 1}: {name!r} after {ids[row - row % step]!r}"
+        for row, name in enumerate(ids)
+        if name != ids[row - row % step]
+    ]
+    refuse(
+        others,
+        f"{file.where}: as many ids as captions, but an image's five differ",
+        "Expected five equal lines an image: fetch the folder again.",
+    )
+    return [
+        replace(image, image_id=name, listed_in=f"{file.where}: line {step * number + 1}")
+        for number, (image, name) in enumerate(zip(images, ids[::step], strict=True))
+    ]

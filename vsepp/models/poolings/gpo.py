@@ -6,9 +6,12 @@ The weights depend on a set's size alone, and all dimensions share them. Mean, m
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
+from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from vsepp.declared import Count, PositiveFloat
@@ -82,10 +85,34 @@ def position_codes(positions: int, dim: int) -> torch.Tensor:
 
 
 def weighted(values: torch.Tensor, lengths: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
-    """Σ_k θ_k x_(k) of sets `(n, k, d)` of `lengths` `(n,)` with weights `(n, k)`, 0 at padding (Eq. 2): `(n, d)`."""
+    """Σ_k θ_k x_(k) of sets `(n, k, d)` of `lengths` `(n,)` with weights `(n, k)` (Eq. 2): `(n, d)`."""
+    # Negative, so that ascending is descending and padding comes last; along the last axis, where a sort finds values side by side.
     padding = padding_of(values, lengths)
-    # Along the last axis values lie side by side, which a sort needs.
-    rows = values.masked_fill(padding, -torch.inf).transpose(1, 2)
-    descending = rows.sort(dim=2, descending=True, stable=True).values
-    descending = descending.masked_fill(padding.transpose(1, 2), 0.0)
-    return torch.bmm(descending, theta[:, :, None]).squeeze(2)
+    rows = (-values).masked_fill(padding, torch.inf).transpose(1, 2).contiguous()
+    padding = padding.transpose(1, 2)
+    if rows.device.type == "cpu":
+        return -_SortedSum.apply(rows, padding, theta)
+    ascending = rows.sort(dim=2, stable=True).values.masked_fill(padding, 0.0)
+    return -torch.bmm(ascending, theta[:, :, None]).squeeze(2)
+
+
+class _SortedSum(torch.autograd.Function):
+    """Sum of rows `(n, d, k)` in ascending order, weighted by `(n, k)`: `(n, d)`.
+
+    Numpy sorts short rows several times as fast as torch does on a CPU.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: torch.Tensor, padding: torch.Tensor, theta: torch.Tensor) -> torch.Tensor:
+        order = torch.from_numpy(np.argsort(rows.numpy(), axis=2))
+        ascending = torch.from_numpy(np.sort(rows.numpy(), axis=2)).masked_fill_(padding, 0.0)
+        ctx.save_for_backward(order, ascending, theta)
+        return torch.bmm(ascending, theta[:, :, None]).squeeze(2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, slope: torch.Tensor) -> tuple[torch.Tensor, None, torch.Tensor]:
+        order, ascending, theta = ctx.saved_tensors
+        of_sorted = slope[:, :, None] * theta[:, None, :]
+        of_rows = torch.empty_like(of_sorted).scatter_(2, order, of_sorted)
+        return of_rows, None, torch.bmm(slope[:, None, :], ascending).squeeze(1)

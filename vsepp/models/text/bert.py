@@ -53,11 +53,15 @@ class Options:
     """Most tokens of a caption."""
     dropout: Fraction = 0.1
     """Dropout in training, of states and of attention."""
+    frozen: bool = False
+    """BERT keeps the weights that it starts from, and its states of all captions are computed once; only the linear map is trained."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that cannot be, or are not those of `minilm`."""
         if self.hidden % self.heads:
             raise ValueError(f"heads: got {self.heads}; expected a divisor of hidden, {self.hidden}")
+        if self.frozen and self.weights == "random":
+            raise ValueError("frozen: got true with drawn weights; expected weights minilm or file/<name>")
         minilm = {"layers": 6, "hidden": 384, "heads": 12, "intermediate": 1536, "positions": 512}
         for option, size in minilm.items():
             if self.weights == "minilm" and (got := getattr(self, option)) != size:
@@ -81,6 +85,15 @@ class TextEncoder(nn.Module):
         self.bert = _Bert(vocabulary_size, options)
         self.linear = nn.Linear(options.hidden, options.dim)
         self.bert.apply(_initialise)
+        if options.frozen:
+            self.bert.requires_grad_(False).eval()
+
+    def train(self, mode: bool = True) -> TextEncoder:
+        """Set the mode of all that is trained."""
+        super().train(mode)
+        if self._options.frozen:
+            self.bert.eval()
+        return self
 
     def start(self, file: Path | None) -> None:
         """Take the weights that `Options.weights` names, for the first step of a training.
@@ -111,8 +124,25 @@ class TextEncoder(nn.Module):
         refusal = f"{file}: not the weights of this BERT; its options and the vocabulary must have the sizes of the file"
         put_weights(self.bert, _published(state), refusal)
 
-    def forward(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def forward(self, captions: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Encode captions.
+
+        Parameters
+        ----------
+        captions
+            Token ids int64 `(n, longest)`, or BERT's states of them `(n, longest, hidden)`, as `states` gives them.
+        lengths
+            int64 `(n,)` on the CPU, number of tokens of each caption.
+
+        Returns
+        -------
+        torch.Tensor
+            `(n, longest, dim)`; what follows a caption has states without meaning.
+        """
+        return self.linear(captions if captions.is_floating_point() else self.states(captions, lengths))
+
+    def states(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """BERT's last states.
 
         Parameters
         ----------
@@ -124,7 +154,7 @@ class TextEncoder(nn.Module):
         Returns
         -------
         torch.Tensor
-            `(n, longest, dim)`; what follows a caption has states without meaning.
+            `(n, longest, hidden)`; what follows a caption has states without meaning.
 
         Raises
         ------
@@ -137,7 +167,7 @@ class TextEncoder(nn.Module):
                 f"a caption has {longest} tokens; text encoder bert has {self._options.positions} positions: shorten it"
             )
         inside = torch.arange(longest) < lengths[:, None]
-        return self.linear(self.bert(ids, upload(inside, ids.device)))
+        return self.bert(ids, upload(inside, ids.device))
 
 
 class _Bert(nn.Module):
