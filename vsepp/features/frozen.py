@@ -72,8 +72,7 @@ def encode_crops(
     torch.Tensor
         float32 `(n, dim)`, or grids `(n, cells, dim)`, on the device, neither normalised nor checked.
     """
-    of_crop = (encoder.vectors(), encoder.dim) if encoder.grid else (encoder.dim,)
-    features = torch.empty((len(rows), *of_crop), device=device)
+    features = torch.empty((len(rows), encoder.dim), device=device)
     # The first crop is repeated to fill the last batch.
     batch = encode_batch(encoder.spec.input_size, device)
     if not fill:
@@ -85,6 +84,8 @@ def encode_crops(
             part = padded[start : start + batch]
             crops = gather_crops(store, rows[part], boxes[part], flips[part], encoder.spec.input_size)
             out = encoder(encoder.normalise(upload(crops, device)))[: len(rows) - start]
+            if not start and out.ndim == 3:
+                features = torch.empty((len(rows), *out.shape[1:]), device=device)
             features[start : start + batch].copy_(out)
     return features
 

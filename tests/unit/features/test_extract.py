@@ -4,7 +4,10 @@ import torch
 from closeness import assert_near
 
 from vsepp.errors import VseppError
+from vsepp.features.crops import fixed_boxes
 from vsepp.features.extract import CHUNK_IMAGES, CachedFeatures, extract_features
+from vsepp.features.frozen import encode_crops
+from vsepp.models.encoder import build_encoder
 from vsepp.spec import CropSpec
 
 CPU = torch.device("cpu")
@@ -96,3 +99,36 @@ def test_features_of_a_gpu_do_not_depend_on_where_the_images_lie(tmp_path, store
     encoder.cpu()
     first, second = ((tmp_path / name / "features.npy").read_bytes() for name in ("file", "device"))
     assert first == second
+
+
+def test_regions_are_the_whole_image_and_nine_windows_each_encoded_alone(tmp_path, store, encoder):
+    extract_features(store[:3], encoder, CropSpec("regions", SIZE), tmp_path, tmp_path / "state", device=CPU)
+    found = np.load(tmp_path / "features.npy")
+    side, half = store.shape[1], store.shape[1] // 2
+    steps = [0, (side - half) // 2, side - half]
+    boxes = [(0, 0, side, side), *((top, left, half, half) for top in steps for left in steps)]
+    assert found.shape == (3, len(boxes), 128)
+    for row, region in ((0, 0), (1, 5), (2, 9)):
+        box, flip = np.array([boxes[region]]), np.zeros(1, bool)
+        alone = encode_crops(store, encoder, np.array([row]), box, flip, CPU)
+        np.testing.assert_array_equal(found[row, region], alone[0].numpy())
+
+
+def test_the_cells_of_a_grid_have_the_features_as_their_mean(tmp_path, store, encoder):
+    crop = CropSpec("1C", SIZE)
+    of_cells = build_encoder(encoder.spec, grid=True)
+    of_cells.network.load_state_dict(encoder.network.state_dict())
+    for name, network in (("pooled", encoder), ("grid", of_cells)):
+        extract_features(store, network, crop, tmp_path / name, tmp_path / "state" / name, device=CPU)
+    pooled, grid = (CachedFeatures.open(tmp_path / name) for name in ("pooled", "grid"))
+    assert pooled.lengths is None and grid.vectors == 4 and (grid.lengths == 4).all()
+    np.testing.assert_allclose(grid.features.mean(axis=1), pooled.features[:, 0], atol=1e-5)
+
+
+def test_windows_of_an_image_keep_within_it_whatever_its_shape():
+    sizes = np.array([[46, 46], [47, 61], [300, 99]])
+    boxes, flips = fixed_boxes(CropSpec("regions", 40), sizes)
+    ends = boxes[:, :, :2] + boxes[:, :, 2:]
+    assert (boxes >= 0).all() and (ends <= sizes[:, None]).all() and not flips.any()
+    assert (ends[:, 9] == sizes).all() and (boxes[:, 0, 2:] == sizes).all()
+    assert (boxes[:, 1:, 2:] == (sizes // 2)[:, None]).all()

@@ -5,11 +5,14 @@ import math
 from itertools import product
 
 import pytest
+import specs
 import torch
 
 from vsepp import components
 from vsepp.losses import Batch
 from vsepp.losses.goal import KNOWN, Options, loss
+from vsepp.models.joint import JointEmbedding
+from vsepp.spec import Component
 
 TRIPLETS = ("constant", "nca", "circle")
 PAIRS = ("constant", "linear", "sigmoid", "linear_ms", "sigmoid_ms")
@@ -141,6 +144,47 @@ def test_the_value_is_the_mh_loss_or_the_sum_of_the_differences(triplet, pair):
     hardest = scores.masked_fill(torch.eye(7, dtype=torch.bool), -torch.inf)
     expected = hardest.amax(0).sum() + hardest.amax(1).sum() - 2 * scores.trace()
     assert loss(scores, Options(triplet, pair, margin=None)) == pytest.approx(expected.item())
+
+
+@pytest.mark.parametrize("head", ["linear", "regions"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        Component("bigru", {"word_dim": 6, "dim": 8}),
+        Component(
+            "bert", {"layers": 1, "hidden": 8, "heads": 2, "intermediate": 8, "dim": 8, "dropout": 0.0}
+        ),
+    ],
+    ids=["bigru", "bert"],
+)
+def test_through_a_tower_weights_get_the_gradient_of_the_equations(head, text):
+    gpo, options = Component("gpo"), Options("nca", "sigmoid_ms")
+    spec = specs.change(
+        specs.MODEL,
+        joint_dim=8,
+        text=text,
+        image_head=Component(head),
+        image_pooling=gpo,
+        caption_pooling=gpo,
+    )
+    torch.manual_seed(0)
+    model = JointEmbedding(spec, 5, 20)
+    drawn = torch.Generator().manual_seed(0)
+    lengths, ids = torch.tensor([4, 2, 3, 4, 1]), torch.randint(0, 20, (5, 4), generator=drawn)
+    regions = torch.randn(5, 4, 5, generator=drawn)
+    images, captions = model.embed_images(regions, lengths), model.embed_captions(ids, lengths)
+    weights = list(model.parameters())
+    by_equations = naive(images, captions, options)
+    surrogate = sum(
+        (x * of_x.detach()).sum() for x, of_x in zip((images, captions), by_equations, strict=True)
+    )
+    expected = torch.autograd.grad(surrogate, weights, retain_graph=True, allow_unused=True)
+    found = torch.autograd.grad(loss(images @ captions.T, options), weights, allow_unused=True)
+    for one, other in zip(found, expected, strict=True):
+        if other is None:
+            assert one is None
+        else:
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
 
 
 def naive_sh(scores, margin, queries):

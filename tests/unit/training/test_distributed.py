@@ -14,7 +14,6 @@ import pytest
 import tiny_corpus as tiny
 import torch
 from closeness import assert_near
-from installed import MEAN_OF_SETS, install
 from safetensors.torch import load_file
 from ssh_server import free_port
 from torch.multiprocessing import start_processes
@@ -226,13 +225,10 @@ def test_an_encoder_in_training_mode_is_not_divided():
     require_divisible(tiny.FINETUNED, ProcessGroup(0, 2))
 
 
-def test_a_head_with_batch_statistics_is_not_divided(tmp_path, monkeypatch):
-    source = MEAN_OF_SETS.replace("TAKES_SETS = True", "BATCH_STATISTICS = True")
-    install(monkeypatch, tmp_path, "vsepp.models.heads", "normalised", source)
-    run = tiny.change(tiny.FROZEN, model__image_head=Component("normalised"))
-    with pytest.raises(
-        VseppError, match=r"run tiny: image head 'normalised' normalises with.*got 2 processes"
-    ):
+def test_a_head_with_batch_statistics_is_not_divided():
+    head, pooling = Component("regions"), Component("mean")
+    run = tiny.change(tiny.FROZEN, model__image_head=head, model__image_pooling=pooling)
+    with pytest.raises(VseppError, match=r"run tiny: image head 'regions' normalises with.*got 2 processes"):
         require_divisible(run, ProcessGroup(0, 2))
     require_divisible(run, ALONE)
     require_divisible(tiny.FROZEN, ProcessGroup(0, 2))

@@ -99,8 +99,17 @@ def test_a_run_with_sets_and_another_optimiser_goes_on_to_the_same_bits(corpus, 
 
 
 @pytest.mark.resume
-def test_a_tower_that_drops_vectors_and_words_goes_on_to_the_same_bits(corpus, sets, tmp_path):
-    gpo, text = Component("gpo"), Component("bigru", {"word_dim": 6, "dim": 10})
+@pytest.mark.parametrize(
+    "text",
+    [
+        Component("bigru", {"word_dim": 6, "dim": 10}),
+        # With dropout, whose random numbers go on too.
+        Component("bert", {"layers": 1, "hidden": 8, "heads": 2, "intermediate": 8, "dim": 10}),
+    ],
+    ids=["bigru", "bert"],
+)
+def test_a_tower_that_drops_vectors_and_words_goes_on_to_the_same_bits(corpus, sets, tmp_path, text):
+    gpo = Component("gpo")
     run = dataclasses.replace(
         tiny.FROZEN,
         model=change(
