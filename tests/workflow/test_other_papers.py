@@ -13,11 +13,12 @@ pytestmark = [pytest.mark.workflow, pytest.mark.whole]
 MARGIN, FIFTH = "coco-relative-margin", "coco-relative-margin-fifth"
 GOAL = "goal-coco-vit-cir-sig-ms"
 REGIONS, GRID = "inf-coco-regions", "inf-flickr-grid"
+BERT = "goal-coco-butd-nca-sig-ms"
 SH, MH, SEEDS = ["obj-sh-01", "obj-sh-04"], "obj-mh-02", [0, 1]
 CONFIG = {
     "label": "briefly",
     "papers": ["relative_margins", "goal", "objectives", "vse_infinity"],
-    "only": [MARGIN, f"{GOAL}*", *SH, MH, REGIONS, GRID],
+    "only": [MARGIN, f"{GOAL}*", *SH, MH, REGIONS, GRID, BERT],
     "runs": {
         "objective": {"seeds": SEEDS},
         "vse-infinity": {"epochs": 2},
@@ -46,7 +47,7 @@ def rows_with_numbers(project, table):
 def test_all_runs_are_made_and_nothing_is_left_to_do(finished):
     project, made = finished
     runs = [(run, seed) for run in (*SH, MH) for seed in SEEDS]
-    runs += [(run, 0) for run in (MARGIN, GOAL, f"{GOAL}-ft", REGIONS, f"{GRID}-start", GRID)]
+    runs += [(run, 0) for run in (MARGIN, GOAL, f"{GOAL}-ft", BERT, REGIONS, f"{GRID}-start", GRID)]
     assert made > set().union(*(of(run, seed, "briefly") for run, seed in runs))
     assert project.planned("reproduce_tables", **CONFIG) == {}
 
@@ -64,10 +65,11 @@ def test_runs_with_relative_margins_share_the_vectors_of_the_captions(finished):
 def test_a_combination_of_goal_stands_in_its_rows_frozen_and_fine_tuned(finished):
     project, _ = finished
     assert {row["row"] for row in rows_with_numbers(project, "goal/tables/table4.csv")} == {"4.15", "4.30"}
+    assert {row["row"] for row in rows_with_numbers(project, "goal/tables/table5.csv")} == {"5.14"}
     for figure in ("table1", "figure2", "figure3", "learning-curves"):
         assert (project.folder / REPORTS / f"goal/figures/{figure}.svg").is_file()
     page = (project.folder / REPORTS / "goal/index.html").read_text()
-    assert "T cir · P sig-ms" in page and "not trained here" in page
+    assert "T cir · P sig-ms" in page and "all others are quoted" in page
 
 
 def test_of_the_settings_of_a_loss_the_one_that_validation_prefers_is_shown(finished):

@@ -1,6 +1,7 @@
 """The table of artefacts: what is made from what, shared where parameters are equal and apart where they differ."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -366,10 +367,10 @@ def test_weights_are_computed_for_figures_of_goal():
 
 def test_goal_trains_coco_alone_on_generated_scenes_and_everything_three_times_for_the_paper():
     mini = plan(papers=["goal"]).models
-    assert len(mini) == 62 and all(model.spec.dataset == "coco" for model in mini.values())
+    assert len(mini) == 95 and all(model.spec.dataset == "coco" for model in mini.values())
     assert {tuple(model.specs) for model in mini.values()} == {(0,)}
     paper = plan(papers=["goal"], preset="paper").models
-    assert len(paper) == 124 and {tuple(model.specs) for model in paper.values()} == {(0, 1, 2)}
+    assert len(paper) == 162 and {tuple(model.specs) for model in paper.values()} == {(0, 1, 2)}
     frozen, tuned = paper["goal-coco-vit-nca-sig"].spec, paper["goal-coco-vit-nca-sig-ft"].spec
     assert (frozen.schedule.epochs, frozen.schedule.learning_rate, frozen.schedule.drop_at) == (30, 2e-4, 0.5)
     assert (tuned.schedule.epochs, tuned.schedule.learning_rate, tuned.schedule.drop_at) == (15, 2e-5, 1.0)
@@ -377,11 +378,11 @@ def test_goal_trains_coco_alone_on_generated_scenes_and_everything_three_times_f
 
 
 @pytest.mark.parametrize("fidelity", ["paper", "code"])
-def test_vse_infinity_trains_its_rows_with_a_bigru(fidelity):
+def test_vse_infinity_trains_its_rows(fidelity):
     mini, paper = (
         plan(papers=["vse_infinity"], preset=preset, fidelity=fidelity).models for preset in ("mini", "paper")
     )
-    assert mini.keys() == paper.keys() and len(paper) == 18
+    assert mini.keys() == paper.keys() and len(paper) == 39
     regions, start, grid = (paper[f"inf-coco-{name}"].spec for name in ("regions", "grid-start", "grid"))
     assert (regions.trainset, regions.model.image_head, regions.live_encoder) == (
         "regions",
@@ -403,6 +404,54 @@ def test_vse_infinity_trains_its_rows_with_a_bigru(fidelity):
         drop_vectors_by=grid.size_augmentation.drop_vectors_by,
         drop_words_by=grid.size_augmentation.drop_words_by,
     )
+    assert paper["inf-coco-both-bert"].ensemble == ("inf-coco-regions-bert", "inf-coco-grid-bert")
+    wsl, first = (paper[f"inf-coco-wsl-{name}"].spec for name in ("bert", "bert-means"))
+    assert wsl.optimiser.options == {"rates": [["text.bert.", 0.1], ["encoder.", 0.01]]}
+    assert (first.model.image_pooling.name, first.model.caption_pooling.name) == ("mean", "first")
+    assert mini["inf-coco-wsl-bert"].spec.model.text.options["layers"] == 2
+
+
+def test_on_paper_bert_and_wsl_are_files_of_the_users():
+    made = plan(papers=["goal", "vse_infinity"], preset="paper")
+    files = {
+        "bert-base-uncased/pytorch_model.bin",
+        "bert-base-uncased/vocab.txt",
+        "ig_resnext101_32x8-c38310e5.pth",
+    }
+    assert files <= made.files.keys() and files <= made.parameters.sources.keys()
+    bert = {run for run, model in made.models.items() if model.spec.model.text.name == "bert"}
+    assert {"goal-flickr-wsl-cir-sig-ms", "inf-flickr-grid-bert", "inf-coco-both-bert"} <= bert and len(
+        bert
+    ) == 59
+    for run in bert:
+        spec = made.models[run].spec
+        assert spec.vocabulary.kind == "wordpieces" and spec.model.text.options == {
+            "weights": f"file/{min(files)}"
+        }
+    wsl = made.models["goal-coco-wsl-con-con"].spec.encoder
+    assert (wsl.architecture, wsl.input_size) == ("torchvision/resnext101_32x8d", 512)
+
+
+def test_rows_of_goal_on_vse_infinity_differ_by_the_loss_alone():
+    made = plan(papers=["goal"], preset="paper").models
+    for encoder, curriculum in (("butd", {"curriculum": 0.04}), ("wsl", {})):
+        own = made[f"goal-coco-{encoder}-mh"].spec
+        assert own.loss == Component("max_of_hinges", curriculum)
+        losses = set()
+        for pair in ("con", "lin", "sig", "lin-ms", "sig-ms"):
+            for triplet in ("con", "nca", "cir"):
+                spec = made[f"goal-coco-{encoder}-{triplet}-{pair}"].spec
+                assert replace(spec, id=own.id, system=own.system, loss=own.loss) == own
+                assert spec.loss.options.items() >= curriculum.items() and spec.loss.name == "goal"
+                losses.add(str(spec.loss))
+        assert len(losses) == 15
+
+
+def test_on_generated_scenes_goals_rows_on_wsl_have_a_frozen_cnn_but_for_one():
+    mini = plan(papers=["goal"]).models
+    rows = {run: model.spec for run, model in mini.items() if run.startswith("goal-coco-wsl-")}
+    assert [run for run, spec in rows.items() if spec.live_encoder] == ["goal-coco-wsl-cir-lin-ms"]
+    assert {spec.reads for spec in rows.values()} == {"features", "inline", "live"} and len(rows) == 17
 
 
 def test_a_combination_of_goal_on_vse_infinity_begins_with_all_negatives(params):

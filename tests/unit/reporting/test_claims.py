@@ -513,7 +513,7 @@ def test_other_test_images_and_a_protocol_that_a_run_was_not_evaluated_under_are
         judge([claim(protocol=protocol)], own_data, models.records)
 
 
-@pytest.mark.parametrize("name_of_paper", ["vsepp", "goal"])
+@pytest.mark.parametrize("name_of_paper", ["vsepp", "goal", "vse_infinity"])
 def test_published_effects_are_the_differences_of_the_published_rows(name_of_paper):
     with (PARAMS / "papers" / name_of_paper / "published.csv").open(encoding="utf-8") as stream:
         rows = {row["row"]: row for row in csv.DictReader(stream)}
@@ -527,7 +527,7 @@ def test_published_effects_are_the_differences_of_the_published_rows(name_of_pap
         for metric, published in keys.published.items():
             if published is None:
                 continue
-            named = re.findall(r"\d+\.\d+", keys.place)
+            named = re.findall(r"\w+\.\d+", keys.place)
             fed = [
                 [row for row, feeder in feeders if feeder[0] == run and row in named] for run in keys.named
             ]
