@@ -367,7 +367,7 @@ def test_weights_are_computed_for_figures_of_goal():
 
 def test_goal_trains_coco_alone_on_generated_scenes_and_everything_three_times_for_the_paper():
     mini = plan(papers=["goal"]).models
-    assert len(mini) == 95 and all(model.spec.dataset == "coco" for model in mini.values())
+    assert len(mini) == 97 and all(model.spec.dataset == "coco" for model in mini.values())
     assert {tuple(model.specs) for model in mini.values()} == {(0,)}
     paper = plan(papers=["goal"], preset="paper").models
     assert len(paper) == 162 and {tuple(model.specs) for model in paper.values()} == {(0, 1, 2)}
@@ -375,6 +375,15 @@ def test_goal_trains_coco_alone_on_generated_scenes_and_everything_three_times_f
     assert (frozen.schedule.epochs, frozen.schedule.learning_rate, frozen.schedule.drop_at) == (30, 2e-4, 0.5)
     assert (tuned.schedule.epochs, tuned.schedule.learning_rate, tuned.schedule.drop_at) == (15, 2e-5, 1.0)
     assert tuned.live_encoder and tuned.encoder.architecture == "torchvision/vit_b_16"
+
+
+def test_goal_takes_the_place_of_x_vlms_loss_alone():
+    mini = plan(papers=["goal"]).models
+    itc, goal = (mini[f"goal-coco-xvlm{name}"].spec for name in ("", "-cir-sig-ms"))
+    assert itc.loss == Component("info_nce", {"share_same_image": True}) and goal.loss.name == "goal"
+    assert itc.model.matcher and itc.model.matcher.options["k"] == 32
+    same = {"id": goal.id, "system": goal.system, "loss": goal.loss}
+    assert replace(itc, **same) == goal
 
 
 @pytest.mark.parametrize("fidelity", ["paper", "code"])
