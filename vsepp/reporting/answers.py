@@ -43,7 +43,7 @@ class Answers:
     @cached_property
     def lists(self) -> dict[str, np.ndarray]:
         """The arrays of `best.npz`, where a matcher re-ranked; errors as of `embeddings`."""
-        if not any("reranked" in metrics for metrics in self.record.metrics.values()):
+        if not any(metrics["reranked"] for metrics in self.record.metrics.values()):
             return {}
         folder = Path(self.record.spec.evaluation)
         require_intact(folder, LISTS)

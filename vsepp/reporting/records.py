@@ -41,10 +41,11 @@ class Ranked:
 
     @cached_property
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """Protocol → `i2t_r1` ... `t2i_meanr` (recalls in per cent), `rsum` and what `TEST_SET` names, unrounded."""
+        """Protocol → `i2t_r1` ... `t2i_meanr` (recalls in per cent), `rsum`, what `TEST_SET` names, and `reranked`, unrounded."""
         flat: dict[str, dict[str, Any]] = {}
         for protocol, values in self.kept.metrics.items():
             flat[protocol] = {key: values[key] for key in (*TEST_SET, "rsum")}
+            flat[protocol]["reranked"] = values.get("reranked", 0)
             for direction in DIRECTIONS:
                 of_direction = values[direction].items()
                 flat[protocol] |= {f"{direction}_{metric}": value for metric, value in of_direction}
