@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from vsepp.evaluation import protocols
@@ -32,13 +34,14 @@ class Models:
     def add(
         self, name, i2t=I2T, t2i=T2I, protocol="5x1K", seed=0, history=(10.0, 20.0), git=CLEAN, trained=CLEAN, behind=(),
         fold_size=100, n_images=500, ranks=None, collapsed=False, like=None, made_from=None, processor="a processor",
-        measured_on=None,
+        measured_on=None, reranked=0,
     ):  # fmt: skip
         """A model: R@1, R@5, R@10, Med r and Mean r both ways. `behind`: steps behind its training that dirty code made.
 
         Its ranks have these recalls; `ranks`, of five captions an image, stand in the place of both. `history` is R@1 of
         caption retrieval epoch by epoch; rsum is six times that. `collapsed` is said of the last epoch. `like` names the run
         whose parameters it has, but for one. `measured_on`: a dirty step behind its evaluation alone. `made_from`: digest of its features, of which all have the same parameters.
+        `reranked`: how many items of a query a matcher scored again.
         """
         run, evaluation = (self.root / kind / name / f"seed-{seed}" for kind in ("runs", "evaluations"))
         run.mkdir(parents=True)
@@ -54,7 +57,9 @@ class Models:
         ancestors = [{"step": step, "digest": "d", **DIRTY} for step in behind]
         training = {**TRAINING, "machine": {"processor": processor}}
         seal(run, "train", trained, ancestors, **training)
-        protocols.save([evaluation_of(protocol, fold_size, n_images, i2t, t2i, ranks)], evaluation)
+        found = evaluation_of(protocol, fold_size, n_images, i2t, t2i, ranks)
+        lists = {"t2i_items": np.zeros((5 * n_images, reranked), np.int64)} if reranked else {}
+        protocols.save([replace(found, lists=lists)], evaluation)
         own = {"step": "train", "spec_digest": "s", "code_digest": "c", "digest": artefact_digest(run)}
         ancestors = [*ancestors, {**own, **trained}]
         if measured_on:

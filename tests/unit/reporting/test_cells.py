@@ -149,6 +149,12 @@ def test_the_group_says_which_test_images_were_used(models, build):
     assert group.measured_on == ""
 
 
+def test_the_group_says_what_was_re_ranked(models, build):
+    models.add("a", protocol="1K", n_images=100, reranked=32)
+    (group,) = build(RowSpec("1.6", "a", "1K")).groups
+    assert group.measured_on == "first 100 test images (re-ranked, 32 of 100)"
+
+
 def test_every_group_of_the_paper_is_compared_under_comparable_protocols(report, build):
     for table in report().tables:
         for group in build(table).groups:

@@ -16,9 +16,12 @@ from reported import CLEAN, DIRTY, I2T, seal
 
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
+from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import Interval
+from vsepp.evaluation.scores import BestLists, best_items
 from vsepp.provenance.manifest import artefact_digest
+from vsepp.reporting.answers import Answers
 from vsepp.reporting.claims import CHANCE, NOT_RUN, SAME, Verdict
 from vsepp.reporting.drawing import write_figure, write_gaps
 from vsepp.reporting.report_specs import ClaimSpec, FigureSpec
@@ -304,7 +307,13 @@ ANSWERS = FigureSpec(
 WILD = "50 % of $x_1$ <b>&amp;</b> {\\evil} שלום כלב 🐕" + " word" * 40
 
 
-def answering(models, run, ranked_first, pictures):
+def turned(embeddings, fold, captions):
+    """The two best of each query the other way round, as a matcher may say."""
+    best = best_items(EmbeddingScores(embeddings), 2)
+    return BestLists(*((items, np.tile([0.0, 1.0], (len(items), 1))) for items in best))
+
+
+def answering(models, run, ranked_first, pictures, rerank=None):
     """A model of three images with two captions each that puts, for the first image, a caption of `ranked_first` first."""
     spec = models.add(run, protocol="5K", fold_size=500)
     images = np.eye(3, dtype=np.float32)
@@ -312,7 +321,7 @@ def answering(models, run, ranked_first, pictures):
     captions[2 * ranked_first, 0] = 5.0
     embeddings = Embeddings(images, captions, np.repeat(np.arange(3), 2))
     folder = Path(spec.evaluation)
-    protocols.save([protocols.evaluate(embeddings, "5K")], folder)
+    protocols.save([protocols.evaluate(embeddings, "5K", rerank=rerank)], folder)
     embeddings.save(folder / "embeddings.npz")
     digest = artefact_digest(Path(spec.run))
     made = {"step": "train", "digest": digest, "spec_digest": "s", "code_digest": "c", **CLEAN}
@@ -352,6 +361,16 @@ def test_answers_show_pictures_or_ids_and_captions_are_text(
     assert ("by their ids" in drawn.caption) is not photographs
     gone = write_figure(spec, context, {}, tmp_path)
     assert "Not run: vse0 and vsepp." in gone.caption and "evenly" not in gone.caption
+
+
+def test_answers_of_a_model_that_was_re_ranked_are_those_of_its_lists(models, pictures, draw):
+    answering(models, "vse0", 1, pictures, turned)
+    answering(models, "vsepp", 1, pictures)
+    # By the embeddings WILD, then "a dog", one of its own.
+    assert f"Image 90: VSE0: rank 1 ✓: a dog; VSE++: rank 2: {WILD};" in draw(ANSWERS).alt
+    (record,) = models.records["vse0"]
+    assert Answers(record).ranked("i2t", 0, slice(0, 3), "5K").tolist() == [0, 2, 1, 3, 4, 5]
+    assert record.metrics["5K"]["reranked"] == 2
 
 
 def test_answers_of_other_embeddings_than_were_measured_are_refused(models, pictures, draw):
