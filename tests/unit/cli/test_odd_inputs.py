@@ -63,7 +63,7 @@ NO_RUN = {
     ),
     "a trainset of none": (
         config(SPEC.replace('"trainset":"1C"', '"trainset":"2C"').encode()),
-        "RunSpec.trainset: got '2C'; input should be '1C', '10C' or 'RC'",
+        "RunSpec.trainset: got '2C'; input should be '1C', '10C', 'RC' or 'regions'",
     ),
     "no manifest": (config(SPEC.encode()), "no manifest.json; expected the folder of a trained run"),
 }
