@@ -2,20 +2,21 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import tiny_corpus as tiny
 import torch
 from safetensors.torch import save_file
 
 from vsepp.data.captions import TOKENIZER
-from vsepp.data.tables import read_tables
+from vsepp.data.tables import read_tables, write_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import FILE, Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import encode_split, split_rows
-from vsepp.evaluation.run import encode_run, evaluate_run
+from vsepp.evaluation.run import encode_run, evaluate_ensemble, evaluate_run
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
@@ -138,3 +139,24 @@ def test_what_does_not_belong_together_is_refused(made, tmp_path):
     ):
         with pytest.raises(VseppError, match=message):
             call()
+
+
+def test_an_ensemble_is_of_the_same_captions_in_the_same_order(made, tmp_path):
+    spec = EvaluationSpec(RUN, ("5K",), fold_size=1, ensemble="both", second=RUN)
+    evaluate_run(spec, frozen(made), tmp_path / "one", CPU)
+    images, words = (
+        pd.read_parquet(made.corpus / f"corpus/{name}.parquet") for name in ("images", "captions")
+    )
+    file, corpus = tmp_path / "one" / "embeddings.npz", made.corpus / "corpus"
+    inputs = {"first": file, "second": file, "corpus": corpus, "second_corpus": tmp_path / "other"}
+    # Split into words, as published captions are.
+    write_tables(inputs["second_corpus"], images, words.assign(text=words["text"] + " ."))
+    (found,) = evaluate_ensemble(spec, inputs, tmp_path / "both")
+    (alone,) = evaluate_run(spec, frozen(made), tmp_path / "again", CPU)
+    assert found.metrics == alone.metrics
+    turned = words.assign(text=words["text"].to_numpy()[::-1])
+    write_tables(inputs["second_corpus"], images, turned)
+    with pytest.raises(
+        VseppError, match=r"ensemble both: caption \d+ of .* must embed the same captions in the same order"
+    ):
+        evaluate_ensemble(spec, inputs, tmp_path / "wrong")
