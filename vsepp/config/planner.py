@@ -222,9 +222,9 @@ class _Planner:
             first, second = (self._evaluated(run, member, seed) for member in members)
             evaluated = replace(self._evaluation_spec(run, spec), ensemble=run, second=other[seed])
             read = {"run": self.table["run", seeded(members[0], seed)], "first": first, "second": second}
-            read["corpus"] = next(
-                made for made in self.table.values() if made.folder == first.inputs["corpus"]
-            )
+            for role, evaluated_run in (("corpus", first), ("second_corpus", second)):
+                folder = evaluated_run.inputs["corpus"]
+                read[role] = next(made for made in self.table.values() if made.folder == folder)
             self._add("evaluation", evaluated, read)
 
     def _evaluated(self, ensemble: str, member: str, seed: int) -> Artefact:

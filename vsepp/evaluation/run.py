@@ -10,6 +10,7 @@ import torch
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
+from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
 from vsepp.evaluation.encode import (
@@ -61,7 +62,7 @@ def evaluate_run(
 
 
 def evaluate_ensemble(
-    spec: EvaluationSpec, first: Path, second: Path, out: Path
+    spec: EvaluationSpec, inputs: Mapping[str, Path], out: Path
 ) -> list[protocols.Evaluation]:
     """Rank a split by the mean of two runs' scores under each protocol, and write the results as `evaluate_run` does.
 
@@ -69,21 +70,35 @@ def evaluate_ensemble(
     ----------
     spec
         The protocols.
-    first, second
-        `embeddings.npz` of the two runs, of the same split.
+    inputs
+        Role → `first` and `second`, the `embeddings.npz` of the two runs; `corpus` and `second_corpus`, which these embedded.
     out
         Folder of the results.
 
     Raises
     ------
     VseppError
-        As `mean_of_scores`, and if the split is too small for a protocol.
+        As `mean_of_scores`, if the runs embedded other captions or in another order, and if the split is too small for a protocol.
     """
-    embeddings = mean_of_scores(Embeddings.load(first), Embeddings.load(second))
+    texts = [_texts(inputs[role], spec.split) for role in ("corpus", "second_corpus")]
+    differing = next((k for k, (one, other) in enumerate(zip(*texts, strict=False)) if one != other), None)
+    if differing is not None:
+        raise VseppError(
+            f"ensemble {spec.ensemble}: caption {differing} of {inputs['corpus']} is {texts[0][differing]!r}, of "
+            f"{inputs['second_corpus']} {texts[1][differing]!r}; the two runs must embed the same captions in the same order"
+        )
+    embeddings = mean_of_scores(*(Embeddings.load(inputs[role]) for role in ("first", "second")))
     embeddings.save(out / "embeddings.npz")
     found = [protocols.evaluate(embeddings, protocol, spec.fold_size) for protocol in spec.protocols]
     protocols.save(found, out)
     return found
+
+
+def _texts(corpus: Path, split: str) -> list[str]:
+    """Letters and digits of a split's captions: published features come with captions that were split into words before."""
+    _, captions = read_tables(corpus)
+    chosen = zip(captions["text"], captions["split"], strict=True)
+    return ["".join(filter(str.isalnum, text.lower())) for text, of in chosen if of == split]
 
 
 def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: torch.device) -> Embeddings:

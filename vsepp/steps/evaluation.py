@@ -22,7 +22,7 @@ def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     from vsepp.provenance.compatibility import require_fitting
 
     if spec.ensemble:
-        for evaluation in evaluate_ensemble(spec, inputs["first"], inputs["second"], out):
+        for evaluation in evaluate_ensemble(spec, inputs, out):
             print(evaluation)
         return {}
     require_fitting(spec.run, inputs["run"], inputs)
@@ -61,6 +61,7 @@ STEP = Step(
         **ENCODING,
         "first": Role("embeddings of an ensemble's first run", "embeddings.npz", optional=True),
         "second": Role("embeddings of its second run", "embeddings.npz", optional=True),
+        "second_corpus": Role("folder of the corpus that the second run was evaluated on", optional=True),
         "tokens": Role(
             "folder of the word ids; without it they are made with the run's vocabulary", optional=True
         ),

@@ -459,7 +459,7 @@ def test_rows_of_goal_on_vse_infinity_differ_by_the_loss_alone():
 def test_on_generated_scenes_goals_rows_on_wsl_have_a_frozen_cnn_but_for_one():
     mini = plan(papers=["goal"]).models
     rows = {run: model.spec for run, model in mini.items() if run.startswith("goal-coco-wsl-")}
-    assert [run for run, spec in rows.items() if spec.live_encoder] == ["goal-coco-wsl-cir-lin-ms"]
+    assert [run for run, spec in rows.items() if spec.live_encoder] == ["goal-coco-wsl-nca-con"]
     assert {spec.reads for spec in rows.values()} == {"features", "inline", "live"} and len(rows) == 17
 
 

@@ -2,20 +2,21 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import tiny_corpus as tiny
 import torch
 from safetensors.torch import save_file
 
 from vsepp.data.captions import TOKENIZER
-from vsepp.data.tables import read_tables
+from vsepp.data.tables import read_tables, write_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import FILE, Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import encode_split, split_rows
-from vsepp.evaluation.run import encode_run, evaluate_run
+from vsepp.evaluation.run import encode_run, evaluate_ensemble, evaluate_run
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
@@ -138,3 +139,22 @@ def test_what_does_not_belong_together_is_refused(made, tmp_path):
     ):
         with pytest.raises(VseppError, match=message):
             call()
+
+
+def test_an_ensemble_is_of_the_same_captions_in_the_same_order(made, tmp_path):
+    spec = EvaluationSpec(RUN, ("5K",), fold_size=1, ensemble="both", second=RUN)
+    found = encode_run(RUN, "test", frozen(made), CPU)
+    dot = Embeddings(found.image_embeddings, found.caption_embeddings, found.caption_to_image)
+    dot.save(tmp_path / "embeddings.npz")
+    inputs = dict.fromkeys(("first", "second"), tmp_path / "embeddings.npz")
+    inputs |= {"corpus": made.corpus / "corpus", "second_corpus": tmp_path / "other"}
+    images, words = (pd.read_parquet(inputs["corpus"] / f"{name}.parquet") for name in ("images", "captions"))
+    # Split into words, as published captions are.
+    write_tables(inputs["second_corpus"], images, words.assign(text=words["text"] + " ."))
+    (both,) = evaluate_ensemble(spec, inputs, tmp_path / "both")
+    assert both.metrics == protocols.evaluate(dot, "5K").metrics
+    write_tables(inputs["second_corpus"], images, words.assign(text=words["text"].to_numpy()[::-1]))
+    with pytest.raises(
+        VseppError, match=r"ensemble both: caption \d+ of .* the same captions in the same order"
+    ):
+        evaluate_ensemble(spec, inputs, tmp_path / "wrong")
