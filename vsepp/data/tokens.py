@@ -67,14 +67,18 @@ class Tokens:
         lengths
             `(n,)` int64.
         """
+        places, inside, lengths = self.places(rows)
+        ids = np.full(inside.shape, PAD, np.int64)
+        ids[inside] = self.ids[places[inside]]
+        return ids, lengths
+
+    def places(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where the tokens of some captions lie in `ids`, int64 `(n, longest)`; which of these places there are, bool; lengths `(n,)`."""
         rows = np.asarray(rows, np.int64)
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         columns = np.arange(lengths.max(initial=0))
-        inside = columns < lengths[:, None]
-        ids = np.full(inside.shape, PAD, np.int64)
-        ids[inside] = self.ids[(starts[:, None] + columns)[inside]]
-        return ids, lengths
+        return starts[:, None] + columns, columns < lengths[:, None], lengths
 
     def save(self, folder: Path) -> None:
         """Write `tokens.npz` into a folder."""

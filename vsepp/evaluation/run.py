@@ -54,11 +54,8 @@ def evaluate_run(
     """
     model, *_ = opened = _opened(spec.run, spec.split, folders, device)
     embeddings = encode_split(*opened, device=device)
-    embeddings.save(out / "embeddings.npz")
     rerank = None if model.matcher is None else Reranker.of(*opened, device=device).best
-    found = [protocols.evaluate(embeddings, protocol, spec.fold_size, rerank) for protocol in spec.protocols]
-    protocols.save(found, out)
-    return found
+    return _ranked(embeddings, spec, out, rerank)
 
 
 def evaluate_ensemble(
@@ -88,8 +85,15 @@ def evaluate_ensemble(
             f"{inputs['second_corpus']} {texts[1][differing]!r}; the two runs must embed the same captions in the same order"
         )
     embeddings = mean_of_scores(*(Embeddings.load(inputs[role]) for role in ("first", "second")))
+    return _ranked(embeddings, spec, out)
+
+
+def _ranked(
+    embeddings: Embeddings, spec: EvaluationSpec, out: Path, rerank: protocols.Rerank | None = None
+) -> list[protocols.Evaluation]:
+    """Write embeddings, and what each protocol finds of them."""
     embeddings.save(out / "embeddings.npz")
-    found = [protocols.evaluate(embeddings, protocol, spec.fold_size) for protocol in spec.protocols]
+    found = [protocols.evaluate(embeddings, protocol, spec.fold_size, rerank) for protocol in spec.protocols]
     protocols.save(found, out)
     return found
 

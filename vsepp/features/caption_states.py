@@ -60,12 +60,9 @@ class CaptionStates:
 
     def padded(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """States of some captions, padded with zeros: float32 `(n, longest, size)`; and lengths, int64 `(n,)`."""
-        rows = np.asarray(rows, np.int64)
-        starts = self.tokens.offsets[rows]
-        lengths = self.tokens.offsets[rows + 1] - starts
-        states = np.zeros((len(rows), lengths.max(initial=0), self.states.shape[1]), np.float32)
-        for row, (start, length) in enumerate(zip(starts.tolist(), lengths.tolist(), strict=True)):
-            states[row, :length] = self.states[start : start + length]
+        places, inside, lengths = self.tokens.places(rows)
+        states = np.zeros((*inside.shape, self.states.shape[1]), np.float32)
+        states[inside] = self.states[places[inside]]
         return states, lengths
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from vsepp.runtime.placement import upload
+from vsepp.models.poolings.padding import padding_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,5 +33,4 @@ class ImageBatch:
 def taken(values: torch.Tensor, kept: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """Of sets `(n, k, dim)` the vectors `kept` `(n, most)`, padded by zeros after `lengths` `(n,)`: `(n, most, dim)`."""
     sets = values.gather(1, kept[:, :, None].expand(-1, -1, values.shape[2]))
-    padding = upload(torch.arange(kept.shape[1]) >= lengths[:, None], values.device)
-    return sets.masked_fill(padding[:, :, None], 0.0)
+    return sets.masked_fill(padding_of(sets, lengths), 0.0)
