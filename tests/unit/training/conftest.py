@@ -1,6 +1,8 @@
+import numpy as np
 import own_loss
 import pytest
 from installed import install
+from tiny_corpus import artefacts
 
 
 @pytest.fixture(scope="session")
@@ -10,3 +12,18 @@ def package(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         install(patch, folder, "vsepp.losses", own_loss.RUN.loss.name, own_loss.SOURCE)
         yield folder
+
+
+@pytest.fixture
+def sets(corpus, tmp_path):
+    """Features of one to four vectors an image, none of them alike; the rest is zeros."""
+    folder = tmp_path / "sets"
+    folder.mkdir()
+    alone = np.load(artefacts(corpus)["features"] / "features.npy")
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 5, len(alone))
+    values = alone + rng.standard_normal((len(alone), 4, alone.shape[2])).astype(np.float32) * alone.std()
+    values[np.arange(4) >= lengths[:, None]] = 0
+    np.save(folder / "features.npy", values)
+    np.save(folder / "lengths.npy", lengths)
+    return folder

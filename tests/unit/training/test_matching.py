@@ -40,21 +40,6 @@ GOAL = dataclasses.replace(RUN, loss=Component("goal", {"triplet": "nca", "pair"
 
 
 @pytest.fixture
-def sets(corpus, tmp_path):
-    """Features of one to four vectors an image; the rest is zeros."""
-    folder = tmp_path / "sets"
-    folder.mkdir()
-    alone = np.load(artefacts(corpus)["features"] / "features.npy")
-    rng = np.random.default_rng(0)
-    lengths = rng.integers(1, 5, len(alone))
-    values = alone + rng.standard_normal((len(alone), 4, alone.shape[2])).astype(np.float32) * alone.std()
-    values[np.arange(4) >= lengths[:, None]] = 0
-    np.save(folder / "features.npy", values)
-    np.save(folder / "lengths.npy", lengths)
-    return folder
-
-
-@pytest.fixture
 def data(corpus, sets):
     return load_training_data(RUN, artefacts(corpus) | {"features": sets}, tiny.CPU)
 
