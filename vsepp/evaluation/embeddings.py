@@ -11,13 +11,15 @@ import numpy as np
 from vsepp import components
 from vsepp.data.arrays import read_arrays
 from vsepp.errors import VseppError
+from vsepp.evaluation.truth import checked_captions, checked_ids
 from vsepp.runtime.files import whole_file
 from vsepp.spec import Component
 from vsepp.user_files import json_of, reading, shortly
 
 _REQUIRED = ("image_embeddings", "caption_embeddings", "caption_to_image")
 _OPTIONS = "similarity_options"
-_KNOWN = (*_REQUIRED, "similarity", _OPTIONS)
+_IDS = ("image_ids", "caption_ids")
+_KNOWN = (*_REQUIRED, *_IDS, "similarity", _OPTIONS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +38,10 @@ class Embeddings:
     """`(n_captions,)` int64: the row of each caption's image. Each image has at least one."""
     similarity: Component = field(default_factory=lambda: Component("dot"))
     """A module of `vsepp.similarity`, with its options that differ from their defaults."""
+    image_ids: np.ndarray | None = None
+    """`(n_images,)` int64 or text, each once, by which truths know the images; `None`: not known."""
+    caption_ids: np.ndarray | None = None
+    """`(n_captions,)`, likewise."""
 
     def __post_init__(self) -> None:
         images = _checked_rows(self.image_embeddings, "image_embeddings")
@@ -45,16 +51,22 @@ class Embeddings:
                 f"image_embeddings have {images.shape[1]} dimensions, caption_embeddings {captions.shape[1]}: "
                 "expected one joint space; take both from one model"
             )
-        owner = _checked_captions(self.caption_to_image, len(captions), len(images))
+        owner = checked_captions(self.caption_to_image, len(captions), len(images))
+        ids = (
+            checked_ids(self.image_ids, len(images), _IDS[0]),
+            checked_ids(self.caption_ids, len(captions), _IDS[1]),
+        )
         similarity = _checked_similarity(self.similarity)
         # What was checked takes the place of what was given, although the class is frozen.
-        vars(self).update(zip(_REQUIRED, (images, captions, owner), strict=True), similarity=similarity)
+        names = (*_REQUIRED, *_IDS, "similarity")
+        vars(self).update(zip(names, (images, captions, owner, *ids, similarity), strict=True))
 
     @classmethod
     def load(cls, path: Path) -> Embeddings:
         """Read an `.npz` with these arrays.
 
-        `similarity`, a string, is optional (default `dot`), and so is `similarity_options`, a string with a JSON object.
+        Optional are `similarity`, a string (default `dot`), `similarity_options`, a string with a JSON object, and `image_ids` and
+        `caption_ids`.
 
         Raises
         ------
@@ -75,11 +87,12 @@ class Embeddings:
                 raise VseppError(f"{_OPTIONS}: expected a JSON object of options, got {shortly(options)}")
             similarity = Component(_text(arrays, "similarity", "dot"), options)
             images, captions, owner = (arrays[key] for key in _REQUIRED)
-            return cls(images, captions, owner, similarity)
+            return cls(images, captions, owner, similarity, *map(arrays.get, _IDS))
 
     def save(self, path: Path) -> None:
         """Write an `.npz` that `load` reads; equal embeddings give equal bytes."""
         arrays = {key: getattr(self, key) for key in _REQUIRED}
+        arrays |= {key: ids for key in _IDS if (ids := getattr(self, key)) is not None}
         arrays["similarity"] = np.array(self.similarity.name)
         if self.similarity.options:
             arrays[_OPTIONS] = np.array(json.dumps(self.similarity.options, sort_keys=True))
@@ -145,32 +158,6 @@ def _checked_rows(embeddings: np.ndarray, what: str) -> np.ndarray:
             "the training may have diverged, or a norm of zero was divided by"
         )
     return embeddings
-
-
-def _checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: int) -> np.ndarray:
-    """The image row of each caption as int64, every row in range and every image with a caption."""
-    owner = np.asarray(caption_to_image)
-    if owner.shape != (n_captions,) or owner.dtype.kind not in "iu":
-        raise VseppError(
-            f"caption_to_image: expected {n_captions} integers, one per caption, got shape {owner.shape} "
-            f"of {owner.dtype}"
-        )
-    outside = np.flatnonzero((owner < 0) | (owner >= n_images))
-    if outside.size:
-        row = outside[0]
-        raise VseppError(
-            f"caption_to_image: row {row} is {owner[row]}, expected an image row from 0 to {n_images - 1} "
-            f"({outside.size} rows are outside)"
-        )
-    owner = owner.astype(np.int64)
-    missing = np.flatnonzero(np.bincount(owner, minlength=n_images) == 0)
-    if missing.size:
-        raise VseppError(
-            f"image row {missing[0]} has no caption in caption_to_image ({missing.size} of {n_images} images "
-            "have none): expected at least one each, since caption retrieval has no correct answer otherwise; "
-            "leave such images out"
-        )
-    return owner
 
 
 def _checked_similarity(similarity: Component) -> Component:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from vsepp.errors import VseppError
+from vsepp.evaluation.truth import checked_captions, checked_ids
 from vsepp.similarity import namespace
 
 # Scores of a matrix that are counted at once: they stay in the cache.
@@ -42,6 +44,28 @@ class Scores(Protocol):
         Items are captions for the pairs of `i2t`, which are ordered by image, and images for those of `t2i`, ordered by caption. What
         is paired with a query is no wrong item of it.
         """
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredSet:
+    """A test set as a model scores it whose embeddings are not known; checked on creation like `Embeddings`."""
+
+    scores: Scores
+    caption_to_image: np.ndarray
+    """`(n_captions,)` int64: the row of each caption's image."""
+    similarity: str
+    """What the scores are, in words: `matrix of scores`."""
+    image_ids: np.ndarray | None = None
+    """As of `Embeddings`."""
+    caption_ids: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        n_images, n_captions = self.scores.shape
+        vars(self).update(
+            caption_to_image=checked_captions(self.caption_to_image, n_captions, n_images),
+            image_ids=checked_ids(self.image_ids, n_images, "image_ids"),
+            caption_ids=checked_ids(self.caption_ids, n_captions, "caption_ids"),
+        )
 
 
 class Blocks:

@@ -124,3 +124,49 @@ def own_captions(caption_to_image: np.ndarray) -> Truth:
     """An image's own captions, and each caption's image: rows `(n_captions,)` of each caption's image."""
     of_captions = Positives.of_pairs(np.arange(len(caption_to_image)), caption_to_image)
     return Truth("own captions", captions_of(caption_to_image), of_captions)
+
+
+def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: int) -> np.ndarray:
+    """The image row of each caption as int64, every row in range and every image with a caption."""
+    owner = np.asarray(caption_to_image)
+    if owner.shape != (n_captions,) or owner.dtype.kind not in "iu":
+        raise VseppError(
+            f"caption_to_image: expected {n_captions} integers, one per caption, got shape {owner.shape} "
+            f"of {owner.dtype}"
+        )
+    outside = np.flatnonzero((owner < 0) | (owner >= n_images))
+    if outside.size:
+        row = outside[0]
+        raise VseppError(
+            f"caption_to_image: row {row} is {owner[row]}, expected an image row from 0 to {n_images - 1} "
+            f"({outside.size} rows are outside)"
+        )
+    owner = owner.astype(np.int64)
+    missing = np.flatnonzero(np.bincount(owner, minlength=n_images) == 0)
+    if missing.size:
+        raise VseppError(
+            f"image row {missing[0]} has no caption in caption_to_image ({missing.size} of {n_images} images "
+            "have none): expected at least one each, since caption retrieval has no correct answer otherwise; "
+            "leave such images out"
+        )
+    return owner
+
+
+def checked_ids(ids: np.ndarray | None, count: int, what: str) -> np.ndarray | None:
+    """Ids of `count` images or captions, int64 or text, each once; `None` stays `None`. `what` names them in errors."""
+    if ids is None:
+        return None
+    ids = np.asarray(ids)
+    if ids.shape != (count,) or ids.dtype.kind not in "iuU":
+        raise VseppError(
+            f"{what}: expected {count} whole numbers or texts, got shape {ids.shape} of {ids.dtype}"
+        )
+    ids = ids if ids.dtype.kind == "U" else ids.astype(np.int64)
+    known, first, times = np.unique(ids, return_index=True, return_counts=True)
+    if len(known) < count:
+        row = first[times > 1].min()
+        raise VseppError(
+            f"{what}: {ids[row]} stands at row {row} and again ({(times > 1).sum()} ids are there more than once); "
+            "expected each once"
+        )
+    return ids
