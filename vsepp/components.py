@@ -48,6 +48,7 @@ KINDS: dict[str, str] = {
     "image encoder": "vsepp.models.image",
     "reader": "vsepp.data.readers",
     "figure": "vsepp.reporting.figures",
+    "truth": "vsepp.truths",
 }
 """Kind of component → our package of them, and the group of entry points for others."""
 REQUIRED: dict[str, str] = {
@@ -61,6 +62,7 @@ REQUIRED: dict[str, str] = {
     "image encoder": "build",
     "reader": "read",
     "figure": "draw",
+    "truth": "read",
 }
 """What a module must define to be a component of a kind; modules without it are helpers."""
 

@@ -5,16 +5,24 @@ from __future__ import annotations
 import argparse
 import logging
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from vsepp import components
 from vsepp.cli.common import add_machine, add_role, add_step, given_inputs, given_options, option
+from vsepp.cli.make import LOCK
+from vsepp.cli.show import add_plan_options, plan_of
 from vsepp.components import module_name
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import code_digest
 from vsepp.runtime.files import output_folder
 from vsepp.spec import EvaluationSpec
 from vsepp.steps import STEPS
+from vsepp.user_files import is_there
+
+if TYPE_CHECKING:
+    from vsepp.evaluation.truth import Truth
 
 log = logging.getLogger("vsepp")
 
@@ -43,8 +51,13 @@ def add_steps(steps: Any) -> None:
         "--protocol",
         nargs="+",
         metavar="NAME",
-        default=["5K"],
         help="one or more of 1K (first fold), 5x1K (mean over five folds), 5K (all images, default)",
+    )
+    parser.add_argument(
+        "--truth",
+        action="append",
+        metavar="NAME",
+        help="what is correct: own (own captions of all images), cxc or eccv (of COCO's test set, by its ids); may be repeated",
     )
     parser.add_argument(
         "--fold-size",
@@ -60,6 +73,7 @@ def add_steps(steps: Any) -> None:
         help="folder for embeddings.npz, metrics.json and ranks.npz; without it recalls are only printed",
     )
     add_machine(parser, step.takes)
+    add_plan_options(parser)
 
     parser = add_step(
         steps, "paper", paper, "typeset a report's paper.tex with LaTeX, as paper.pdf beside it"
@@ -69,6 +83,8 @@ def add_steps(steps: Any) -> None:
 
 def evaluate(given: argparse.Namespace) -> None:
     """Embed a split and score it, or score anyone's embeddings; print, and publish where asked to."""
+    own = ["5K"] if given.truth is None or "own" in given.truth else []
+    given.protocol = given.protocol or own
     if (given.embeddings is None) == (given.run is None):
         raise VseppError("evaluate: expected either a file of embeddings, or --run with its inputs")
     if given.embeddings is None:
@@ -87,6 +103,7 @@ def _score(given: argparse.Namespace) -> None:
     """Score embeddings that are there already."""
     from vsepp.evaluation import protocols
     from vsepp.evaluation.embeddings import Embeddings
+    from vsepp.evaluation.judged import judge
     from vsepp.provenance.manifest import MANIFEST, recorded, require_intact
     from vsepp.provenance.publish import published
 
@@ -95,13 +112,17 @@ def _score(given: argparse.Namespace) -> None:
     if (given.embeddings.parent / MANIFEST).is_file():
         require_intact(given.embeddings.parent)
     embeddings = Embeddings.load(given.embeddings)
-    evaluations = [protocols.evaluate(embeddings, protocol, given.fold_size) for protocol in given.protocol]
-    print(*evaluations, sep="\n")
+    evaluations: list[Any] = [
+        protocols.evaluate(embeddings, protocol, given.fold_size) for protocol in given.protocol
+    ]
+    evaluations += [judge(embeddings, truth) for truth in _truths(given)]
+    print(*evaluations, sep="\n\n")
     if given.output is None:
         return
-    spec = {"protocols": given.protocol, "fold_size": given.fold_size}
+    names = [evaluation.protocol for evaluation in evaluations]
+    spec = {"protocols": names, "fold_size": given.fold_size}
     similarity = module_name("similarity", embeddings.similarity.name)
-    code = code_digest("vsepp.evaluation.protocols", similarity)
+    code = code_digest("vsepp.evaluation.protocols", "vsepp.evaluation.judged", similarity)
     with (
         published(given.output) as folder,
         recorded(
@@ -109,7 +130,26 @@ def _score(given: argparse.Namespace) -> None:
         ) as facts,
     ):
         protocols.save(evaluations, folder)
-        facts["protocols"] = given.protocol
+        facts["protocols"] = names
+
+
+def _truths(given: argparse.Namespace) -> Iterator[Truth]:
+    """The truths that were asked for besides own captions; a file that is not here is fetched."""
+    from vsepp.config.plan import raw_file
+    from vsepp.sources import download
+
+    for name in given.truth or ():
+        if name == "own":
+            continue
+        truth = components.load("truth", name)
+        files = dict(truth.installed()) if hasattr(truth, "installed") else {}
+        for role, file in truth.FILES.items() if not files else ():
+            source = raw_file(plan_of(given).parameters, file)
+            if not is_there(source.path):
+                log.info("fetching %s", file)
+                download.fetch(source.spec, source.path, given.params / LOCK)
+            files[role] = source.path
+        yield truth.read(files)
 
 
 def _embed_and_score(given: argparse.Namespace) -> None:

@@ -16,6 +16,7 @@ from vsepp.declared import FOLDS
 from vsepp.provenance.artefacts import Artefact, behind, owner_of
 from vsepp.provenance.studies import Study, study_of
 from vsepp.spec import RunSpec, SourceSpec, seeded
+from vsepp.user_files import is_there
 
 DOWNLOADS = Path("resources") / "downloads"
 """Where files are fetched to, relative to the working folder."""
@@ -30,6 +31,20 @@ class SourceFile:
     """Where it is, or will be fetched to."""
     own: bool
     """Found in the user's own folder, under its name or one that its source accepts."""
+
+
+def raw_file(parameters: Parameters, name: str) -> SourceFile:
+    """Where a raw file is or will be: in the user's own folder if it is there, else among the downloads."""
+    keys = parameters.sources.get(name)
+    spec = SourceSpec(name, **vars(keys) if keys else {})
+    own = in_archives(parameters, name, *spec.accepts)
+    return SourceFile(spec, own or DOWNLOADS / name, own is not None)
+
+
+def in_archives(parameters: Parameters, *names: str) -> Path | None:
+    """The first of these files that is in the user's own folder."""
+    archives = parameters.settings.archives
+    return next((path for name in names if archives and is_there(path := Path(archives) / name)), None)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from vsepp.config.component_options import resolved
 from vsepp.config.files import Value
 from vsepp.config.papers import Paper
 from vsepp.config.parameters import Parameters
-from vsepp.config.plan import DOWNLOADS, Model, Plan, SourceFile, study_of_variant
+from vsepp.config.plan import DOWNLOADS, Model, Plan, SourceFile, in_archives, raw_file, study_of_variant
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
 from vsepp.declared import PIECES
@@ -37,7 +37,6 @@ from vsepp.spec import (
     RunSpec,
     ScheduleSpec,
     SizeAugmentationSpec,
-    SourceSpec,
     StoreSpec,
     TapeSpec,
     VectorsSpec,
@@ -324,22 +323,14 @@ class _Planner:
         shown = self.parameters.datasets[corpus.spec.name].photographs
         return self._add("pictures", PicturesSpec(photographs=shown), {"corpus": corpus, "store": store})
 
-    def _in_archives(self, *names: str) -> Path | None:
-        """The first of these files that is in the user's own folder."""
-        archives = self.parameters.settings.archives
-        return next((path for name in names if archives and is_there(path := Path(archives) / name)), None)
-
     def _own(self, name: str) -> Path | None:
         """A file in the user's own folder, or put where downloads go; nothing where there is none."""
         downloaded = DOWNLOADS / name
-        return self._in_archives(name) or (downloaded if is_there(downloaded) else None)
+        return in_archives(self.parameters, name) or (downloaded if is_there(downloaded) else None)
 
     def _file(self, name: str) -> Path:
-        """Where a raw file is or will be: in the user's own folder if it is there, else among the downloads."""
-        keys = self.parameters.sources.get(name)
-        spec = SourceSpec(name, **vars(keys) if keys else {})
-        own = self._in_archives(name, *spec.accepts)
-        self.files[name] = SourceFile(spec, own or DOWNLOADS / name, own is not None)
+        """Where a raw file is or will be, entered among the files of the plan."""
+        self.files[name] = raw_file(self.parameters, name)
         return self.files[name].path
 
     # --- Encoders and features -------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def per_image(
     Parameters
     ----------
     ranks
-        Of `n_images` images and `n_captions` captions.
+        Of `n_images` images and `n_captions` captions, or of the queries of a truth.
     caption_images
         `(n_captions,)`, the row of each caption's image.
     metric
@@ -104,7 +104,10 @@ def per_image(
     if metric not in AVERAGED:
         raise VseppError(f"metric: expected one of {', '.join(AVERAGED)}, got {metric!r}")
     direction, _, key = metric.partition("_")
-    values, n = METRICS[key].values(ranks.of(direction)), len(ranks.i2t)
+    of_task, n = ranks.of(direction), len(ranks.i2t)
+    values = METRICS[key].values(of_task)
+    if of_task.images is not None:
+        return METRICS[key].factor * _of_images(values, of_task.images, ranks.n_images)
     if direction == "i2t":
         return METRICS[key].factor * values
     size = fold_size or n
@@ -116,34 +119,70 @@ def per_image(
     return (shares + shares.mean(axis=1, keepdims=True) * (1 - weights)).ravel()
 
 
-def chance_rsum(n_images: int, n_captions: float) -> float:
-    """rsum for a ranking by chance of a fold whose images have equally many captions."""
-    own, rsum = n_captions / n_images, 0.0
-    for k in (1, 5, 10):
-        # None of an image's own captions among the first k.
-        missed = [max(0.0, 1 - own / (n_captions - rank)) for rank in range(min(k, int(n_captions)))]
-        rsum += 100.0 * (1 - float(np.prod(missed)))
-        rsum += 100.0 * min(1.0, k / n_images)
+def _of_images(values: np.ndarray, images: np.ndarray, n_images: int) -> np.ndarray:
+    """Values of queries as one for each image, `(n_images,)`: their mean, linearised, see `per_image`."""
+    queries, mean = np.bincount(images, minlength=n_images), values.mean()
+    sums = np.bincount(images, weights=values, minlength=n_images)
+    return mean + (sums - mean * queries) * (n_images / len(values))
+
+
+def chance_rsum(n_images: int, n_captions: float, positives: Sequence[Any] | None = None) -> float:
+    """rsum for a ranking by chance.
+
+    Parameters
+    ----------
+    n_images, n_captions
+        Of a fold.
+    positives
+        Per direction how many positives the queries have, `(n_queries,)`; by default own captions, of which all images have equally
+        many.
+    """
+    of_images, of_captions = positives or (n_captions / n_images, 1.0)
+    rsum = 0.0
+    for counts, gallery in ((of_images, n_captions), (of_captions, n_images)):
+        for k in (1, 5, 10):
+            # None of a query's positives among the first k.
+            left = gallery - np.arange(min(k, int(gallery)))
+            rsum += 100.0 * (
+                1 - float(np.mean(np.prod(1 - np.minimum(1, np.divide.outer(counts, left)), axis=-1)))
+            )
     return rsum
 
 
-def ranks_like_chance(ranks: Ranks, caption_images: np.ndarray, fold_size: int) -> bool:
+def ranks_like_chance(
+    ranks: Ranks, caption_images: np.ndarray, fold_size: int, n_captions: int | None = None
+) -> bool:
     """Whether no test tells a ranking from chance: the 95 % interval of its rsum over the images does not lie above chance's.
 
     Parameters
     ----------
     ranks, caption_images, fold_size
         As in `per_image`.
+    n_captions
+        Captions that are ranked, where not each is a query.
     """
     values = per_image(ranks, caption_images, "rsum", fold_size)
-    folds = len(ranks.i2t) / fold_size
+    folds, positives = len(ranks.i2t) / fold_size, None
+    if (judged := ranks.of("i2t")).images is not None:
+        folds, positives = 1, [judged.counts, ranks.of("t2i").counts]
     low = values.mean() - _Z * values.std(ddof=1) / len(values) ** 0.5
-    return bool(low <= chance_rsum(fold_size, len(ranks.t2i) / folds))
+    return bool(low <= chance_rsum(fold_size, (n_captions or len(ranks.t2i)) / folds, positives))
 
 
 def image_interval(values: np.ndarray, resamples: int = RESAMPLES) -> Interval:
     """95 % bootstrap interval of a metric, from its values `(n_images,)`."""
-    return _bootstrap((values,), np.mean, n_resamples=resamples)
+    return image_intervals(values[None], resamples)[0]
+
+
+def image_intervals(values: np.ndarray, resamples: int = RESAMPLES) -> list[Interval]:
+    """Those of several metrics, `(n_metrics, n_images)`; all see the same resamples."""
+    from scipy import stats
+
+    found = stats.bootstrap(
+        (values,), np.mean, batch=max(1, _BATCH // len(values)), vectorized=True, confidence_level=LEVEL,
+        method="percentile", rng=np.random.default_rng(0), n_resamples=resamples, axis=-1,
+    ).confidence_interval  # fmt: skip
+    return [Interval(float(low), float(high)) for low, high in zip(found.low, found.high, strict=True)]
 
 
 def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1) -> Effect:

@@ -32,6 +32,7 @@ def _ndcg(ranks: PositiveRanks, k: int = 10) -> Any:
 
 METRICS: dict[str, Metric] = {
     **PAPER,
+    "mrr": Metric("MRR", lambda ranks: 1 / (ranks.best + 1)),
     "rprecision": Metric("R-Precision", _r_precision, needs_all=True),
     "mapr": Metric("mAP@R", _average_precision, needs_all=True),
     "ndcg10": Metric("nDCG@10", _ndcg, needs_all=True),
@@ -41,7 +42,7 @@ RECALLS = tuple(f"{direction}_r{k}" for direction in ("i2t", "t2i") for k in (1,
 """What rsum adds up."""
 COMPARED = (*RECALLS, "rsum")
 """What histories of training have, and what runs are compared by."""
-SCORES = (*(f"{direction}_{key}" for direction in ("i2t", "t2i") for key in METRICS), "rsum")
-"""What an evaluation under a protocol has, or what its ranks give."""
+SCORES = (*(f"{task}_{key}" for task in ("i2t", "t2i", "t2t", "i2i") for key in METRICS), "rsum")
+"""What an evaluation under a protocol or of a truth has, or what its ranks give."""
 AVERAGED = tuple(score for score in SCORES if score == "rsum" or METRICS[score.partition("_")[2]].is_mean)
 """What has a value for each image, whose mean it is: it can have intervals, and be claimed."""

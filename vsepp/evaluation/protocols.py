@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from vsepp.evaluation.ranks import Ranks, by_caption, own_ranks, rank_positives,
 from vsepp.evaluation.scores import BestLists
 from vsepp.evaluation.truth import own_captions
 from vsepp.runtime.files import write_text
+
+if TYPE_CHECKING:
+    from vsepp.evaluation.judged import Judged
 
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 DEFAULT_FOLD_SIZE = 1000
@@ -182,8 +185,8 @@ def _part(embeddings: Embeddings, images: slice, captions: np.ndarray) -> Embedd
     )
 
 
-def save(evaluations: Sequence[Evaluation], folder: Path) -> None:
-    """Write `metrics.json` (protocol → metrics) and `ranks.npz` (the ranks of every query) into a folder.
+def save(evaluations: Sequence[Evaluation | Judged], folder: Path) -> None:
+    """Write `metrics.json` (protocol or truth → metrics) and `ranks.npz` (the ranks of every query) into a folder.
 
     What was re-ranked is written too, as `best.npz`: `<protocol>_<part>` → an array of `Evaluation.lists`.
     """
@@ -199,10 +202,13 @@ def save(evaluations: Sequence[Evaluation], folder: Path) -> None:
         write_arrays(folder / LISTS, compressed=True, **lists)
 
 
-def rank_arrays(evaluations: Sequence[Evaluation]) -> dict[str, np.ndarray]:
+def rank_arrays(evaluations: Sequence[Evaluation | Judged]) -> dict[str, np.ndarray]:
     """`<protocol>_<part>` → an array of `ranks.npz`."""
     ranks: dict[str, np.ndarray] = {}
     for evaluation in evaluations:
+        if not isinstance(evaluation, Evaluation):
+            ranks |= evaluation.arrays
+            continue
         ranks[f"{evaluation.protocol}_i2t"] = evaluation.ranks.i2t
         ranks[f"{evaluation.protocol}_t2i"] = evaluation.ranks.t2i
         if evaluation.ranks.i2t_all is not None:

@@ -7,7 +7,7 @@ Scores are `scores[image, caption]`, always that way round. They are computed an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from vsepp.errors import VseppError
 from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.scores import Pairs, Scores
-from vsepp.evaluation.truth import Truth, captions_of, own_captions
+from vsepp.evaluation.truth import TASKS, Truth, captions_of, own_captions
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +30,8 @@ class PositiveRanks:
     """`(n_positives,)` float64: wrong items above, plus half of the wrong ones tied. Other correct items are not wrong ones."""
     is_whole: bool = True
     """Whether they are of all positives; of old records the best of each query alone was kept."""
+    images: np.ndarray | None = None
+    """`(n_queries,)` int64: the image of each query, from 0; `None` where every image and every caption is a query, in their order."""
 
     @classmethod
     def of_best(cls, ranks: np.ndarray, is_whole: bool = False) -> PositiveRanks:
@@ -75,10 +77,29 @@ class Ranks:
     i2t_all: PositiveRanks | None = None
     """Ranks of every positive; `None` where the best alone was kept."""
     t2i_all: PositiveRanks | None = None
+    within: Mapping[str, PositiveRanks] = field(default_factory=dict)
+    """`t2t`, `i2i`, of truths that have them."""
 
-    def of(self, direction: str) -> PositiveRanks:
-        """Ranks of one direction, `i2t` or `t2i`: of every positive, where they were kept."""
-        return getattr(self, f"{direction}_all") or PositiveRanks.of_best(getattr(self, direction))
+    @property
+    def n_images(self) -> int:
+        """Images that ask, or whose captions do: what a bootstrap draws."""
+        judged = (self.i2t_all, self.t2i_all, *self.within.values())
+        asking = [int(each.images.max()) + 1 for each in judged if each and each.images is not None]
+        return max(asking, default=len(self.i2t))
+
+    def of(self, task: str) -> PositiveRanks:
+        """Ranks of one task: of every positive, where they were kept.
+
+        Raises
+        ------
+        VseppError
+            If the task is among captions or images, and was not evaluated.
+        """
+        if task in ("i2t", "t2i"):
+            return getattr(self, f"{task}_all") or PositiveRanks.of_best(getattr(self, task))
+        if task not in self.within:
+            raise VseppError(f"{task}: not evaluated; `vsepp evaluate --truth cxc` does, of embeddings")
+        return self.within[task]
 
 
 def rank_positives(scores: Scores, truth: Truth) -> Ranks:
@@ -94,15 +115,17 @@ def rank_positives(scores: Scores, truth: Truth) -> Ranks:
     """
     truth.require_within(*scores.shape)
     i2t, t2i = truth.i2t, truth.t2i
-    sought = [
-        Pairs(images, captions, scores.of(images, captions, direction))
-        for direction, images, captions in (("i2t", i2t.rows, i2t.items), ("t2i", t2i.items, t2i.rows))
-    ]
-    found = [
-        PositiveRanks(positives.starts, twice / 2)
-        for positives, twice in zip((i2t, t2i), scores.above(*sought), strict=True)
-    ]
-    return Ranks(found[0].best, found[1].best, *found)
+    # What is correct but not ranked stands behind all that is.
+    there = i2t.items < scores.shape[1]
+    images, captions = i2t.rows[there], i2t.items[there]
+    of_images, of_captions = scores.above(
+        Pairs(images, captions, scores.of(images, captions, "i2t")),
+        Pairs(t2i.items, t2i.rows, scores.of(t2i.items, t2i.rows, "t2i")),
+    )
+    found = np.full(len(there), float(scores.shape[1]))
+    found[there] = of_images / 2
+    both = PositiveRanks(i2t.starts, found), PositiveRanks(t2i.starts, of_captions / 2)
+    return Ranks(both[0].best, both[1].best, *both)
 
 
 def retrieval_ranks(embeddings: Embeddings, device: Any = None) -> Ranks:
@@ -121,7 +144,7 @@ def retrieval_ranks(embeddings: Embeddings, device: Any = None) -> Ranks:
 
 
 def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str) -> Ranks:
-    """Ranks of own captions under a protocol, from the arrays of a `ranks.npz`.
+    """Ranks under a protocol or of a truth, from the arrays of a `ranks.npz`.
 
     Those of each caption for its image are not in evaluations that are older than they.
 
@@ -132,6 +155,8 @@ def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str) -> Ranks:
     VseppError
         If they do not fit each other.
     """
+    if f"{protocol}_i2t_starts" in arrays:
+        return _judged_ranks(arrays, protocol)
     i2t, t2i, images = (arrays[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
     i2t_captions = arrays.get(f"{protocol}_i2t_captions")
     fit = images.ndim == 1 and images.dtype.kind in "iu" and len(images) > 0 and images.min(initial=0) >= 0
@@ -142,6 +167,32 @@ def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str) -> Ranks:
     if i2t_captions is None:
         return Ranks(i2t, t2i, None, PositiveRanks.of_best(t2i, is_whole=True))
     return own_ranks(t2i, i2t_captions, images)
+
+
+def _judged_ranks(arrays: Mapping[str, np.ndarray], truth: str) -> Ranks:
+    """Ranks of a truth; its images are counted from 0, those without a query left out."""
+    parts = {
+        task: [arrays[f"{truth}_{task}{part}"] for part in ("_starts", "", "_images")]
+        for task in TASKS
+        if f"{truth}_{task}_starts" in arrays
+    }
+    asking = np.unique(np.concatenate([images for _, _, images in parts.values()]))
+    for task, (starts, ranks, images) in parts.items():
+        if (
+            len(starts) != len(images) + 1
+            or starts[0] != 0
+            or starts[-1] != len(ranks)
+            or (np.diff(starts) < 1).any()
+        ):
+            raise VseppError(
+                f"ranks of {truth}, {task}: starts, ranks and images of the queries do not fit each other"
+            )
+    found = {
+        task: PositiveRanks(starts, ranks, images=np.searchsorted(asking, images))
+        for task, (starts, ranks, images) in parts.items()
+    }
+    i2t, t2i = found.pop("i2t"), found.pop("t2i")
+    return Ranks(i2t.best, t2i.best, i2t, t2i, found)
 
 
 def own_ranks(t2i: np.ndarray, i2t_captions: np.ndarray, caption_images: np.ndarray) -> Ranks:

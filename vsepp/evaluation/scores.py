@@ -50,7 +50,7 @@ class Scores(Protocol):
 class ScoredSet:
     """A test set as a model scores it whose embeddings are not known; checked on creation like `Embeddings`."""
 
-    scores: Scores
+    scores: ScoreMatrix | BestLists
     caption_to_image: np.ndarray
     """`(n_captions,)` int64: the row of each caption's image."""
     similarity: str
@@ -129,6 +129,10 @@ class ScoreMatrix(Blocks):
         self.scores, self.shape = scores, scores.shape
         self.block_shape = max(1, _AT_ONCE // self.shape[1]), self.shape[1]
 
+    def in_order(self, images: np.ndarray, captions: np.ndarray) -> ScoreMatrix:
+        """A copy with images and captions in another order: the row here of each row there, `(n_images,)` and `(n_captions,)`."""
+        return ScoreMatrix(self.scores[np.ix_(images, captions)])
+
     def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
         """Scores of pairs, see `Scores.of`."""
         return np.asarray(self.scores[images, captions])
@@ -174,6 +178,15 @@ class BestLists:
                     f"{direction}: the list of query {np.argmax(wrong)} has an item outside the {gallery} of the gallery, one "
                     f"twice, or a score that is not finite ({wrong.sum()} lists have)"
                 )
+
+    def in_order(self, images: np.ndarray, captions: np.ndarray) -> BestLists:
+        """The same lists in another order, see `ScoreMatrix.in_order`."""
+        (of_images, i2t), (of_captions, t2i) = self.lists["i2t"], self.lists["t2i"]
+        place_of_caption, place_of_image = np.argsort(captions), np.argsort(images)
+        return BestLists(
+            (place_of_caption[of_images[images]], i2t[images]),
+            (place_of_image[of_captions[captions]], t2i[captions]),
+        )
 
     def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
         """Scores of pairs, see `Scores.of`; minus infinity where the item is not listed."""

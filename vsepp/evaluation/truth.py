@@ -6,14 +6,23 @@ queries are fewer than the items that are ranked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import value_digest
+
+TASKS = {
+    "i2t": "caption retrieval",
+    "t2i": "image retrieval",
+    "t2t": "caption → caption",
+    "i2i": "image → image",
+}
+"""Task → its name; its letters say what asks and what is sought."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,34 +71,74 @@ class Positives:
         return np.repeat(self.queries, np.diff(self.starts))
 
 
+Pairs = tuple[np.ndarray, np.ndarray]
+"""Queries and items, `(n,)` each."""
+
+
+class Ratings(NamedTuple):
+    """How alike people found pairs, in one task."""
+
+    task: str
+    queries: np.ndarray
+    """`(n,)` int64, rows."""
+    items: np.ndarray
+    scores: np.ndarray
+    """`(n,)` float64."""
+
+
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What is correct, in both directions."""
+    """What is correct, in both directions, and among captions or images where it says so."""
 
     name: str
     i2t: Positives
     """Caption retrieval: queries are images, items are captions."""
     t2i: Positives
     """Image retrieval: queries are captions, items are images."""
-    image_ids: Sequence[str | int] | None = None
+    image_ids: Sequence[str | int] | np.ndarray | None = None
     """Ids of all images that are ranked, by row; `None`: their rows."""
-    caption_ids: Sequence[str | int] | None = None
+    caption_ids: Sequence[str | int] | np.ndarray | None = None
+    caption_to_image: np.ndarray | None = None
+    """`(n_captions,)` int64: the row of each caption's own image; `None` where it is not known."""
+    t2t: Positives | None = None
+    """Caption → caption; the query itself is no item."""
+    i2i: Positives | None = None
+    ratings: Mapping[str, Ratings] = field(default_factory=dict)
+    absent: int = 0
+    """How many of the last caption ids are of captions that are not ranked: they are correct, and no model finds them."""
+
+    @property
+    def tasks(self) -> dict[str, Positives]:
+        """Task → its queries and positives."""
+        return {task: positives for task in TASKS if (positives := getattr(self, task)) is not None}
+
+    def images_of(self, task: str) -> np.ndarray:
+        """`(n_queries,)`: the image of each query of a task."""
+        queries = self.tasks[task].queries
+        if task.startswith("i"):
+            return queries
+        assert self.caption_to_image is not None
+        return self.caption_to_image[queries]
 
     @property
     def digest(self) -> str:
-        """Digest of both directions by ids, whatever the order of the rows: equal digests are the same queries and positives."""
-        names = {"i2t": (self.image_ids, self.caption_ids), "t2i": (self.caption_ids, self.image_ids)}
+        """Digest of gallery, queries and positives by their ids, whatever the order of the rows."""
+        names = {"i": self.image_ids, "t": self.caption_ids}
+
+        def named(kind: str, rows: np.ndarray) -> list[str]:
+            ids = names[kind]
+            return list(map(str, rows.tolist() if ids is None else np.asarray(ids)[rows].tolist()))
+
         said = {
-            direction: sorted(
-                [
-                    str(query if of_query is None else of_query[query]),
-                    str(item if of_item is None else of_item[item]),
-                ]
-                for query, item in zip(positives.rows.tolist(), positives.items.tolist(), strict=True)
-            )
-            for direction, (of_query, of_item) in names.items()
-            for positives in (getattr(self, direction),)
+            task: sorted(map(list, zip(named(task[0], each.rows), named(task[2], each.items), strict=True)))
+            for task, each in self.tasks.items()
         }
+        for kind, ids in names.items():  # what is ranked, and neither asks nor is correct
+            if ids is not None:
+                rows = [each.queries for task, each in self.tasks.items() if task[0] == kind]
+                rows += [each.items for task, each in self.tasks.items() if task[2] == kind]
+                if more := sorted(map(str, np.delete(np.asarray(ids), np.concatenate(rows)).tolist())):
+                    said[kind] = [more]
         return value_digest(said)
 
     def require_within(self, n_images: int, n_captions: int) -> None:
@@ -100,19 +149,92 @@ class Truth:
         VseppError
             Saying how many there are, and naming the first.
         """
-        for kind, rows, count, ids in (
-            ("image", (self.i2t.queries, self.t2i.items), n_images, self.image_ids),
-            ("caption", (self.i2t.items, self.t2i.queries), n_captions, self.caption_ids),
+        for kind, rows, count, absent, ids in (
+            ("image", (self.i2t.queries, self.t2i.items), n_images, 0, self.image_ids),
+            ("caption", (self.i2t.items, self.t2i.queries), n_captions, self.absent, self.caption_ids),
         ):
             every = np.unique(np.concatenate(rows))
-            outside = every[(every < 0) | (every >= count)]
-            if ids is not None and len(ids) != count:
-                raise VseppError(f"truth {self.name}: has {len(ids)} {kind} ids, but {count} are ranked")
+            outside = every[(every < 0) | (every >= count + absent)]
+            if ids is not None and len(ids) != count + absent:
+                raise VseppError(
+                    f"truth {self.name}: has {len(ids) - absent} {kind} ids, but {count} are ranked"
+                )
             if len(outside):
                 raise VseppError(
                     f"truth {self.name}: {kind} row {outside[0]} is not among the {count} that are ranked "
                     f"({len(outside)} of its rows are not); take a truth of this test set"
                 )
+
+
+@dataclass(frozen=True, eq=False)
+class Gallery:
+    """The images and captions that are ranked, by ids that ascend: whole numbers, as COCO's are."""
+
+    image_ids: np.ndarray
+    caption_ids: np.ndarray
+    caption_to_image: np.ndarray
+    """`(n_captions,)` int64, rows."""
+
+    @classmethod
+    def of(cls, images: np.ndarray, captions: np.ndarray) -> Gallery:
+        """From the ids of each caption and of its image, `(n_captions,)` each.
+
+        Raises
+        ------
+        VseppError
+            If a caption has two images.
+        """
+        checked_ids(captions, len(captions), "captions of the gallery")
+        image_ids, order = np.unique(images), np.argsort(captions)
+        return cls(image_ids, captions[order], np.searchsorted(image_ids, images[order]))
+
+    def truth(
+        self,
+        name: str,
+        *,
+        ratings: Mapping[str, tuple[str, np.ndarray, np.ndarray, np.ndarray]] | None = None,
+        **tasks: Pairs,
+    ) -> Truth:
+        """A truth of this gallery: task → ids of queries and of their positives, and what was rated → task, ids of both, ratings.
+
+        Raises
+        ------
+        VseppError
+            If a query is not in the gallery, or an image that is correct.
+        """
+        asked = tasks["i2t"][1]
+        absent = np.setdiff1d(asked, self.caption_ids)
+        ids = {"i": self.image_ids, "t": self.caption_ids}
+
+        def rows(kind: str, wanted: np.ndarray, what: str) -> np.ndarray:
+            places = np.searchsorted(ids[kind], wanted).clip(max=len(ids[kind]) - 1)
+            outside = np.flatnonzero(ids[kind][places] != wanted)
+            if kind == "t" and what == "i2t":
+                places[outside] = len(ids["t"]) + np.searchsorted(absent, wanted[outside])
+            elif len(outside):
+                raise VseppError(
+                    f"{what}: {wanted[outside[0]]} is not among the {len(ids[kind])} {'images' if kind == 'i' else 'captions'} of the "
+                    f"gallery ({len(outside)} are not)"
+                )
+            return places.astype(np.int64)
+
+        return Truth(
+            name,
+            image_ids=self.image_ids,
+            caption_ids=np.concatenate([self.caption_ids, absent]),
+            caption_to_image=self.caption_to_image,
+            absent=len(absent),
+            ratings={
+                what: Ratings(
+                    task, rows(task[0], one, what), rows(task[2], other, what), np.asarray(scores, float)
+                )
+                for what, (task, one, other, scores) in (ratings or {}).items()
+            },
+            **{
+                task: Positives.of_pairs(rows(task[0], one, task), rows(task[2], other, task))
+                for task, (one, other) in tasks.items()
+            },
+        )
 
 
 def captions_of(caption_to_image: np.ndarray) -> Positives:
@@ -123,7 +245,9 @@ def captions_of(caption_to_image: np.ndarray) -> Positives:
 def own_captions(caption_to_image: np.ndarray) -> Truth:
     """An image's own captions, and each caption's image: rows `(n_captions,)` of each caption's image."""
     of_captions = Positives.of_pairs(np.arange(len(caption_to_image)), caption_to_image)
-    return Truth("own captions", captions_of(caption_to_image), of_captions)
+    return Truth(
+        "own captions", captions_of(caption_to_image), of_captions, caption_to_image=caption_to_image
+    )
 
 
 def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: int) -> np.ndarray:

@@ -49,8 +49,8 @@ FILES = (RANKS, HISTORY, MANIFESTS, RUNS)
 """Of a study."""
 _GET_IT = "get it from version control"
 _REPAIR = f"{_GET_IT}, or drop the record: {as_started()}vsepp record --drop "
-_SHARED = ("caption_rows", "caption_images")
-"""Parts of the ranks that all models of one test set share."""
+_SHARED = ("caption_rows", "_images", "_starts")
+"""Ends of parts of the ranks that all models of one test set share."""
 
 Name = tuple[str, int]
 """Run and seed."""

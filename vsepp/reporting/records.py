@@ -19,7 +19,7 @@ from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.provenance.manifest import accepted_steps, ancestors_of, is_accepted, parent_of, uncommitted_steps
 from vsepp.provenance.studies import Kept, read_results, study_of
 from vsepp.reporting import filters
-from vsepp.reporting.report_specs import DIRECTIONS, ContextSpec, TrainedSpec
+from vsepp.reporting.report_specs import ContextSpec, TrainedSpec
 
 TEST_IMAGES = ("fold_size", "n_images", "n_captions")
 """What scores must share to be compared."""
@@ -41,14 +41,14 @@ class Ranked:
 
     @cached_property
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """Protocol → `i2t_r1` ... `t2i_meanr` (recalls in per cent), `rsum`, what `TEST_SET` names, and `reranked`, unrounded."""
+        """Protocol or truth → `i2t_r1` ... `t2i_meanr` (recalls in per cent), `rsum`, what `TEST_SET` names, and `reranked`, unrounded."""
         flat: dict[str, dict[str, Any]] = {}
         for protocol, values in self.kept.metrics.items():
             flat[protocol] = {key: values[key] for key in (*TEST_SET, "rsum")}
             flat[protocol]["reranked"] = values.get("reranked", 0)
-            for direction in DIRECTIONS:
-                of_direction = values[direction].items()
-                flat[protocol] |= {f"{direction}_{metric}": value for metric, value in of_direction}
+            flat[protocol]["truth"] = values.get("truth", "own captions")
+            for task in (key for key, of_task in values.items() if isinstance(of_task, dict)):
+                flat[protocol] |= {f"{task}_{metric}": value for metric, value in values[task].items()}
         return flat
 
     @cached_property
@@ -57,7 +57,7 @@ class Ranked:
         return [
             protocol
             for protocol, values in self.metrics.items()
-            if ranks_like_chance(*read_ranks(self, protocol), values["fold_size"])
+            if ranks_like_chance(*read_ranks(self, protocol), values["fold_size"], values["n_captions"])
         ]
 
 
@@ -229,7 +229,7 @@ def scores(records: Sequence[Ranked], protocol: str, same: Sequence[str] = TEST_
 
 def _test_differs(first: Ranked, other: Ranked, protocol: str, same: Sequence[str]) -> str:
     """What a model was measured on, but the first one was not; empty where both have the same test set."""
-    for key in same:
+    for key in (*same, "truth"):
         expected, value = first.metrics[protocol][key], other.metrics[protocol][key]
         if value != expected:
             return f"{key} is {value}, but {expected}"
@@ -238,6 +238,8 @@ def _test_differs(first: Ranked, other: Ranked, protocol: str, same: Sequence[st
         return (
             f"images and captions come from corpus {corpora[1][0][:12]}, but from corpus {corpora[0][0][:12]}"
         )
+    if "truth" in first.kept.metrics[protocol]:  # whose digest names the gallery, too
+        return ""
     owners = [model.kept.arrays[f"{protocol}_caption_images"] for model in (first, other)]
     differs = np.flatnonzero(owners[0] != owners[1])
     if differs.size:
@@ -284,8 +286,10 @@ def image_values(record: Ranked, protocol: str, metric: str) -> np.ndarray:
 
 def read_ranks(record: Ranked, protocol: str) -> tuple[Ranks, np.ndarray]:
     """Ranks under a protocol, and the row of each ranked caption's image."""
-    arrays = record.kept.arrays
-    return kept_ranks(arrays, protocol), arrays[f"{protocol}_caption_images"]
+    ranks = kept_ranks(record.kept.arrays, protocol)
+    if (judged := ranks.of("t2i").images) is not None:
+        return ranks, judged
+    return ranks, record.kept.arrays[f"{protocol}_caption_images"]
 
 
 def read_history(record: Record, metric: str) -> dict[int, float]:

@@ -1,0 +1,264 @@
+"""A test set under a truth that people made: ranks of every positive of its tasks, metrics, and how scores go with ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vsepp import components
+from vsepp.errors import VseppError
+from vsepp.evaluation.blocks import EmbeddingScores
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.intervals import LEVEL, Interval, image_intervals, per_image
+from vsepp.evaluation.metric_list import AVERAGED, METRICS, RECALLS
+from vsepp.evaluation.ranks import PositiveRanks, Ranks, kept_ranks, rank_positives
+from vsepp.evaluation.scores import Pairs, ScoredSet, Scores
+from vsepp.evaluation.truth import TASKS, Positives, Ratings, Truth
+
+ESTIMATES = 1000
+"""Of a correlation."""
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Spearman's correlation of scores with ratings, times 100.
+
+    As its authors print it: for each estimate half of the queries are drawn, and one rated item of each.
+    """
+
+    value: float
+    """Mean of the estimates."""
+    sd: float
+    """Their standard deviation: how much the drawing moves it, which says nothing of other images."""
+    images: Interval
+    """95 % interval over images, of as many estimates from resampled images. It is ours: its authors print none."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nothing rounded."""
+        return {"spearman": self.value, "sd": self.sd, "interval_images": [self.images.low, self.images.high]}
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A test set under a truth. Nothing is rounded."""
+
+    truth: Truth
+    similarity: str
+    shape: tuple[int, int]
+    """Images and captions that were ranked."""
+    ranks: Mapping[str, PositiveRanks]
+    """Task → ranks in the order of the truth, which the order of the embeddings does not change."""
+    correlations: Mapping[str, Correlation]
+    lists: Mapping[str, np.ndarray]
+    """Nothing: as of an `Evaluation`."""
+
+    @property
+    def protocol(self) -> str:
+        """The truth's name, under which its metrics and ranks are written."""
+        return self.truth.name
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What `ranks.npz` has of it, see `kept_ranks`."""
+        found = {}
+        for task, ranks in self.ranks.items():
+            found[f"{self.protocol}_{task}"] = ranks.ranks
+            found[f"{self.protocol}_{task}_starts"] = ranks.starts
+            found[f"{self.protocol}_{task}_images"] = self.truth.images_of(task)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the ranks, as `metrics.json` holds it."""
+        metrics = {
+            task: {key: metric(ranks) for key, metric in METRICS.items()}
+            for task, ranks in self.ranks.items()
+        }
+        recalls = (recall.split("_") for recall in RECALLS)
+        return {
+            "protocol": self.protocol,
+            "truth": self.truth.digest,
+            "fold_size": self.shape[0],
+            "folds": 1,
+            "n_images": self.shape[0],
+            "n_captions": self.shape[1],
+            "similarity": self.similarity,
+            **metrics,
+            "rsum": sum(metrics[task][key] for task, key in recalls),
+            **{what: each.to_dict() for what, each in self.correlations.items()},
+        }
+
+    def __str__(self) -> str:
+        """A table to read, intervals over images in brackets; numbers are rounded here and nowhere else."""
+        n_images, n_captions = self.shape
+        queries = ", ".join(f"{len(ranks.counts):,} of {TASKS[task]}" for task, ranks in self.ranks.items())
+        lines = [
+            f"truth {self.protocol}: {n_images:,} images, {n_captions:,} captions, {self.similarity} similarity; queries: {queries}",
+            f"digest {self.truth.digest}",
+        ]
+        if self.truth.absent:
+            lines.append(
+                f"{self.truth.absent} correct captions are not in the test set and count as not found"
+            )
+        lines.append(f"{'':<12}" + "".join(f"{TASKS[task]:>24}" for task in self.ranks))
+        rows = _with_intervals(kept_ranks(self.arrays, self.protocol), list(self.ranks))
+        lines += [f"{name:<12}" + "".join(f"{cell:>24}" for cell in cells) for name, cells in rows.items()]
+        lines += [
+            f"{what.upper()}: Spearman {each.value:.1f} ± {each.sd:.1f} over {ESTIMATES:,} drawings; over images "
+            f"[{each.images.low:.1f}, {each.images.high:.1f}]"
+            for what, each in self.correlations.items()
+        ]
+        return "\n".join(lines)
+
+
+def _with_intervals(ranks: Ranks, tasks: list[str]) -> dict[str, list[str]]:
+    """Metric's name → its value of each task, with its interval over images where it has one."""
+    rows: dict[str, list[str]] = {metric.name: [] for metric in METRICS.values()}
+    owner = np.zeros(0, np.int64)  # of truths the ranks know the images
+    for task in tasks:
+        averaged = [key for key in METRICS if f"{task}_{key}" in AVERAGED]
+        values = np.stack([per_image(ranks, owner, f"{task}_{key}") for key in averaged])
+        found = dict(zip(averaged, image_intervals(values), strict=True))
+        for key, metric in METRICS.items():
+            ends = found.get(key)
+            bounds = f" [{ends.low:.1f}, {ends.high:.1f}]" if ends else ""
+            rows[metric.name].append(f"{metric(ranks.of(task)):.1f}{bounds}")
+    return rows
+
+
+def judge(tested: Embeddings | ScoredSet, truth: Truth) -> Judged:
+    """Rank a test set under a truth.
+
+    Parameters
+    ----------
+    tested
+        With ids, in any order. Retrieval among captions and among images, and their correlations, need embeddings whose similarity is
+        an inner product.
+    truth
+        With ids.
+
+    Raises
+    ------
+    VseppError
+        If ids are missing, or are not those of the truth's gallery: how many are not, and the first.
+    """
+    scores, sides, similarity = _in_order(tested, truth)
+    both = rank_positives(scores, truth)
+    ranks = {"i2t": both.of("i2t"), "t2i": both.of("t2i")}
+    for task, vectors in sides.items():
+        if (positives := truth.tasks.get(task)) is not None:
+            ranks[task] = _ranks_within(_among(vectors), positives)
+    correlations = {}
+    for what, ratings in truth.ratings.items():
+        if ratings.task == "i2t":
+            found = scores.of(ratings.queries, ratings.items, "i2t")
+        elif ratings.task in sides:
+            found = _among(sides[ratings.task]).of(ratings.queries, ratings.items, "i2t")
+        else:
+            continue
+        correlations[what] = correlation(ratings, found, _owner(truth, ratings))
+    return Judged(truth, similarity, scores.shape, ranks, correlations, {})
+
+
+def _in_order(tested: Embeddings | ScoredSet, truth: Truth) -> tuple[Scores, dict[str, np.ndarray], str]:
+    """Scores of the gallery in the truth's order; task → vectors of what is ranked among itself; the similarity's name."""
+    assert truth.image_ids is not None and truth.caption_ids is not None
+    gallery = np.asarray(truth.caption_ids)[: len(truth.caption_ids) - truth.absent]
+    images = _rows("image", tested.image_ids, np.asarray(truth.image_ids), truth.name)
+    captions = _rows("caption", tested.caption_ids, gallery, truth.name)
+    if isinstance(tested, ScoredSet):
+        return tested.scores.in_order(images, captions), {}, tested.similarity
+    ordered = Embeddings(
+        tested.image_embeddings[images],
+        tested.caption_embeddings[captions],
+        np.argsort(images)[tested.caption_to_image[captions]],
+        tested.similarity,
+    )
+    module = components.load("similarity", tested.similarity.name)
+    sides = {}
+    if getattr(module, "INNER_PRODUCT", False):
+        sides = {"t2t": ordered.caption_embeddings, "i2i": ordered.image_embeddings}
+    return EmbeddingScores(ordered), sides, tested.similarity.name
+
+
+def _rows(kind: str, ids: np.ndarray | None, gallery: np.ndarray, truth: str) -> np.ndarray:
+    """Row of each id of the gallery."""
+    if ids is None:
+        raise VseppError(
+            f"truth {truth}: expected {kind}_ids, the {kind}s' ids in COCO, one a row; the file has none"
+        )
+    for some, where, others in ((gallery, "the file", ids), (ids, f"the gallery of {truth}", gallery)):
+        missing = np.setdiff1d(some, others)
+        if len(missing):
+            raise VseppError(
+                f"truth {truth}: {kind} {missing[0]} is not in {where} ({len(missing)} {kind}s are not); expected the "
+                f"{len(gallery):,} {kind}s of COCO's test set, each once, in any order"
+            )
+    order = np.argsort(ids)
+    return order[np.searchsorted(ids, gallery, sorter=order)]
+
+
+def _among(vectors: np.ndarray) -> EmbeddingScores:
+    """Scores of vectors with each other."""
+    return EmbeddingScores(Embeddings(vectors, vectors, np.arange(len(vectors))))
+
+
+def _ranks_within(scores: EmbeddingScores, positives: Positives) -> PositiveRanks:
+    """Ranks of one kind of items among themselves. The query itself is no wrong item: it stands among the positives, and is left out."""
+    every = Positives.of_pairs(
+        np.concatenate([positives.rows, positives.queries]),
+        np.concatenate([positives.items, positives.queries]),
+    )
+    right = scores.of(every.rows, every.items, "i2t")
+    none = np.zeros(0, np.int64)
+    twice, _ = scores.above(Pairs(every.rows, every.items, right), Pairs(none, none, right[:0]))
+    return PositiveRanks(positives.starts, twice[every.rows != every.items] / 2)
+
+
+def _owner(truth: Truth, ratings: Ratings) -> np.ndarray:
+    """The image of each rated pair's query, `(n,)`."""
+    assert truth.caption_to_image is not None
+    return ratings.queries if ratings.task.startswith("i") else truth.caption_to_image[ratings.queries]
+
+
+def correlation(ratings: Ratings, scores: np.ndarray, images: np.ndarray) -> Correlation:
+    """Spearman's correlation of scores with ratings, and how sure it is.
+
+    Parameters
+    ----------
+    ratings
+        Of n pairs.
+    scores
+        `(n,)`, a model's.
+    images
+        `(n,)`, the image of each query.
+    """
+    rng = np.random.default_rng(0)
+    order = np.argsort(ratings.queries, kind="stable")
+    queries, starts = np.unique(ratings.queries[order], return_index=True)
+    counts = np.diff(np.append(starts, len(order)))
+    rated, found = ratings.scores[order], scores[order]
+
+    def estimate(chosen: np.ndarray) -> float:
+        pairs = starts[chosen] + (rng.random(len(chosen)) * counts[chosen]).astype(np.int64)
+        return 100 * _spearman(rated[pairs], found[pairs])
+
+    halves = [estimate(rng.permutation(len(queries))[: len(queries) // 2]) for _ in range(ESTIMATES)]
+    asking = images[order][starts]
+    by_image = np.argsort(asking, kind="stable")
+    _, first, size = np.unique(asking[by_image], return_index=True, return_counts=True)
+    resampled = []
+    for _ in range(ESTIMATES):
+        drawn = rng.integers(len(first), size=len(first))
+        within = np.arange(size[drawn].sum()) - np.repeat(np.cumsum(size[drawn]) - size[drawn], size[drawn])
+        resampled.append(estimate(by_image[np.repeat(first[drawn], size[drawn]) + within]))
+    low, high = np.percentile(resampled, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    return Correlation(float(np.mean(halves)), float(np.std(halves)), Interval(float(low), float(high)))
+
+
+def _spearman(first: np.ndarray, second: np.ndarray) -> float:
+    from scipy import stats
+
+    return float(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1])

@@ -1,0 +1,114 @@
+"""Crisscrossed Captions: people's ratings, from 0 to 5, of pairs of COCO's test captions and images.
+
+Positives are pairs rated at least 3 (caption and image, two captions) or 2.5 (two images). In caption → caption retrieval all captions of
+the query's own image are positives too: only one of them was rated, and no source says how its authors count the others.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Mapping
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+
+from vsepp.errors import VseppError
+from vsepp.evaluation.truth import Gallery, Truth
+from vsepp.user_files import bytes_of, reading
+
+CITATION = "Parekh, Baldridge, Cer, Waters and Yang, Crisscrossed Captions: Extended Intramodal and Intermodal Semantic Similarity Judgments for MS-COCO, EACL 2021"
+FILES = {"sits": "sits_test.csv", "sts": "sts_test.csv", "sis": "sis_test.csv"}
+LEAST = {"sits": 3.0, "sts": 3.0, "sis": 2.5}
+"""File → the lowest rating of a positive."""
+_LARGEST = 1 << 27
+"""Bytes that are read of a compressed file; the largest has 4 MB."""
+_PREFIXES = {"caption": "COCO_val2014:sentid:", "image": "COCO_val2014_"}
+
+
+def read(files: Mapping[str, Path]) -> Truth:
+    """The truth, of files by their role, as they are or compressed by gzip.
+
+    Raises
+    ------
+    VseppError
+        Naming the file and the row that is no rating of a pair.
+    """
+    rated = {name: _ratings(path, *_kinds(name)) for name, path in files.items()}
+    captions, images, ratings, own = rated["sits"]
+    gallery = Gallery.of(images[own], captions[own])
+    owner = dict(zip(captions[own].tolist(), images[own].tolist(), strict=True))
+    of_image: dict[int, list[int]] = {}
+    for caption, image in owner.items():
+        of_image.setdefault(image, []).append(caption)
+    beside = np.array([pair for group in of_image.values() for pair in permutations(group, 2)]).T
+    alike = {name: np.stack(rated[name][:2])[:, rated[name][2] >= least] for name, least in LEAST.items()}
+    asked, asking = alike["sits"]
+    return gallery.truth(
+        "cxc",
+        i2t=(asking, asked),
+        t2i=(asked, asking),
+        t2t=_asking(*np.concatenate([alike["sts"], beside], axis=1)),
+        i2i=_asking(*alike["sis"]),
+        # Of two of a kind either may ask. Of an image and a caption the image asks: with captions as queries simulated estimates
+        # spread less than those that are published.
+        ratings={
+            "sts": ("t2t", *_turned(*rated["sts"][:3])),
+            "sis": ("i2i", *_turned(*rated["sis"][:3])),
+            "sits": ("i2t", images, captions, ratings),
+        },
+    )
+
+
+def _kinds(name: str) -> tuple[str, str]:
+    """What the two columns of ids hold."""
+    return {"sits": ("caption", "image"), "sts": ("caption", "caption"), "sis": ("image", "image")}[name]
+
+
+def _turned(
+    first: np.ndarray, second: np.ndarray, ratings: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rated pairs of two of a kind, and the same the other way round."""
+    return np.concatenate([first, second]), np.concatenate([second, first]), np.tile(ratings, 2)
+
+
+def _asking(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of two of a kind, each of which asks for the other; once, however often they were rated."""
+    both = np.unique(np.stack([np.r_[first, second], np.r_[second, first]], axis=1), axis=0)
+    return both[:, 0], both[:, 1]
+
+
+def _ratings(path: Path, *kinds: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Both ids and the rating of each row, and whether it is of a caption and its own image."""
+    expected = "the columns of a file of Crisscrossed Captions: two ids, agg_score, sampling_method"
+    rows: list[tuple[int, int, float, bool]] = []
+    with reading(path, expected):
+        data = bytes_of(path, expected)
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.GzipFile(fileobj=io.BytesIO(data)).read(_LARGEST)
+        text = data.decode("utf-8")
+        lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+        next(lines, None)
+        for number, line in enumerate(lines, start=2):
+            try:
+                first, second, rating, method = line
+                ids = [_id(value, kind) for value, kind in zip((first, second), kinds, strict=True)]
+                score = float(rating)
+                if not 0 <= score <= 5:
+                    raise ValueError
+            except ValueError:
+                raise VseppError(f"row {number}: got {','.join(line)[:80]!r}; expected {expected}") from None
+            rows.append((*ids, score, method == "c2i_original"))  # type: ignore[arg-type]  # two ids
+        if not rows:
+            raise VseppError(f"has no rows; expected {expected}")
+    one, other, scores, own = map(np.array, zip(*rows, strict=True))
+    return one, other, scores, own
+
+
+def _id(value: str, kind: str) -> int:
+    """COCO's number in `COCO_val2014:sentid:411553` or `COCO_val2014_000000205866.jpg`."""
+    if not value.startswith(_PREFIXES[kind]):
+        raise ValueError
+    return int(value.removeprefix(_PREFIXES[kind]).removesuffix(".jpg"))

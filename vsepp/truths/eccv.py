@@ -1,0 +1,62 @@
+"""ECCV Caption: positives that five models found and people verified, for 1,261 images and 1,332 captions of COCO's test set.
+
+The gallery is all of the test set. Two of the positives are captions that the test set does not have: no model finds them, and they count
+as not found.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from vsepp.errors import VseppError
+from vsepp.evaluation.truth import Gallery, Truth
+from vsepp.user_files import json_of, reading, shortly, text_of
+
+CITATION = "Chun, Kim, Park, Chang and Oh, ECCV Caption: Correcting False Negatives by Collecting Machine-and-Human-verified Image-Caption Associations for MS-COCO, ECCV 2022"
+FILES = {
+    "gallery": "original_image_to_caption.json",
+    "i2t": "eccv_image_to_caption.json",
+    "t2i": "eccv_caption_to_image.json",
+}
+PACKAGE = "eccv_caption"
+
+
+def installed() -> Mapping[str, Path]:
+    """Role → file of the package `eccv-caption`, where it is installed; its code is not run."""
+    found = importlib.util.find_spec(PACKAGE)
+    if found is None or found.origin is None:
+        return {}
+    return {role: Path(found.origin).parent / "data" / file for role, file in FILES.items()}
+
+
+def read(files: Mapping[str, Path]) -> Truth:
+    """The truth, of files by their role.
+
+    Raises
+    ------
+    VseppError
+        If a file is no object of id → ids.
+    """
+    images, captions = _pairs(files["gallery"])
+    gallery = Gallery.of(images, captions)
+    return gallery.truth("eccv", i2t=_pairs(files["i2t"]), t2i=_pairs(files["t2i"]))
+
+
+def _pairs(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Ids of queries and of their positives, `(n,)` each."""
+    expected = "a JSON object of each query's id → the ids of its positives"
+    with reading(path, expected):
+        listed = json_of(text_of(path, expected), str(path))
+        whole = isinstance(listed, dict) and all(
+            query.isdecimal() and isinstance(items, list) and all(type(item) is int for item in items)
+            for query, items in listed.items()
+        )
+        if not whole:
+            raise VseppError(f"got {shortly(listed)}; expected {expected}")
+        counts = [len(items) for items in listed.values()]
+        queries = np.repeat(np.array(list(listed), np.int64), counts)
+        return queries, np.array([item for items in listed.values() for item in items], np.int64)
