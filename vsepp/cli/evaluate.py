@@ -106,6 +106,7 @@ def _score(given: argparse.Namespace) -> None:
     from vsepp.evaluation.judged import judge
     from vsepp.provenance.manifest import MANIFEST, recorded, require_intact
     from vsepp.provenance.publish import published
+    from vsepp.reporting.judged import as_text
 
     if given.output is not None:
         output_folder(given.output)
@@ -115,8 +116,9 @@ def _score(given: argparse.Namespace) -> None:
     evaluations: list[Any] = [
         protocols.evaluate(embeddings, protocol, given.fold_size) for protocol in given.protocol
     ]
-    evaluations += [judge(embeddings, truth) for truth in _truths(given)]
-    print(*evaluations, sep="\n\n")
+    judged = [judge(embeddings, truth) for truth in _truths(given)]
+    print(*evaluations, *map(as_text, judged), sep="\n\n")
+    evaluations += judged
     if given.output is None:
         return
     names = [evaluation.protocol for evaluation in evaluations]
@@ -142,7 +144,7 @@ def _truths(given: argparse.Namespace) -> Iterator[Truth]:
         if name == "own":
             continue
         truth = components.load("truth", name)
-        files = dict(truth.installed()) if hasattr(truth, "installed") else {}
+        files = dict(truth.installed())
         for role, file in truth.FILES.items() if not files else ():
             source = raw_file(plan_of(given).parameters, file)
             if not is_there(source.path):

@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vsepp.declared import FOLDS, Protocol
+from vsepp.declared import FOLDS, PROTOCOLS
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings, write_arrays
 from vsepp.evaluation.metrics import RetrievalMetrics, mean_metrics, retrieval_metrics
@@ -33,7 +33,6 @@ from vsepp.runtime.files import write_text
 if TYPE_CHECKING:
     from vsepp.evaluation.judged import Judged
 
-PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 DEFAULT_FOLD_SIZE = 1000
 LISTS = "best.npz"
 """File of what was re-ranked, beside `ranks.npz`."""
