@@ -53,7 +53,7 @@ class Judged:
     """Task → ranks in the order of the truth, which the order of the embeddings does not change."""
     correlations: Mapping[str, Correlation]
     lists: Mapping[str, np.ndarray]
-    """Nothing: as of an `Evaluation`."""
+    """Empty: as of an `Evaluation`."""
 
     @property
     def protocol(self) -> str:
@@ -252,6 +252,9 @@ def correlation(ratings: Ratings, scores: np.ndarray, images: np.ndarray) -> Cor
 
 
 def _spearman(first: np.ndarray, second: np.ndarray) -> float:
+    """The correlation; 0 where all numbers of a side are equal, as of a collapsed model."""
     from scipy import stats
 
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return 0.0
     return float(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1])

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -35,9 +34,7 @@ from vsepp.features.caption_states import CaptionStates
 from vsepp.models.encoder import build_encoder, load_encoder
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 from vsepp.spec import EvaluationSpec, RunSpec
-
-if TYPE_CHECKING:
-    from vsepp.evaluation.judged import Judged
+from vsepp.user_files import reading
 
 
 def evaluate_run(
@@ -46,7 +43,7 @@ def evaluate_run(
     out: Path,
     device: torch.device,
     raw: Mapping[str, Path] = MappingProxyType({}),
-) -> list[protocols.Evaluation | Judged]:
+) -> list[protocols.Scored]:
     """Embed a split with the best snapshot of a run, rank it under each protocol, and write the results.
 
     Parameters
@@ -78,7 +75,7 @@ def evaluate_ensemble(
     inputs: Mapping[str, Path],
     out: Path,
     raw: Mapping[str, Path] = MappingProxyType({}),
-) -> list[protocols.Evaluation | Judged]:
+) -> list[protocols.Scored]:
     """Rank a split by the mean of two runs' scores under each protocol, and write the results as `evaluate_run` does.
 
     Parameters
@@ -115,12 +112,12 @@ def _ranked(
     out: Path,
     raw: Mapping[str, Path],
     rerank: protocols.Rerank | None = None,
-) -> list[protocols.Evaluation | Judged]:
+) -> list[protocols.Scored]:
     """Write embeddings, and what each protocol and truth finds of them."""
     if spec.truths:
         embeddings = _with_ids(embeddings, corpus, spec.split)
     embeddings.save(out / "embeddings.npz")
-    found: list[protocols.Evaluation | Judged] = [
+    found: list[protocols.Scored] = [
         protocols.evaluate(embeddings, protocol, spec.fold_size, rerank)
         for protocol in spec.protocols
         if protocol not in spec.truths
@@ -143,11 +140,9 @@ def _with_ids(embeddings: Embeddings, corpus: Path, split: str) -> Embeddings:
     """The same embeddings with the ids of COCO's images and captions."""
     images, captions = read_tables(corpus)
     rows = split_rows(images, captions, split)
-    return replace(
-        embeddings,
-        image_ids=images["image_id"][rows.images].astype(np.int64),
-        caption_ids=captions["caption_id"][rows.captions],
-    )
+    with reading(corpus, "images by the whole numbers of COCO, which truths know them by"):
+        image_ids = images["image_id"][rows.images].astype(np.int64)
+    return replace(embeddings, image_ids=image_ids, caption_ids=captions["caption_id"][rows.captions])
 
 
 def _texts(corpus: Path, split: str) -> list[str]:

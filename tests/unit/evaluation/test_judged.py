@@ -192,6 +192,11 @@ def test_a_correlation_of_one_rated_item_a_query_spreads_around_spearmans():
     assert found.low < exact < found.high
 
 
+def test_a_collapsed_model_correlates_with_nothing():
+    found = correlation(Ratings("i2t", np.arange(9), np.arange(9), np.arange(9.0)), np.ones(9), np.arange(9))
+    assert (found.value, found.sd, found.low, found.high) == (0, 0, 0, 0)
+
+
 def test_a_query_with_many_rated_items_counts_once_in_an_estimate(monkeypatch):
     """Nine of ten ratings are of one image, and go against the scores; each estimate has it at most once."""
     queries = np.r_[np.arange(100), np.full(900, 100)]
