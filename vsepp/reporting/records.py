@@ -238,6 +238,12 @@ def _test_differs(first: Ranked, other: Ranked, protocol: str, same: Sequence[st
         return (
             f"images and captions come from corpus {corpora[1][0][:12]}, but from corpus {corpora[0][0][:12]}"
         )
+    truths = [model.kept.metrics[protocol].get("truth") for model in (first, other)]
+    if truths[0] != truths[1]:
+        theirs, first_ones = (str(truth)[:12] for truth in reversed(truths))
+        return f"queries and correct items are those of truth {theirs}, but of truth {first_ones}"
+    if truths[0]:
+        return ""
     owners = [model.kept.arrays[f"{protocol}_caption_images"] for model in (first, other)]
     differs = np.flatnonzero(owners[0] != owners[1])
     if differs.size:
