@@ -252,10 +252,15 @@ def _table(differences: Sequence[Difference]) -> list[str]:
         ]
         values = (f"{difference.first:.1f}", f"{difference.second:.1f}", f"{effect.value:+.1f}")
         rows.append((name, *values, *bounds, _p(effect.p), _p(difference.p)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    lines = columns(rows)
     exact = [p for difference in differences for p in difference.mcnemar]
     if not exact:
         return lines
     mcnemar = f"exact McNemar, R@1 of caption retrieval: p {filters.listing(map(_p, exact))}"
     return [*lines, mcnemar + (", seed by seed" if len(exact) > 1 else "")]
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table whose columns end below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
