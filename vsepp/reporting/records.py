@@ -240,8 +240,7 @@ def _test_differs(first: Ranked, other: Ranked, protocol: str, same: Sequence[st
         )
     truths = [model.kept.metrics[protocol].get("truth") for model in (first, other)]
     if truths[0] != truths[1]:
-        theirs, first_ones = (str(truth)[:12] for truth in reversed(truths))
-        return f"queries and correct items are those of truth {theirs}, but of truth {first_ones}"
+        return f"its truth is {str(truths[1])[:12]}, but {str(truths[0])[:12]}"
     if truths[0]:
         return ""
     owners = [model.kept.arrays[f"{protocol}_caption_images"] for model in (first, other)]
