@@ -16,16 +16,17 @@ from vsepp.runtime.terminal import as_started
 
 def add_steps(steps: Any) -> None:
     """Add `compare` and `expected`."""
-    what = "compare two models: which is better, on which metrics, and how certain that is"
+    what = "compare models: which is better, on which metrics, and how certain that is"
     parser = add_step(steps, "compare", compare, what)
-    for name in "AB":
-        parser.add_argument(
-            name.lower(),
-            metavar=name,
-            help="folder of an evaluation or of a trained run, .npz of embeddings, or id of a run of the preset (all its seeds)",
-        )
+    kinds = "folder of an evaluation or of a trained run, .npz of embeddings, or id of a run of the preset (all its seeds)"
+    parser.add_argument("a", metavar="A", help=kinds)
+    parser.add_argument("others", metavar="B", nargs="+", help="one or more models to compare with A")
     parser.add_argument("--protocol", help="1K, 5x1K or 5K; default: the first protocol of both")
     parser.add_argument("--fold-size", type=int, help="for embeddings: images per fold of 1K and 5x1K")
+    parser.add_argument(
+        "--metric", action="append", help="such as i2t_r1; repeatable; default: rsum, its recalls"
+    )
+    parser.add_argument("--figure", type=Path, help="draw them in the first metric, as .svg, .png or .pdf")
     parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
     add_plan_options(parser)
 
@@ -42,12 +43,25 @@ def add_steps(steps: Any) -> None:
 
 
 def compare(given: argparse.Namespace) -> None:
-    """Print what two models differ in."""
-    from vsepp.reporting.compare import compare as compared
+    """Print what models differ in: two in words, more in groups."""
+    from vsepp.reporting import compare as comparing
 
-    comparison = compared(_paths(given, given.a), _paths(given, given.b), given.protocol, given.fold_size)
-    text = json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False) if given.json else str(comparison)
-    print(text)
+    file, names = given.figure, [given.a, *given.others]
+    how: list[Any] = [given.protocol, given.fold_size, *([given.metric] if given.metric else [])]
+    if file and file.suffix not in (".svg", ".png", ".pdf"):
+        raise VseppError(f"{file}: expected a figure's name, which ends in .svg, .png or .pdf")
+    if len(names) > 2 and (twice := [name for name in names if names.count(name) > 1]):
+        raise VseppError(f"{twice[0]}: is given more than once; give each model once")
+    paths = [_paths(given, name) for name in names]
+    if len(names) == 2 and not file:
+        found: Any = comparing.compare(paths[0], paths[1], *how)
+    else:
+        found = comparing.compare_many(dict(zip(names, paths, strict=True)), *how)
+    values, text = found.to_dict(), str(found)
+    if file:
+        values["caption"], values["alt"] = found.draw(file)
+        text += f"\n\n{file}: {values['caption']}\n\nIn words: {values['alt']}"
+    print(json.dumps(values, indent=1, ensure_ascii=False) if given.json else text)
 
 
 def _paths(given: argparse.Namespace, name: str) -> list[Path | Kept]:

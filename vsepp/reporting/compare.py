@@ -6,8 +6,8 @@ embeddings, of anyone's model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,33 +15,24 @@ from typing import Any
 import numpy as np
 
 from vsepp.evaluation import intervals
-from vsepp.evaluation.intervals import Effect
-from vsepp.evaluation.metric_list import COMPARED
+from vsepp.evaluation.metric_list import COMPARED, RECALLS
 from vsepp.reporting import filters
-from vsepp.reporting.ranked import Source, read_two, seed_of
+from vsepp.reporting.groups import Standing, Told, letters, standings, tell
+from vsepp.reporting.ranked import Source, read_models, seed_of
 from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES, Ranked, image_values
 from vsepp.reporting.report_specs import DIRECTIONS
 
 
 @dataclass(frozen=True)
-class Difference:
-    """One metric of both models."""
+class Difference(Told):
+    """One metric of both models; its p is corrected for the metrics that are compared."""
 
     metric: str
     first: float
     """Mean over the seeds."""
     second: float
-    effect: Effect
-    """How much larger the first one is."""
-    p: float
-    """p of the permutation test, corrected after Holm for the metrics that are compared."""
     mcnemar: tuple[float, ...] = ()
     """Per seed: the exact McNemar test of caption retrieval's R@1."""
-
-    @property
-    def ahead(self) -> int:
-        """1 where the first model is ahead, -1 where the second is, 0 where no difference can be told."""
-        return self.effect.sign if self.p < intervals.ALPHA else 0
 
     @property
     def said(self) -> str:
@@ -96,12 +87,9 @@ class Comparison:
         }
 
     def __str__(self) -> str:
-        test, seeds = self.test, len(self.seeds)
-        folds = test["folds"]
         lines = [f"{name}  {_folders(side)}" for name, side in zip("AB", self.sources, strict=True)]
         lines += [
-            f"protocol {test['protocol']}: {folds} fold{'s' * (folds > 1)} of {test['fold_size']:,} images, "
-            f"{test['n_captions']:,} captions in all; {seeds} {'seed' if seeds == 1 else 'seeds'}",
+            _test_text(self.test, self.seeds),
             *(f"Note: {warning}." for warning in self.warnings),
             "",
             *_table(self.differences),
@@ -110,11 +98,69 @@ class Comparison:
         return "\n".join([*lines, *sentences(self.differences)])
 
 
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """All that is said of several models."""
+
+    sources: Mapping[str, tuple[str, ...]]
+    """Model → its folders or files."""
+    seeds: tuple[int | None, ...]
+    test: dict[str, Any]
+    standings: Mapping[str, Sequence[Standing]]
+    """Metric → the models, the best first. Tables have the order of the first metric."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> dict[str, dict[str, str]]:
+        """Metric → model → letters; models that share one are not told apart. One that ranks like chance has none."""
+        return {metric: letters(models) for metric, models in self.standings.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nothing rounded, all pairs."""
+        return {**asdict(self), "groups": self.groups}
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.sources)} models, {_test_text(self.test, self.seeds)}"]
+        lines += [f"Note: {warning}." for warning in self.warnings]
+        lines += ["", *map(str.rstrip, _columns(list(zip(*self._table(), strict=True)))), ""]
+        lines += [
+            "Models that share a letter are not told apart, by p after Holm for all pairs and metrics and by"
+        ]
+        return "\n".join([*lines, "both intervals of their difference."])
+
+    def _table(self) -> Iterator[list[str]]:
+        first, shown = next(iter(self.standings.values())), ""
+        width = max(len(model.label) for model in first)
+        yield [" " * width, *(model.label.ljust(width) for model in first)]
+        for metric, models in self.standings.items():
+            direction, letter = DIRECTIONS.get(metric.partition("_")[0], ""), self.groups[metric]
+            name = filters.metric_name(metric) if direction else metric
+            head = name if direction == shown else f"{direction.partition(' ')[0].lower()} {name}".strip()
+            shown, level = direction, {model.label: model.level for model in models}
+            width = max(map(len, letter.values()))
+            cells = (f"{level[one.label]:.1f} {letter[one.label].ljust(width)}" for one in first)
+            yield [head + " " * (width + 1), *cells]
+            if models is first:
+                yield ["over images", *(filters.levels(one.images) for one in first)]
+                yield ["over seeds", *(filters.levels(one.seeds) or "one seed" for one in first)]
+
+    def draw(self, file: Path) -> tuple[str, str]:
+        """Draw the models' standings in the first metric, as .svg, .png or .pdf; give the figure's caption and text alternative."""
+        from vsepp.reporting.drawing import draw_files
+        from vsepp.reporting.figures.standings import draw_standings
+
+        metric, models = next(iter(self.standings.items()))
+        said = draw_files([file], 7.0, 3.0, lambda figure: draw_standings(figure, models, metric, {}))
+        what = f"{filters.metric_title(metric)} of {len(models)} models, {_test_text(self.test, self.seeds)}."
+        return " ".join([what, *said.caption]), " ".join([what, *said.alt])
+
+
 def compare(
     first: Source | Sequence[Source],
     second: Source | Sequence[Source],
     protocol: str | None = None,
     fold_size: int | None = None,
+    metrics: Sequence[str] = COMPARED,
 ) -> Comparison:
     """Compare two models A and B.
 
@@ -128,36 +174,73 @@ def compare(
         By default the first that both were evaluated under; of embeddings `5K`, all images at once.
     fold_size
         Images of a fold of `1K` and `5x1K`, for embeddings: by default that of the other model, or 1,000.
+    metrics
+        Of `vsepp.evaluation.metric_list.AVERAGED`, more is better in each.
 
     Raises
     ------
     VseppError
-        Where a model cannot be read, where they were not measured on the same test images under the same protocol, and
-        where they have no seed in common.
+        Where a model cannot be read, a metric needs ranks that were not kept, the models were not measured on the same test images
+        under the same protocol, or have no seed in common.
     """
-    a, b, protocol = read_two(first, second, protocol, fold_size)
-    seeds = [(seed_of(of_a), seed_of(of_b)) for of_a, of_b in zip(a, b, strict=True)]
-    test = a[0].kept.metrics[protocol]
+    models, protocol = read_models({"A": first, "B": second}, protocol, fold_size)
     return Comparison(
-        sources=(_sources(a), _sources(b)),
-        seeds=tuple(of_b if of_a is None else of_a for of_a, of_b in seeds),
-        test={key: test[key] for key in ("protocol", "folds", *TEST_IMAGES)},
-        differences=_differences(a, b, protocol),
-        warnings=tuple(_warnings(a, b, protocol)),
+        sources=(_sources(models["A"]), _sources(models["B"])),
+        differences=tuple(_differences(models, protocol, metrics)),
+        **_shared(models, protocol),
     )
 
 
-def _differences(a: Sequence[Ranked], b: Sequence[Ranked], protocol: str) -> tuple[Difference, ...]:
-    differences = []
-    for metric in COMPARED:
-        of_a, of_b = ([image_values(model, protocol, metric) for model in side] for side in (a, b))
-        effect, exact = intervals.effect(of_b, of_a), tuple[float, ...]()
-        if metric == "i2t_r1":
-            exact = tuple(intervals.mcnemar(*pair) for pair in zip(of_a, of_b, strict=True))
+def compare_many(
+    models: Mapping[str, Source | Sequence[Source]],
+    protocol: str | None = None,
+    fold_size: int | None = None,
+    metrics: Sequence[str] = ("rsum", *RECALLS),
+) -> Comparisons:
+    """Compare two or more models, each with each other; parameters and errors as in `compare`, `models` by name."""
+    read, protocol = read_models(models, protocol, fold_size)
+    trouble = {
+        name: AT_CHANCE * any(protocol in one.at_chance for one in side) for name, side in read.items()
+    }
+    values = {
+        metric: {
+            name: dict(enumerate(image_values(one, protocol, metric) for one in side))
+            for name, side in read.items()
+        }
+        for metric in dict.fromkeys(metrics)
+    }
+    places = {name: _sources(side) for name, side in read.items()}
+    return Comparisons(places, standings=standings(values, trouble), **_shared(read, protocol))
+
+
+def _differences(models: dict[str, list[Ranked]], protocol: str, metrics: Sequence[str]) -> list[Difference]:
+    pairs, differences = {}, []
+    for metric in dict.fromkeys(metrics):
+        pairs[metric] = [[image_values(one, protocol, metric) for one in side] for side in models.values()]
+    for metric, told in tell(pairs).items():
+        of_a, of_b = pairs[metric]
+        exact = tuple(map(intervals.mcnemar, of_a, of_b)) if metric == "i2t_r1" else ()
         means = float(np.mean(of_a)), float(np.mean(of_b))
-        differences.append(Difference(metric, *means, effect, effect.p, exact))
-    corrected = intervals.holm([difference.p for difference in differences])
-    return tuple(replace(each, p=p) for each, p in zip(differences, corrected, strict=True))
+        differences.append(Difference(told.effect, told.p, metric, *means, exact))
+    return differences
+
+
+def _shared(models: Mapping[str, Sequence[Ranked]], protocol: str) -> dict[str, Any]:
+    """What models share, and what a reader must know of them."""
+    test = next(iter(models.values()))[0].kept.metrics[protocol]
+    seeds = zip(*(map(seed_of, side) for side in models.values()), strict=True)
+    return {
+        "seeds": tuple(next((seed for seed in named if seed is not None), None) for named in seeds),
+        "test": {key: test[key] for key in ("protocol", "folds", *TEST_IMAGES)},
+        "warnings": tuple(_warnings(models, protocol)),
+    }
+
+
+def _test_text(test: Mapping[str, Any], seeds: Sequence[int | None]) -> str:
+    return (
+        f"protocol {test['protocol']}: {test['folds']} fold{'s' * (test['folds'] > 1)} of {test['fold_size']:,} images, "
+        f"{test['n_captions']:,} captions in all; {len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}"
+    )
 
 
 def metric_text(*metrics: str) -> str:
@@ -189,20 +272,23 @@ def sentences(differences: Sequence[Difference]) -> list[str]:
     return texts
 
 
-def _warnings(a: Sequence[Ranked], b: Sequence[Ranked], protocol: str) -> list[str]:
+def _warnings(models: Mapping[str, Sequence[Ranked]], protocol: str) -> list[str]:
     warnings = []
-    similarities = [
-        filters.listing(dict.fromkeys(model.metrics[protocol]["similarity"] for model in side))
-        for side in (a, b)
-    ]
-    if len(a) == 1:
-        warnings.append("one seed per side: the result of another seed is unknown")
-    if similarities[0] != similarities[1]:
-        warnings.append(f"A ranks by {similarities[0]} similarity, B by {similarities[1]}")
-    seeds = seed_of(a[0]), seed_of(b[0])
-    if seeds[0] != seeds[1] and None not in seeds:
-        warnings.append(f"A has seed {seeds[0]}, B has seed {seeds[1]}")
-    for name, side in zip("AB", (a, b), strict=True):
+    similarities = {
+        name: filters.listing(dict.fromkeys(model.metrics[protocol]["similarity"] for model in side))
+        for name, side in models.items()
+    }
+    if len(next(iter(models.values()))) == 1:
+        each = "side" if len(models) == 2 else "model"
+        warnings.append(f"one seed per {each}: the result of another seed is unknown")
+    if len(set(similarities.values())) > 1:
+        (first, similarity), *others = similarities.items()
+        others_rank = "".join(f", {name} by {other}" for name, other in others)
+        warnings.append(f"{first} ranks by {similarity} similarity{others_rank}")
+    seeds = {name: seed for name, side in models.items() if (seed := seed_of(side[0])) is not None}
+    if len(set(seeds.values())) > 1:
+        warnings.append(", ".join(f"{name} has seed {seed}" for name, seed in seeds.items()))
+    for name, side in models.items():
         if any(protocol in model.at_chance for model in side):
             warnings.append(f"{name} {AT_CHANCE}, so a difference says nothing about its method")
     return warnings
@@ -240,8 +326,14 @@ def _table(differences: Sequence[Difference]) -> list[str]:
         ]
         values = (f"{difference.first:.1f}", f"{difference.second:.1f}", f"{effect.value:+.1f}")
         rows.append((name, *values, *bounds, _p(effect.p), _p(difference.p)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    lines = _columns(rows)
     exact = [p for difference in differences for p in difference.mcnemar]
+    if not exact:
+        return lines
     mcnemar = f"exact McNemar, R@1 of caption retrieval: p {filters.listing(map(_p, exact))}"
     return [*lines, mcnemar + (", seed by seed" if len(exact) > 1 else "")]
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]

@@ -10,17 +10,20 @@ from matplotlib.figure import Figure
 
 from vsepp.evaluation.intervals import Effect, wider
 from vsepp.reporting import filters
+from vsepp.reporting.groups import Standing, ties
 from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, Material, Said, mark, metric_text
+from vsepp.reporting.records import of_shared_seeds, shared_seeds
 from vsepp.reporting.report_specs import FigureSpec
-from vsepp.reporting.tuned import Standing, standings, ties
+from vsepp.reporting.tuned import standings
 
 CITATION = "Demšar (2006), Statistical Comparisons of Classifiers over Multiple Data Sets"
 RUNS = "tuned"
 NEEDS = ("dataset", "metrics", "labels", "protocol")
 MOST_METRICS = 1
 _LEFT, _BOTTOM = 1.4, 0.42
-_BESIDE, _ABOVE = 4.4, 0.62
-"""Inches around the axis: names at the left, numbers and bars at the right; `_BESIDE` and `_ABOVE` count both sides."""
+_BESIDE, _ABOVE, _LETTER = 4.4, 0.62, 0.055
+"""Inches around the axis: names at the left, whose letters take `_LETTER` each at most, numbers and bars at the right; `_BESIDE` and
+`_ABOVE` count both sides."""
 _LEVEL, _LESS, _BAR = 0.04, 1.1, 2.15
 """Inches from the axis to the levels, to the differences and to the bars."""
 
@@ -33,17 +36,30 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
         for run, label in zip(spec.runs, spec.labels, strict=True)
         if run in material.records
     }
-    methods = standings(every, spec.under, metric)
+    shared = of_shared_seeds(every)
+    marks = {label: mark(records) for label, records in shared.items()}
+    said = draw_standings(figure, standings(every, spec.under, metric), metric, marks)
+    if any(len(shared[label]) < len(records) for label, records in every.items()):
+        said.caption.append(f"Seeds common to all: {filters.listing(shared_seeds(every.values()))}.")
+    return said
+
+
+def draw_standings(figure: Figure, methods: Sequence[Standing], metric: str, marks: dict[str, str]) -> Said:
+    """Draw models beside each other, the best first, as `draw` does; `marks` are signs behind their labels."""
     sound = [method for method in methods if not method.trouble]
-    width, height = figure.get_size_inches()[0], 0.7 + 0.2 * len(methods)
+    names = [method.label + marks.get(method.label, "") for method in methods]
+    more = max(0.0, _LETTER * max(map(len, names)) - _LEFT)
+    width, height = figure.get_size_inches()[0] + more, 0.7 + 0.2 * len(methods)
+    beside = _BESIDE + more
+    inside = width - beside
     figure.set_size_inches(width, height)
     # Places of its own: a layout engine does not see the bars.
     figure.set_layout_engine("none")
-    inside = width - _BESIDE
     axis, said = figure.subplots(), Said()
-    axis.set_position((_LEFT / width, _BOTTOM / height, 1 - _BESIDE / width, 1 - _ABOVE / height))
+    axis.set_position(((_LEFT + more) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height))
     for place, method in enumerate(methods):
-        level, less = _level_text(method), _less_text(method.below_best) if method.below_best else ""
+        below = sound[0].above.get(method.label) if sound else None
+        level, less = _level_text(method), _less_text(below.effect) if below else ""
         _draw_method(axis, place, method)
         _write(axis, 1 + _LEVEL / inside, place, level, INK)
         _write(axis, 1 + _LESS / inside, place, less, INK)
@@ -58,14 +74,10 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
             marker="none", clip_on=False, transform=axis.get_yaxis_transform(),
         )  # fmt: skip
         said.alt.append(f"{first.label} to {last.label}: no significant difference.")
-    names = [method.label + mark(method.records) for method in methods]
     axis.set_yticks(range(len(methods)), names, fontsize=6)
     axis.set_ylim(len(methods) - 0.4, -0.6)
     axis.set_xlabel(f"Test {metric_text(metric)}")
     said.caption += _sentences(methods, len(sound))
-    if any(len(method.records) < len(every[method.label]) for method in methods):
-        seeds = sorted({record.spec.seed for method in methods for record in method.records})
-        said.caption.append(f"Seeds common to all: {filters.listing(seeds)}.")
     if unsound := [f"{method.label} ({method.trouble})" for method in methods if method.trouble]:
         said.caption.append(f"Hollow, not compared: {filters.listing(unsound)}.")
     return said
@@ -98,7 +110,7 @@ def _less_text(below: Effect) -> str:
 
 def _sentences(methods: Sequence[Standing], compared: int) -> list[str]:
     """What the marks, the numbers and the bars mean."""
-    several = max(len(method.records) for method in methods) > 1
+    several = max(method.n_seeds for method in methods) > 1
     return [
         "Thick: 95 % interval over the test images (bootstrap)"
         + ("; thin: over the seeds (Student's t)." if several else "; one seed.")

@@ -1,0 +1,121 @@
+"""Models on one test set: how much each pair differs, and groups of those that no test tells apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from string import ascii_letters
+from typing import Any
+
+import numpy as np
+
+from vsepp.evaluation import intervals
+from vsepp.evaluation.intervals import Effect, Interval
+
+
+@dataclass(frozen=True)
+class Told:
+    """A difference between two models in one metric, and whether it counts."""
+
+    effect: Effect
+    """How much larger the first one is."""
+    p: float
+    """p of the permutation test, corrected after Holm for all differences that are told together."""
+
+    @property
+    def ahead(self) -> int:
+        """1 where the first model is ahead, -1 where the second is, 0 where no difference can be told."""
+        return self.effect.sign if self.p < intervals.ALPHA else 0
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """One model among those that it is compared with, in one metric."""
+
+    label: str
+    n_seeds: int
+    trouble: str
+    """Why its scores say nothing of it: then it is in no comparison."""
+    level: float
+    """Mean over test images and seeds."""
+    images: Interval
+    seeds: Interval | None
+    """`None` with one seed."""
+    above: Mapping[str, Told]
+    """Label → how much this one is above each one behind it, where both are compared."""
+
+    @property
+    def alike(self) -> frozenset[str]:
+        """Labels of the models behind it that no test tells from it."""
+        return frozenset(label for label, told in self.above.items() if not told.ahead)
+
+
+def tell(pairs: Mapping[Any, Sequence[Sequence[np.ndarray]]]) -> dict[Any, Told]:
+    """Differences of pairs, corrected together; of both models of a pair the values of the same images, `(n_images,)`, per seed."""
+    effects = {key: intervals.effect(second, first, len(pairs)) for key, (first, second) in pairs.items()}
+    corrected = intervals.holm([effect.p for effect in effects.values()])
+    return {key: Told(effect, p) for (key, effect), p in zip(effects.items(), corrected, strict=True)}
+
+
+def standings(
+    metrics: Mapping[str, Mapping[str, Mapping[int, np.ndarray]]], trouble: Mapping[str, str]
+) -> dict[str, list[Standing]]:
+    """Each model's level in each metric, the best first, and its differences to the others, corrected over pairs and metrics together.
+
+    `metrics`: metric, of which more is better → model → seed → values of images, `(n_images,)`; pairs are compared on the seeds that
+    both have. `trouble`: model → why it is in no comparison, or nothing.
+    """
+    pairs = {}
+    level, order = dict[tuple[str, str], float](), dict[str, list[str]]()
+    for metric, values in metrics.items():
+        level |= {(metric, label): float(np.mean(list(seeds.values()))) for label, seeds in values.items()}
+        order[metric] = sorted(values, key=lambda label, of=metric: -level[of, label])  # type: ignore[misc]
+        for first, second in combinations([label for label in order[metric] if not trouble[label]], 2):
+            if seeds := sorted(values[first].keys() & values[second].keys()):
+                both = [[values[label][seed] for seed in seeds] for label in (first, second)]
+                pairs[metric, first, second] = both
+    told = tell(pairs)
+
+    def standing(metric: str, label: str) -> Standing:
+        by_image = np.stack(list(metrics[metric][label].values()))
+        images = intervals.image_interval(by_image.mean(axis=0))
+        seeds = intervals.seed_interval(by_image.mean(axis=1))
+        above = {second: one for (of, first, second), one in told.items() if (of, first) == (metric, label)}
+        return Standing(label, len(by_image), trouble[label], level[metric, label], images, seeds, above)
+
+    return {metric: [standing(metric, label) for label in labels] for metric, labels in order.items()}
+
+
+def ties(methods: Sequence[Standing]) -> list[tuple[Standing, Standing]]:
+    """First and last of each longest row of neighbours of which no two were found to differ; `methods` are sound, best first."""
+    rows: list[tuple[int, int]] = []
+    for first in range(len(methods)):
+        last = first
+        while last + 1 < len(methods) and all(
+            methods[last + 1].label in method.alike for method in methods[first : last + 1]
+        ):
+            last += 1
+        if last > first and not (rows and rows[-1][1] == last):
+            rows.append((first, last))
+    return [(methods[first], methods[last]) for first, last in rows]
+
+
+def letters(models: Sequence[Standing]) -> dict[str, str]:
+    """Label → letters: models share one where no difference was found between them, and only there; none of models in trouble.
+
+    A letter is a largest group of which no two differ. Each difference is inserted, and groups that others hold are absorbed: Piepho
+    (2004), An Algorithm for a Letter-Based Representation of All-Pairwise Comparisons; unswept, so letters may be more than needed.
+    """
+    place = {model.label: number for number, model in enumerate(models) if not model.trouble}
+    groups = {frozenset(place)}
+    for first, second in combinations(models, 2):
+        if second.label not in first.alike:
+            pair = {first.label, second.label}
+            split = {group - {one} if pair <= group else group for group in groups for one in pair}
+            groups = {group for group in split if not any(group < other for other in split)}
+    found = {model.label: "" for model in models}
+    for number, group in enumerate(sorted(groups, key=lambda group: sorted(map(place.__getitem__, group)))):
+        for label in group:
+            found[label] += ascii_letters[number % 52] + "'" * (number // 52)
+    return found
