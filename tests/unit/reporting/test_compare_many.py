@@ -114,7 +114,7 @@ def test_another_truth_is_refused(tmp_path):
         (folder / "metrics.json").write_text(json.dumps(metrics))
         (folder / "manifest.json").unlink()
         seal(folder, "evaluation", CLEAN, [])
-    with pytest.raises(VseppError, match=r"c, 5K: its truth is second, but first in .*a; both must have"):
+    with pytest.raises(VseppError, match=r"c, 5K: truth is second, but first in .*a; both must have"):
         compare_many(folders)
     del folders["c"]
     assert compare_many(folders, metrics=["rsum"]).groups["rsum"] == {"a": "a", "b": "a"}
