@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -123,23 +123,21 @@ class Comparisons:
         lines = [f"{len(self.sources)} models, {_test_text(self.test, self.seeds)}"]
         lines += [f"Note: {warning}." for warning in self.warnings]
         lines += ["", *map(str.rstrip, _columns(list(zip(*self._table(), strict=True)))), ""]
-        lines += [
-            "Models that share a letter are not told apart, by p after Holm for all pairs and metrics and by"
-        ]
-        return "\n".join([*lines, "both intervals of their difference."])
+        return "\n".join(
+            [*lines, "Models that share a letter are not told apart; p is for all pairs and metrics."]
+        )
 
     def _table(self) -> Iterator[list[str]]:
         first, shown = next(iter(self.standings.values())), ""
-        width = max(len(model.label) for model in first)
-        yield [" " * width, *(model.label.ljust(width) for model in first)]
+        names = [model.label for model in first]
+        yield [name.ljust(max(map(len, names))) for name in ("", *names)]
         for metric, models in self.standings.items():
             direction, letter = DIRECTIONS.get(metric.partition("_")[0], ""), self.groups[metric]
             name = filters.metric_name(metric) if direction else metric
             head = name if direction == shown else f"{direction.partition(' ')[0].lower()} {name}".strip()
             shown, level = direction, {model.label: model.level for model in models}
             width = max(map(len, letter.values()))
-            cells = (f"{level[one.label]:.1f} {letter[one.label].ljust(width)}" for one in first)
-            yield [head + " " * (width + 1), *cells]
+            yield [f"{head} {'':{width}}", *(f"{level[x]:.1f} {letter[x]:{width}}" for x in names)]
             if models is first:
                 yield ["over images", *(filters.levels(one.images) for one in first)]
                 yield ["over seeds", *(filters.levels(one.seeds) or "one seed" for one in first)]
@@ -202,13 +200,9 @@ def compare_many(
     trouble = {
         name: AT_CHANCE * any(protocol in one.at_chance for one in side) for name, side in read.items()
     }
-    values = {
-        metric: {
-            name: dict(enumerate(image_values(one, protocol, metric) for one in side))
-            for name, side in read.items()
-        }
-        for metric in dict.fromkeys(metrics)
-    }
+    values: dict[str, dict[str, dict[int, np.ndarray]]] = {metric: {} for metric in metrics}
+    for metric, (name, side) in product(values, read.items()):
+        values[metric][name] = dict(enumerate(image_values(one, protocol, metric) for one in side))
     places = {name: _sources(side) for name, side in read.items()}
     return Comparisons(places, standings=standings(values, trouble), **_shared(read, protocol))
 
@@ -226,7 +220,6 @@ def _differences(models: dict[str, list[Ranked]], protocol: str, metrics: Sequen
 
 
 def _shared(models: Mapping[str, Sequence[Ranked]], protocol: str) -> dict[str, Any]:
-    """What models share, and what a reader must know of them."""
     test = next(iter(models.values()))[0].kept.metrics[protocol]
     seeds = zip(*(map(seed_of, side) for side in models.values()), strict=True)
     return {

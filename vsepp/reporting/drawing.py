@@ -154,9 +154,8 @@ def draw_files(
         figure = Figure(figsize=(width, height), layout="constrained")
         said = draw(figure)
         for file in files:
-            suffix = file.suffix[1:]
             with whole_file(file) as partial:
-                figure.savefig(partial, format=suffix, metadata=_METADATA[suffix])
+                figure.savefig(partial, format=file.suffix[1:], metadata=_METADATA[file.suffix[1:]])
             # Once is enough: all formats have the places that the first one got.
             figure.set_layout_engine("none")
     return said

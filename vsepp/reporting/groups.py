@@ -41,7 +41,6 @@ class Standing:
     """Mean over test images and seeds."""
     images: Interval
     seeds: Interval | None
-    """`None` with one seed."""
     above: Mapping[str, Told]
     """Label → how much this one is above each one behind it, where both are compared."""
 
@@ -63,8 +62,8 @@ def standings(
 ) -> dict[str, list[Standing]]:
     """Each model's level in each metric, the best first, and its differences to the others, corrected over pairs and metrics together.
 
-    `metrics`: metric, of which more is better → model → seed → values of images, `(n_images,)`; pairs are compared on the seeds that
-    both have. `trouble`: model → why it is in no comparison, or nothing.
+    `metrics`: metric, more is better → model → seed → values of images, `(n_images,)`; pairs are compared on the seeds of both.
+    `trouble`: model → why it is in no comparison, or nothing.
     """
     pairs = {}
     level, order = dict[tuple[str, str], float](), dict[str, list[str]]()
@@ -73,8 +72,7 @@ def standings(
         order[metric] = sorted(values, key=lambda label, of=metric: -level[of, label])  # type: ignore[misc]
         for first, second in combinations([label for label in order[metric] if not trouble[label]], 2):
             if seeds := sorted(values[first].keys() & values[second].keys()):
-                both = [[values[label][seed] for seed in seeds] for label in (first, second)]
-                pairs[metric, first, second] = both
+                pairs[metric, first, second] = [[values[one][n] for n in seeds] for one in (first, second)]
     told = tell(pairs)
 
     def standing(metric: str, label: str) -> Standing:
@@ -104,8 +102,7 @@ def ties(methods: Sequence[Standing]) -> list[tuple[Standing, Standing]]:
 def letters(models: Sequence[Standing]) -> dict[str, str]:
     """Label → letters: models share one where no difference was found between them, and only there; none of models in trouble.
 
-    A letter is a largest group of which no two differ. Each difference is inserted, and groups that others hold are absorbed: Piepho
-    (2004), An Algorithm for a Letter-Based Representation of All-Pairwise Comparisons; unswept, so letters may be more than needed.
+    A letter is a largest group of which no two differ: insert-and-absorb of Piepho (2004), unswept, so some may be superfluous.
     """
     place = {model.label: number for number, model in enumerate(models) if not model.trouble}
     groups = {frozenset(place)}

@@ -102,8 +102,7 @@ def seed_of(model: Ranked) -> int | None:
 
 def _paired(models: Mapping[str, list[Ranked]]) -> dict[str, list[Ranked]]:
     """All models of the seeds that are compared; one without a seed stands beside each seed of the others."""
-    alone = {name for name, side in models.items() if len(side) == 1 and seed_of(side[0]) is None}
-    several = {name: side for name, side in models.items() if name not in alone}
+    several = {name: side for name, side in models.items() if len(side) > 1 or seed_of(side[0]) is not None}
     if all(len(side) == 1 for side in models.values()):
         return dict(models)
     if len(several) > 1:
@@ -120,8 +119,6 @@ def _of_common_seeds(models: Mapping[str, list[Ranked]]) -> dict[str, list[Ranke
             raise VseppError(f"a seed is given twice, or none is named: {places}; give one folder a seed")
     common = set.intersection(*({seed for seed in seeds if seed is not None} for seeds in by_seed.values()))
     if not common:
-        have = ", ".join(
-            f"{name} has {filters.listing(sorted(map(str, of)))}" for name, of in by_seed.items()
-        )
-        raise VseppError(f"no seed in common: {have}; name one seed's folder of each")
+        have = (f"{name} has {filters.listing(sorted(map(str, of)))}" for name, of in by_seed.items())
+        raise VseppError(f"no seed in common: {', '.join(have)}; name one seed's folder of each")
     return {name: [seeds[seed] for seed in sorted(common)] for name, seeds in by_seed.items()}

@@ -22,8 +22,7 @@ NEEDS = ("dataset", "metrics", "labels", "protocol")
 MOST_METRICS = 1
 _LEFT, _BOTTOM = 1.4, 0.42
 _BESIDE, _ABOVE, _LETTER = 4.4, 0.62, 0.055
-"""Inches around the axis: names at the left, whose letters take `_LETTER` each at most, numbers and bars at the right; `_BESIDE` and
-`_ABOVE` count both sides."""
+"""Inches around the axis; `_BESIDE` and `_ABOVE` count both sides; a letter of a name takes `_LETTER` at most."""
 _LEVEL, _LESS, _BAR = 0.04, 1.1, 2.15
 """Inches from the axis to the levels, to the differences and to the bars."""
 
