@@ -20,7 +20,7 @@ from vsepp.reporting import filters
 from vsepp.reporting.groups import Standing, Told, letters, standings, tell
 from vsepp.reporting.ranked import Source, read_models, seed_of
 from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES, Ranked, image_values
-from vsepp.reporting.report_specs import DIRECTIONS
+from vsepp.reporting.report_specs import TASKS
 
 
 @dataclass(frozen=True)
@@ -132,9 +132,10 @@ class Comparisons:
         names = [model.label for model in first]
         yield [name.ljust(max(map(len, names))) for name in ("", *names)]
         for metric, models in self.standings.items():
-            direction, letter = DIRECTIONS.get(metric.partition("_")[0], ""), self.groups[metric]
+            direction, letter = TASKS.get(metric.partition("_")[0], ""), self.groups[metric]
             name = filters.metric_name(metric) if direction else metric
-            head = name if direction == shown else f"{direction.partition(' ')[0].lower()} {name}".strip()
+            short = direction.removesuffix(" retrieval").lower()
+            head = name if direction == shown else f"{short} {name}".strip()
             shown, level = direction, {model.label: model.level for model in models}
             width = max(map(len, letter.values()))
             yield [f"{head} {'':{width}}", *(f"{level[x]:.1f} {letter[x]:{width}}" for x in names)]
@@ -244,8 +245,8 @@ def metric_text(*metrics: str) -> str:
     """
     parts = []
     for direction, group in groupby(metrics, lambda metric: metric.partition("_")[0]):
-        names = filters.listing(filters.metric_name(metric) for metric in group if direction in DIRECTIONS)
-        parts.append(f"{names} of {DIRECTIONS[direction].lower()}" if names else direction)
+        names = filters.listing(filters.metric_name(metric) for metric in group if direction in TASKS)
+        parts.append(f"{names} of {TASKS[direction].lower()}" if names else direction)
     return filters.listing(parts)
 
 
@@ -309,9 +310,9 @@ def _table(differences: Sequence[Difference]) -> list[str]:
     for difference in differences:
         metric, effect = difference.metric, difference.effect
         direction = metric.partition("_")[0]
-        name = filters.metric_name(metric) if direction in DIRECTIONS else metric
-        if direction in DIRECTIONS and direction != shown:
-            name = f"{DIRECTIONS[direction]}, {name}"
+        name = filters.metric_name(metric) if direction in TASKS else metric
+        if direction in TASKS and direction != shown:
+            name = f"{TASKS[direction]}, {name}"
         shown = direction
         bounds = [
             f"[{interval.low:+.1f}, {interval.high:+.1f}]" if interval else "one seed"
