@@ -39,7 +39,7 @@ def load(name: str, model: str | None = None) -> Any:
         extra = _EXTRAS.get(getattr(error, "name", None) or "")
         hint = f"pip install 'vsepp[{extra}]'" if extra else "expected module:name of what can be imported"
         raise VseppError(f"adapter {name}: {error}; {hint}") from error
-    if not hasattr(found, "embed_images") or isinstance(found, type):
+    if model is not None or not hasattr(found, "embed_images") or isinstance(found, type):
         arguments = () if model is None else (model,)
         try:
             inspect.signature(found).bind(*arguments)

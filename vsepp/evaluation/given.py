@@ -61,17 +61,16 @@ def read_given(
     ids, names = ([str(one) for one in images[column][rows.images]] for column in ("image_id", "file_name"))
     are_numbers = all(re.fullmatch("0|[1-9][0-9]{0,17}", one) for one in ids)
     known = np.array([int(one) for one in ids] if are_numbers else ids), captions["caption_id"][rows.captions]
-    with reading(given, "a test set"):
-        if is_run(path):
-            lists = read_runs(path, *known)
-            return ScoredSet(lists, rows.caption_to_image, _words(lists), *known)
-        texts = captions["text"][rows.captions].tolist()
-        adapter, what = adapters.load(given, model), f"adapter {given}: embed_"
-        vectors = (
-            adapters.in_batches(f"{what}images", adapter.embed_images, _files(pictures, names)),
-            adapters.in_batches(f"{what}captions", adapter.embed_captions, texts),
-        )
-        return Embeddings(*vectors, rows.caption_to_image, image_ids=known[0], caption_ids=known[1])
+    if is_run(path):
+        lists = read_runs(path, *known)
+        return ScoredSet(lists, rows.caption_to_image, _words(lists), *known)
+    adapter, what = adapters.load(given, model), f"adapter {given}: embed_"
+    texts, files = captions["text"][rows.captions].tolist(), _files(pictures, names)
+    vectors = (
+        adapters.in_batches(f"{what}images", adapter.embed_images, files),
+        adapters.in_batches(f"{what}captions", adapter.embed_captions, texts),
+    )
+    return Embeddings(*vectors, rows.caption_to_image, image_ids=known[0], caption_ids=known[1])
 
 
 def is_adapter(given: str) -> bool:
