@@ -137,7 +137,7 @@ WRONG = {
     "NaN": (lambda rows: np.where(np.arange(len(rows))[:, None] == 7, np.nan, rows), "NaN or infinity in row 7"),
     "output": (lambda rows: Output(), "got a Output, whose pooler_output may be it"),
     "list": (lambda rows: rows.tolist(), "got a list"),
-    "order": (lambda rows: rows[::-1], "rows in another order: expected item 11 there, got it at row 0"),
+    "order": (lambda rows: rows[::-1], "rows in another order: expected item 11 last, got it at row 0"),
 }  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def test_what_an_adapter_gives_is_checked(case):
 def test_batches_must_have_one_number_of_dimensions(monkeypatch):
     monkeypatch.setattr(adapters, "BATCH", 4)
     with pytest.raises(VseppError, match=r"\(4, 2\), got float64 \(4, 3\)"):
-        adapters.in_batches("x", lambda batch: np.ones((len(batch), 2 + (batch[0] > 0))), list(range(8)))
+        adapters.in_batches("x", lambda batch: np.ones((len(batch), 2 + (batch[0] > 3))), list(range(8)))
 
 
 OWN = """

@@ -67,23 +67,29 @@ def in_batches(what: str, call: Callable[[Any], Any], items: Sequence[Any]) -> n
     batches = [items[start : start + BATCH] for start in range(0, len(items), BATCH)]
     for batch in track(batches, len(items), what, "item", each=BATCH):
         found.append(_checked(call(batch), len(batch), found[0].shape[1] if found else "d", what))
-    last = _checked(call(batches[0][-1:]), 1, found[0].shape[1], what)
-    away = np.linalg.norm(found[0] - last, axis=1)
-    if away[-1] > max(10 * away.min(), 1e-3 * float(np.linalg.norm(last))):
-        raise VseppError(
-            f"{what}: rows in another order: expected item {len(away) - 1} there, got it at row {np.argmin(away)}"
-        )
+        if len(found) > 1:
+            continue
+        last = _checked(call(batch[-1:]), 1, found[0].shape[1], what)
+        away = np.linalg.norm(found[0] - last, axis=1)
+        if away[-1] > max(10 * away.min(), 1e-3 * float(np.linalg.norm(last))):
+            row = np.argmin(away)
+            raise VseppError(
+                f"{what}: rows in another order: expected item {len(away) - 1} last, got it at row {row}"
+            )
     return np.concatenate(found)
 
 
 def _checked(rows: Any, count: int, dim: int | str, what: str) -> np.ndarray:
+    is_array = isinstance(rows, np.ndarray)
     wanted = f"{what}: expected a NumPy array of floating-point numbers ({count}, {dim})"
-    if not isinstance(rows, np.ndarray):
+    if (
+        not is_array
+        or rows.dtype.kind != "f"
+        or rows.shape != (count, rows.shape[-1] if dim == "d" and rows.ndim else dim)
+    ):
+        got = f"{rows.dtype} {rows.shape}" if is_array else f"a {type(rows).__name__}"
         hint = ", whose pooler_output may be it" if hasattr(rows, "pooler_output") else ""
-        raise VseppError(f"{wanted}, got a {type(rows).__name__}{hint}")
-    fits = rows.ndim == 2 and len(rows) == count and rows.shape[1] == (rows.shape[1] if dim == "d" else dim)
-    if not fits or rows.dtype.kind != "f":
-        raise VseppError(f"{wanted}, got {rows.dtype} {rows.shape}")
+        raise VseppError(f"{wanted}, got {got}{hint}")
     if not np.isfinite(rows).all():
         raise VseppError(f"{wanted}, got NaN or infinity in row {np.argwhere(~np.isfinite(rows))[0, 0]}")
     return rows.astype(np.float32)

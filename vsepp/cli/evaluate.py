@@ -35,18 +35,16 @@ def add_steps(steps: Any) -> None:
         "given",
         nargs="?",
         metavar="GIVEN",
-        help=".npz with image_embeddings, caption_embeddings, caption_to_image, or with scores, or with lists of the best; TREC run or "
-        "folder of i2t.run and t2i.run, with --corpus; module:name that embeds, with --corpus and --pictures; or else --run and --corpus",
+        help=".npz with image_embeddings, caption_embeddings, caption_to_image, or with scores, or with lists of the best; folder of TREC "
+        "runs i2t.run and t2i.run, with --corpus; module:name that embeds, with --corpus and --pictures; or else --run and --corpus",
     )
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="image files that module:name embeds")
-    parser.add_argument(
-        "--model", metavar="NAME", help="what name of module:name is called with, such as ViT-B-32"
-    )
+    parser.add_argument("--model", metavar="NAME", help="what module:name is called with, such as ViT-B-32")
     parser.add_argument(
         "--trec",
         type=Path,
         metavar="FOLDER",
-        help="folder for i2t.run, t2i.run (100 best of each query) and qrels of own captions, in TREC's format",
+        help="folder for TREC runs, the 100 best of each query, and qrels",
     )
     step = STEPS["evaluation"]
     for role, read in step.reads.items():
@@ -92,9 +90,7 @@ def evaluate(given: argparse.Namespace) -> None:
     own = ["5K"] if given.truth is None or "own" in given.truth else []
     given.protocol = given.protocol or own
     if (given.given is None) == (given.run is None):
-        raise VseppError(
-            "evaluate: expected either a file of embeddings, or --run with its inputs; a file may also hold scores or a TREC run"
-        )
+        raise VseppError("evaluate: expected either a file of embeddings, or --run with its inputs")
     _refuse(given)
     if given.given is None:
         _embed_and_score(given)

@@ -50,9 +50,7 @@ def read_given(
     if not is_run(path) and not is_adapter(given):
         return _of_arrays(path)
     if corpus is None:
-        raise VseppError(
-            f"{given}: expected the tables of the corpus whose ids or captions it needs, got none"
-        )
+        raise VseppError(f"{given}: expected the tables of the corpus that it ranks, got none")
     from vsepp.evaluation.encode import split_rows
 
     images, captions = read_tables(corpus)

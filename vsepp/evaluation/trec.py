@@ -6,6 +6,7 @@ As in trec_eval the score ranks and the column of ranks is not read. Unlike ther
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -25,14 +26,9 @@ _RUN = "lines of a TREC run: query, Q0, document, rank, score, tag"
 
 
 def read_runs(folder: Path, image_ids: np.ndarray, caption_ids: np.ndarray) -> BestLists:
-    """The lists of `i2t.run` and `t2i.run`. A query may have fewer results than others; what is not listed is tied below.
+    """The lists of `i2t.run` and `t2i.run` of a folder; ids `(n,)` are those of the gallery, by row.
 
-    Parameters
-    ----------
-    folder
-        Of both files.
-    image_ids, caption_ids
-        Of the gallery, by row.
+    A query may have fewer results than others; what is not listed is tied below.
 
     Raises
     ------
@@ -40,9 +36,8 @@ def read_runs(folder: Path, image_ids: np.ndarray, caption_ids: np.ndarray) -> B
         Naming file and line: of an unknown id, a document that is listed twice, a score that is not finite; and if a query has no result.
     """
     images, captions = ({str(one): row for row, one in enumerate(ids)} for ids in (image_ids, caption_ids))
-    return BestLists(
-        _lists(folder / "i2t.run", images, captions), _lists(folder / "t2i.run", captions, images)
-    )
+    i2t = _lists(folder / "i2t.run", images, captions)
+    return BestLists(i2t, _lists(folder / "t2i.run", captions, images))
 
 
 def _lists(path: Path, queries: dict[str, int], documents: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
@@ -51,23 +46,20 @@ def _lists(path: Path, queries: dict[str, int], documents: dict[str, int]) -> tu
     for number, line in enumerate(text_of(path, _RUN).split("\n"), start=1):
         if not (fields := line.split()):
             continue
+        where = f"{path}: line {number}: expected"
         if len(fields) != 6:
-            raise VseppError(f"{path}: line {number}: expected {_RUN}; got {len(fields)} fields")
+            raise VseppError(f"{where} {_RUN}; got {len(fields)} fields")
         query, _, document, _, score, _ = fields
-        if query not in queries or document not in documents:
-            what = f"document {document}" if query in queries else f"query {query}"
-            raise VseppError(
-                f"{path}: line {number}: expected ids of the test set, got {what}, which it has not"
-            )
+        for kind, one, known in (("query", query, queries), ("document", document, documents)):
+            if one not in known:
+                raise VseppError(f"{where} ids of the test set, got {kind} {one}, which it has not")
         of_query, item = found[queries[query]], documents[document]
         if item in of_query:
-            raise VseppError(f"{path}: line {number}: query {query} lists {document} twice; expected once")
-        try:
+            raise VseppError(f"{where} each document once, but query {query} lists {document} twice")
+        with suppress(ValueError):
             of_query[item] = float(score)
-        except ValueError:
-            of_query[item] = math.nan
-        if not math.isfinite(of_query[item]):
-            raise VseppError(f"{path}: line {number}: expected a finite score, got {score}")
+        if not math.isfinite(of_query.get(item, math.nan)):
+            raise VseppError(f"{where} a finite score, got {score}")
     if lacking := [query for query, row in queries.items() if not found[row]]:
         raise VseppError(
             f"{path}: expected results of all {len(found)} queries, got none of {lacking[0]} ({len(lacking)} have none)"
@@ -92,11 +84,8 @@ def write_trec(tested: Embeddings | ScoredSet, folder: Path) -> None:
         If an id is empty or has a space in it, which the format cannot hold.
     """
     scores, truth = scores_of(tested), own_captions(tested.caption_to_image)
-    ids = (tested.image_ids, tested.caption_ids)
-    images, captions = (
-        [str(one) for one in (range(count) if of is None else of)]
-        for of, count in zip(ids, scores.shape, strict=True)
-    )
+    known = zip((tested.image_ids, tested.caption_ids), scores.shape, strict=True)
+    images, captions = ([str(one) for one in (range(n) if ids is None else ids)] for ids, n in known)
     if wrong := [one for one in (*images, *captions) if one.split() != [one]]:
         raise VseppError(f"{folder}: expected ids without spaces for TREC runs, got {wrong[0]!r}")
     names = {"i2t": (images, captions), "t2i": (captions, images)}
@@ -110,9 +99,10 @@ def write_trec(tested: Embeddings | ScoredSet, folder: Path) -> None:
             for rank, (item, score) in enumerate(zip(*of_query, strict=True), start=1)
             if item >= 0
         ]
-        right = zip(getattr(truth, task).rows, getattr(truth, task).items, strict=True)
+        right = getattr(truth, task)
+        pairs = zip(right.rows, right.items, strict=True)
+        qrels = [f"{queries[row]} 0 {documents[item]} 1\n" for row, item in pairs]
         write_text(folder / f"{task}.run", "".join(run))
-        qrels = [f"{queries[row]} 0 {documents[item]} 1\n" for row, item in right]
         write_text(folder / f"{task}.qrels", "".join(qrels))
 
 

@@ -223,7 +223,9 @@ def test_runs_that_lack_something_are_refused(tmp_path, corpus):
     runs = write_runs(tmp_path / "runs")
     text = (runs / "t2i.run").read_text()
     (runs / "t2i.run").write_text(text + text.split("\n")[0] + "\n")
-    with pytest.raises(VseppError, match=r"t2i.run: line 121: query \d+ lists im\d+ twice; expected once"):
+    with pytest.raises(
+        VseppError, match=r"t2i.run: line 121: expected each document once, but query \d+ lists im\d+ twice"
+    ):
         read_given(str(runs), corpus)
     lines = [line for line in text.splitlines() if not line.startswith(("703 ", "705 "))]
     (runs / "t2i.run").write_text("\n".join(lines))
