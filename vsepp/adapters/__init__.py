@@ -82,11 +82,8 @@ def in_batches(what: str, call: Callable[[Any], Any], items: Sequence[Any]) -> n
 def _checked(rows: Any, count: int, dim: int | str, what: str) -> np.ndarray:
     is_array = isinstance(rows, np.ndarray)
     wanted = f"{what}: expected a NumPy array of floating-point numbers ({count}, {dim})"
-    if (
-        not is_array
-        or rows.dtype.kind != "f"
-        or rows.shape != (count, rows.shape[-1] if dim == "d" and rows.ndim else dim)
-    ):
+    fits = is_array and rows.dtype.kind == "f" and rows.ndim == 2 and len(rows) == count
+    if not fits or dim not in ("d", rows.shape[1]):
         got = f"{rows.dtype} {rows.shape}" if is_array else f"a {type(rows).__name__}"
         hint = ", whose pooler_output may be it" if hasattr(rows, "pooler_output") else ""
         raise VseppError(f"{wanted}, got {got}{hint}")
