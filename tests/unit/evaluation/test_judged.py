@@ -102,6 +102,28 @@ def test_ranks_of_all_four_tasks_equal_the_double_loop_in_any_order_of_the_file(
             np.testing.assert_array_equal(ranks.ranks, found.ranks[task].ranks)
 
 
+def test_short_lists_are_judged_like_a_matrix_whose_other_scores_are_below():
+    truth, tested = small_truth(), small_set(np.random.default_rng(8))
+    scores = (tested.image_embeddings @ tested.caption_embeddings.T).astype(float)
+    best = [np.argsort(-table, axis=1, kind="stable")[:, :2] for table in (scores, scores.T)]
+    tables = []
+    for items, table in zip(best, (scores, scores.T), strict=True):
+        items[0, 1] = -1  # one list is shorter
+        below = np.full(table.shape, -100.0)
+        for query, listed in enumerate(items):
+            below[query, listed[listed >= 0]] = table[query, listed[listed >= 0]]
+        tables.append(below)
+    values = [
+        np.take_along_axis(table, items.clip(0), axis=1)
+        for items, table in zip(best, (scores, scores.T), strict=True)
+    ]
+    ids = tested.caption_to_image, "lists", tested.image_ids, tested.caption_ids
+    found = judge(ScoredSet(BestLists((best[0], values[0]), (best[1], values[1])), *ids), truth)
+    for task, matrix in (("i2t", tables[0]), ("t2i", tables[1].T)):
+        by_matrix = judge(ScoredSet(ScoreMatrix(matrix), *ids), truth)
+        np.testing.assert_array_equal(found.ranks[task].ranks, by_matrix.ranks[task].ranks)
+
+
 def test_values_of_images_average_to_the_metric_and_count_the_images_that_ask():
     truth = small_truth()
     found = judge(small_set(np.random.default_rng(5)), truth)
