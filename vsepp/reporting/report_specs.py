@@ -285,6 +285,13 @@ class TrainedSpec:
 
 
 @dataclass(frozen=True, config=STRICT)
+class LeaderboardSpec:
+    """Where submissions lie."""
+
+    submissions: str
+
+
+@dataclass(frozen=True, config=STRICT)
 class ReportSpec:
     """Everything that one `index.html` holds."""
 
