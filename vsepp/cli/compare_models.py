@@ -16,16 +16,27 @@ from vsepp.runtime.terminal import as_started
 
 def add_steps(steps: Any) -> None:
     """Add `compare` and `expected`."""
-    what = "compare two models: which is better, on which metrics, and how certain that is"
+    what = "compare models: which is better, on which metrics, and how certain that is"
     parser = add_step(steps, "compare", compare, what)
-    for name in "AB":
-        parser.add_argument(
-            name.lower(),
-            metavar=name,
-            help="folder of an evaluation or of a trained run, .npz of embeddings, or id of a run of the preset (all its seeds)",
-        )
+    kinds = "folder of an evaluation or of a trained run, .npz of embeddings, or id of a run of the preset (all its seeds)"
+    parser.add_argument("a", metavar="A", help=kinds)
+    parser.add_argument(
+        "others", metavar="B", nargs="+", help="one or more to compare with it and each other"
+    )
     parser.add_argument("--protocol", help="1K, 5x1K or 5K; default: the first protocol of both")
     parser.add_argument("--fold-size", type=int, help="for embeddings: images per fold of 1K and 5x1K")
+    parser.add_argument(
+        "--metric",
+        action="append",
+        metavar="NAME",
+        help="compare in this metric, such as rsum or i2t_r1; may be repeated; default: rsum and its recalls",
+    )
+    parser.add_argument(
+        "--figure",
+        type=Path,
+        metavar="FILE",
+        help="draw the models beside each other, in rsum or the first --metric, as .svg, .png or .pdf",
+    )
     parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
     add_plan_options(parser)
 
@@ -42,12 +53,33 @@ def add_steps(steps: Any) -> None:
 
 
 def compare(given: argparse.Namespace) -> None:
-    """Print what two models differ in."""
-    from vsepp.reporting.compare import compare as compared
+    """Print what models differ in: two in words, more in groups."""
+    from vsepp.evaluation.metric_list import COMPARED, RECALLS
+    from vsepp.reporting.compare import compare as compare_two
+    from vsepp.reporting.compare_many import compare_many
 
-    comparison = compared(_paths(given, given.a), _paths(given, given.b), given.protocol, given.fold_size)
-    text = json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False) if given.json else str(comparison)
-    print(text)
+    if given.figure:
+        from vsepp.reporting.drawing import require_format
+
+        require_format(given.figure)
+    names = [given.a, *given.others]
+    models = {name: _paths(given, name) for name in names}
+    how = (given.protocol, given.fold_size)
+    many = None
+    if len(names) > 2 or given.figure:
+        if len(models) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise VseppError(f"{twice}: is given more than once; give each model once")
+        many = compare_many(models, *how, given.metric or ("rsum", *RECALLS))
+    two = [models[name] for name in names]
+    found = many if len(names) > 2 else compare_two(two[0], two[1], *how, given.metric or COMPARED)
+    values = found.to_dict() if given.json else {}
+    text = str(found)
+    if many and given.figure:
+        caption, alt = many.draw(given.figure)
+        values["figure"] = {"file": str(given.figure), "caption": caption, "alt": alt}
+        text += f"\n\n{given.figure}: {caption}\n\nIn words: {alt}"
+    print(json.dumps(values, indent=1, ensure_ascii=False) if given.json else text)
 
 
 def _paths(given: argparse.Namespace, name: str) -> list[Path | Kept]:

@@ -6,8 +6,8 @@ embeddings, of anyone's model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,33 +15,24 @@ from typing import Any
 import numpy as np
 
 from vsepp.evaluation import intervals
-from vsepp.evaluation.intervals import Effect
 from vsepp.evaluation.metric_list import COMPARED
 from vsepp.reporting import filters
-from vsepp.reporting.ranked import Source, read_two, seed_of
+from vsepp.reporting.groups import Told, tell
+from vsepp.reporting.ranked import Source, read_models, seed_of, seeds_of
 from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES, Ranked, image_values
 from vsepp.reporting.report_specs import DIRECTIONS
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One metric of both models."""
+@dataclass(frozen=True, kw_only=True)
+class Difference(Told):
+    """One metric of both models; its p is corrected for the metrics that are compared."""
 
     metric: str
     first: float
     """Mean over the seeds."""
     second: float
-    effect: Effect
-    """How much larger the first one is."""
-    p: float
-    """p of the permutation test, corrected after Holm for the metrics that are compared."""
     mcnemar: tuple[float, ...] = ()
     """Per seed: the exact McNemar test of caption retrieval's R@1."""
-
-    @property
-    def ahead(self) -> int:
-        """1 where the first model is ahead, -1 where the second is, 0 where no difference can be told."""
-        return self.effect.sign if self.p < intervals.ALPHA else 0
 
     @property
     def said(self) -> str:
@@ -56,16 +47,10 @@ class Difference:
 
     def to_dict(self) -> dict[str, Any]:
         """Nothing rounded."""
-        images, seeds = self.effect.images, self.effect.seeds
         return {
             "a": self.first,
             "b": self.second,
-            "difference": self.effect.value,
-            "by_seed": list(self.effect.by_seed),
-            "interval_images": [images.low, images.high],
-            "interval_seeds": seeds and [seeds.low, seeds.high],
-            "p": self.effect.p,
-            "p_holm": self.p,
+            **super().to_dict(),
             "mcnemar": list(self.mcnemar),
             "verdict": self.said,
         }
@@ -96,12 +81,9 @@ class Comparison:
         }
 
     def __str__(self) -> str:
-        test, seeds = self.test, len(self.seeds)
-        folds = test["folds"]
         lines = [f"{name}  {_folders(side)}" for name, side in zip("AB", self.sources, strict=True)]
         lines += [
-            f"protocol {test['protocol']}: {folds} fold{'s' * (folds > 1)} of {test['fold_size']:,} images, "
-            f"{test['n_captions']:,} captions in all; {seeds} {'seed' if seeds == 1 else 'seeds'}",
+            test_text(self.test, len(self.seeds)),
             *(f"Note: {warning}." for warning in self.warnings),
             "",
             *_table(self.differences),
@@ -115,6 +97,7 @@ def compare(
     second: Source | Sequence[Source],
     protocol: str | None = None,
     fold_size: int | None = None,
+    metrics: Sequence[str] = COMPARED,
 ) -> Comparison:
     """Compare two models A and B.
 
@@ -128,36 +111,59 @@ def compare(
         By default the first that both were evaluated under; of embeddings `5K`, all images at once.
     fold_size
         Images of a fold of `1K` and `5x1K`, for embeddings: by default that of the other model, or 1,000.
+    metrics
+        Of `vsepp.evaluation.metric_list.AVERAGED`, more is better in each.
 
     Raises
     ------
     VseppError
-        Where a model cannot be read, where they were not measured on the same test images under the same protocol, and
+        Where a model cannot be read or a metric needs ranks that were not kept, where they were not measured on the same test images under the same protocol, and
         where they have no seed in common.
     """
-    a, b, protocol = read_two(first, second, protocol, fold_size)
-    seeds = [(seed_of(of_a), seed_of(of_b)) for of_a, of_b in zip(a, b, strict=True)]
-    test = a[0].kept.metrics[protocol]
+    models, protocol = read_models({"A": first, "B": second}, protocol, fold_size)
+    a, b = models.values()
     return Comparison(
-        sources=(_sources(a), _sources(b)),
-        seeds=tuple(of_b if of_a is None else of_a for of_a, of_b in seeds),
-        test={key: test[key] for key in ("protocol", "folds", *TEST_IMAGES)},
-        differences=_differences(a, b, protocol),
-        warnings=tuple(_warnings(a, b, protocol)),
+        sources=(sources_of(a), sources_of(b)),
+        seeds=seeds_of(models),
+        test=test_of(a[0], protocol),
+        differences=_differences(a, b, protocol, metrics),
+        warnings=tuple(warnings_of(models, protocol)),
     )
 
 
-def _differences(a: Sequence[Ranked], b: Sequence[Ranked], protocol: str) -> tuple[Difference, ...]:
-    differences = []
-    for metric in COMPARED:
+def _differences(
+    a: Sequence[Ranked], b: Sequence[Ranked], protocol: str, metrics: Sequence[str]
+) -> tuple[Difference, ...]:
+    pairs = {}
+    for metric in metrics:
         of_a, of_b = ([image_values(model, protocol, metric) for model in side] for side in (a, b))
-        effect, exact = intervals.effect(of_b, of_a), tuple[float, ...]()
-        if metric == "i2t_r1":
-            exact = tuple(intervals.mcnemar(*pair) for pair in zip(of_a, of_b, strict=True))
-        means = float(np.mean(of_a)), float(np.mean(of_b))
-        differences.append(Difference(metric, *means, effect, effect.p, exact))
-    corrected = intervals.holm([difference.p for difference in differences])
-    return tuple(replace(each, p=p) for each, p in zip(differences, corrected, strict=True))
+        pairs[metric] = of_a, of_b
+    return tuple(
+        Difference(
+            effect=told.effect,
+            p=told.p,
+            metric=metric,
+            first=float(np.mean(pairs[metric][0])),
+            second=float(np.mean(pairs[metric][1])),
+            mcnemar=tuple(map(intervals.mcnemar, *pairs[metric])) if metric == "i2t_r1" else (),
+        )
+        for metric, told in tell(pairs).items()
+    )
+
+
+def test_of(model: Ranked, protocol: str) -> dict[str, Any]:
+    """What models share that were measured on one test set."""
+    test = model.kept.metrics[protocol]
+    return {key: test[key] for key in ("protocol", "folds", *TEST_IMAGES)}
+
+
+def test_text(test: Mapping[str, Any], seeds: int) -> str:
+    """A test set, and the number of seeds, in words."""
+    folds = test["folds"]
+    return (
+        f"protocol {test['protocol']}: {folds} fold{'s' * (folds > 1)} of {test['fold_size']:,} images, "
+        f"{test['n_captions']:,} captions in all; {seeds} {'seed' if seeds == 1 else 'seeds'}"
+    )
 
 
 def metric_text(*metrics: str) -> str:
@@ -189,26 +195,32 @@ def sentences(differences: Sequence[Difference]) -> list[str]:
     return texts
 
 
-def _warnings(a: Sequence[Ranked], b: Sequence[Ranked], protocol: str) -> list[str]:
+def warnings_of(models: Mapping[str, Sequence[Ranked]], protocol: str) -> list[str]:
+    """What a reader must know of models that are compared under a protocol."""
     warnings = []
-    similarities = [
-        filters.listing(dict.fromkeys(model.metrics[protocol]["similarity"] for model in side))
-        for side in (a, b)
-    ]
-    if len(a) == 1:
-        warnings.append("one seed per side: the result of another seed is unknown")
-    if similarities[0] != similarities[1]:
-        warnings.append(f"A ranks by {similarities[0]} similarity, B by {similarities[1]}")
-    seeds = seed_of(a[0]), seed_of(b[0])
-    if seeds[0] != seeds[1] and None not in seeds:
-        warnings.append(f"A has seed {seeds[0]}, B has seed {seeds[1]}")
-    for name, side in zip("AB", (a, b), strict=True):
+    similarities = {
+        name: filters.listing(dict.fromkeys(model.metrics[protocol]["similarity"] for model in side))
+        for name, side in models.items()
+    }
+    if len(next(iter(models.values()))) == 1:
+        each = "side" if len(models) == 2 else "model"
+        warnings.append(f"one seed per {each}: the result of another seed is unknown")
+    if len(set(similarities.values())) > 1:
+        (first, similarity), *others = similarities.items()
+        others_rank = ", ".join(f"{name} by {other}" for name, other in others)
+        warnings.append(f"{first} ranks by {similarity} similarity, {others_rank}")
+    seeds = {name: seed_of(side[0]) for name, side in models.items()}
+    named = {name: seed for name, seed in seeds.items() if seed is not None}
+    if len(set(named.values())) > 1:
+        warnings.append(", ".join(f"{name} has seed {seed}" for name, seed in named.items()))
+    for name, side in models.items():
         if any(protocol in model.at_chance for model in side):
             warnings.append(f"{name} {AT_CHANCE}, so a difference says nothing about its method")
     return warnings
 
 
-def _sources(side: Sequence[Ranked]) -> tuple[str, ...]:
+def sources_of(side: Sequence[Ranked]) -> tuple[str, ...]:
+    """Where the seeds of a model lie."""
     return tuple(dict.fromkeys(model.kept.where for model in side))
 
 
@@ -240,8 +252,15 @@ def _table(differences: Sequence[Difference]) -> list[str]:
         ]
         values = (f"{difference.first:.1f}", f"{difference.second:.1f}", f"{effect.value:+.1f}")
         rows.append((name, *values, *bounds, _p(effect.p), _p(difference.p)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    lines = columns(rows)
     exact = [p for difference in differences for p in difference.mcnemar]
+    if not exact:
+        return lines
     mcnemar = f"exact McNemar, R@1 of caption retrieval: p {filters.listing(map(_p, exact))}"
     return [*lines, mcnemar + (", seed by seed" if len(exact) > 1 else "")]
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table whose columns end below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]

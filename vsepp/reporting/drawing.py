@@ -16,6 +16,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from vsepp import components
+from vsepp.errors import VseppError
 from vsepp.reporting import TEMPLATES, filters
 from vsepp.reporting.claims import Verdict
 from vsepp.reporting.figures import kind_of
@@ -24,6 +25,7 @@ from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, empty_panel
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import Records, marks
 from vsepp.reporting.report_specs import ContextSpec, FigureSpec
+from vsepp.runtime.files import whole_file
 
 STYLE = TEMPLATES / "figure.mplstyle"
 WIDTHS = {"column": 3.3, "page": 7.0}
@@ -130,25 +132,50 @@ def _write(
     draw: Callable[[Figure], Said],
     about_data: bool = True,
 ) -> Drawn:
-    """Draw in the project's style, in type like the paper's where that is asked for, and write all formats.
+    """Draw in type like the paper's, where that is asked for, and write all formats.
 
     The caption ends with what is said of the data, where the figure is about some.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with matplotlib.rc_context(fname=STYLE), warnings.catch_warnings():
-        matplotlib.rcParams.update(_SERIF if context.serif else {})
-        # A caption may hold characters that no font of ours has: an empty box stands for each.
-        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        figure = Figure(figsize=(WIDTHS[spec.width], height), layout="constrained")
-        said = draw(figure)
-        for suffix, metadata in _METADATA.items():
-            figure.savefig(folder / f"{spec.id}.{suffix}", format=suffix, metadata=metadata)
-            # Once is enough: all formats have the places that the first one got.
-            figure.set_layout_engine("none")
+    files = [folder / f"{spec.id}.{suffix}" for suffix in _METADATA]
+    said = draw_files(files, WIDTHS[spec.width], height, draw, context.serif)
     swaps = [f"Data: {swap}." for swap in context.swaps([spec.dataset] if spec.dataset else [])]
     text = " ".join(filter(None, [spec.caption, *said.caption, *swaps]))
     alt = " ".join([spec.title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])])
     return Drawn(spec, text, context.data_note if about_data else "", alt, folder)
+
+
+def draw_files(
+    files: Sequence[Path], width: float, height: float, draw: Callable[[Figure], Said], serif: bool = False
+) -> Said:
+    """Draw in the project's style and write files, each in the format that its suffix names. Equal drawings give equal bytes.
+
+    Raises
+    ------
+    VseppError
+        If a suffix names no format.
+    """
+    for file in files:
+        require_format(file)
+    with matplotlib.rc_context(fname=STYLE), warnings.catch_warnings():
+        matplotlib.rcParams.update(_SERIF if serif else {})
+        # A caption may hold characters that no font of ours has: an empty box stands for each.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        figure = Figure(figsize=(width, height), layout="constrained")
+        said = draw(figure)
+        for file in files:
+            suffix = file.suffix[1:]
+            with whole_file(file) as partial:
+                figure.savefig(partial, format=suffix, metadata=_METADATA[suffix])
+            # Once is enough: all formats have the places that the first one got.
+            figure.set_layout_engine("none")
+    return said
+
+
+def require_format(file: Path) -> None:
+    """Refuse a file whose suffix names no format of figures."""
+    if file.suffix[1:] not in _METADATA:
+        known = ", ".join(f".{suffix}" for suffix in _METADATA)
+        raise VseppError(f"{file}: expected the name of a figure, which ends in one of {known}")
 
 
 def _about_runs(runs: Sequence[str], shown: Records, training: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vsepp.errors import VseppError
@@ -17,24 +17,22 @@ Source = Path | Kept
 """Where a model's ranks are: an evaluation's folder, a file of embeddings, or a record."""
 
 
-def read_two(
-    first: Source | Sequence[Source],
-    second: Source | Sequence[Source],
-    protocol: str | None,
-    fold_size: int | None,
-) -> tuple[list[Ranked], list[Ranked], str]:
-    """Read two models, of the seeds that are compared, and the protocol; parameters and errors as in
+def read_models(
+    models: Mapping[str, Source | Sequence[Source]], protocol: str | None, fold_size: int | None
+) -> tuple[dict[str, list[Ranked]], str]:
+    """Read models by name, of the seeds that are compared, and the protocol; parameters and errors as in
     `vsepp.reporting.compare.compare`."""
-    sides = [[_read(source) for source in _sources(side)] for side in (first, second)]
-    evaluations = [source for side in sides for source in side if isinstance(source, Kept)]
+    sides = {name: [_read(source) for source in _sources(model)] for name, model in models.items()}
+    evaluations = [source for side in sides.values() for source in side if isinstance(source, Kept)]
     protocol = protocol or _common_protocol(evaluations)
     # Embeddings are ranked in folds as large as those of the evaluations that they stand beside.
     sizes = [kept.metrics[protocol]["fold_size"] for kept in evaluations if protocol in kept.metrics]
     fold_size = fold_size or next(iter(sizes), protocols.DEFAULT_FOLD_SIZE)
-    models = [[_ranked(source, protocol, fold_size) for source in side] for side in sides]
-    a, b = _paired(*models)
-    scores([*a, *b], protocol, TEST_IMAGES)  # refuses what was measured on different test images
-    return a, b, protocol
+    ranked = {name: [_ranked(source, protocol, fold_size) for source in side] for name, side in sides.items()}
+    paired = _paired(ranked)
+    every = [model for side in paired.values() for model in side]
+    scores(every, protocol, TEST_IMAGES)  # refuses what was measured on different test images
+    return paired, protocol
 
 
 def _sources(model: Source | Sequence[Source]) -> list[Source]:
@@ -73,7 +71,7 @@ def _common_protocol(evaluations: Sequence[Kept]) -> str:
     common = [protocol for protocol in listed[0] if all(protocol in names for names in listed)]
     if not common:
         have = " and ".join(dict.fromkeys(map(", ".join, listed)))
-        raise VseppError(f"no protocol in common: they were evaluated under {have}; evaluate both under one")
+        raise VseppError(f"no protocol in common: they were evaluated under {have}; evaluate all under one")
     return common[0]
 
 
@@ -101,21 +99,34 @@ def seed_of(model: Ranked) -> int | None:
     return int(seeds[-1]) if seeds and seeds[-1].isdecimal() else None
 
 
-def _paired(first: list[Ranked], second: list[Ranked]) -> tuple[list[Ranked], list[Ranked]]:
-    """Both models of the seeds that are compared."""
-    sides = (first, second)
-    if len(first) == len(second) == 1 or any(len(side) == 1 and seed_of(side[0]) is None for side in sides):
-        pairs = max(map(len, sides))
-        a, b = (side * (pairs // len(side)) for side in sides)
-        return a, b
-    by_seed = [{seed_of(model): model for model in side} for side in sides]
-    for side, models in zip(sides, by_seed, strict=True):
-        if len(models) < len(side):
+def seeds_of(models: Mapping[str, Sequence[Ranked]]) -> tuple[int | None, ...]:
+    """The seeds that models are compared on: of each the first that a model's place names."""
+    seeds = ([seed_of(model) for model in of_seed] for of_seed in zip(*models.values(), strict=True))
+    return tuple(next((seed for seed in named if seed is not None), None) for named in seeds)
+
+
+def _paired(models: Mapping[str, list[Ranked]]) -> dict[str, list[Ranked]]:
+    """All models of the seeds that are compared; one without a seed stands beside each seed of the others."""
+    alone = {name for name, side in models.items() if len(side) == 1 and seed_of(side[0]) is None}
+    several = {name: side for name, side in models.items() if name not in alone}
+    if all(len(side) == 1 for side in models.values()):
+        return dict(models)
+    if len(several) > 1:
+        several = _of_common_seeds(several)
+    pairs = max(map(len, several.values()))
+    return {name: several.get(name, side * pairs) for name, side in models.items()}
+
+
+def _of_common_seeds(models: Mapping[str, list[Ranked]]) -> dict[str, list[Ranked]]:
+    by_seed = {name: {seed_of(model): model for model in side} for name, side in models.items()}
+    for name, side in models.items():
+        if len(by_seed[name]) < len(side):
             places = filters.listing(model.kept.where for model in side)
             raise VseppError(f"a seed is given twice, or none is named: {places}; give one folder a seed")
-    common = sorted(seed for seed in by_seed[0] if seed is not None and seed in by_seed[1])
+    common = set.intersection(*({seed for seed in seeds if seed is not None} for seeds in by_seed.values()))
     if not common:
-        a_has, b_has = (filters.listing(sorted(map(str, models))) for models in by_seed)
-        raise VseppError(f"no seed in common: A has {a_has}, B has {b_has}; name one seed's folder of each")
-    a, b = ([models[seed] for seed in common] for models in by_seed)
-    return a, b
+        have = ", ".join(
+            f"{name} has {filters.listing(sorted(map(str, seeds)))}" for name, seeds in by_seed.items()
+        )
+        raise VseppError(f"no seed in common: {have}; name one seed's folder of each")
+    return {name: [seeds[seed] for seed in sorted(common)] for name, seeds in by_seed.items()}

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import replace
 
 import numpy as np
 
-from vsepp.evaluation import intervals
-from vsepp.evaluation.intervals import Effect, Interval
-from vsepp.reporting import filters
+from vsepp.reporting import filters, groups
 from vsepp.reporting.figures import kind_of
+from vsepp.reporting.groups import Standing
 from vsepp.reporting.records import (
-    Record,
     Records,
     image_values,
     of_shared_seeds,
@@ -75,28 +72,8 @@ def _with_chosen_runs(
     return replace(figure, runs=tuple(best[label][0] for label in figure.labels), caption=caption)
 
 
-@dataclass(frozen=True, eq=False)
-class Standing:
-    """One method on a test set."""
-
-    label: str
-    records: Sequence[Record]
-    """Scores of the seeds that all methods have."""
-    trouble: str
-    """Why its scores say nothing of it: then it is in no comparison."""
-    level: float
-    """Mean over test images and seeds."""
-    images: Interval
-    seeds: Interval | None
-    """`None` with one seed."""
-    below_best: Effect | None
-    """How much the best method is above this one, where both are compared."""
-    alike: frozenset[str]
-    """Labels of the methods behind it that no test tells from it."""
-
-
 def standings(methods: Records, protocol: str, metric: str) -> list[Standing]:
-    """Each method's level, the best first, and its differences to the others.
+    """Each method's level, the best first, and its differences to the others; see `vsepp.reporting.groups.standings`.
 
     Parameters
     ----------
@@ -111,53 +88,5 @@ def standings(methods: Records, protocol: str, metric: str) -> list[Standing]:
         label: {record.spec.seed: image_values(record, protocol, metric) for record in records}
         for label, records in shared.items()
     }
-    level = {label: float(np.mean(list(by_seed.values()))) for label, by_seed in values.items()}
     trouble = {label: trouble_of(records, protocol) for label, records in shared.items()}
-    order = sorted(shared, key=level.__getitem__, reverse=True)
-    sound = [label for label in order if not trouble[label]]
-    effects = _effects(sound, values)
-    corrected = intervals.holm([effect.p for effect in effects.values()])
-    alike = [
-        pair
-        for (pair, effect), p in zip(effects.items(), corrected, strict=True)
-        if p >= intervals.ALPHA or not effect.sign
-    ]
-    return [
-        Standing(
-            label,
-            shared[label],
-            trouble[label],
-            level[label],
-            images=intervals.image_interval(np.mean(list(values[label].values()), axis=0)),
-            seeds=intervals.seed_interval(np.mean(list(values[label].values()), axis=1)),
-            below_best=effects.get((sound[0], label)) if sound else None,
-            alike=frozenset(second for first, second in alike if first == label),
-        )
-        for label in order
-    ]
-
-
-def _effects(
-    order: Sequence[str], values: Mapping[str, Mapping[int, np.ndarray]]
-) -> dict[tuple[str, str], Effect]:
-    """How much each method is above each one behind it, on the seeds that both have."""
-    effects, pairs = {}, list(combinations(order, 2))
-    for first, second in pairs:
-        if seeds := sorted(values[first].keys() & values[second].keys()):
-            above, below = ([values[label][seed] for seed in seeds] for label in (first, second))
-            effects[first, second] = intervals.effect(below, above, len(pairs))
-    return effects
-
-
-def ties(methods: Sequence[Standing]) -> list[tuple[Standing, Standing]]:
-    """First and last of each longest row of neighbours of which no two were found to differ; `methods` are sound, best first."""
-    rows: list[tuple[int, int]] = []
-    for first in range(len(methods)):
-        last = first
-        while last + 1 < len(methods) and all(
-            methods[last + 1].label in method.alike for method in methods[first : last + 1]
-        ):
-            last += 1
-        if last > first and not (rows and rows[-1][1] == last):
-            rows.append((first, last))
-    return [(methods[first], methods[last]) for first, last in rows]
+    return groups.standings({metric: values}, trouble)[metric]

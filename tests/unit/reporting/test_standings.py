@@ -5,8 +5,9 @@ import pytest
 from PIL import Image
 
 from vsepp.evaluation.ranks import Ranks
+from vsepp.reporting.groups import ties
 from vsepp.reporting.report_specs import FigureSpec, GroupSpec, ReportSpec, RowSpec, TableSpec, TunedSpec
-from vsepp.reporting.tuned import choose, standings, ties
+from vsepp.reporting.tuned import choose, standings
 from vsepp.spec import Component
 
 pytestmark = pytest.mark.usefixtures("formats")

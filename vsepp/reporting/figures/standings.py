@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -10,9 +10,11 @@ from matplotlib.figure import Figure
 
 from vsepp.evaluation.intervals import Effect, wider
 from vsepp.reporting import filters
+from vsepp.reporting.groups import Standing, ties
 from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, Material, Said, mark, metric_text
+from vsepp.reporting.records import of_shared_seeds
 from vsepp.reporting.report_specs import FigureSpec
-from vsepp.reporting.tuned import Standing, standings, ties
+from vsepp.reporting.tuned import standings
 
 CITATION = "Demšar (2006), Statistical Comparisons of Classifiers over Multiple Data Sets"
 RUNS = "tuned"
@@ -21,6 +23,8 @@ MOST_METRICS = 1
 _LEFT, _BOTTOM = 1.4, 0.42
 _BESIDE, _ABOVE = 4.4, 0.62
 """Inches around the axis: names at the left, numbers and bars at the right; `_BESIDE` and `_ABOVE` count both sides."""
+_LETTER = 0.055
+"""Inches that a letter of a name takes at most; names that need more than `_LEFT` widen the figure."""
 _LEVEL, _LESS, _BAR = 0.04, 1.1, 2.15
 """Inches from the axis to the levels, to the differences and to the bars."""
 
@@ -33,15 +37,31 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
         for run, label in zip(spec.runs, spec.labels, strict=True)
         if run in material.records
     }
+    shared = of_shared_seeds(every)
+    seeds = sorted({record.spec.seed for records in shared.values() for record in records})
+    left_out = any(len(records) < len(every[label]) for label, records in shared.items())
+    marks = {label: mark(records) for label, records in shared.items()}
     methods = standings(every, spec.under, metric)
+    return draw_standings(figure, methods, metric, seeds if left_out else (), marks)
+
+
+def draw_standings(
+    figure: Figure, methods: Sequence[Standing], metric: str, seeds: Sequence[int], marks: Mapping[str, str]
+) -> Said:
+    """Draw models beside each other as `draw` does, the best first: `seeds` are those that all have, where some have more, `marks`
+    the signs behind labels."""
     sound = [method for method in methods if not method.trouble]
-    width, height = figure.get_size_inches()[0], 0.7 + 0.2 * len(methods)
+    names = [method.label + marks.get(method.label, "") for method in methods]
+    more = max(0.0, _LETTER * max(map(len, names)) - _LEFT)
+    width, height = figure.get_size_inches()[0] + more, 0.7 + 0.2 * len(methods)
+    inside = width - more - _BESIDE
     figure.set_size_inches(width, height)
     # Places of its own: a layout engine does not see the bars.
     figure.set_layout_engine("none")
-    inside = width - _BESIDE
     axis, said = figure.subplots(), Said()
-    axis.set_position((_LEFT / width, _BOTTOM / height, 1 - _BESIDE / width, 1 - _ABOVE / height))
+    axis.set_position(
+        ((_LEFT + more) / width, _BOTTOM / height, 1 - (_BESIDE + more) / width, 1 - _ABOVE / height)
+    )
     for place, method in enumerate(methods):
         level, less = _level_text(method), _less_text(method.below_best) if method.below_best else ""
         _draw_method(axis, place, method)
@@ -58,13 +78,11 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
             marker="none", clip_on=False, transform=axis.get_yaxis_transform(),
         )  # fmt: skip
         said.alt.append(f"{first.label} to {last.label}: no significant difference.")
-    names = [method.label + mark(method.records) for method in methods]
     axis.set_yticks(range(len(methods)), names, fontsize=6)
     axis.set_ylim(len(methods) - 0.4, -0.6)
     axis.set_xlabel(f"Test {metric_text(metric)}")
     said.caption += _sentences(methods, len(sound))
-    if any(len(method.records) < len(every[method.label]) for method in methods):
-        seeds = sorted({record.spec.seed for method in methods for record in method.records})
+    if seeds:
         said.caption.append(f"Seeds common to all: {filters.listing(seeds)}.")
     if unsound := [f"{method.label} ({method.trouble})" for method in methods if method.trouble]:
         said.caption.append(f"Hollow, not compared: {filters.listing(unsound)}.")
@@ -98,7 +116,7 @@ def _less_text(below: Effect) -> str:
 
 def _sentences(methods: Sequence[Standing], compared: int) -> list[str]:
     """What the marks, the numbers and the bars mean."""
-    several = max(len(method.records) for method in methods) > 1
+    several = max(method.n_seeds for method in methods) > 1
     return [
         "Thick: 95 % interval over the test images (bootstrap)"
         + ("; thin: over the seeds (Student's t)." if several else "; one seed.")
