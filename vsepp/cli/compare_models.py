@@ -63,7 +63,7 @@ def compare(given: argparse.Namespace) -> None:
 
         require_format(given.figure)
     names = [given.a, *given.others]
-    models = {name: _paths(given, name) for name in names}
+    models = {name: sources_of(given, name) for name in names}
     how = (given.protocol, given.fold_size)
     many = None
     if len(names) > 2 or given.figure:
@@ -82,7 +82,7 @@ def compare(given: argparse.Namespace) -> None:
     print(json.dumps(values, indent=1, ensure_ascii=False) if given.json else text)
 
 
-def _paths(given: argparse.Namespace, name: str) -> list[Path | Kept]:
+def sources_of(given: argparse.Namespace, name: str) -> list[Path | Kept]:
     """Where a model lies that the command line names, or its records."""
     if Path(name).exists():
         return [Path(name)]

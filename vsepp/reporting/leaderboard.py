@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from vsepp.errors import VseppError
-from vsepp.evaluation.metric_list import RECALLS
 from vsepp.evaluation.protocols import PROTOCOLS
 from vsepp.provenance.manifest import git_state
 from vsepp.reporting.groups import letters, standings
 from vsepp.reporting.pages import write_page
 from vsepp.reporting.records import AT_CHANCE, image_values
+from vsepp.reporting.report_specs import DIRECTIONS
 from vsepp.reporting.submissions import CARD, Submission, read_submission
 
 
@@ -35,7 +37,14 @@ def write_leaderboard(folder: Path, out: Path) -> str:
             by_test.setdefault((one.card.data_set, truth, test.digest), []).append(one)
     tables = [_table(*test, some) for test, some in sorted(by_test.items())]
     data = sorted({name for one in found for name in one.card.training_datasets})
-    write_page(out / "index.html", "leaderboard.html.j2", tables=tables, data=data, git=git_state())
+    write_page(
+        out / "index.html",
+        "leaderboard.html.j2",
+        directions=DIRECTIONS,
+        tables=tables,
+        data=data,
+        git=git_state(),
+    )
     return f"{len(found)} submissions in {len(tables)} tables"
 
 
@@ -49,20 +58,29 @@ def _table(data_set: str, truth: str, digest: str, some: Sequence[Submission]) -
             values[one.card.name] *= most
     at_chance = {one.card.name: any(truth in model.at_chance for model in one.models) for one in some}
     trouble = {name: AT_CHANCE if found else "" for name, found in at_chance.items()}
-    standing = standings({"rsum": {name: dict(enumerate(of)) for name, of in values.items()}}, trouble)["rsum"]
+    standing = standings({"rsum": {name: dict(enumerate(of)) for name, of in values.items()}}, trouble)[
+        "rsum"
+    ]
     groups = letters([one for one in standing if not one.trouble])
     by_name = {one.card.name: one for one in some}
-    metrics = RECALLS if truth in PROTOCOLS else (*RECALLS, "i2t_mapr", "t2i_mapr")
-    rows = [(one, groups.get(one.label, ""), by_name[one.label]) for one in standing]
+    metrics = ["r1", "r5", "r10"] + ["mapr"] * (truth not in PROTOCOLS)
+    shown = [f"{direction}_{metric}" for direction in DIRECTIONS for metric in metrics]
+
+    def mean(one: Submission, metric: str) -> float:
+        return float(np.mean([image_values(model, truth, metric) for model in one.models]))
+
     return {
         "data_set": data_set,
         "truth": truth,
         "test": some[0].card.truths[truth],
         "metrics": metrics,
-        "rows": [(*row, {metric: _mean(row[2], truth, metric) for metric in metrics}) for row in rows],
+        "rows": [
+            (
+                one,
+                groups.get(one.label, ""),
+                by_name[one.label],
+                {key: mean(by_name[one.label], key) for key in shown},
+            )
+            for one in standing
+        ],
     }
-
-
-def _mean(one: Submission, truth: str, metric: str) -> float:
-    """A metric, a mean over the seeds."""
-    return sum(float(image_values(model, truth, metric).mean()) for model in one.models) / len(one.models)

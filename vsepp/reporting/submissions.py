@@ -34,7 +34,8 @@ from vsepp.provenance.studies import Kept, smallest
 from vsepp.reporting.ranked import seed_of
 from vsepp.reporting.records import TEST_IMAGES, Ranked, read_ranks
 from vsepp.runtime.files import write_text
-from vsepp.user_files import reading, text_of
+from vsepp.spec import to_dict
+from vsepp.user_files import reading, shortly, text_of
 from vsepp.user_yaml import yaml_of
 
 CARD = "card.yaml"
@@ -149,7 +150,8 @@ def write_submission(folder: Path, given: Mapping[str, Any], models: Sequence[Ke
     for name, packed in zip(files, arrays, strict=True):
         write_arrays(folder / name, compressed=True, **packed)
         card["files"][name] = file_digest(folder / name)
-    write_text(folder / CARD, yaml.safe_dump(card, sort_keys=False, allow_unicode=True, width=110))
+    text = yaml.safe_dump(to_dict(_card(card, "the card")), sort_keys=False, allow_unicode=True, width=110)
+    write_text(folder / CARD, text)
     return read_submission(folder)
 
 
@@ -176,12 +178,18 @@ def _packed(kept: Kept, truths: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def _require_whole(arrays: Mapping[str, np.ndarray], truths: Iterable[str], where: str) -> None:
-    """Refuse ranks that lack something; a truth may have none among captions and among images."""
-    for truth in truths:
-        optional = tuple(f"{truth}_{task}" for task in ("t2t", "i2i") if f"{truth}_{task}" not in arrays)
-        missing = [name for name in _parts(truth) if name not in arrays and not name.startswith(optional)]
-        if missing:
-            raise VseppError(f"{where}: has no {', '.join(missing)}")
+    """Refuse ranks that lack something; of captions among themselves and of images there may be none."""
+    names = [name for truth in truths for name in _parts(truth) if "_t2t" not in name and "_i2i" not in name]
+    if missing := [name for name in names if name not in arrays]:
+        raise VseppError(f"{where}: has no {', '.join(missing)}")
+
+
+def read_card(file: Path) -> dict[str, Any]:
+    """Keys and values of a card, which may be a part of one."""
+    values = yaml_of(text_of(file, "the card of a submission", _LARGEST_CARD), str(file))
+    if not isinstance(values, dict):
+        raise VseppError(f"{file}: expected the card of a submission, keys and values, got {shortly(values)}")
+    return values
 
 
 def read_submission(folder: Path) -> Submission:
@@ -192,8 +200,7 @@ def read_submission(folder: Path) -> Submission:
     VseppError
         If the card has mistakes, files are missing or are not those of the card, or ranks are impossible.
     """
-    file = folder / CARD
-    card = _card(yaml_of(text_of(file, "the card of a submission", _LARGEST_CARD), str(file)), str(file))
+    card = _card(read_card(folder / CARD), str(folder / CARD))
     there = {path.name for path in folder.glob("*.npz")}
     if there != card.files.keys() or not there:
         raise VseppError(
@@ -209,10 +216,10 @@ def read_submission(folder: Path) -> Submission:
     return Submission(folder, card, models)
 
 
-def _card(values: Any, where: str) -> Card:
+def _card(values: Mapping[str, Any], where: str) -> Card:
     """A card, all mistakes in it told at once."""
-    with reading(where, "a card: keys and values, as docs/referee.md has one"):
-        text = json.dumps(dict(values), default=str)
+    with reading(where, "a card, whose keys are texts"):
+        text = json.dumps(values, default=str)
     try:
         return TypeAdapter(Card).validate_json(text, strict=True)
     except ValidationError as error:
