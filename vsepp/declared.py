@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     SplitName = str  # text wherever it is not checked
 else:
     SplitName = Split
-Protocol = Literal["1K", "5x1K", "5K"]
+PROTOCOLS = ("1K", "5x1K", "5K")
+"""Of own captions, see `vsepp.evaluation.protocols`."""
 WORDS: Literal["words"] = "words"
 PIECES: Literal["wordpieces"] = "wordpieces"
 """Kinds of tokens that a text encoder takes: words where it says nothing else."""

@@ -21,6 +21,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
 from vsepp.declared import (
+    PROTOCOLS,
     STRICT,
     Count,
     Fraction,
@@ -588,6 +589,11 @@ class EvaluationSpec:
     ensemble: str = ""
     """Name of an ensemble, whose scores are the mean of the scores of `run` and `second`; empty: `run` alone is evaluated."""
     second: RunSpec | None = None
+
+    @property
+    def truths(self) -> tuple[str, ...]:
+        """Those of the protocols that are truths, modules of vsepp.truths."""
+        return tuple(name for name in self.protocols if name not in PROTOCOLS)
 
 
 def seeded(run: str, seed: int) -> str:

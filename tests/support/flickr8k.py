@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-_BESIDE = Path(__file__).resolve().parents[3] / "shared/data/flickr8k"
+SHARED = Path(__file__).resolve().parents[3] / "shared/data"
+"""Data of others beside the checkout, where somebody put them."""
+_BESIDE = SHARED / "flickr8k"
 
 
 def archives(name):

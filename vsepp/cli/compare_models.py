@@ -20,23 +20,13 @@ def add_steps(steps: Any) -> None:
     parser = add_step(steps, "compare", compare, what)
     kinds = "folder of an evaluation or of a trained run, .npz of embeddings, or id of a run of the preset (all its seeds)"
     parser.add_argument("a", metavar="A", help=kinds)
-    parser.add_argument(
-        "others", metavar="B", nargs="+", help="one or more to compare with it and each other"
-    )
+    parser.add_argument("others", metavar="B", nargs="+", help="one or more models to compare with A")
     parser.add_argument("--protocol", help="1K, 5x1K or 5K; default: the first protocol of both")
     parser.add_argument("--fold-size", type=int, help="for embeddings: images per fold of 1K and 5x1K")
     parser.add_argument(
-        "--metric",
-        action="append",
-        metavar="NAME",
-        help="compare in this metric, such as rsum or i2t_r1; may be repeated; default: rsum and its recalls",
+        "--metric", action="append", help="such as i2t_r1; repeatable; default: rsum, its recalls"
     )
-    parser.add_argument(
-        "--figure",
-        type=Path,
-        metavar="FILE",
-        help="draw the models beside each other, in rsum or the first --metric, as .svg, .png or .pdf",
-    )
+    parser.add_argument("--figure", type=Path, help="draw them in the first metric, as .svg, .png or .pdf")
     parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
     add_plan_options(parser)
 
@@ -54,31 +44,23 @@ def add_steps(steps: Any) -> None:
 
 def compare(given: argparse.Namespace) -> None:
     """Print what models differ in: two in words, more in groups."""
-    from vsepp.evaluation.metric_list import COMPARED, RECALLS
-    from vsepp.reporting.compare import compare as compare_two
-    from vsepp.reporting.compare_many import compare_many
+    from vsepp.reporting import compare as comparing
 
-    if given.figure:
-        from vsepp.reporting.drawing import require_format
-
-        require_format(given.figure)
-    names = [given.a, *given.others]
-    models = {name: sources_of(given, name) for name in names}
-    how = (given.protocol, given.fold_size)
-    many = None
-    if len(names) > 2 or given.figure:
-        if len(models) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise VseppError(f"{twice}: is given more than once; give each model once")
-        many = compare_many(models, *how, given.metric or ("rsum", *RECALLS))
-    two = [models[name] for name in names]
-    found = many if len(names) > 2 else compare_two(two[0], two[1], *how, given.metric or COMPARED)
-    values = found.to_dict() if given.json else {}
-    text = str(found)
-    if many and given.figure:
-        caption, alt = many.draw(given.figure)
-        values["figure"] = {"file": str(given.figure), "caption": caption, "alt": alt}
-        text += f"\n\n{given.figure}: {caption}\n\nIn words: {alt}"
+    file, names = given.figure, [given.a, *given.others]
+    how: list[Any] = [given.protocol, given.fold_size, *([given.metric] if given.metric else [])]
+    if file and file.suffix not in (".svg", ".png", ".pdf"):
+        raise VseppError(f"{file}: expected a figure's name, which ends in .svg, .png or .pdf")
+    if len(names) > 2 and (twice := [name for name in names if names.count(name) > 1]):
+        raise VseppError(f"{twice[0]}: is given more than once; give each model once")
+    paths = [sources_of(given, name) for name in names]
+    if len(names) == 2 and not file:
+        found: Any = comparing.compare(paths[0], paths[1], *how)
+    else:
+        found = comparing.compare_many(dict(zip(names, paths, strict=True)), *how)
+    values, text = found.to_dict(), str(found)
+    if file:
+        values["caption"], values["alt"] = found.draw(file)
+        text += f"\n\n{file}: {values['caption']}\n\nIn words: {values['alt']}"
     print(json.dumps(values, indent=1, ensure_ascii=False) if given.json else text)
 
 

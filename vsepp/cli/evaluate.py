@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import logging
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vsepp import components
 from vsepp.cli.common import add_machine, add_role, add_step, given_inputs, given_options, option
@@ -20,9 +19,6 @@ from vsepp.runtime.files import output_folder
 from vsepp.spec import EvaluationSpec
 from vsepp.steps import STEPS
 from vsepp.user_files import is_there
-
-if TYPE_CHECKING:
-    from vsepp.evaluation.truth import Truth
 
 log = logging.getLogger("vsepp")
 
@@ -106,6 +102,7 @@ def _score(given: argparse.Namespace) -> None:
     from vsepp.evaluation.judged import judge
     from vsepp.provenance.manifest import MANIFEST, recorded, require_intact
     from vsepp.provenance.publish import published
+    from vsepp.reporting.judged import as_text
 
     if given.output is not None:
         output_folder(given.output)
@@ -115,8 +112,10 @@ def _score(given: argparse.Namespace) -> None:
     evaluations: list[Any] = [
         protocols.evaluate(embeddings, protocol, given.fold_size) for protocol in given.protocol
     ]
-    evaluations += [judge(embeddings, truth) for truth in _truths(given)]
-    print(*evaluations, sep="\n\n")
+    truths = _truths(given)
+    judged = [judge(embeddings, components.load("truth", name).read(files)) for name, files in truths.items()]
+    print(*evaluations, *map(as_text, judged), sep="\n\n")
+    evaluations += judged
     if given.output is None:
         return
     names = [evaluation.protocol for evaluation in evaluations]
@@ -133,23 +132,24 @@ def _score(given: argparse.Namespace) -> None:
         facts["protocols"] = names
 
 
-def _truths(given: argparse.Namespace) -> Iterator[Truth]:
-    """The truths that were asked for besides own captions; a file that is not here is fetched."""
+def _truths(given: argparse.Namespace) -> dict[str, dict[str, Path]]:
+    """The truths that were asked for besides own captions → role → file; one that is not here is fetched."""
     from vsepp.config.plan import raw_file
     from vsepp.sources import download
 
+    found: dict[str, dict[str, Path]] = {}
     for name in given.truth or ():
         if name == "own":
             continue
         truth = components.load("truth", name)
-        files = dict(truth.installed()) if hasattr(truth, "installed") else {}
-        for role, file in truth.FILES.items() if not files else ():
+        found[name] = dict(truth.installed())
+        for role, file in truth.FILES.items() if not found[name] else ():
             source = raw_file(plan_of(given).parameters, file)
             if not is_there(source.path):
                 log.info("fetching %s", file)
                 download.fetch(source.spec, source.path, given.params / LOCK)
-            files[role] = source.path
-        yield truth.read(files)
+            found[name][role] = source.path
+    return found
 
 
 def _embed_and_score(given: argparse.Namespace) -> None:
@@ -162,10 +162,12 @@ def _embed_and_score(given: argparse.Namespace) -> None:
             "evaluate: a run was given, but no corpus; expected --corpus with the folder of its tables"
         )
     run = spec_of(given.run)
-    spec = EvaluationSpec(run, tuple(given.protocol), given.fold_size, given.split or "test")
+    truths = _truths(given)
+    raw = {f"{name}_{role}": path for name, files in truths.items() for role, path in files.items()}
+    spec = EvaluationSpec(run, (*given.protocol, *truths), given.fold_size, given.split or "test")
     with tempfile.TemporaryDirectory() as nowhere:
         output = given.output or Path(nowhere)
-        make(STEPS["evaluation"], spec, given_inputs(given), output, **given_options(given))
+        make(STEPS["evaluation"], spec, given_inputs(given), output, raw=raw, **given_options(given))
     if given.output is None:
         log.info("nothing was written; --output FOLDER keeps embeddings, ranks and recalls")
 

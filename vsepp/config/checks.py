@@ -342,7 +342,8 @@ def _claims(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -
         yield from _unknown_runs(claim.named, where, parameters.all_runs, papers)
         for run in claim.named if claim.protocol else ():
             under = parameters.protocols.get(run)
-            if under is not None and claim.protocol not in under:
+            assert claim.protocol
+            if under is not None and claim.protocol not in under and parameters.applies(run, claim.protocol):
                 yield (
                     f"{where}.protocol",
                     f"{run} is evaluated under {', '.join(under)}, not {claim.protocol}",

@@ -17,6 +17,7 @@ from vsepp.config.schema import (
     PresetFile,
     Settings,
 )
+from vsepp.declared import PROTOCOLS
 from vsepp.spec import SourceKeys
 
 
@@ -101,7 +102,15 @@ class Parameters:
             for run, protocol in named:
                 if run in found:
                     found[run].add(protocol)
-        return {run: tuple(sorted(protocols)) for run, protocols in found.items()}
+        return {
+            run: tuple(sorted(name for name in protocols if self.applies(run, name)))
+            for run, protocols in found.items()
+        }
+
+    def applies(self, run: str, protocol: str) -> bool:
+        """Whether a run can be evaluated under a protocol: under a truth only where its data are those that people judged."""
+        keys = self.corpora.get(self.get(run, "dataset"))
+        return protocol in PROTOCOLS or keys is None or protocol in self.datasets[keys.dataset].truths
 
     def get(self, run: str, key: str) -> Any:
         """Value of one key of one run."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from vsepp import components
 from vsepp.components import describe
 from vsepp.config.component_options import resolved
 from vsepp.config.files import Value
@@ -206,7 +207,7 @@ class _Planner:
             # A fine-tuned run starts from a run instead.
             trained = self._add("run", spec, read, raw={} if spec.finetune_from else self._text_weights(spec))
             if seed not in kept:
-                self._add("evaluation", self._evaluation_spec(run, spec), {"run": trained, **inputs})
+                self._evaluation(self._evaluation_spec(run, spec), {"run": trained, **inputs})
 
     def _ensemble(self, run: str, *members: str) -> None:
         """The evaluations of an ensemble of two runs."""
@@ -224,7 +225,19 @@ class _Planner:
             for role, evaluated_run in (("corpus", first), ("second_corpus", second)):
                 folder = evaluated_run.inputs["corpus"]
                 read[role] = next(made for made in self.table.values() if made.folder == folder)
-            self._add("evaluation", evaluated, read)
+            self._evaluation(evaluated, read)
+
+    def _evaluation(self, spec: EvaluationSpec, inputs: Mapping[str, Artefact]) -> None:
+        """An evaluation, and the files of the truths that it is under."""
+        raw: dict[str, Path] = {}
+        for name in spec.truths:
+            installed = components.load("truth", name).installed()
+            files = describe("truth", name).constants["FILES"]
+            raw |= {
+                f"{name}_{role}": installed[role] if installed else self._file(file)
+                for role, file in files.items()
+            }
+        self._add("evaluation", spec, inputs, raw=raw)
 
     def _evaluated(self, ensemble: str, member: str, seed: int) -> Artefact:
         """The evaluation of a run that an ensemble has."""
@@ -263,7 +276,7 @@ class _Planner:
         model = self._add("released", spec, raw=raw)
         read = {"captions": inputs["corpus"], "vocabulary": model}
         tokens = self._add("tokens_of", spec.vocabulary, read, label=name)
-        self._add("evaluation", self._evaluation_spec(run, spec), {**inputs, "run": model, "tokens": tokens})
+        self._evaluation(self._evaluation_spec(run, spec), {**inputs, "run": model, "tokens": tokens})
 
     def _evaluation_spec(self, run: str, spec: RunSpec) -> EvaluationSpec:
         return EvaluationSpec(spec, self.parameters.protocols[run], self.preset.evaluation.fold_size)

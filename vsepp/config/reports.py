@@ -132,7 +132,8 @@ def _row(plan: Plan, paper: Paper, row: str | RowKeys) -> RowSpec:
         checkpoints = (name for name, model in plan.models.items() if run and model.released == run)
         return RowSpec(row, run, protocol, released=next(checkpoints, None))
     if row.row is not None:
-        return RowSpec(row.row, row.run, row.protocol)
+        run = row.run if row.run and parameters.applies(row.run, row.protocol) else None
+        return RowSpec(row.row, run, row.protocol)
     run = row.run or paper.tables.tuned[row.tuned or ""][0]
     own = {key: parameters.get(run, key) for key in ("system", "encoder", "dataset", "trainset")}
     own["finetuned"] = "yes" if parameters.get(run, "finetune_from") else "no"

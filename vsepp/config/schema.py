@@ -15,7 +15,7 @@ from pydantic.dataclasses import dataclass
 
 from vsepp import spec
 from vsepp.config.component_options import all_options, component_of, mistakes_in
-from vsepp.declared import STRICT, Count, Protocol, Seed, SplitName
+from vsepp.declared import STRICT, Count, Seed, SplitName
 from vsepp.evaluation.metric_list import COMPARED, SCORES
 from vsepp.reporting.figures import SHARED, kind_of
 from vsepp.reporting.report_specs import (
@@ -24,6 +24,7 @@ from vsepp.reporting.report_specs import (
     Column,
     FigureEntry,
     PaperSpec,
+    Protocol,
     TableEntry,
 )
 from vsepp.spec import Component, Mode
@@ -196,6 +197,8 @@ class DatasetKeys(spec.CorpusKeys):
     """Reader `precomp` only: crops of the published features, or regions."""
     precomputed: dict[Literal["1C", "10C", "regions"], str] = dataclasses.field(default_factory=dict)
     """Crops or regions → entry with the published features and captions of this data set."""
+    truths: tuple[str, ...] = ()
+    """Modules of vsepp.truths that say what is correct in its test set besides own captions."""
 
 
 class CorpusKeys(_Model):

@@ -12,9 +12,8 @@ from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.intervals import LEVEL, Interval, image_intervals, per_image
-from vsepp.evaluation.metric_list import AVERAGED, METRICS, RECALLS
-from vsepp.evaluation.ranks import PositiveRanks, Ranks, kept_ranks, rank_positives
+from vsepp.evaluation.metrics import PAPER
+from vsepp.evaluation.ranks import PositiveRanks, rank_positives
 from vsepp.evaluation.scores import Pairs, ScoredSet, Scores
 from vsepp.evaluation.truth import TASKS, Positives, Ratings, Truth
 
@@ -33,12 +32,13 @@ class Correlation:
     """Mean of the estimates."""
     sd: float
     """Their standard deviation: how much the drawing moves it, which says nothing of other images."""
-    images: Interval
+    low: float
     """95 % interval over images, of as many estimates from resampled images. It is ours: its authors print none."""
+    high: float
 
     def to_dict(self) -> dict[str, Any]:
         """Nothing rounded."""
-        return {"spearman": self.value, "sd": self.sd, "interval_images": [self.images.low, self.images.high]}
+        return {"spearman": self.value, "sd": self.sd, "interval_images": [self.low, self.high]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Judged:
     """Task → ranks in the order of the truth, which the order of the embeddings does not change."""
     correlations: Mapping[str, Correlation]
     lists: Mapping[str, np.ndarray]
-    """Nothing: as of an `Evaluation`."""
+    """Empty: as of an `Evaluation`."""
 
     @property
     def protocol(self) -> str:
@@ -73,10 +73,8 @@ class Judged:
     def to_dict(self) -> dict[str, Any]:
         """All but the ranks, as `metrics.json` holds it."""
         metrics = {
-            task: {key: metric(ranks) for key, metric in METRICS.items()}
-            for task, ranks in self.ranks.items()
+            task: {key: metric(ranks) for key, metric in PAPER.items()} for task, ranks in self.ranks.items()
         }
-        recalls = (recall.split("_") for recall in RECALLS)
         return {
             "protocol": self.protocol,
             "truth": self.truth.digest,
@@ -86,46 +84,41 @@ class Judged:
             "n_captions": self.shape[1],
             "similarity": self.similarity,
             **metrics,
-            "rsum": sum(metrics[task][key] for task, key in recalls),
+            "rsum": sum(metrics[task][recall] for task in ("i2t", "t2i") for recall in ("r1", "r5", "r10")),
             **{what: each.to_dict() for what, each in self.correlations.items()},
         }
 
     def __str__(self) -> str:
-        """A table to read, intervals over images in brackets; numbers are rounded here and nowhere else."""
+        """Recalls to read; numbers are rounded here and nowhere else. `vsepp.reporting.judged.as_text` has all metrics."""
+        lines = [self.heading, f"{'':<20}{'R@1':>7}{'R@5':>7}{'R@10':>7}{'Med r':>8}{'Mean r':>9}"]
+        for task, ranks in self.ranks.items():
+            values = [metric(ranks) for metric in PAPER.values()]
+            lines.append("{:<20}{:>7.1f}{:>7.1f}{:>7.1f}{:>8.1f}{:>9.1f}".format(TASKS[task], *values))
+        return "\n".join([*lines, *self.notes])
+
+    @property
+    def heading(self) -> str:
+        """What was ranked."""
         n_images, n_captions = self.shape
         queries = ", ".join(f"{len(ranks.counts):,} of {TASKS[task]}" for task, ranks in self.ranks.items())
-        lines = [
-            f"truth {self.protocol}: {n_images:,} images, {n_captions:,} captions, {self.similarity} similarity; queries: {queries}",
-            f"digest {self.truth.digest}",
-        ]
-        if self.truth.absent:
-            lines.append(
-                f"{self.truth.absent} correct captions are not in the test set and count as not found"
-            )
-        lines.append(f"{'':<12}" + "".join(f"{TASKS[task]:>24}" for task in self.ranks))
-        rows = _with_intervals(kept_ranks(self.arrays, self.protocol), list(self.ranks))
-        lines += [f"{name:<12}" + "".join(f"{cell:>24}" for cell in cells) for name, cells in rows.items()]
-        lines += [
+        return (
+            f"truth {self.protocol}: {n_images:,} images, {n_captions:,} captions, {self.similarity} similarity\n"
+            f"queries: {queries}"
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """Correlations, what is correct and not ranked, and the truth's digest."""
+        notes = [
             f"{what.upper()}: Spearman {each.value:.1f} ± {each.sd:.1f} over {ESTIMATES:,} drawings; over images "
-            f"[{each.images.low:.1f}, {each.images.high:.1f}]"
+            f"[{each.low:.1f}, {each.high:.1f}]"
             for what, each in self.correlations.items()
         ]
-        return "\n".join(lines)
-
-
-def _with_intervals(ranks: Ranks, tasks: list[str]) -> dict[str, list[str]]:
-    """Metric's name → its value of each task, with its interval over images where it has one."""
-    rows: dict[str, list[str]] = {metric.name: [] for metric in METRICS.values()}
-    owner = np.zeros(0, np.int64)  # of truths the ranks know the images
-    for task in tasks:
-        averaged = [key for key in METRICS if f"{task}_{key}" in AVERAGED]
-        values = np.stack([per_image(ranks, owner, f"{task}_{key}") for key in averaged])
-        found = dict(zip(averaged, image_intervals(values), strict=True))
-        for key, metric in METRICS.items():
-            ends = found.get(key)
-            bounds = f" [{ends.low:.1f}, {ends.high:.1f}]" if ends else ""
-            rows[metric.name].append(f"{metric(ranks.of(task)):.1f}{bounds}")
-    return rows
+        if self.truth.absent:
+            notes.append(
+                f"{self.truth.absent} correct captions are not in the test set and count as not found"
+            )
+        return [*notes, f"digest {self.truth.digest}"]
 
 
 def judge(tested: Embeddings | ScoredSet, truth: Truth) -> Judged:
@@ -254,11 +247,14 @@ def correlation(ratings: Ratings, scores: np.ndarray, images: np.ndarray) -> Cor
         drawn = rng.integers(len(first), size=len(first))
         within = np.arange(size[drawn].sum()) - np.repeat(np.cumsum(size[drawn]) - size[drawn], size[drawn])
         resampled.append(estimate(by_image[np.repeat(first[drawn], size[drawn]) + within]))
-    low, high = np.percentile(resampled, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
-    return Correlation(float(np.mean(halves)), float(np.std(halves)), Interval(float(low), float(high)))
+    low, high = np.percentile(resampled, [2.5, 97.5])
+    return Correlation(float(np.mean(halves)), float(np.std(halves)), float(low), float(high))
 
 
 def _spearman(first: np.ndarray, second: np.ndarray) -> float:
+    """The correlation; 0 where all numbers of a side are equal, as of a collapsed model."""
     from scipy import stats
 
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return 0.0
     return float(np.corrcoef(stats.rankdata(first), stats.rankdata(second))[0, 1])

@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import Protocol
 
 import numpy as np
 
-from vsepp.declared import FOLDS, Protocol
+from vsepp.declared import FOLDS, PROTOCOLS
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings, write_arrays
 from vsepp.evaluation.metrics import RetrievalMetrics, mean_metrics, retrieval_metrics
@@ -30,15 +30,30 @@ from vsepp.evaluation.scores import BestLists
 from vsepp.evaluation.truth import own_captions
 from vsepp.runtime.files import write_text
 
-if TYPE_CHECKING:
-    from vsepp.evaluation.judged import Judged
-
-PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 DEFAULT_FOLD_SIZE = 1000
 LISTS = "best.npz"
 """File of what was re-ranked, beside `ranks.npz`."""
 Rerank = Callable[[Embeddings, slice, np.ndarray], BestLists]
 """The embeddings of a fold, and which images and captions of the whole test set it has → the best of each query with their new scores."""
+
+
+class Scored(Protocol):
+    """What is written of a test set under a protocol or a truth."""
+
+    @property
+    def protocol(self) -> str:
+        """Its name, or the truth's."""
+
+    @property
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """`<protocol>_<part>` → an array of `ranks.npz`."""
+
+    @property
+    def lists(self) -> Mapping[str, np.ndarray]:
+        """As of an `Evaluation`."""
+
+    def to_dict(self) -> dict:
+        """All but the ranks, as `metrics.json` holds it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +80,15 @@ class Evaluation:
     def reranked(self) -> int:
         """k, how many items of each query were re-ranked; 0: none."""
         return self.lists["t2i_items"].shape[1] if self.lists else 0
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As `Scored.arrays`."""
+        parts = {"i2t": self.ranks.i2t, "t2i": self.ranks.t2i}
+        if self.ranks.i2t_all is not None:
+            parts["i2t_captions"] = by_caption(self.ranks, self.caption_images)
+        parts |= {"caption_rows": self.caption_rows, "caption_images": self.caption_images}
+        return {f"{self.protocol}_{part}": array for part, array in parts.items()}
 
     @cached_property
     def metrics(self) -> RetrievalMetrics:
@@ -185,7 +209,7 @@ def _part(embeddings: Embeddings, images: slice, captions: np.ndarray) -> Embedd
     )
 
 
-def save(evaluations: Sequence[Evaluation | Judged], folder: Path) -> None:
+def save(evaluations: Sequence[Scored], folder: Path) -> None:
     """Write `metrics.json` (protocol or truth → metrics) and `ranks.npz` (the ranks of every query) into a folder.
 
     What was re-ranked is written too, as `best.npz`: `<protocol>_<part>` → an array of `Evaluation.lists`.
@@ -202,21 +226,9 @@ def save(evaluations: Sequence[Evaluation | Judged], folder: Path) -> None:
         write_arrays(folder / LISTS, compressed=True, **lists)
 
 
-def rank_arrays(evaluations: Sequence[Evaluation | Judged]) -> dict[str, np.ndarray]:
+def rank_arrays(evaluations: Sequence[Scored]) -> dict[str, np.ndarray]:
     """`<protocol>_<part>` → an array of `ranks.npz`."""
-    ranks: dict[str, np.ndarray] = {}
-    for evaluation in evaluations:
-        if not isinstance(evaluation, Evaluation):
-            ranks |= evaluation.arrays
-            continue
-        ranks[f"{evaluation.protocol}_i2t"] = evaluation.ranks.i2t
-        ranks[f"{evaluation.protocol}_t2i"] = evaluation.ranks.t2i
-        if evaluation.ranks.i2t_all is not None:
-            of_captions = by_caption(evaluation.ranks, evaluation.caption_images)
-            ranks[f"{evaluation.protocol}_i2t_captions"] = of_captions
-        ranks[f"{evaluation.protocol}_caption_rows"] = evaluation.caption_rows
-        ranks[f"{evaluation.protocol}_caption_images"] = evaluation.caption_images
-    return ranks
+    return {name: array for evaluation in evaluations for name, array in evaluation.arrays.items()}
 
 
 def protocol_folds(protocol: str, n_images: int, fold_size: int = DEFAULT_FOLD_SIZE) -> list[slice]:

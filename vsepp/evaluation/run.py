@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
+import numpy as np
 import torch
 
+from vsepp import components
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
@@ -25,15 +29,21 @@ from vsepp.evaluation.encode import (
     warn_of_another_tokenizer,
 )
 from vsepp.evaluation.rerank import Reranker
+from vsepp.evaluation.scores import ScoredSet
 from vsepp.features.caption_states import CaptionStates
 from vsepp.models.encoder import build_encoder, load_encoder
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 from vsepp.spec import EvaluationSpec, RunSpec
+from vsepp.user_files import reading
 
 
 def evaluate_run(
-    spec: EvaluationSpec, folders: Mapping[str, Path], out: Path, device: torch.device
-) -> list[protocols.Evaluation]:
+    spec: EvaluationSpec,
+    folders: Mapping[str, Path],
+    out: Path,
+    device: torch.device,
+    raw: Mapping[str, Path] = MappingProxyType({}),
+) -> list[protocols.Scored]:
     """Embed a split with the best snapshot of a run, rank it under each protocol, and write the results.
 
     Parameters
@@ -46,6 +56,8 @@ def evaluate_run(
         Folder that gets `embeddings.npz`, `metrics.json` and `ranks.npz`; of a model with a matcher also `best.npz`.
     device
         Where to embed.
+    raw
+        `<truth>_<role>` → raw file of a truth.
 
     Raises
     ------
@@ -55,12 +67,15 @@ def evaluate_run(
     model, *_ = opened = _opened(spec.run, spec.split, folders, device)
     embeddings = encode_split(*opened, device=device)
     rerank = None if model.matcher is None else Reranker.of(*opened, device=device).best
-    return _ranked(embeddings, spec, out, rerank)
+    return _ranked(embeddings, spec, folders["corpus"], out, raw, rerank)
 
 
 def evaluate_ensemble(
-    spec: EvaluationSpec, inputs: Mapping[str, Path], out: Path
-) -> list[protocols.Evaluation]:
+    spec: EvaluationSpec,
+    inputs: Mapping[str, Path],
+    out: Path,
+    raw: Mapping[str, Path] = MappingProxyType({}),
+) -> list[protocols.Scored]:
     """Rank a split by the mean of two runs' scores under each protocol, and write the results as `evaluate_run` does.
 
     Parameters
@@ -71,6 +86,8 @@ def evaluate_ensemble(
         Role → `first` and `second`, the `embeddings.npz` of the two runs; `corpus` and `second_corpus`, which these embedded.
     out
         Folder of the results.
+    raw
+        As for `evaluate_run`.
 
     Raises
     ------
@@ -85,17 +102,47 @@ def evaluate_ensemble(
             f"{inputs['second_corpus']} {texts[1][differing]!r}; the two runs must embed the same captions in the same order"
         )
     embeddings = mean_of_scores(*(Embeddings.load(inputs[role]) for role in ("first", "second")))
-    return _ranked(embeddings, spec, out)
+    return _ranked(embeddings, spec, inputs["corpus"], out, raw)
 
 
 def _ranked(
-    embeddings: Embeddings, spec: EvaluationSpec, out: Path, rerank: protocols.Rerank | None = None
-) -> list[protocols.Evaluation]:
-    """Write embeddings, and what each protocol finds of them."""
+    embeddings: Embeddings,
+    spec: EvaluationSpec,
+    corpus: Path,
+    out: Path,
+    raw: Mapping[str, Path],
+    rerank: protocols.Rerank | None = None,
+) -> list[protocols.Scored]:
+    """Write embeddings, and what each protocol and truth finds of them."""
+    if spec.truths:
+        embeddings = _with_ids(embeddings, corpus, spec.split)
     embeddings.save(out / "embeddings.npz")
-    found = [protocols.evaluate(embeddings, protocol, spec.fold_size, rerank) for protocol in spec.protocols]
+    found: list[protocols.Scored] = [
+        protocols.evaluate(embeddings, protocol, spec.fold_size, rerank)
+        for protocol in spec.protocols
+        if protocol not in spec.truths
+    ]
+    tested: Embeddings | ScoredSet = embeddings
+    if spec.truths and rerank:
+        owner, ids = embeddings.caption_to_image, (embeddings.image_ids, embeddings.caption_ids)
+        best = rerank(embeddings, slice(0, len(embeddings.image_embeddings)), np.arange(len(owner)))
+        tested = ScoredSet(best, owner, embeddings.similarity.name, *ids)
+    for name in spec.truths:
+        module = components.load("truth", name)
+        found.append(
+            module.judge(tested, module.read({role: raw[f"{name}_{role}"] for role in module.FILES}))
+        )
     protocols.save(found, out)
     return found
+
+
+def _with_ids(embeddings: Embeddings, corpus: Path, split: str) -> Embeddings:
+    """The same embeddings with the ids of COCO's images and captions."""
+    images, captions = read_tables(corpus)
+    rows = split_rows(images, captions, split)
+    with reading(corpus, "images by the whole numbers of COCO, which truths know them by"):
+        image_ids = images["image_id"][rows.images].astype(np.int64)
+    return replace(embeddings, image_ids=image_ids, caption_ids=captions["caption_id"][rows.captions])
 
 
 def _texts(corpus: Path, split: str) -> list[str]:

@@ -6,24 +6,24 @@ embeddings, of anyone's model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from vsepp.evaluation import intervals
-from vsepp.evaluation.metric_list import COMPARED
+from vsepp.evaluation.metric_list import COMPARED, RECALLS
 from vsepp.reporting import filters
-from vsepp.reporting.groups import Told, tell
-from vsepp.reporting.ranked import Source, read_models, seed_of, seeds_of
+from vsepp.reporting.groups import Standing, Told, letters, standings, tell
+from vsepp.reporting.ranked import Source, read_models, seed_of
 from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES, Ranked, image_values
-from vsepp.reporting.report_specs import DIRECTIONS
+from vsepp.reporting.report_specs import TASKS
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Difference(Told):
     """One metric of both models; its p is corrected for the metrics that are compared."""
 
@@ -47,10 +47,16 @@ class Difference(Told):
 
     def to_dict(self) -> dict[str, Any]:
         """Nothing rounded."""
+        images, seeds = self.effect.images, self.effect.seeds
         return {
             "a": self.first,
             "b": self.second,
-            **super().to_dict(),
+            "difference": self.effect.value,
+            "by_seed": list(self.effect.by_seed),
+            "interval_images": [images.low, images.high],
+            "interval_seeds": seeds and [seeds.low, seeds.high],
+            "p": self.effect.p,
+            "p_holm": self.p,
             "mcnemar": list(self.mcnemar),
             "verdict": self.said,
         }
@@ -83,13 +89,69 @@ class Comparison:
     def __str__(self) -> str:
         lines = [f"{name}  {_folders(side)}" for name, side in zip("AB", self.sources, strict=True)]
         lines += [
-            test_text(self.test, len(self.seeds)),
+            _test_text(self.test, self.seeds),
             *(f"Note: {warning}." for warning in self.warnings),
             "",
             *_table(self.differences),
             "",
         ]
         return "\n".join([*lines, *sentences(self.differences)])
+
+
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """All that is said of several models."""
+
+    sources: Mapping[str, tuple[str, ...]]
+    """Model → its folders or files."""
+    seeds: tuple[int | None, ...]
+    test: dict[str, Any]
+    standings: Mapping[str, Sequence[Standing]]
+    """Metric → the models, the best first. Tables have the order of the first metric."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> dict[str, dict[str, str]]:
+        """Metric → model → letters; models that share one are not told apart. One that ranks like chance has none."""
+        return {metric: letters(models) for metric, models in self.standings.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nothing rounded, all pairs."""
+        return {**asdict(self), "groups": self.groups}
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.sources)} models, {_test_text(self.test, self.seeds)}"]
+        lines += [f"Note: {warning}." for warning in self.warnings]
+        lines += ["", *map(str.rstrip, _columns(list(zip(*self._table(), strict=True)))), ""]
+        return "\n".join(
+            [*lines, "Models that share a letter are not told apart; p is for all pairs and metrics."]
+        )
+
+    def _table(self) -> Iterator[list[str]]:
+        first, shown = next(iter(self.standings.values())), ""
+        names = [model.label for model in first]
+        yield [name.ljust(max(map(len, names))) for name in ("", *names)]
+        for metric, models in self.standings.items():
+            direction, letter = TASKS.get(metric.partition("_")[0], ""), self.groups[metric]
+            name = filters.metric_name(metric) if direction else metric
+            short = direction.removesuffix(" retrieval").lower()
+            head = name if direction == shown else f"{short} {name}".strip()
+            shown, level = direction, {model.label: model.level for model in models}
+            width = max(map(len, letter.values()))
+            yield [f"{head} {'':{width}}", *(f"{level[x]:.1f} {letter[x]:{width}}" for x in names)]
+            if models is first:
+                yield ["over images", *(filters.levels(one.images) for one in first)]
+                yield ["over seeds", *(filters.levels(one.seeds) or "one seed" for one in first)]
+
+    def draw(self, file: Path) -> tuple[str, str]:
+        """Draw the models' standings in the first metric, as .svg, .png or .pdf; give the figure's caption and text alternative."""
+        from vsepp.reporting.drawing import draw_files
+        from vsepp.reporting.figures.standings import draw_standings
+
+        metric, models = next(iter(self.standings.items()))
+        said = draw_files([file], 7.0, 3.0, lambda figure: draw_standings(figure, models, metric, {}))
+        what = f"{filters.metric_title(metric)} of {len(models)} models, {_test_text(self.test, self.seeds)}."
+        return " ".join([what, *said.caption]), " ".join([what, *said.alt])
 
 
 def compare(
@@ -117,52 +179,61 @@ def compare(
     Raises
     ------
     VseppError
-        Where a model cannot be read or a metric needs ranks that were not kept, where they were not measured on the same test images under the same protocol, and
-        where they have no seed in common.
+        Where a model cannot be read, a metric needs ranks that were not kept, the models were not measured on the same test images
+        under the same protocol, or have no seed in common.
     """
     models, protocol = read_models({"A": first, "B": second}, protocol, fold_size)
-    a, b = models.values()
     return Comparison(
-        sources=(sources_of(a), sources_of(b)),
-        seeds=seeds_of(models),
-        test=test_of(a[0], protocol),
-        differences=_differences(a, b, protocol, metrics),
-        warnings=tuple(warnings_of(models, protocol)),
+        sources=(_sources(models["A"]), _sources(models["B"])),
+        differences=tuple(_differences(models, protocol, metrics)),
+        **_shared(models, protocol),
     )
 
 
-def _differences(
-    a: Sequence[Ranked], b: Sequence[Ranked], protocol: str, metrics: Sequence[str]
-) -> tuple[Difference, ...]:
-    pairs = {}
-    for metric in metrics:
-        of_a, of_b = ([image_values(model, protocol, metric) for model in side] for side in (a, b))
-        pairs[metric] = of_a, of_b
-    return tuple(
-        Difference(
-            effect=told.effect,
-            p=told.p,
-            metric=metric,
-            first=float(np.mean(pairs[metric][0])),
-            second=float(np.mean(pairs[metric][1])),
-            mcnemar=tuple(map(intervals.mcnemar, *pairs[metric])) if metric == "i2t_r1" else (),
-        )
-        for metric, told in tell(pairs).items()
-    )
+def compare_many(
+    models: Mapping[str, Source | Sequence[Source]],
+    protocol: str | None = None,
+    fold_size: int | None = None,
+    metrics: Sequence[str] = ("rsum", *RECALLS),
+) -> Comparisons:
+    """Compare two or more models, each with each other; parameters and errors as in `compare`, `models` by name."""
+    read, protocol = read_models(models, protocol, fold_size)
+    trouble = {
+        name: AT_CHANCE * any(protocol in one.at_chance for one in side) for name, side in read.items()
+    }
+    values: dict[str, dict[str, dict[int, np.ndarray]]] = {metric: {} for metric in metrics}
+    for metric, (name, side) in product(values, read.items()):
+        values[metric][name] = dict(enumerate(image_values(one, protocol, metric) for one in side))
+    places = {name: _sources(side) for name, side in read.items()}
+    return Comparisons(places, standings=standings(values, trouble), **_shared(read, protocol))
 
 
-def test_of(model: Ranked, protocol: str) -> dict[str, Any]:
-    """What models share that were measured on one test set."""
-    test = model.kept.metrics[protocol]
-    return {key: test[key] for key in ("protocol", "folds", *TEST_IMAGES)}
+def _differences(models: dict[str, list[Ranked]], protocol: str, metrics: Sequence[str]) -> list[Difference]:
+    pairs, differences = {}, []
+    for metric in dict.fromkeys(metrics):
+        pairs[metric] = [[image_values(one, protocol, metric) for one in side] for side in models.values()]
+    for metric, told in tell(pairs).items():
+        of_a, of_b = pairs[metric]
+        exact = tuple(map(intervals.mcnemar, of_a, of_b)) if metric == "i2t_r1" else ()
+        means = float(np.mean(of_a)), float(np.mean(of_b))
+        differences.append(Difference(told.effect, told.p, metric, *means, exact))
+    return differences
 
 
-def test_text(test: Mapping[str, Any], seeds: int) -> str:
-    """A test set, and the number of seeds, in words."""
-    folds = test["folds"]
+def _shared(models: Mapping[str, Sequence[Ranked]], protocol: str) -> dict[str, Any]:
+    test = next(iter(models.values()))[0].kept.metrics[protocol]
+    seeds = zip(*(map(seed_of, side) for side in models.values()), strict=True)
+    return {
+        "seeds": tuple(next((seed for seed in named if seed is not None), None) for named in seeds),
+        "test": {key: test[key] for key in ("protocol", "folds", *TEST_IMAGES)},
+        "warnings": tuple(_warnings(models, protocol)),
+    }
+
+
+def _test_text(test: Mapping[str, Any], seeds: Sequence[int | None]) -> str:
     return (
-        f"protocol {test['protocol']}: {folds} fold{'s' * (folds > 1)} of {test['fold_size']:,} images, "
-        f"{test['n_captions']:,} captions in all; {seeds} {'seed' if seeds == 1 else 'seeds'}"
+        f"protocol {test['protocol']}: {test['folds']} fold{'s' * (test['folds'] > 1)} of {test['fold_size']:,} images, "
+        f"{test['n_captions']:,} captions in all; {len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}"
     )
 
 
@@ -174,8 +245,8 @@ def metric_text(*metrics: str) -> str:
     """
     parts = []
     for direction, group in groupby(metrics, lambda metric: metric.partition("_")[0]):
-        names = filters.listing(filters.metric_name(metric) for metric in group if direction in DIRECTIONS)
-        parts.append(f"{names} of {DIRECTIONS[direction].lower()}" if names else direction)
+        names = filters.listing(filters.metric_name(metric) for metric in group if direction in TASKS)
+        parts.append(f"{names} of {TASKS[direction].lower()}" if names else direction)
     return filters.listing(parts)
 
 
@@ -195,8 +266,7 @@ def sentences(differences: Sequence[Difference]) -> list[str]:
     return texts
 
 
-def warnings_of(models: Mapping[str, Sequence[Ranked]], protocol: str) -> list[str]:
-    """What a reader must know of models that are compared under a protocol."""
+def _warnings(models: Mapping[str, Sequence[Ranked]], protocol: str) -> list[str]:
     warnings = []
     similarities = {
         name: filters.listing(dict.fromkeys(model.metrics[protocol]["similarity"] for model in side))
@@ -207,20 +277,18 @@ def warnings_of(models: Mapping[str, Sequence[Ranked]], protocol: str) -> list[s
         warnings.append(f"one seed per {each}: the result of another seed is unknown")
     if len(set(similarities.values())) > 1:
         (first, similarity), *others = similarities.items()
-        others_rank = ", ".join(f"{name} by {other}" for name, other in others)
-        warnings.append(f"{first} ranks by {similarity} similarity, {others_rank}")
-    seeds = {name: seed_of(side[0]) for name, side in models.items()}
-    named = {name: seed for name, seed in seeds.items() if seed is not None}
-    if len(set(named.values())) > 1:
-        warnings.append(", ".join(f"{name} has seed {seed}" for name, seed in named.items()))
+        others_rank = "".join(f", {name} by {other}" for name, other in others)
+        warnings.append(f"{first} ranks by {similarity} similarity{others_rank}")
+    seeds = {name: seed for name, side in models.items() if (seed := seed_of(side[0])) is not None}
+    if len(set(seeds.values())) > 1:
+        warnings.append(", ".join(f"{name} has seed {seed}" for name, seed in seeds.items()))
     for name, side in models.items():
         if any(protocol in model.at_chance for model in side):
             warnings.append(f"{name} {AT_CHANCE}, so a difference says nothing about its method")
     return warnings
 
 
-def sources_of(side: Sequence[Ranked]) -> tuple[str, ...]:
-    """Where the seeds of a model lie."""
+def _sources(side: Sequence[Ranked]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(model.kept.where for model in side))
 
 
@@ -242,9 +310,9 @@ def _table(differences: Sequence[Difference]) -> list[str]:
     for difference in differences:
         metric, effect = difference.metric, difference.effect
         direction = metric.partition("_")[0]
-        name = filters.metric_name(metric) if direction in DIRECTIONS else metric
-        if direction in DIRECTIONS and direction != shown:
-            name = f"{DIRECTIONS[direction]}, {name}"
+        name = filters.metric_name(metric) if direction in TASKS else metric
+        if direction in TASKS and direction != shown:
+            name = f"{TASKS[direction]}, {name}"
         shown = direction
         bounds = [
             f"[{interval.low:+.1f}, {interval.high:+.1f}]" if interval else "one seed"
@@ -252,7 +320,7 @@ def _table(differences: Sequence[Difference]) -> list[str]:
         ]
         values = (f"{difference.first:.1f}", f"{difference.second:.1f}", f"{effect.value:+.1f}")
         rows.append((name, *values, *bounds, _p(effect.p), _p(difference.p)))
-    lines = columns(rows)
+    lines = _columns(rows)
     exact = [p for difference in differences for p in difference.mcnemar]
     if not exact:
         return lines
@@ -260,7 +328,6 @@ def _table(differences: Sequence[Difference]) -> list[str]:
     return [*lines, mcnemar + (", seed by seed" if len(exact) > 1 else "")]
 
 
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table whose columns end below each other."""
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]

@@ -16,7 +16,6 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from vsepp import components
-from vsepp.errors import VseppError
 from vsepp.reporting import TEMPLATES, filters
 from vsepp.reporting.claims import Verdict
 from vsepp.reporting.figures import kind_of
@@ -147,15 +146,7 @@ def _write(
 def draw_files(
     files: Sequence[Path], width: float, height: float, draw: Callable[[Figure], Said], serif: bool = False
 ) -> Said:
-    """Draw in the project's style and write files, each in the format that its suffix names. Equal drawings give equal bytes.
-
-    Raises
-    ------
-    VseppError
-        If a suffix names no format.
-    """
-    for file in files:
-        require_format(file)
+    """Draw in the project's style and write files, each in the format that its suffix names. Equal drawings give equal bytes."""
     with matplotlib.rc_context(fname=STYLE), warnings.catch_warnings():
         matplotlib.rcParams.update(_SERIF if serif else {})
         # A caption may hold characters that no font of ours has: an empty box stands for each.
@@ -163,19 +154,11 @@ def draw_files(
         figure = Figure(figsize=(width, height), layout="constrained")
         said = draw(figure)
         for file in files:
-            suffix = file.suffix[1:]
             with whole_file(file) as partial:
-                figure.savefig(partial, format=suffix, metadata=_METADATA[suffix])
+                figure.savefig(partial, format=file.suffix[1:], metadata=_METADATA[file.suffix[1:]])
             # Once is enough: all formats have the places that the first one got.
             figure.set_layout_engine("none")
     return said
-
-
-def require_format(file: Path) -> None:
-    """Refuse a file whose suffix names no format of figures."""
-    if file.suffix[1:] not in _METADATA:
-        known = ", ".join(f".{suffix}" for suffix in _METADATA)
-        raise VseppError(f"{file}: expected the name of a figure, which ends in one of {known}")
 
 
 def _about_runs(runs: Sequence[str], shown: Records, training: bool) -> list[str]:

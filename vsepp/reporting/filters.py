@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vsepp.errors import VseppError
 from vsepp.evaluation.metric_list import METRICS
-from vsepp.reporting.report_specs import DIRECTIONS
+from vsepp.reporting.report_specs import TASKS
 from vsepp.runtime.progress import bytes_text  # noqa: F401  # a filter of the templates
 
 if TYPE_CHECKING:
@@ -160,6 +160,8 @@ def ratio(value: float | None) -> str:
 def metric_name(metric: str) -> str:
     """`r10` or `i2t_r10` → `R@10`, as the paper's column heads have it."""
     name = metric.rpartition("_")[2]
+    if name == "spearman":
+        return "Spearman"
     if name not in METRICS:
         raise VseppError(f"unknown metric {metric!r}; known are {', '.join(METRICS)}")
     return METRICS[name].name
@@ -168,7 +170,7 @@ def metric_name(metric: str) -> str:
 def metric_title(metric: str) -> str:
     """`i2t_r1` → `R@1, caption retrieval`."""
     direction = metric.rpartition("_")[0]
-    return f"{metric_name(metric)}, {DIRECTIONS[direction].lower()}" if direction else "rsum"
+    return f"{metric_name(metric)}, {TASKS[direction].lower()}" if direction else "rsum"
 
 
 def lower_is_better(metric: str) -> bool:

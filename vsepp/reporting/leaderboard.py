@@ -61,7 +61,7 @@ def _table(data_set: str, truth: str, digest: str, some: Sequence[Submission]) -
     standing = standings({"rsum": {name: dict(enumerate(of)) for name, of in values.items()}}, trouble)[
         "rsum"
     ]
-    groups = letters([one for one in standing if not one.trouble])
+    groups = letters(standing)
     by_name = {one.card.name: one for one in some}
     metrics = ["r1", "r5", "r10"] + ["mapr"] * (truth not in PROTOCOLS)
     shown = [f"{direction}_{metric}" for direction in DIRECTIONS for metric in metrics]
@@ -77,7 +77,7 @@ def _table(data_set: str, truth: str, digest: str, some: Sequence[Submission]) -
         "rows": [
             (
                 one,
-                groups.get(one.label, ""),
+                groups[one.label],
                 by_name[one.label],
                 {key: mean(by_name[one.label], key) for key in shown},
             )

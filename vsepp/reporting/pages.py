@@ -25,7 +25,7 @@ from vsepp.reporting.measured import judge
 from vsepp.reporting.paper import page_layout, paper_values, tex_layout
 from vsepp.reporting.published import read_published
 from vsepp.reporting.records import Record, Records, command, read_records, seeds_in_trouble
-from vsepp.reporting.report_specs import DIRECTIONS, ContextSpec, ReportSpec
+from vsepp.reporting.report_specs import ContextSpec, ReportSpec
 from vsepp.reporting.runs import run_page
 from vsepp.reporting.tables import build_table, flat_rows
 from vsepp.reporting.terms import TERMS, glossed
@@ -78,7 +78,6 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
         figures.insert(0, gaps)
     shared: dict[str, Any] = {
         "context": context,
-        "directions": DIRECTIONS,
         "git": git_state(),
         "signs": WORDS,
         "outcomes": OUTCOMES,

@@ -10,7 +10,7 @@ from vsepp.reporting import claims, filters
 from vsepp.reporting.claims import Verdict
 from vsepp.reporting.drawing import Drawn
 from vsepp.reporting.filters import Tex
-from vsepp.reporting.report_specs import DIRECTIONS, ContextSpec
+from vsepp.reporting.report_specs import ContextSpec
 from vsepp.reporting.tables import Table
 
 # Claims of one float; a page holds some more.
@@ -67,7 +67,7 @@ def page_layout(table: Table) -> dict[str, Any]:
     return {
         "columns": numbers,
         "width": 2 + table.spec.trainset + numbers * (1 + table.published),
-        "first": [f"{direction}_{table.spec.columns[0]}" for direction in DIRECTIONS],
+        "first": [f"{direction}_{table.spec.columns[0]}" for direction in table.spec.tasks],
     }
 
 
@@ -78,12 +78,12 @@ def tex_layout(table: Table) -> dict[str, Any]:
     # A deviation has a column of its own, so that the values above and below it stay aligned.
     span = 2 * columns if table.has_seeds else columns
     number = r"r@{\,}l" if table.has_seeds else "r"
-    starts = [labels + place * span + 1 for place in range(len(DIRECTIONS))]
+    starts = [labels + place * span + 1 for place in range(len(table.spec.tasks))]
     return {
         "labels": labels,
         "span": span,
-        "numbers": span * len(DIRECTIONS),
-        "width": labels + span * len(DIRECTIONS),
-        "columns": Tex("@{}" + "l" * labels + number * columns * len(DIRECTIONS) + "@{}"),
+        "numbers": span * len(table.spec.tasks),
+        "width": labels + span * len(table.spec.tasks),
+        "columns": Tex("@{}" + "l" * labels + number * columns * len(table.spec.tasks) + "@{}"),
         "rules": [(start, start + span - 1) for start in starts],
     }

@@ -16,7 +16,7 @@ from vsepp.provenance.manifest import require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import Record, Records, marks
-from vsepp.reporting.report_specs import DIRECTIONS, ContextSpec, FigureSpec
+from vsepp.reporting.report_specs import TASKS, ContextSpec, FigureSpec
 
 INK, PAGE, MUTED = "#24292f", "#ffffff", "#626b76"
 """Colours of text, of what lies behind it, and of asides; a page replaces them by its own."""
@@ -73,7 +73,7 @@ def legend(figure: Figure, axis: Axes) -> None:
 
 def direction(metric: str) -> str:
     """`Caption retrieval` of `i2t_r1`; empty of rsum."""
-    return DIRECTIONS.get(metric.partition("_")[0], "")
+    return TASKS.get(metric.partition("_")[0], "")
 
 
 def unit(metric: str) -> str:

@@ -22,8 +22,9 @@ _LARGEST = 4 << 20
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 _PER_CENT = {key for key, metric in METRICS.items() if metric.factor == 100}
 _COLUMNS = {
-    re.compile(rf"(i2t|t2i)_(r\d+|{'|'.join(_PER_CENT)})"): (0, 100, "a percentage"),
-    re.compile(rf"(i2t|t2i)_({'|'.join(METRICS.keys() - _PER_CENT)})"): (1, 10**9, "a rank from 1"),
+    re.compile(rf"(\w2\w)_(r\d+|{'|'.join(_PER_CENT)})"): (0, 100, "a percentage"),
+    re.compile(r"(sts|sis|sits)_spearman"): (0, 100, "a correlation times 100"),
+    re.compile(rf"(\w2\w)_({'|'.join(METRICS.keys() - _PER_CENT)})"): (1, 10**9, "a rank from 1"),
     re.compile(r"rsum"): (0, 600, "a sum of six percentages"),
     re.compile(r".*_sd"): (0, 100, "a standard deviation in points"),
 }

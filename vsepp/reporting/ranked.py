@@ -30,8 +30,9 @@ def read_models(
     fold_size = fold_size or next(iter(sizes), protocols.DEFAULT_FOLD_SIZE)
     ranked = {name: [_ranked(source, protocol, fold_size) for source in side] for name, side in sides.items()}
     paired = _paired(ranked)
-    every = [model for side in paired.values() for model in side]
-    scores(every, protocol, TEST_IMAGES)  # refuses what was measured on different test images
+    scores(
+        [one for side in paired.values() for one in side], protocol, TEST_IMAGES
+    )  # refuses other test images
     return paired, protocol
 
 
@@ -109,22 +110,15 @@ def seed_of(model: Ranked) -> int | None:
     return int(seeds[-1]) if seeds and seeds[-1].isdecimal() else None
 
 
-def seeds_of(models: Mapping[str, Sequence[Ranked]]) -> tuple[int | None, ...]:
-    """The seeds that models are compared on: of each the first that a model's place names."""
-    seeds = ([seed_of(model) for model in of_seed] for of_seed in zip(*models.values(), strict=True))
-    return tuple(next((seed for seed in named if seed is not None), None) for named in seeds)
-
-
 def _paired(models: Mapping[str, list[Ranked]]) -> dict[str, list[Ranked]]:
     """All models of the seeds that are compared; one without a seed stands beside each seed of the others."""
-    alone = {name for name, side in models.items() if len(side) == 1 and seed_of(side[0]) is None}
-    several = {name: side for name, side in models.items() if name not in alone}
+    several = {name: side for name, side in models.items() if len(side) > 1 or seed_of(side[0]) is not None}
     if all(len(side) == 1 for side in models.values()):
         return dict(models)
     if len(several) > 1:
         several = _of_common_seeds(several)
-    pairs = max(map(len, several.values()))
-    return {name: several.get(name, side * pairs) for name, side in models.items()}
+    seeds = max(map(len, several.values()))
+    return {name: several.get(name, side * seeds) for name, side in models.items()}
 
 
 def _of_common_seeds(models: Mapping[str, list[Ranked]]) -> dict[str, list[Ranked]]:
@@ -135,8 +129,6 @@ def _of_common_seeds(models: Mapping[str, list[Ranked]]) -> dict[str, list[Ranke
             raise VseppError(f"a seed is given twice, or none is named: {places}; give one folder a seed")
     common = set.intersection(*({seed for seed in seeds if seed is not None} for seeds in by_seed.values()))
     if not common:
-        have = ", ".join(
-            f"{name} has {filters.listing(sorted(map(str, seeds)))}" for name, seeds in by_seed.items()
-        )
-        raise VseppError(f"no seed in common: {have}; name one seed's folder of each")
+        have = (f"{name} has {filters.listing(sorted(map(str, of)))}" for name, of in by_seed.items())
+        raise VseppError(f"no seed in common: {', '.join(have)}; name one seed's folder of each")
     return {name: [seeds[seed] for seed in sorted(common)] for name, seeds in by_seed.items()}

@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from vsepp.declared import STRICT, Count, PositiveFloat, Protocol
+from vsepp import components
+from vsepp.declared import PROTOCOLS, STRICT, Count, PositiveFloat
 from vsepp.evaluation.metric_list import AVERAGED, METRICS
 from vsepp.provenance.studies import FILES
 from vsepp.spec import Component, seeded
 
 DIRECTIONS: dict[str, str] = {"i2t": "Caption retrieval", "t2i": "Image retrieval"}
 """Direction of a query → the field's name for it: image→text is caption retrieval."""
+TASKS: dict[str, str] = {
+    **DIRECTIONS,
+    "t2t": "Caption → caption",
+    "i2i": "Image → image",
+    "sts": "STS, two captions",
+    "sis": "SIS, two images",
+    "sits": "SITS, image and caption",
+}
+"""What a table's metrics can be of: the directions, and of a truth more tasks and its correlations with ratings."""
 
 
 ClaimKind = Literal[
@@ -36,9 +46,14 @@ if TYPE_CHECKING:
     # Text wherever it is not checked.
     Column = str
     AveragedMetric = str
+    Task = str
+    Protocol = str
 else:
-    Column = Literal[tuple(METRICS)]
+    Column = Literal[(*METRICS, "spearman")]
     AveragedMetric = Literal[AVERAGED]
+    Task = Literal[tuple(TASKS)]
+    Protocol = Literal[(*PROTOCOLS, *components.known("truth"))]
+    """A protocol, or a truth under which all images are ranked."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -132,6 +147,8 @@ class TableEntry:
     """Whether a column names each row's training set."""
     columns: tuple[Column, ...] = ()
     """Metrics of each direction; those of all the paper's tables if left out."""
+    tasks: tuple[Task, ...] = tuple(DIRECTIONS)
+    """What the metrics are of; of a truth there are more than the two directions."""
     tint: Literal["green", "blue", "red"] | None = None
     """On a page, the darker a cell, the better it is among its column and group."""
 
@@ -147,7 +164,12 @@ class TableSpec(TableEntry):
     @property
     def cells(self) -> tuple[str, ...]:
         """Columns of numbers, both directions: `i2t_r1`, ..., `t2i_medr`."""
-        return tuple(f"{direction}_{metric}" for direction in DIRECTIONS for metric in self.columns)
+        return tuple(f"{task}_{metric}" for task in self.tasks for metric in self.columns)
+
+    @property
+    def headings(self) -> list[str]:
+        """What its columns are of, in words."""
+        return [TASKS[task] for task in self.tasks]
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

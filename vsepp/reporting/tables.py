@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from vsepp.declared import FOLDS
 from vsepp.errors import VseppError
 from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict
@@ -304,7 +305,7 @@ def _test_images(record: Record, protocol: str) -> str:
     """Which test images were ranked, and how many of them again by a matcher."""
     metrics = record.metrics[protocol]
     images, fold = metrics["n_images"], metrics["fold_size"]
-    if protocol == "5K":
+    if protocol not in FOLDS:
         ranked = f"all {filters.count(images)} test images"
     elif protocol == "1K":
         ranked = f"first {filters.count(fold)} test images"

@@ -73,15 +73,9 @@ def _with_chosen_runs(
 
 
 def standings(methods: Records, protocol: str, metric: str) -> list[Standing]:
-    """Each method's level, the best first, and its differences to the others; see `vsepp.reporting.groups.standings`.
+    """Each method's level, the best first, and its differences to the others; see `vsepp.reporting.groups`.
 
-    Parameters
-    ----------
-    methods
-        Label → a record per seed. They are compared on the seeds that all have; where there are none, two are compared on the
-        seeds that both have.
-    protocol, metric
-        Of the test scores.
+    `methods`: label → a record per seed, of the seeds that all have; where there are none, two are compared on those that both have.
     """
     shared = of_shared_seeds(methods)
     values = {

@@ -22,12 +22,12 @@ def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     from vsepp.provenance.compatibility import require_fitting
 
     if spec.ensemble:
-        for evaluation in evaluate_ensemble(spec, inputs, out):
+        for evaluation in evaluate_ensemble(spec, inputs, out, job.raw):
             print(evaluation)
         return {}
     require_fitting(spec.run, inputs["run"], inputs)
     device, facts = take_machine(job, "evaluation")
-    for evaluation in evaluate_run(spec, inputs, out, device):
+    for evaluation in evaluate_run(spec, inputs, out, device, job.raw):
         print(evaluation)
     if spec.run.model.matcher is None:
         (job.output / LISTS).unlink(missing_ok=True)  # of another model that was evaluated there before
@@ -54,7 +54,7 @@ STEP = Step(
     phase="results",
     folder="results/{preset}/{variant}/evaluations/{name}",
     modules=("vsepp.evaluation.run",),
-    components=lambda spec: released.components(spec.run),
+    components=lambda spec: [*released.components(spec.run), *(("truth", name) for name in spec.truths)],
     name=name,
     reads={
         "run": Role("folder of the trained run; nothing else of its clone is needed"),
@@ -66,6 +66,7 @@ STEP = Step(
             "folder of the word ids; without it they are made with the run's vocabulary", optional=True
         ),
     },
+    known_raw=lambda spec, raw: raw,
     files=("embeddings.npz", "metrics.json", "ranks.npz"),
     seed=lambda spec: spec.run.init_seed,
     takes=("device", "device_share", "threads"),

@@ -16,9 +16,11 @@ from pathlib import Path
 import numpy as np
 
 from vsepp.errors import VseppError
+from vsepp.evaluation.judged import judge
 from vsepp.evaluation.truth import Gallery, Truth
 from vsepp.user_files import bytes_of, reading
 
+__all__ = ["FILES", "installed", "judge", "read"]
 CITATION = "Parekh, Baldridge, Cer, Waters and Yang, Crisscrossed Captions: Extended Intramodal and Intermodal Semantic Similarity Judgments for MS-COCO, EACL 2021"
 FILES = {"sits": "sits_test.csv", "sts": "sts_test.csv", "sis": "sis_test.csv"}
 LEAST = {"sits": 3.0, "sts": 3.0, "sis": 2.5}
@@ -26,6 +28,11 @@ LEAST = {"sits": 3.0, "sts": 3.0, "sis": 2.5}
 _LARGEST = 1 << 27
 """Bytes that are read of a compressed file; the largest has 4 MB."""
 _PREFIXES = {"caption": "COCO_val2014:sentid:", "image": "COCO_val2014_"}
+
+
+def installed() -> Mapping[str, Path]:
+    """No package has its files."""
+    return {}
 
 
 def read(files: Mapping[str, Path]) -> Truth:

@@ -260,7 +260,7 @@ PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
             {"runs": PAIR[:1], "kind": "above_published", "row": "9.9"},
             "claims.new.row: published.csv prints no i2t_r1 of a row '9.9'",
         ),
-        ({"runs": PAIR, "protocol": "2K"}, "new.protocol: got '2K'; input should be '1K', '5x1K' or '5K'"),
+        ({"runs": PAIR, "protocol": "2K"}, "new.protocol: got '2K'; input should be '1K', '5x1K', '5K', 'cxc' or 'eccv'"),
         ({"runs": PAIR, "published": {"i2t_medr": 1}}, "i2t_medr"),
         ({"runs": PAIR, "published": {}}, "new.published: got {}"),
         ({"runs": PAIR, "kind": "proof"}, "new.kind: got 'proof'; input should be 'difference', "),

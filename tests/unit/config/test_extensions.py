@@ -340,6 +340,44 @@ def test_a_metric_is_an_entry_of_one_list_and_no_model_is_trained_or_evaluated_a
     assert after["report vsepp"] != before["report vsepp"]
 
 
+def test_a_truth_is_one_module_and_entries_and_nothing_that_is_there_is_made_again(project, before):
+    write(
+        project,
+        "vsepp/truths/half.py",
+        """
+        from vsepp.evaluation.judged import judge
+
+        FILES = {"pairs": "half.json"}
+
+
+        def installed():
+            return {}
+
+
+        def read(files):
+            raise NotImplementedError
+        """,
+    )
+    edit(project.folder / "params/datasets.yaml", {"datasets": {"scenes_coco": {"truths": ["half"]}}})
+    add_run(project, protocols=["1K", "half"])
+    after = table(project)
+    assert new(before, after) == {"run odd/seed-0", "evaluation odd/seed-0"}
+    # How truths are judged is no part of what is evaluated under own captions.
+    project.edit("vsepp/evaluation/judged.py", "ESTIMATES = 1000", "ESTIMATES = 2000")
+    assert changed(after, table(project)) == {"evaluation odd/seed-0"}
+
+
+def test_a_run_on_data_that_nobody_judged_is_not_evaluated_under_a_truth(project, before):
+    add_run(project, protocols=["1K", "cxc"])
+    assert new(before, table(project)) == {"run odd/seed-0", "evaluation odd/seed-0"}
+    plan = project.said(
+        sys.executable,
+        "-c",
+        "from vsepp.config import make_plan; print(make_plan('params').models['odd'].protocols)",
+    )
+    assert plan.strip() == "('1K',)"
+
+
 def test_a_run_that_needs_what_no_step_makes_is_refused_before_anything_is_made(project):
     write(project, "vsepp/models/text/cut.py", f'TOKENS = "pieces"\n{MEAN_OF_WORDS}')
     add_run(project, text="cut")

@@ -16,6 +16,7 @@ from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import encode_split, split_rows
+from vsepp.evaluation.ranks import kept_ranks
 from vsepp.evaluation.run import encode_run, evaluate_ensemble, evaluate_run
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.encoder import build_encoder
@@ -82,6 +83,56 @@ def test_one_step_embeds_ranks_and_writes_what_the_parts_do(made, tmp_path):
         evaluation.protocol: evaluation.to_dict() for evaluation in found
     }
     assert Embeddings.load(tmp_path / "whole" / "embeddings.npz").similarity == RUN.model.similarity
+
+
+def test_a_run_is_judged_by_cocos_ids_and_its_embeddings_keep_them(made, tmp_path):
+    images, captions = read_tables(made.corpus / "corpus")
+    columns = {name: images[name] for name in ("file_name", "container", "member", "split")}
+    ids = 1000 + np.arange(len(images))
+    tables = pd.DataFrame({"image_id": ids.astype(str), **columns})
+    texts = pd.DataFrame({name: captions[name] for name in ("caption_id", "image_index", "text", "split")})
+    write_tables(tmp_path / "corpus", tables, texts)
+    rows = split_rows(images, captions, "test")
+    image_ids, caption_ids = ids[rows.images], captions["caption_id"][rows.captions]
+    own = list(zip(caption_ids, image_ids[rows.caption_to_image], strict=True))
+    (one, first), (other, _) = own[0], own[-1]
+    rated = {
+        "sits": [(caption, image, 5, "c2i_original") for caption, image in own]
+        + [(other, first, 4, "c2i_intrasim")],
+        "sts": [(one, other, 4, "c2c_isim")],
+        "sis": [(*image_ids[:2], 1, "i2i_csim"), (*image_ids[1:3], 3, "i2i_csim")],
+    }
+    texts = {
+        "sits": ("COCO_val2014:sentid:{}", "COCO_val2014_{}.jpg"),
+        "sts": ("COCO_val2014:sentid:{}",) * 2,
+        "sis": ("COCO_val2014_{}.jpg",) * 2,
+    }
+    raw = {}
+    for name, pairs in rated.items():
+        raw[f"cxc_{name}"] = tmp_path / f"{name}.csv"
+        lines = [
+            ",".join([texts[name][0].format(a), texts[name][1].format(b), str(score), how])
+            for a, b, score, how in pairs
+        ]
+        raw[f"cxc_{name}"].write_text("\n".join(["a,b,agg_score,sampling_method", *lines]))
+    run = tiny.FROZEN
+    model_folder = tmp_path / "run"
+    saved(model_folder, run, made.corpus)
+    spec = EvaluationSpec(run, ("5K", "cxc"), fold_size=1)
+    folders = tiny.artefacts(made.corpus, run=model_folder, corpus=tmp_path / "corpus")
+    own_captions, judged = evaluate_run(spec, folders, tmp_path / "out", CPU, raw)
+    metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert list(metrics) == ["5K", "cxc"] and metrics["cxc"] == judged.to_dict()
+    found = Embeddings.load(tmp_path / "out" / "embeddings.npz")
+    assert (found.image_ids == image_ids).all() and (found.caption_ids == caption_ids).all()
+    # The caption with two images ranks at least as well as under its own alone.
+    ranks = kept_ranks(dict(np.load(tmp_path / "out" / "ranks.npz")), "cxc")
+    asked = int(np.flatnonzero(np.sort(caption_ids) == other)[0])
+    assert ranks.of("t2i").counts.tolist() == [1 + (place == asked) for place in range(len(caption_ids))]
+    assert ranks.t2i[asked] <= own_captions.ranks.t2i[-1]
+    assert list(ranks.within) == ["t2t", "i2i"] and ranks.of("i2i").counts.tolist() == [1, 1]
+    with pytest.raises(VseppError, match="whole numbers of COCO"):
+        evaluate_run(spec, {**folders, "corpus": made.corpus / "corpus"}, tmp_path / "other", CPU, raw)
 
 
 def test_a_split_may_be_named_and_words_are_made_where_none_are_given(made, tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -12,7 +12,7 @@ from vsepp.evaluation.intervals import Effect, wider
 from vsepp.reporting import filters
 from vsepp.reporting.groups import Standing, ties
 from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, Material, Said, mark, metric_text
-from vsepp.reporting.records import of_shared_seeds
+from vsepp.reporting.records import of_shared_seeds, shared_seeds
 from vsepp.reporting.report_specs import FigureSpec
 from vsepp.reporting.tuned import standings
 
@@ -21,10 +21,8 @@ RUNS = "tuned"
 NEEDS = ("dataset", "metrics", "labels", "protocol")
 MOST_METRICS = 1
 _LEFT, _BOTTOM = 1.4, 0.42
-_BESIDE, _ABOVE = 4.4, 0.62
-"""Inches around the axis: names at the left, numbers and bars at the right; `_BESIDE` and `_ABOVE` count both sides."""
-_LETTER = 0.055
-"""Inches that a letter of a name takes at most; names that need more than `_LEFT` widen the figure."""
+_BESIDE, _ABOVE, _LETTER = 4.4, 0.62, 0.055
+"""Inches around the axis; `_BESIDE` and `_ABOVE` count both sides; a letter of a name takes `_LETTER` at most."""
 _LEVEL, _LESS, _BAR = 0.04, 1.1, 2.15
 """Inches from the axis to the levels, to the differences and to the bars."""
 
@@ -38,32 +36,29 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
         if run in material.records
     }
     shared = of_shared_seeds(every)
-    seeds = sorted({record.spec.seed for records in shared.values() for record in records})
-    left_out = any(len(records) < len(every[label]) for label, records in shared.items())
     marks = {label: mark(records) for label, records in shared.items()}
-    methods = standings(every, spec.under, metric)
-    return draw_standings(figure, methods, metric, seeds if left_out else (), marks)
+    said = draw_standings(figure, standings(every, spec.under, metric), metric, marks)
+    if any(len(shared[label]) < len(records) for label, records in every.items()):
+        said.caption.append(f"Seeds common to all: {filters.listing(shared_seeds(every.values()))}.")
+    return said
 
 
-def draw_standings(
-    figure: Figure, methods: Sequence[Standing], metric: str, seeds: Sequence[int], marks: Mapping[str, str]
-) -> Said:
-    """Draw models beside each other as `draw` does, the best first: `seeds` are those that all have, where some have more, `marks`
-    the signs behind labels."""
+def draw_standings(figure: Figure, methods: Sequence[Standing], metric: str, marks: dict[str, str]) -> Said:
+    """Draw models beside each other, the best first, as `draw` does; `marks` are signs behind their labels."""
     sound = [method for method in methods if not method.trouble]
     names = [method.label + marks.get(method.label, "") for method in methods]
     more = max(0.0, _LETTER * max(map(len, names)) - _LEFT)
     width, height = figure.get_size_inches()[0] + more, 0.7 + 0.2 * len(methods)
-    inside = width - more - _BESIDE
+    beside = _BESIDE + more
+    inside = width - beside
     figure.set_size_inches(width, height)
     # Places of its own: a layout engine does not see the bars.
     figure.set_layout_engine("none")
     axis, said = figure.subplots(), Said()
-    axis.set_position(
-        ((_LEFT + more) / width, _BOTTOM / height, 1 - (_BESIDE + more) / width, 1 - _ABOVE / height)
-    )
+    axis.set_position(((_LEFT + more) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height))
     for place, method in enumerate(methods):
-        level, less = _level_text(method), _less_text(method.below_best) if method.below_best else ""
+        below = sound[0].above.get(method.label) if sound else None
+        level, less = _level_text(method), _less_text(below.effect) if below else ""
         _draw_method(axis, place, method)
         _write(axis, 1 + _LEVEL / inside, place, level, INK)
         _write(axis, 1 + _LESS / inside, place, less, INK)
@@ -82,8 +77,6 @@ def draw_standings(
     axis.set_ylim(len(methods) - 0.4, -0.6)
     axis.set_xlabel(f"Test {metric_text(metric)}")
     said.caption += _sentences(methods, len(sound))
-    if seeds:
-        said.caption.append(f"Seeds common to all: {filters.listing(seeds)}.")
     if unsound := [f"{method.label} ({method.trouble})" for method in methods if method.trouble]:
         said.caption.append(f"Hollow, not compared: {filters.listing(unsound)}.")
     return said

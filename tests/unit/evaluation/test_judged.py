@@ -1,0 +1,410 @@
+"""A test set under truths that people made, held to naive loops and to the tools of their authors."""
+
+import gzip
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tests.support.flickr8k import SHARED
+from vsepp.errors import VseppError
+from vsepp.evaluation import judged
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.intervals import per_image, ranks_like_chance
+from vsepp.evaluation.judged import correlation, judge
+from vsepp.evaluation.metric_list import METRICS
+from vsepp.evaluation.ranks import kept_ranks
+from vsepp.evaluation.scores import BestLists, ScoredSet, ScoreMatrix
+from vsepp.evaluation.truth import Gallery, Positives, Ratings
+from vsepp.spec import Component
+from vsepp.truths import cxc, eccv
+
+IMAGES, CAPTIONS = np.array([30, 10, 20]), np.array([7, 5, 6, 1, 2, 9])
+"""Ids in the order of a file; captions 7 and 5 are of image 30, 6 and 1 of 10, 2 and 9 of 20."""
+OWNER = np.array([0, 0, 1, 1, 2, 2])
+
+
+def small_truth():
+    gallery = Gallery.of(IMAGES[OWNER], CAPTIONS)
+    return gallery.truth(
+        "small",
+        i2t=(np.array([30, 30, 30, 10, 20, 20]), np.array([7, 5, 6, 1, 2, 99])),  # 99 is not in the gallery
+        t2i=(np.array([7, 5, 6, 6]), np.array([30, 30, 30, 10])),
+        t2t=(np.array([7, 5, 1, 1]), np.array([5, 7, 6, 2])),
+        i2i=(np.array([30, 10]), np.array([10, 30])),
+    )
+
+
+def small_set(rng, images=IMAGES, captions=CAPTIONS):
+    """Small whole numbers, so that scores are exact and some are tied."""
+    vectors = {id: rng.integers(-2, 3, 3).astype(np.float32) for id in (*IMAGES, *(CAPTIONS + 1000))}
+    owner = [list(images).index(IMAGES[OWNER[list(CAPTIONS).index(id)]]) for id in captions]
+    return Embeddings(
+        np.array([vectors[id] for id in images]),
+        np.array([vectors[id + 1000] for id in captions]),
+        np.array(owner),
+        image_ids=images,
+        caption_ids=captions,
+    )
+
+
+def naive(tested, truth, task):
+    """By ids, word by word: wrong items above each positive, and half of those tied; the query is no item."""
+    ids = {"i": list(tested.image_ids), "t": list(tested.caption_ids)}
+    vectors = {"i": tested.image_embeddings, "t": tested.caption_embeddings}
+    of_truth = {"i": truth.image_ids, "t": truth.caption_ids}
+    positives, found = truth.tasks[task], []
+    for place, query in enumerate(positives.queries):
+        asking = of_truth[task[0]][query]
+        own = [
+            of_truth[task[2]][item]
+            for item in positives.items[positives.starts[place] : positives.starts[place + 1]]
+        ]
+        gallery = [id for id in ids[task[2]] if task[0] != task[2] or id != asking]
+        scores = {
+            id: float(vectors[task[0]][ids[task[0]].index(asking)] @ vectors[task[2]][ids[task[2]].index(id)])
+            for id in gallery
+        }
+        wrong = [scores[id] for id in gallery if id not in own]
+        for id in own:
+            if id not in scores:
+                found.append(float(len(gallery)))  # behind all that is ranked
+                continue
+            found.append(sum(one > scores[id] for one in wrong) + sum(one == scores[id] for one in wrong) / 2)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ranks_of_all_four_tasks_equal_the_double_loop_in_any_order_of_the_file(seed):
+    truth, rng = small_truth(), np.random.default_rng(seed)
+    tested = small_set(np.random.default_rng(seed))
+    found = judge(tested, truth)
+    assert list(found.ranks) == ["i2t", "t2i", "t2t", "i2i"]
+    for task, ranks in found.ranks.items():
+        assert ranks.ranks.tolist() == naive(tested, truth, task), task
+    turned = small_set(np.random.default_rng(seed), rng.permutation(IMAGES), rng.permutation(CAPTIONS))
+    again = judge(turned, truth)
+    assert json.dumps(again.to_dict()) == json.dumps(found.to_dict())
+    for name, array in found.arrays.items():
+        np.testing.assert_array_equal(again.arrays[name], array)
+    matrix = turned.image_embeddings @ turned.caption_embeddings.T
+    given = ScoredSet(
+        ScoreMatrix(matrix), turned.caption_to_image, "matrix", turned.image_ids, turned.caption_ids
+    )
+    items = np.tile(np.arange(6), (3, 1)), np.tile(np.arange(3), (6, 1))
+    lists = BestLists((items[0], matrix), (items[1], matrix.T))
+    for scored in (given, replace(given, scores=lists)):
+        by_scores = judge(scored, truth)
+        assert list(by_scores.ranks) == ["i2t", "t2i"]
+        for task, ranks in by_scores.ranks.items():
+            np.testing.assert_array_equal(ranks.ranks, found.ranks[task].ranks)
+
+
+def test_values_of_images_average_to_the_metric_and_count_the_images_that_ask():
+    truth = small_truth()
+    found = judge(small_set(np.random.default_rng(5)), truth)
+    ranks = kept_ranks(found.arrays, "small")
+    assert ranks.n_images == 3
+    for task in found.ranks:
+        for key in ("r1", "mapr", "rprecision", "ndcg10", "mrr"):
+            values = per_image(ranks, None, f"{task}_{key}")
+            assert values.shape == (3,)
+            metric = METRICS[key]
+            assert values.mean() == pytest.approx(metric(found.ranks[task]))
+    assert found.to_dict()["rsum"] == pytest.approx(per_image(ranks, None, "rsum").mean())
+
+
+def test_a_similarity_that_is_no_inner_product_has_no_tasks_among_captions_or_images():
+    tested = replace(small_set(np.random.default_rng(1)), similarity=Component("order"))
+    assert list(judge(tested, small_truth()).ranks) == ["i2t", "t2i"]
+
+
+def test_random_embeddings_rank_like_chance_under_a_truth_and_better_ones_do_not():
+    rng = np.random.default_rng(0)
+    images, owner = np.arange(200), np.repeat(np.arange(200), 5)
+    gallery = Gallery.of(owner, np.arange(1000))
+    near = (owner + 1) % 200  # two images are correct for each caption
+    t2i = np.r_[np.arange(1000), np.arange(1000)], np.r_[owner, near]
+    truth = gallery.truth("two", i2t=t2i[::-1], t2i=t2i)
+    pictures, noise = rng.standard_normal((200, 16)), rng.standard_normal((1000, 16))
+    for captions, chance in ((noise, True), (pictures[owner] + noise, False)):
+        tested = Embeddings(pictures, captions, owner, image_ids=images, caption_ids=np.arange(1000))
+        found = judge(tested, truth)
+        ranks = kept_ranks(found.arrays, "two")
+        assert ranks_like_chance(ranks, ranks.of("t2i").images, 200, 1000) == chance
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"image_ids": None}, "expected image_ids, the images' ids in COCO, one a row; the file has none"),
+        (
+            {"caption_ids": np.array([7, 5, 6, 1, 2, 8])},
+            r"caption 9 is not in the file \(1 captions are not\)",
+        ),
+        ({"image_ids": np.array([30, 10, 21])}, r"image 20 is not in the file \(1 images are not\)"),
+    ],
+)
+def test_ids_that_are_not_the_gallerys_are_refused(change, said):
+    with pytest.raises(VseppError, match=said):
+        judge(replace(small_set(np.random.default_rng(0)), **change), small_truth())
+
+
+def test_more_images_than_the_gallery_has_are_refused():
+    tested = Embeddings(
+        np.ones((4, 2)), np.ones((7, 2)), np.array([0, 0, 1, 1, 2, 2, 3]),
+        image_ids=np.array([30, 10, 20, 40]), caption_ids=np.array([7, 5, 6, 1, 2, 9, 3]),
+    )  # fmt: skip
+    with pytest.raises(VseppError, match=r"image 40 is not in the gallery of small \(1 images are not\)"):
+        judge(tested, small_truth())
+
+
+def test_an_id_that_is_there_twice_is_refused():
+    with pytest.raises(VseppError, match=r"caption_ids: 7 stands at row 0 and again \(1 ids are there more"):
+        replace(small_set(np.random.default_rng(0)), caption_ids=np.array([7, 5, 6, 1, 2, 7]))
+
+
+def test_a_query_that_the_gallery_does_not_have_is_refused():
+    gallery = Gallery.of(IMAGES[OWNER], CAPTIONS)
+    with pytest.raises(VseppError, match=r"t2i: 8 is not among the 6 captions of the gallery \(1 are not\)"):
+        gallery.truth("x", i2t=(np.array([30]), np.array([7])), t2i=(np.array([8]), np.array([30])))
+
+
+# --- Correlations ------------------------------------------------------------------------------------------------
+
+
+def test_a_correlation_of_one_rated_item_a_query_spreads_around_spearmans():
+    rng = np.random.default_rng(3)
+    rated = rng.integers(0, 6, 2000).astype(float)
+    scores = rated + rng.standard_normal(2000) * 2
+    every = Ratings("i2t", np.arange(2000), np.arange(2000), rated)
+    found = correlation(every, scores, np.arange(2000))
+    exact = 100 * stats.spearmanr(rated, scores).statistic
+    assert found.value == pytest.approx(exact, abs=0.2)
+    # A half of n without replacement has the spread of a mean of n: its error is that of sampling 1,000 of 2,000.
+    halves = [
+        100 * stats.spearmanr(rated[some], scores[some]).statistic
+        for some in (rng.permutation(2000)[:1000] for _ in range(300))
+    ]
+    assert found.sd == pytest.approx(np.std(halves), rel=0.15)
+    assert found.low < exact < found.high
+
+
+def test_a_collapsed_model_correlates_with_nothing():
+    found = correlation(Ratings("i2t", np.arange(9), np.arange(9), np.arange(9.0)), np.ones(9), np.arange(9))
+    assert (found.value, found.sd, found.low, found.high) == (0, 0, 0, 0)
+
+
+def test_a_query_with_many_rated_items_counts_once_in_an_estimate(monkeypatch):
+    """Nine of ten ratings are of one image, and go against the scores; each estimate has it at most once."""
+    queries = np.r_[np.arange(100), np.full(900, 100)]
+    rated = np.r_[np.arange(100.0), np.linspace(0, 100, 900)]
+    scores = np.r_[np.arange(100.0), np.linspace(100, 0, 900)]
+    found = correlation(Ratings("i2t", queries, queries, rated), scores, queries)
+    assert found.value > 90
+    assert stats.spearmanr(rated, scores).statistic < -0.5
+
+
+# --- The files of COCO's test set ----------------------------------------------------------------------------------
+
+CXC = {role: SHARED / "cxc" / f"{file}.gz" for role, file in cxc.FILES.items()}
+needs_cxc = pytest.mark.skipif(not CXC["sts"].is_file(), reason="CxC's files are not here")
+needs_eccv = pytest.mark.skipif(not eccv.installed(), reason="eccv-caption is not installed")
+
+
+@pytest.fixture(scope="module")
+def eccv_truth():
+    return eccv.read(eccv.installed())
+
+
+def counts(truth):
+    return {task: (len(each.queries), len(each.items)) for task, each in truth.tasks.items()}
+
+
+@needs_eccv
+def test_eccv_captions_counts_are_as_published(eccv_truth):
+    assert counts(eccv_truth) == {"i2t": (1261, 22550), "t2i": (1332, 11279)}
+    assert (len(eccv_truth.image_ids), len(eccv_truth.caption_ids) - eccv_truth.absent) == (5000, 25000)
+    assert np.asarray(eccv_truth.caption_ids)[-2:].tolist() == [144675, 467259]  # not in the test set
+    asking = np.r_[eccv_truth.images_of("i2t"), eccv_truth.images_of("t2i")]
+    assert len(np.unique(asking)) == 1261
+
+
+@needs_cxc
+def test_counts_of_crisscrossed_captions_and_its_gallery():
+    truth = cxc.read(CXC)
+    assert counts(truth) == {
+        "i2t": (5000, 35585), "t2i": (24972, 35585), "t2t": (25000, 101166), "i2i": (4791, 40492),
+    }  # fmt: skip
+    assert {what: each.task for what, each in truth.ratings.items()} == {
+        "sts": "t2t",
+        "sis": "i2i",
+        "sits": "i2t",
+    }
+    if eccv.installed():
+        other = eccv.read(eccv.installed())
+        np.testing.assert_array_equal(truth.image_ids, other.image_ids)
+        np.testing.assert_array_equal(truth.caption_ids, np.asarray(other.caption_ids)[:-2])
+        np.testing.assert_array_equal(truth.caption_to_image, other.caption_to_image)
+        data = eccv.installed()["i2t"].parent
+        theirs = json.loads((data / "cxc_image_to_caption.json").read_text())
+        ours = {
+            (int(truth.image_ids[i]), int(truth.caption_ids[c]))
+            for i, c in zip(truth.i2t.rows, truth.i2t.items, strict=True)
+        }
+        assert ours == {(int(image), caption) for image, captions in theirs.items() for caption in captions}
+
+
+def embedded(truth, noise=4.0):
+    """Made-up embeddings of a whole gallery, whose scores are all different in float32."""
+    rng, owner = np.random.default_rng(0), truth.caption_to_image
+    images = rng.standard_normal((len(truth.image_ids), 32))
+    captions = images[owner] + noise * rng.standard_normal((len(owner), 32))
+    ids = np.asarray(truth.caption_ids)[: len(owner)]
+    return Embeddings(images, captions, owner, image_ids=np.asarray(truth.image_ids), caption_ids=ids)
+
+
+@needs_eccv
+def test_metrics_equal_eccv_captions_own_to_the_twelfth_digit(eccv_truth):
+    """Its recalls, mAP@R and R-Precision of lists sorted by the same scores; R-Precision asked for with another metric, since the
+    package gives nothing for it alone, and lists as long as the longest R, since it fails on shorter ones."""
+    from eccv_caption import Metrics
+
+    tested = embedded(eccv_truth)
+    scores = tested.image_embeddings.astype(float) @ tested.caption_embeddings.astype(float).T
+    i2t = {
+        int(image): tested.caption_ids[np.argsort(-row)[:50]].tolist()
+        for image, row in zip(tested.image_ids, scores, strict=True)
+    }
+    t2i = {
+        int(caption): tested.image_ids[np.argsort(-row)[:50]].tolist()
+        for caption, row in zip(tested.caption_ids, scores.T, strict=True)
+    }
+    wanted = ("eccv_map_at_r", "eccv_rprecision", "eccv_r1")
+    theirs = Metrics().compute_all_metrics(i2t, t2i, target_metrics=wanted, Ks=(1,), verbose=False)
+    found = judge(tested, eccv_truth)
+    for task in ("i2t", "t2i"):
+        for name, key in zip(wanted, ("mapr", "rprecision", "r1"), strict=True):
+            assert METRICS[key](found.ranks[task]) == pytest.approx(100 * theirs[name][task], abs=1e-12), (
+                task,
+                name,
+            )
+
+
+@needs_eccv
+def test_every_query_equals_trec_evals_to_the_twelfth_digit(eccv_truth):
+    """It keeps scores as float32, so it gets the place of each item, from the last, which float32 holds."""
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    tested = embedded(eccv_truth)
+    scores = tested.image_embeddings.astype(float) @ tested.caption_embeddings.astype(float).T
+    found = judge(tested, eccv_truth)
+    named = {"i": [str(id) for id in eccv_truth.image_ids], "t": [str(id) for id in eccv_truth.caption_ids]}
+    for task, table in (("i2t", scores), ("t2i", scores.T)):
+        positives, ids = eccv_truth.tasks[task], named[task[2]]
+        some = range(0, len(positives.queries), 12)
+        relevant = {
+            named[task[0]][positives.queries[place]]: {
+                ids[item]: 1
+                for item in positives.items[positives.starts[place] : positives.starts[place + 1]]
+            }
+            for place in some
+        }
+        run = {
+            named[task[0]][query]: dict(
+                zip(ids, stats.rankdata(table[query], "ordinal").tolist(), strict=False)
+            )
+            for query in positives.queries[list(some)]
+        }
+        theirs = pytrec_eval.RelevanceEvaluator(
+            relevant, {"Rprec", "recip_rank", "ndcg_cut.10", "success.1,5,10"}
+        ).evaluate(run)
+        names = {
+            "rprecision": "Rprec", "mrr": "recip_rank", "ndcg10": "ndcg_cut_10", "r1": "success_1", "r5": "success_5", "r10": "success_10",
+        }  # fmt: skip
+        for key, name in names.items():
+            ours = METRICS[key].values(found.ranks[task])
+            for place in some:
+                of_query = theirs[named[task[0]][positives.queries[place]]][name]
+                assert ours[place] == pytest.approx(of_query, abs=1e-12), (task, key, place)
+
+
+# --- Bad files -----------------------------------------------------------------------------------------------------
+
+
+def cxc_files(folder, **rows):
+    """Three small files of one image pair; those that are named have other rows."""
+    caption, image = "COCO_val2014:sentid:{}", "COCO_val2014_{:012d}.jpg"
+    own = [
+        (caption.format(id), image.format(of), 5.0, "c2i_original")
+        for id, of in ((1, 1), (2, 1), (3, 2), (4, 2))
+    ]
+    lines = {
+        "sits": own,
+        "sts": [(caption.format(1), caption.format(3), 4.2, "c2c_isim")],
+        "sis": [(image.format(1), image.format(2), 2.5, "i2i_csim")],
+        **rows,
+    }
+    files = {}
+    for name, values in lines.items():
+        files[name] = folder / cxc.FILES[name]
+        text = "\n".join(
+            ",".join(map(str, row)) for row in [("a", "b", "agg_score", "sampling_method"), *values]
+        )
+        files[name].write_text(text)
+    return files
+
+
+def test_ratings_at_the_threshold_are_positive_and_captions_of_one_image_ask_for_each_other(tmp_path):
+    truth = cxc.read(cxc_files(tmp_path))
+    pairs = lambda positives: sorted(zip(positives.rows.tolist(), positives.items.tolist(), strict=True))  # noqa: E731
+    assert pairs(truth.t2t) == [(0, 1), (0, 2), (1, 0), (2, 0), (2, 3), (3, 2)]
+    assert pairs(truth.i2i) == [(0, 1), (1, 0)]
+    packed = {}
+    for name, path in cxc_files(tmp_path).items():
+        packed[name] = path.with_suffix(".csv.gz")
+        packed[name].write_bytes(gzip.compress(path.read_bytes()))
+    assert cxc.read(packed).digest == truth.digest
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ("COCO_val2014:sentid:1", "COCO_val2014:sentid:3", "9", "c2c_isim"),
+        ("COCO_val2014:sentid:1", "COCO_val2014:sentid:3", "nan", "c2c_isim"),
+        ("COCO_val2014:sentid:1", "sentid:3", "4", "c2c_isim"),
+        ("COCO_val2014:sentid:x", "COCO_val2014:sentid:3", "4", "c2c_isim"),
+        ("COCO_val2014:sentid:1", "4", "c2c_isim"),
+    ],
+)
+def test_a_row_that_is_no_rating_is_named(tmp_path, row):
+    with pytest.raises(VseppError, match=r"sts_test\.csv: row 2: got '.*expected the columns of a file"):
+        cxc.read(cxc_files(tmp_path, sts=[row]))
+
+
+def test_an_empty_file_and_one_that_is_no_text_are_refused(tmp_path):
+    files = cxc_files(tmp_path, sis=[])
+    with pytest.raises(VseppError, match=r"sis_test\.csv: has no rows"):
+        cxc.read(files)
+    files["sis"].write_bytes(b"\x1f\x8bno gzip")
+    with pytest.raises(VseppError, match=r"sis_test\.csv: "):
+        cxc.read(files)
+
+
+@pytest.mark.parametrize(
+    "text", ["[1]", '{"a": [1]}', '{"1": 2}', '{"1": ["2"]}', "{", '{"1": [2], "1": [3]}']
+)
+def test_positives_that_are_no_lists_of_ids_are_refused(tmp_path, text):
+    files = {role: tmp_path / file for role, file in eccv.FILES.items()}
+    for path in files.values():
+        path.write_text('{"1": [1, 2], "2": [3]}')
+    files["i2t"].write_text(text)
+    with pytest.raises(VseppError, match=r"eccv_image_to_caption\.json: "):
+        eccv.read(files)
+
+
+def test_positives_among_themselves_leave_out_the_query():
+    scores = judged._among(np.eye(3, dtype=np.float32))
+    found = judged._ranks_within(scores, Positives.of_pairs(np.array([0, 2]), np.array([1, 0])))
+    assert found.ranks.tolist() == [0.5, 0.5]  # tied with the one wrong item, the query apart
