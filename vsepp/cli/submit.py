@@ -10,7 +10,6 @@ from vsepp.cli.common import add_step
 from vsepp.cli.compare_models import sources_of
 from vsepp.cli.show import add_plan_options, plan_of
 from vsepp.errors import VseppError
-from vsepp.runtime.progress import bytes_text
 
 if TYPE_CHECKING:
     from vsepp.config import Plan
@@ -38,11 +37,9 @@ def submit(given: argparse.Namespace) -> None:
     if given.check == (given.output is not None):
         raise VseppError("submit: expected either --output, or --check with the folder of a submission")
     made = read_submission(Path(given.model)) if given.check else _made(given)
-    size = sum(file.stat().st_size for file in made.folder.iterdir())
-    truths = ", ".join(f"{name} ({test.digest[:12]})" for name, test in made.card.truths.items())
+    truths = ", ".join(f"{name} (digest {test.digest[:12]})" for name, test in made.card.truths.items())
     print(
-        f"{made.folder}: {made.card.name}, {len(made.models)} files of ranks on {made.card.data_set} under {truths}; "
-        f"{bytes_text(size)}"
+        f"{made.folder}: {made.card.name}: on {made.card.data_set}, {truths}; files of ranks: {len(made.models)}"
     )
 
 

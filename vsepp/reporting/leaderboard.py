@@ -31,56 +31,46 @@ def write_leaderboard(folder: Path, out: Path) -> str:
     for one in found:
         if (other := folders.setdefault(one.card.name, one.folder)) != one.folder:
             raise VseppError(f"{one.folder}: is called {one.card.name}, as {other} is; give it another name")
-    by_test: dict[tuple[str, str, str], list[Submission]] = {}
+    by_test: dict[tuple[Any, ...], list[Submission]] = {}
     for one in found:
         for truth, test in one.card.truths.items():
-            by_test.setdefault((one.card.data_set, truth, test.digest), []).append(one)
-    tables = [_table(*test, some) for test, some in sorted(by_test.items())]
+            key = one.card.data_set, truth, test.digest, test.fold_size
+            by_test.setdefault(key, []).append(one)
+    tables = [_table(data_set, truth, some) for (data_set, truth, *_), some in sorted(by_test.items())]
     data = sorted({name for one in found for name in one.card.training_datasets})
-    write_page(
-        out / "index.html",
-        "leaderboard.html.j2",
-        directions=DIRECTIONS,
-        tables=tables,
-        data=data,
-        git=git_state(),
-    )
+    values = {"tables": tables, "data": data, "directions": DIRECTIONS, "git": git_state()}
+    write_page(out / "index.html", "leaderboard.html.j2", **values)
     return f"{len(found)} submissions in {len(tables)} tables"
 
 
-def _table(data_set: str, truth: str, digest: str, some: Sequence[Submission]) -> dict[str, Any]:
+def _table(data_set: str, truth: str, some: Sequence[Submission]) -> dict[str, Any]:
     """What a table shows: all rows rank the same queries and gallery, and the same items are correct."""
-    # Seeds of two models have nothing in common, so the first of one is held against the first of the other.
-    values = {one.card.name: [image_values(model, truth, "rsum") for model in one.models] for one in some}
-    most = max(map(len, values.values()))
-    for one in some:
-        if "ranks.npz" in one.card.files:  # of a model without seeds, which stands beside each
-            values[one.card.name] *= most
-    at_chance = {one.card.name: any(truth in model.at_chance for model in one.models) for one in some}
-    trouble = {name: AT_CHANCE if found else "" for name, found in at_chance.items()}
-    standing = standings({"rsum": {name: dict(enumerate(of)) for name, of in values.items()}}, trouble)[
-        "rsum"
-    ]
-    groups = letters(standing)
     by_name = {one.card.name: one for one in some}
-    metrics = ["r1", "r5", "r10"] + ["mapr"] * (truth not in PROTOCOLS)
-    shown = [f"{direction}_{metric}" for direction in DIRECTIONS for metric in metrics]
-
-    def mean(one: Submission, metric: str) -> float:
-        return float(np.mean([image_values(model, truth, metric) for model in one.models]))
-
-    return {
-        "data_set": data_set,
-        "truth": truth,
-        "test": some[0].card.truths[truth],
-        "metrics": metrics,
-        "rows": [
-            (
-                one,
-                groups[one.label],
-                by_name[one.label],
-                {key: mean(by_name[one.label], key) for key in shown},
-            )
-            for one in standing
-        ],
+    values = {
+        name: [image_values(model, truth, "rsum") for model in one.models] for name, one in by_name.items()
     }
+    if len({len(seed) for seeds in values.values() for seed in seeds}) > 1:
+        raise VseppError(
+            f"{data_set}, {truth}: submissions of one digest have other queries: {', '.join(values)}"
+        )
+    # Seeds of two models have nothing in common, so the first of one is held against the first of the other; a model without seeds
+    # stands beside each.
+    most = max(map(len, values.values()))
+    seeds = {
+        name: of * (most if "ranks.npz" in by_name[name].card.files else 1) for name, of in values.items()
+    }
+    chance = {name: any(truth in model.at_chance for model in one.models) for name, one in by_name.items()}
+    trouble = {name: AT_CHANCE if found else "" for name, found in chance.items()}
+    found = standings({"rsum": {name: dict(enumerate(of)) for name, of in seeds.items()}}, trouble)["rsum"]
+    groups = letters(found)
+    metrics = ["r1", "r5", "r10"] + ["mapr"] * (truth not in PROTOCOLS)
+    rows = []
+    for standing in found:
+        one = by_name[standing.label]
+        scores = {
+            key: float(np.mean([image_values(model, truth, key) for model in one.models]))
+            for key in (f"{direction}_{metric}" for direction in DIRECTIONS for metric in metrics)
+        }
+        rows.append((standing, groups[standing.label], one, scores))
+    test = some[0].card.truths[truth]
+    return {"data_set": data_set, "truth": truth, "test": test, "metrics": metrics, "rows": rows}

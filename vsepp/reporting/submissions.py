@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass as plain
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import yaml
@@ -98,13 +97,12 @@ class Card:
     """File of ranks → its digest."""
 
 
-@plain(frozen=True)
-class Submission:
+class Submission(NamedTuple):
     """A submission that was checked."""
 
     folder: Path
     card: Card
-    models: tuple[Ranked, ...]
+    models: list[Ranked]
     """One a seed."""
 
 
@@ -120,16 +118,7 @@ def filled_in(models: Sequence[Kept]) -> dict[str, Any]:
 
 
 def write_submission(folder: Path, given: Mapping[str, Any], models: Sequence[Kept]) -> Submission:
-    """Write a submission and check it.
-
-    Parameters
-    ----------
-    folder
-        Gets the files.
-    given
-        The card; its truths and files are those of the models.
-    models
-        A model's seeds.
+    """Write a submission of a model's seeds and check it; its card is what was given, with what was ranked and with the files.
 
     Raises
     ------
@@ -208,7 +197,7 @@ def read_submission(folder: Path) -> Submission:
             f"{', '.join(card.files) or 'none'}; submit the model again"
         )
     names = sorted(card.files, key=lambda name: (len(name), name))
-    models = tuple(_read_seed(folder / name, card) for name in names)
+    models = [_read_seed(folder / name, card) for name in names]
     for name, rows in models[0].kept.arrays.items():
         for model in models if name.endswith(_ROWS) else ():
             if not np.array_equal(rows, model.kept.arrays.get(name, ())):

@@ -5,10 +5,12 @@ import re
 import numpy as np
 import pytest
 from browsing import require_good
-from submitted import OWNER, N, submit
+from submitted import OWNER, SAID, N, submit
 
 from vsepp.errors import VseppError
+from vsepp.provenance.studies import Kept
 from vsepp.reporting.leaderboard import write_leaderboard
+from vsepp.reporting.submissions import write_submission
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 
@@ -60,6 +62,21 @@ def test_other_test_sets_stand_in_other_tables(tmp_path):
     tables = rows_of(page_of(tmp_path / "in", tmp_path / "out")[0])
     names = sorted(sorted(name for _, name, _ in table) for table in tables)
     assert names == [["a", "b"], ["other captions"], ["other data"], ["other folds"]]
+
+
+def test_one_digest_with_other_queries_is_refused(tmp_path):
+    """The digest of a truth with ids cannot be computed from ranks: two submissions may claim the same one."""
+    for name, images in (("a", [0, 1, 2]), ("b", [0, 1])):
+        folder = tmp_path / "evaluated" / name
+        folder.mkdir(parents=True)
+        arrays = {f"cxc_{task}": np.zeros(len(images)) for task in ("i2t", "t2i")}
+        arrays |= {f"cxc_{task}_starts": np.arange(len(images) + 1) for task in ("i2t", "t2i")}
+        arrays |= {f"cxc_{task}_images": np.array(images) for task in ("i2t", "t2i")}
+        sizes = {"n_images": 3, "n_captions": 9, "fold_size": 3, "similarity": "dot", "truth": "c" * 64}
+        kept = Kept(str(folder), {}, None, {"cxc": sizes}, "", arrays)
+        write_submission(tmp_path / "in" / name, {**SAID, "name": name}, [kept])
+    with pytest.raises(VseppError, match="Forty, cxc: submissions of one digest have other queries: a, b"):
+        write_leaderboard(tmp_path / "in", tmp_path / "out")
 
 
 def test_what_is_shown_is_the_mean_over_the_seeds(tmp_path):
