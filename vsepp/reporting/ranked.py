@@ -53,6 +53,11 @@ def _sources(model: Source | Sequence[Source]) -> list[Source]:
         if isinstance(source, Kept):
             sources.append(source)
             continue
+        if (Path(source) / "card.yaml").is_file():
+            from vsepp.reporting.submissions import read_submission  # which reads what is ranked here
+
+            sources += [model.kept for model in read_submission(Path(source)).models]
+            continue
         seeds = sorted(Path(source).glob("seed-*"), key=lambda path: (len(path.name), path.name))
         sources += seeds or [Path(source)]
     if not sources:

@@ -239,8 +239,14 @@ def _read_seed(file: Path, card: Card) -> Ranked:
         for truth, test in card.truths.items():
             _check(arrays, truth, test)
             values = per_image(*read_ranks(model, truth), "rsum", test.fold_size)
-            metrics[truth] = {"similarity": card.similarity, "rsum": float(values.mean())}
-            metrics[truth] |= {key: getattr(test, key) for key in TEST_IMAGES} | {"truth": test.digest}
+            known = {
+                "protocol": truth,
+                "folds": test.n_images // test.fold_size,
+                "similarity": card.similarity,
+            }
+            known |= {} if truth in PROTOCOLS else {"truth": test.digest}
+            sizes = {key: getattr(test, key) for key in TEST_IMAGES}
+            metrics[truth] = {**known, **sizes, "rsum": float(values.mean())}
     return model
 
 

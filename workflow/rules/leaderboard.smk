@@ -4,7 +4,9 @@
 rule leaderboard:
     input:
         submissions=sorted(map(str, SUBMISSIONS.glob("*/*"))),
-        templates=[str(TEMPLATES / f"{name}.html.j2") for name in ("base", "leaderboard")],
+        templates=[
+            str(TEMPLATES / f"{name}.html.j2") for name in ("base", "leaderboard")
+        ],
     output:
         # Snakemake deletes what is named here; the last page stays where a submission is refused.
         manifest="reports/leaderboard/manifest.json",

@@ -20,6 +20,7 @@ from vsepp.evaluation.ranks import PositiveRanks
 from vsepp.evaluation.truth import Gallery, own_captions
 from vsepp.provenance.digests import file_digest
 from vsepp.provenance.studies import read_results
+from vsepp.reporting.compare import compare
 from vsepp.reporting.ranked import read_evaluations
 from vsepp.reporting.records import image_values
 from vsepp.reporting.submissions import read_submission, write_submission
@@ -194,6 +195,19 @@ def test_a_recorded_run_fills_in_its_card(tmp_path, capsys):
     assert "on Flickr8k, 1K (digest 2e30c4793850); files of ranks: 1" in capsys.readouterr().out
     assert main([*command, "--output", str(tmp_path / "none")]) == 1
     assert "5 mistakes" in capsys.readouterr().err
+
+
+def test_a_submission_is_compared_as_its_evaluation_is(model, made, tmp_path):
+    """With models whose ranks are here, and with other submissions."""
+    other = evaluated(tmp_path / "other", seed=5, noise=2.0)
+    by_ranks, by_submission = (
+        compare(side, other, "5x1K").to_dict() for side in (model[:1], tmp_path / "made")
+    )
+    assert by_submission["metrics"]["rsum"]["a"] == pytest.approx(
+        np.mean([kept.metrics["5x1K"]["rsum"] for kept in model])
+    )
+    assert by_ranks["metrics"]["rsum"]["b"] == by_submission["metrics"]["rsum"]["b"]
+    assert compare(made, made).to_dict()["metrics"]["rsum"]["difference"] == 0
 
 
 def test_embeddings_are_evaluated_first(tmp_path):
