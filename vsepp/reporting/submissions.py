@@ -91,7 +91,7 @@ class Card:
     """That the test set is of."""
     command: Text
     """Repeats the row: makes or fetches the model, and ranks the test set."""
-    truths: dict[Annotated[str, Field(pattern=r"^\w{1,20}$")], TestSet]
+    truths: Annotated[dict[Annotated[str, Field(pattern=r"^\w{1,20}$")], TestSet], Field(min_length=1)]
     """Protocol of own captions, or another truth → what was ranked."""
     files: dict[Annotated[str, Field(pattern=r"^(ranks|seed-(0|[1-9][0-9]{0,8}))\.npz$")], Sha256]
     """File of ranks → its digest."""
@@ -239,14 +239,10 @@ def _read_seed(file: Path, card: Card) -> Ranked:
         for truth, test in card.truths.items():
             _check(arrays, truth, test)
             values = per_image(*read_ranks(model, truth), "rsum", test.fold_size)
-            known = {
-                "protocol": truth,
-                "folds": test.n_images // test.fold_size,
-                "similarity": card.similarity,
-            }
-            known |= {} if truth in PROTOCOLS else {"truth": test.digest}
-            sizes = {key: getattr(test, key) for key in TEST_IMAGES}
-            metrics[truth] = {**known, **sizes, "rsum": float(values.mean())}
+            found = {"protocol": truth, "similarity": card.similarity, "rsum": float(values.mean())}
+            found |= {key: getattr(test, key) for key in TEST_IMAGES}
+            found |= {"folds": test.n_images // test.fold_size}
+            metrics[truth] = found if truth in PROTOCOLS else {**found, "truth": test.digest}
     return model
 
 
@@ -256,11 +252,15 @@ def _check(arrays: dict[str, np.ndarray], truth: str, test: TestSet) -> None:
     highest = {"i": test.n_images, "t": test.n_captions}
     if truth in PROTOCOLS:
         t2i, i2t, owner = (arrays[name] for name in _parts(truth))
+        # An image has a caption: no card makes this allocate more than the file has.
+        fit = test.n_images <= len(owner) == len(t2i) == len(i2t) and test.n_images % test.fold_size == 0
+        if not fit:
+            raise VseppError(
+                f"{truth}: {len(t2i)} and {len(i2t)} ranks of {len(owner)} captions are not of {test}"
+            )
         owner = checked_captions(owner, test.n_captions, test.n_images)
         if (digest := own_captions(owner).digest) != test.digest:
             raise VseppError(f"captions of the images have digest {digest[:12]}, not {test.digest[:12]}")
-        if test.n_images % test.fold_size or not len(t2i) == len(i2t) == len(owner):
-            raise VseppError(f"{truth}: has {len(t2i)} and {len(i2t)} ranks of {len(owner)} captions")
         highest = {"i": test.fold_size - 1, "t": np.bincount(owner // test.fold_size).max() - 1}
         arrays[f"{truth}_i2t"] = own_ranks(t2i, i2t, owner).i2t
     for name in _parts(truth):
