@@ -35,6 +35,8 @@ from vsepp.data.store import build_store, open_store
 from vsepp.data.tables import read_tables, write_tables
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.given import read_given
+from vsepp.evaluation.protocols import evaluate
 from vsepp.features.precomputed import import_precomputed
 from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.models.joint import JointEmbedding
@@ -230,6 +232,82 @@ def _arrays_as_written(path, result, names):
                 return f"{name} is not as written"
         if sorted({*archive.namelist()}) != sorted(archive.namelist()):
             return "a member that is there twice"
+    return None
+
+
+SCORES = np.random.default_rng(0).standard_normal((3, 6))
+OWNER = np.arange(6) // 2
+
+
+def write_scores(folder):
+    np.savez(folder / "scores.npz", scores=SCORES, caption_to_image=OWNER, caption_ids=np.arange(6))
+    return folder / "scores.npz"
+
+
+def write_lists(folder):
+    (captions, i2t), (images, t2i) = (
+        (np.argsort(-s, axis=1)[:, :2], -np.sort(-s, axis=1)[:, :2]) for s in (SCORES, SCORES.T)
+    )
+    lists = {"i2t_items": captions, "i2t_scores": i2t, "t2i_items": images, "t2i_scores": t2i}
+    np.savez(folder / "lists.npz", caption_to_image=OWNER, **lists)
+    return folder / "lists.npz"
+
+
+def read_scored(path):
+    found = read_given(str(path))
+    evaluate(found, "5K")
+    return found
+
+
+def scores_as_written(path, result, *_):
+    found = {**vars(result), "scores": result.scores.scores}
+    return _arrays_as_written(path, found, ("scores", "caption_to_image"))
+
+
+def lists_as_written(path, result, *_):
+    found = {"caption_to_image": result.caption_to_image}
+    for task, (items, scores) in result.scores.lists.items():
+        found |= {f"{task}_items": items, f"{task}_scores": scores}
+    return _arrays_as_written(path, found, tuple(found))
+
+
+def write_trec_runs(folder):
+    spec = write_karpathy(folder / "raw")
+    (folder / "corpus").mkdir()
+    write_tables(folder / "corpus", *read_corpus(spec))
+    runs = folder / "runs"
+    runs.mkdir()
+    images, captions = read_tables(folder / "corpus")
+    ids = [images["image_id"][row] for row in np.flatnonzero(images["split"] == "test")]
+    of = [str(one) for one in captions["caption_id"][captions["split"] == "test"]]
+    for name, queries, documents in (("i2t", ids, of), ("t2i", of, ids)):
+        lines = [
+            f"{q} Q0 {d} 1 {(7 * a + b) / 4} x"
+            for a, q in enumerate(queries)
+            for b, d in enumerate(documents)
+        ]
+        (runs / f"{name}.run").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def read_trec_runs(folder):
+    found = read_given(str(folder / "runs"), folder / "corpus")
+    evaluate(found, "5K")
+    return found
+
+
+def runs_as_written(folder, result, *_):
+    names = (result.image_ids, result.caption_ids)
+    for task, (queries, documents) in (("i2t", names), ("t2i", names[::-1])):
+        found = {
+            (str(queries[row]), str(documents[item])): score
+            for row, of in enumerate(zip(*result.scores.lists[task], strict=True))
+            for item, score in zip(*of, strict=True)
+            if item >= 0
+        }
+        lines = [line.split() for line in text_in(folder / f"runs/{task}.run").split("\n")]
+        if found != {(line[0], line[2]): float(line[4]) for line in lines if line}:
+            return f"{task}: other scores than written"
     return None
 
 
@@ -445,6 +523,9 @@ TARGETS = {
     "zip archive": Target(zip_of_photographs, read_container, same_members),
     "embeddings": Target(write_embeddings, read_embeddings, embeddings_as_written),
     "submissions": Target(write_submissions, read_ranks, same_ranks, "made/*"),
+    "matrix of scores": Target(write_scores, read_scored, scores_as_written),
+    "lists of the best": Target(write_lists, read_scored, lists_as_written),
+    "TREC runs": Target(write_trec_runs, read_trec_runs, runs_as_written, "runs/*"),
     "tables": Target(write_corpus, read_columns, same, "corpus/*"),
     "released checkpoints": Target(write_checkpoint, read_checkpoints, checkpoints_fit),
     "released vocabulary": Target(

@@ -1,4 +1,4 @@
-"""Score a trained run, or anyone's embeddings; typeset a report."""
+"""Score a trained run, or anyone's model; typeset a report."""
 
 from __future__ import annotations
 
@@ -29,14 +29,22 @@ def add_steps(steps: Any) -> None:
         steps,
         "evaluate",
         evaluate,
-        "compute recalls and ranks of a trained run (--run) or of a file of embeddings",
+        "compute recalls and ranks of a trained run (--run), or of anyone's embeddings, scores, TREC run or model",
     )
     parser.add_argument(
-        "embeddings",
-        type=Path,
+        "given",
         nargs="?",
-        metavar="EMBEDDINGS",
-        help=".npz with image_embeddings, caption_embeddings, caption_to_image; or else --run and --corpus",
+        metavar="GIVEN",
+        help=".npz with image_embeddings, caption_embeddings, caption_to_image, or with scores, or with lists of the best; folder of TREC "
+        "runs i2t.run and t2i.run, with --corpus; module:name that embeds, with --corpus and --pictures; or else --run and --corpus",
+    )
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="image files that module:name embeds")
+    parser.add_argument("--model", metavar="NAME", help="what module:name is called with, such as ViT-B-32")
+    parser.add_argument(
+        "--trec",
+        type=Path,
+        metavar="FOLDER",
+        help="folder for TREC runs, the 100 best of each query, and qrels",
     )
     step = STEPS["evaluation"]
     for role, read in step.reads.items():
@@ -81,55 +89,90 @@ def evaluate(given: argparse.Namespace) -> None:
     """Embed a split and score it, or score anyone's embeddings; print, and publish where asked to."""
     own = ["5K"] if given.truth is None or "own" in given.truth else []
     given.protocol = given.protocol or own
-    if (given.embeddings is None) == (given.run is None):
+    if (given.given is None) == (given.run is None):
         raise VseppError("evaluate: expected either a file of embeddings, or --run with its inputs")
-    if given.embeddings is None:
+    _refuse(given)
+    if given.given is None:
         _embed_and_score(given)
-        return
-    ignored = [name for name in ("split", *given.roles) if getattr(given, name) is not None]
-    if ignored:
-        options = ", ".join(option(name) for name in ignored)
-        raise VseppError(
-            f"evaluate: {options}: only for a trained run (--run); embeddings are scored as they are"
-        )
-    _score(given)
+    else:
+        _score(given)
+
+
+def _refuse(given: argparse.Namespace) -> None:
+    """Refuse options that do not go with what is scored."""
+    from vsepp.evaluation.given import is_adapter, is_run
+
+    fit, why = {"trec"}, "only for a trained run (--run); embeddings are scored as they are"
+    if given.given is None:
+        fit, why = {"split", *given.roles}, "not for a trained run; evaluate its embeddings.npz"
+    elif is_run(Path(given.given)):
+        fit |= {"split", "corpus"}
+    elif is_adapter(given.given):
+        fit |= {"split", "corpus", "pictures", "model"}
+    names = ("split", *given.roles, "pictures", "model", "trec")
+    if ignored := [option(name) for name in names if getattr(given, name) is not None and name not in fit]:
+        raise VseppError(f"evaluate: {', '.join(ignored)}: {why}")
 
 
 def _score(given: argparse.Namespace) -> None:
-    """Score embeddings that are there already."""
+    """Score what is given."""
     from vsepp.evaluation import protocols
     from vsepp.evaluation.embeddings import Embeddings
+    from vsepp.evaluation.given import is_adapter, read_given
     from vsepp.evaluation.judged import judge
+    from vsepp.evaluation.trec import write_trec
     from vsepp.provenance.manifest import MANIFEST, recorded, require_intact
     from vsepp.provenance.publish import published
     from vsepp.reporting.judged import as_text
 
-    if given.output is not None:
-        output_folder(given.output)
-    if (given.embeddings.parent / MANIFEST).is_file():
-        require_intact(given.embeddings.parent)
-    embeddings = Embeddings.load(given.embeddings)
+    for place in filter(None, (given.output, given.trec)):
+        output_folder(place)
+    inputs = {} if is_adapter(given.given) else {"embeddings": Path(given.given)}
+    for path in inputs.values():
+        if (path.parent / MANIFEST).is_file():
+            require_intact(path.parent)
+    split = given.split or "test"
+    tested = read_given(given.given, given.corpus, split, given.pictures, given.model)
     evaluations: list[Any] = [
-        protocols.evaluate(embeddings, protocol, given.fold_size) for protocol in given.protocol
+        protocols.evaluate(tested, protocol, given.fold_size) for protocol in given.protocol
     ]
     truths = _truths(given)
-    judged = [judge(embeddings, components.load("truth", name).read(files)) for name, files in truths.items()]
-    print(*evaluations, *map(as_text, judged), sep="\n\n")
+    judged = [judge(tested, components.load("truth", name).read(files)) for name, files in truths.items()]
+    said = [f"{evaluation}{_at_chance(evaluation)}" for evaluation in evaluations]
+    print(*said, *map(as_text, judged), sep="\n\n")
     evaluations += judged
+    if given.trec is not None:
+        given.trec.mkdir(parents=True, exist_ok=True)
+        write_trec(tested, given.trec)
     if given.output is None:
         return
     names = [evaluation.protocol for evaluation in evaluations]
-    spec = {"protocols": names, "fold_size": given.fold_size}
-    similarity = module_name("similarity", embeddings.similarity.name)
-    code = code_digest("vsepp.evaluation.protocols", "vsepp.evaluation.judged", similarity)
+    spec: dict[str, Any] = {"protocols": names, "fold_size": given.fold_size}
+    if given.corpus is not None:
+        inputs["corpus"] = given.corpus
+        spec |= {"given": given.given, "model": given.model, "split": split}
+    modules = ["vsepp.evaluation.protocols", "vsepp.evaluation.judged"]
+    if isinstance(tested, Embeddings):
+        modules.append(module_name("similarity", tested.similarity.name))
     with (
         published(given.output) as folder,
-        recorded(
-            folder, "evaluation", spec=spec, inputs={"embeddings": given.embeddings}, code=code
-        ) as facts,
+        recorded(folder, "evaluation", spec=spec, inputs=inputs, code=code_digest(*modules)) as facts,
     ):
+        if is_adapter(given.given) and isinstance(tested, Embeddings):
+            tested.save(folder / "embeddings.npz")
         protocols.save(evaluations, folder)
         facts["protocols"] = names
+
+
+def _at_chance(evaluation: Any) -> str:
+    """A line that says so of a model that ranks like chance under a protocol."""
+    from vsepp.evaluation.intervals import ranks_like_chance
+    from vsepp.reporting.records import AT_CHANCE
+
+    ranks = evaluation.ranks
+    if len(ranks.i2t) < 2 or not ranks_like_chance(ranks, evaluation.caption_images, evaluation.fold_size):
+        return ""
+    return f"\nprotocol {evaluation.protocol}: {AT_CHANCE}"
 
 
 def _truths(given: argparse.Namespace) -> dict[str, dict[str, Path]]:

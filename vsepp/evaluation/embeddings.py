@@ -18,8 +18,9 @@ from vsepp.user_files import json_of, reading, shortly
 
 _REQUIRED = ("image_embeddings", "caption_embeddings", "caption_to_image")
 _OPTIONS = "similarity_options"
-_IDS = ("image_ids", "caption_ids")
-_KNOWN = (*_REQUIRED, *_IDS, "similarity", _OPTIONS)
+IDS = ("image_ids", "caption_ids")
+EMBEDDING_ARRAYS = (*_REQUIRED, *IDS, "similarity", _OPTIONS)
+"""Names that arrays of embeddings may have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +54,12 @@ class Embeddings:
             )
         owner = checked_captions(self.caption_to_image, len(captions), len(images))
         ids = (
-            checked_ids(self.image_ids, len(images), _IDS[0]),
-            checked_ids(self.caption_ids, len(captions), _IDS[1]),
+            checked_ids(self.image_ids, len(images), IDS[0]),
+            checked_ids(self.caption_ids, len(captions), IDS[1]),
         )
         similarity = _checked_similarity(self.similarity)
         # What was checked takes the place of what was given, although the class is frozen.
-        names = (*_REQUIRED, *_IDS, "similarity")
+        names = (*_REQUIRED, *IDS, "similarity")
         vars(self).update(zip(names, (images, captions, owner, *ids, similarity), strict=True))
 
     @classmethod
@@ -75,7 +76,7 @@ class Embeddings:
             is allocated before all of the file is found to be what it says.
         """
         path = Path(path)
-        arrays = read_arrays(path, _KNOWN, "an .npz of embeddings")
+        arrays = read_arrays(path, EMBEDDING_ARRAYS, "an .npz of embeddings")
         if missing := [key for key in _REQUIRED if key not in arrays]:
             raise VseppError(
                 f"{path}: has no {', '.join(missing)}; expected the arrays {', '.join(_REQUIRED)} and, if "
@@ -87,12 +88,12 @@ class Embeddings:
                 raise VseppError(f"{_OPTIONS}: expected a JSON object of options, got {shortly(options)}")
             similarity = Component(_text(arrays, "similarity", "dot"), options)
             images, captions, owner = (arrays[key] for key in _REQUIRED)
-            return cls(images, captions, owner, similarity, *map(arrays.get, _IDS))
+            return cls(images, captions, owner, similarity, *map(arrays.get, IDS))
 
     def save(self, path: Path) -> None:
         """Write an `.npz` that `load` reads; equal embeddings give equal bytes."""
         arrays = {key: getattr(self, key) for key in _REQUIRED}
-        arrays |= {key: ids for key in _IDS if (ids := getattr(self, key)) is not None}
+        arrays |= {key: ids for key in IDS if (ids := getattr(self, key)) is not None}
         arrays["similarity"] = np.array(self.similarity.name)
         if self.similarity.options:
             arrays[_OPTIONS] = np.array(json.dumps(self.similarity.options, sort_keys=True))

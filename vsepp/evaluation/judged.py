@@ -14,7 +14,7 @@ from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import PAPER
 from vsepp.evaluation.ranks import PositiveRanks, rank_positives
-from vsepp.evaluation.scores import Pairs, ScoredSet, Scores
+from vsepp.evaluation.scores import Pairs, ScoredSet, Scores, similarity_text
 from vsepp.evaluation.truth import TASKS, Positives, Ratings, Truth
 
 ESTIMATES = 1000
@@ -102,7 +102,7 @@ class Judged:
         n_images, n_captions = self.shape
         queries = ", ".join(f"{len(ranks.counts):,} of {TASKS[task]}" for task, ranks in self.ranks.items())
         return (
-            f"truth {self.protocol}: {n_images:,} images, {n_captions:,} captions, {self.similarity} similarity\n"
+            f"truth {self.protocol}: {n_images:,} images, {n_captions:,} captions, {similarity_text(self.similarity)}\n"
             f"queries: {queries}"
         )
 

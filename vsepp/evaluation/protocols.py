@@ -26,7 +26,7 @@ from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings, write_arrays
 from vsepp.evaluation.metrics import RetrievalMetrics, mean_metrics, retrieval_metrics
 from vsepp.evaluation.ranks import Ranks, by_caption, own_ranks, rank_positives, retrieval_ranks
-from vsepp.evaluation.scores import BestLists
+from vsepp.evaluation.scores import BestLists, ScoredSet, ScoreMatrix, similarity_text
 from vsepp.evaluation.truth import own_captions
 from vsepp.runtime.files import write_text
 
@@ -100,7 +100,7 @@ class Evaluation:
         folds = len(self.per_fold)
         lines = [
             f"protocol {self.protocol}: {folds} fold{'s' * (folds > 1)} of {self.fold_size} images, "
-            f"{len(self.caption_rows)} captions in all, {self.similarity} similarity"
+            f"{len(self.caption_rows)} captions in all, {similarity_text(self.similarity)}"
             + (f", re-ranked, {self.reranked} of {self.fold_size}" if self.lists else ""),
             f"{'':<32}{'R@1':>7}{'R@5':>7}{'R@10':>7}{'Med r':>8}{'Mean r':>9}",
         ]
@@ -130,37 +130,37 @@ class Evaluation:
 
 
 def evaluate(
-    embeddings: Embeddings,
+    tested: Embeddings | ScoredSet,
     protocol: str,
     fold_size: int = DEFAULT_FOLD_SIZE,
     rerank: Rerank | None = None,
 ) -> Evaluation:
-    """Rank a test set's embeddings under a protocol.
+    """Rank a test set under a protocol.
 
     Parameters
     ----------
-    embeddings
-        Of the whole test set, images in file order.
+    tested
+        The whole test set, images in file order.
     protocol
         `1K`, `5x1K` or `5K`.
     fold_size
         Images per fold; not used by `5K`.
     rerank
-        Scores the best of each fold anew; what it leaves out is tied below. Without it embeddings alone rank.
+        Scores the best of each fold of embeddings anew; what it leaves out is tied below. Without it the scores alone rank.
 
     Raises
     ------
     VseppError
-        On an unknown protocol, a fold size below 1, and fewer images than the protocol needs.
+        On an unknown protocol, a fold size below 1, fewer images than the protocol needs, and folds of lists.
     """
-    folds = protocol_folds(protocol, len(embeddings.image_embeddings), fold_size)
-    owner = embeddings.caption_to_image
+    owner = tested.caption_to_image
+    folds = protocol_folds(protocol, int(owner.max()) + 1, fold_size)  # each image has a caption
     t2i, i2t_captions = np.empty((2, len(owner)))
     found, rows_of, best = [], [], []
     for fold in folds:
         rows = np.flatnonzero((owner >= fold.start) & (owner < fold.stop))
-        part = _part(embeddings, fold, rows)
-        if rerank is None:
+        part = _part(tested, fold, rows)
+        if rerank is None or isinstance(part, ScoredSet):
             found.append(retrieval_ranks(part))
         else:
             best.append(rerank(part, fold, rows))
@@ -171,7 +171,7 @@ def evaluate(
     return Evaluation(
         protocol=protocol,
         fold_size=folds[0].stop,
-        similarity=embeddings.similarity.name,
+        similarity=tested.similarity if isinstance(tested, ScoredSet) else tested.similarity.name,
         per_fold=tuple(map(retrieval_metrics, found)),
         ranks=own_ranks(t2i[caption_rows], i2t_captions[caption_rows], owner[caption_rows]),
         caption_rows=caption_rows,
@@ -198,15 +198,21 @@ def _joined(
     return {part: values[order] if part.startswith("t2i") else values for part, values in joined.items()}
 
 
-def _part(embeddings: Embeddings, images: slice, captions: np.ndarray) -> Embeddings:
-    """The embeddings of a range of images and of the rows of their captions."""
-    rows = embeddings.caption_embeddings
-    return Embeddings(
-        embeddings.image_embeddings[images],
-        rows if len(captions) == len(rows) else rows[captions],
-        embeddings.caption_to_image[captions] - images.start,
-        embeddings.similarity,
-    )
+def _part(tested: Embeddings | ScoredSet, images: slice, captions: np.ndarray) -> Embeddings | ScoredSet:
+    """A range of images and the rows of their captions."""
+    owner = tested.caption_to_image[captions] - images.start
+    if not isinstance(tested, ScoredSet):
+        rows = tested.caption_embeddings
+        some = rows if len(captions) == len(rows) else rows[captions]
+        return Embeddings(tested.image_embeddings[images], some, owner, tested.similarity)
+    if tested.scores.shape == (images.stop - images.start, len(captions)):
+        return tested
+    if not isinstance(tested.scores, ScoreMatrix):
+        raise VseppError(
+            f"{tested.similarity}: expected protocol 5K, which ranks all images at once; a list of the whole gallery holds few "
+            "items of a fold, and recalls from these would be too low; give a matrix of scores or embeddings"
+        )
+    return ScoredSet(ScoreMatrix(tested.scores.scores[images][:, captions]), owner, tested.similarity)
 
 
 def save(evaluations: Sequence[Scored], folder: Path) -> None:

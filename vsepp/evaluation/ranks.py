@@ -16,7 +16,7 @@ import numpy as np
 from vsepp.errors import VseppError
 from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.scores import Pairs, Scores
+from vsepp.evaluation.scores import BestLists, Pairs, ScoredSet, ScoreMatrix, Scores
 from vsepp.evaluation.truth import TASKS, Truth, captions_of, own_captions
 
 
@@ -128,19 +128,26 @@ def rank_positives(scores: Scores, truth: Truth) -> Ranks:
     return Ranks(both[0].best, both[1].best, *both)
 
 
-def retrieval_ranks(embeddings: Embeddings, device: Any = None) -> Ranks:
+def scores_of(
+    tested: Embeddings | ScoredSet, device: Any = None
+) -> EmbeddingScores | ScoreMatrix | BestLists:
+    """The scores of a test set; `device` is for embeddings, see `EmbeddingScores`."""
+    return tested.scores if isinstance(tested, ScoredSet) else EmbeddingScores(tested, device)
+
+
+def retrieval_ranks(tested: Embeddings | ScoredSet, device: Any = None) -> Ranks:
     """Rank every image against every caption, both ways, in one pass over the scores; own captions are the correct items.
 
     Differs from the released code, where an unstable sort decides ties.
 
     Parameters
     ----------
-    embeddings
-        Of all images and captions.
+    tested
+        All images and captions.
     device
         A torch device, or `None` for NumPy; see `EmbeddingScores`.
     """
-    return rank_positives(EmbeddingScores(embeddings, device), own_captions(embeddings.caption_to_image))
+    return rank_positives(scores_of(tested, device), own_captions(tested.caption_to_image))
 
 
 def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str) -> Ranks:

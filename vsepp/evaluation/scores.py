@@ -152,7 +152,8 @@ class BestLists:
     Parameters
     ----------
     i2t, t2i
-        Of each image captions, and of each caption images: rows `(n_queries, k)`, and their scores; k may differ.
+        Of each image captions, and of each caption images: rows `(n_queries, k)`, and their scores; k may differ. A shorter list ends in
+        items -1, whose scores are not read.
 
     Raises
     ------
@@ -171,8 +172,9 @@ class BestLists:
                     f"{items.dtype} {items.shape} and {scores.shape}"
                 )
             ordered = np.sort(items, axis=1)
-            wrong = (ordered[:, 0] < 0) | (ordered[:, -1] >= gallery) | (np.diff(ordered) == 0).any(axis=1)
-            wrong |= ~np.isfinite(scores).all(axis=1)
+            wrong = (ordered[:, 0] < -1) | (ordered[:, -1] >= gallery)
+            wrong |= ((np.diff(ordered) == 0) & (ordered[:, 1:] >= 0)).any(axis=1)
+            wrong |= ~(np.isfinite(scores) | (items == -1)).all(axis=1)
             if wrong.any():
                 raise VseppError(
                     f"{direction}: the list of query {np.argmax(wrong)} has an item outside the {gallery} of the gallery, one "
@@ -182,7 +184,8 @@ class BestLists:
     def in_order(self, images: np.ndarray, captions: np.ndarray) -> BestLists:
         """The same lists in another order, see `ScoreMatrix.in_order`."""
         (of_images, i2t), (of_captions, t2i) = self.lists["i2t"], self.lists["t2i"]
-        place_of_caption, place_of_image = np.argsort(captions), np.argsort(images)
+        # What is not there, -1, finds itself at the end.
+        place_of_caption, place_of_image = (np.append(np.argsort(order), -1) for order in (captions, images))
         return BestLists(
             (place_of_caption[of_images[images]], i2t[images]),
             (place_of_image[of_captions[captions]], t2i[captions]),
@@ -216,9 +219,9 @@ class BestLists:
         items, scores = self.lists[direction]
         gallery = self.shape[1 if direction == "i2t" else 0]
         for rows in ranges(len(items), max(1, _AT_ONCE // gallery)):
-            table = np.full((rows.stop - rows.start, gallery), -np.inf)
-            np.put_along_axis(table, items[rows], scores[rows], axis=1)
-            yield between(queries, rows), rows.start, table
+            table = np.full((rows.stop - rows.start, gallery + 1), -np.inf)
+            np.put_along_axis(table, items[rows], scores[rows], axis=1)  # -1 is the last column
+            yield between(queries, rows), rows.start, table[:, :gallery]
 
 
 def best_items(scores: Blocks, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -231,11 +234,12 @@ def best_items(scores: Blocks, k: int) -> tuple[np.ndarray, np.ndarray]:
     scores
         On a CPU.
     k
-        At most as many as there are images, and captions.
+        Fewer where there are fewer.
     """
     n_images, n_captions = scores.shape
     tall, wide = (max(1, _AT_ONCE // other) for other in (n_captions, n_images))
-    of_images, of_captions = np.empty((n_images, k), np.int64), np.empty((n_captions, k), np.int64)
+    of_images = np.empty((n_images, min(k, n_captions)), np.int64)
+    of_captions = np.empty((n_captions, min(k, n_images)), np.int64)
     for rows in ranges(n_images, tall):
         parts = [scores.block(rows, part) for part in ranges(n_captions, scores.block_shape[1])]
         of_images[rows] = np.argsort(-np.concatenate(parts, axis=1), axis=1, kind="stable")[:, :k]
@@ -276,6 +280,11 @@ def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.n
     scores[own] = of_own
     twice = xp.concat(counts)
     return twice if xp is np else twice.cpu().numpy()
+
+
+def similarity_text(similarity: str) -> str:
+    """A similarity as it is printed: a component's name does not say what it names, the words of a `ScoredSet` do."""
+    return f"{similarity} similarity" if similarity.isidentifier() else similarity
 
 
 def between(ordered: np.ndarray, rows: slice) -> slice:
