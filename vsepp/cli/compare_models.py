@@ -18,7 +18,7 @@ def add_steps(steps: Any) -> None:
     """Add `compare` and `expected`."""
     what = "compare models: which is better, on which metrics, and how certain that is"
     parser = add_step(steps, "compare", compare, what)
-    kinds = "folder of an evaluation or of a trained run, .npz of embeddings, or id of a run of the preset (all its seeds)"
+    kinds = "folder of an evaluation, a trained run or a submission, .npz of embeddings, or id of a run of the preset (all its seeds)"
     parser.add_argument("a", metavar="A", help=kinds)
     parser.add_argument("others", metavar="B", nargs="+", help="one or more models to compare with A")
     parser.add_argument("--protocol", help="1K, 5x1K or 5K; default: the first protocol of both")
@@ -52,7 +52,7 @@ def compare(given: argparse.Namespace) -> None:
         raise VseppError(f"{file}: expected a figure's name, which ends in .svg, .png or .pdf")
     if len(names) > 2 and (twice := [name for name in names if names.count(name) > 1]):
         raise VseppError(f"{twice[0]}: is given more than once; give each model once")
-    paths = [_paths(given, name) for name in names]
+    paths = [sources_of(given, name) for name in names]
     if len(names) == 2 and not file:
         found: Any = comparing.compare(paths[0], paths[1], *how)
     else:
@@ -64,7 +64,7 @@ def compare(given: argparse.Namespace) -> None:
     print(json.dumps(values, indent=1, ensure_ascii=False) if given.json else text)
 
 
-def _paths(given: argparse.Namespace, name: str) -> list[Path | Kept]:
+def sources_of(given: argparse.Namespace, name: str) -> list[Path | Kept]:
     """Where a model lies that the command line names, or its records."""
     if Path(name).exists():
         return [Path(name)]

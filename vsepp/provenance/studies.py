@@ -288,9 +288,9 @@ def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
         for name, values in sorted(kept.arrays.items()):
             if name.endswith(_SHARED):
                 shared[name] = digest = _array_digest(values)[:12]
-                arrays[f"captions/{digest}"] = _smallest(values)
+                arrays[f"captions/{digest}"] = smallest(values)
             else:
-                arrays[f"{seeded(run, seed)}/{name}"] = _smallest(values * 2)
+                arrays[f"{seeded(run, seed)}/{name}"] = smallest(values * 2)
         line["ranks"] = _ranks_digest(kept.arrays)
         for key, manifest in (("trained", kept.trained), ("evaluated", kept.evaluated)):
             line[key] = manifest[SEAL]
@@ -316,13 +316,14 @@ def _each(ancestors: Any, change: Callable[[Any], Any]) -> Any:
     return [change(ancestor) for ancestor in ancestors]
 
 
-def _smallest(values: np.ndarray) -> np.ndarray:
-    """Whole numbers in as few bytes as hold the largest."""
+def smallest(values: np.ndarray) -> np.ndarray:
+    """Whole numbers in as few bytes as hold them all."""
     import numpy as np
 
     whole = values.astype(np.int64)
     assert np.array_equal(whole, values), "twice a rank is a whole number"
-    return whole.astype(np.min_scalar_type(int(whole.max(initial=0))))
+    ends = (int(whole.min(initial=0)), int(whole.max(initial=0)))
+    return whole.astype(np.result_type(*map(np.min_scalar_type, ends)))
 
 
 def _lines(values: Iterable[Any]) -> str:

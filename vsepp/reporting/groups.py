@@ -52,9 +52,9 @@ class Standing:
 
 def tell(pairs: Mapping[Any, Sequence[Sequence[np.ndarray]]]) -> dict[Any, Told]:
     """Differences of pairs, corrected together; of both models of a pair the values of the same images, `(n_images,)`, per seed."""
-    effects = {key: intervals.effect(second, first, len(pairs)) for key, (first, second) in pairs.items()}
-    corrected = intervals.holm([effect.p for effect in effects.values()])
-    return {key: Told(effect, p) for (key, effect), p in zip(effects.items(), corrected, strict=True)}
+    effects = intervals.effects([(second, first) for first, second in pairs.values()]) if pairs else []
+    corrected = intervals.holm([effect.p for effect in effects])
+    return {key: Told(effect, p) for key, effect, p in zip(pairs, effects, corrected, strict=True)}
 
 
 def standings(

@@ -90,20 +90,20 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
         # Unrounded; a page of its own; and a tabular to be read with \input.
         name = f"tables/{table.spec.id}"
         _write_csv(flat_rows(table, context), folder / f"{name}.csv")
-        _write(folder / f"{name}.html", "table_page.html.j2", table=table, runs="../runs/", **shared)
-        _write(folder / f"{name}.tex", "table.tex.j2", table=table, **shared)
+        write_page(folder / f"{name}.html", "table_page.html.j2", table=table, runs="../runs/", **shared)
+        write_page(folder / f"{name}.tex", "table.tex.j2", table=table, **shared)
     # A document of all tables, which reads the tabulars beside it.
-    _write(folder / "tables" / "tables.tex", "tables.tex.j2", tables=tables, **shared)
+    write_page(folder / "tables" / "tables.tex", "tables.tex.j2", tables=tables, **shared)
     paper = paper_values(tables, figures, verdicts, context)
-    _write(folder / "paper.tex", "paper.tex.j2", **paper, **shared)
+    write_page(folder / "paper.tex", "paper.tex.j2", **paper, **shared)
     _write_exports(records, folder)
     _write_claims(verdicts, folder / "claims.csv")
     for model, seeds in records.items():
         page = run_page(model, seeds, verdicts, tables)
-        _write(folder / "runs" / f"{model}.html", "run.html.j2", page=page, **shared)
+        write_page(folder / "runs" / f"{model}.html", "run.html.j2", page=page, **shared)
     claims, comparisons = of_the_paper(verdicts)
     tested = [some for some in (claims, comparisons) if any(verdict.judged for verdict in some)]
-    _write(
+    write_page(
         folder / "index.html",
         "index.html.j2",
         tables=tables,
@@ -230,7 +230,7 @@ def write_entry(reports: Path) -> None:
         link = manifest.with_name("index.html").relative_to(reports).as_posix()
         pages.append((link, spec["context"]["title"], spec["context"]["paper"]["title"]))
     if pages:
-        _write(reports / "index.html", "entry.html.j2", preset=reports.name, pages=pages)
+        write_page(reports / "index.html", "entry.html.j2", preset=reports.name, pages=pages)
 
 
 @cache
@@ -249,7 +249,7 @@ def _environment(latex: bool) -> Environment:
     return environment
 
 
-def _write(file: Path, template: str, **values: Any) -> None:
+def write_page(file: Path, template: str, **values: Any) -> None:
     """Fill a template. In those of LaTeX whatever is printed gets escaped, unless it is `Tex` already."""
     try:
         text = _environment(template.endswith(".tex.j2")).get_template(template).render(values)
