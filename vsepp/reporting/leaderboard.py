@@ -61,7 +61,8 @@ def _table(data_set: str, truth: str, some: Sequence[Submission]) -> dict[str, A
     }
     chance = {name: any(truth in model.at_chance for model in one.models) for name, one in by_name.items()}
     trouble = {name: AT_CHANCE if found else "" for name, found in chance.items()}
-    found = standings({"rsum": {name: dict(enumerate(of)) for name, of in seeds.items()}}, trouble)["rsum"]
+    by_seed = {name: dict(enumerate(of)) for name, of in seeds.items()}
+    found = standings({"rsum": by_seed}, trouble, many=True)["rsum"]
     groups = letters(found)
     metrics = ["r1", "r5", "r10"] + ["mapr"] * (truth not in PROTOCOLS)
     rows = []
