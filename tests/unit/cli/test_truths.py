@@ -1,0 +1,84 @@
+"""`vsepp evaluate --truth`, from files that are fetched, kept or brought."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from dag import copy_of_the_project
+from file_server import Served, serve
+from plans import edit
+
+from vsepp.evaluation.embeddings import Embeddings
+
+OWNER = np.array([0, 0, 1, 1, 2, 2])
+
+
+def ratings(rows):
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([("a", "b", "agg_score", "sampling_method"), *rows])
+    return out.getvalue().encode()
+
+
+def caption(number):
+    return f"COCO_val2014:sentid:{number}"
+
+
+def image(number):
+    return f"COCO_val2014_{number:012d}.jpg"
+
+
+FILES = {
+    "sits_test.csv": ratings(
+        [(caption(10 + row), image(owner), 4.5, "c2i_original") for row, owner in enumerate(OWNER)]
+        + [(caption(10), image(2), 3.0, "c2i_intrasim"), (caption(11), image(2), 2.9, "c2i_intrasim")]
+    ),
+    "sts_test.csv": ratings([(caption(10), caption(12), 3.5, "c2c_isim")]),
+    "sis_test.csv": ratings([(image(0), image(2), 2.5, "i2i_csim")]),
+}
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A copy with embeddings of three images, and CxC's files at a server of this machine."""
+    copy = copy_of_the_project(tmp_path / "project")
+    rng = np.random.default_rng(0)
+    ids = {"image_ids": np.arange(3), "caption_ids": np.arange(10, 16)}
+    made = Embeddings(rng.standard_normal((3, 4)), rng.standard_normal((6, 4)), OWNER, **ids)
+    made.save(copy.folder / "mine.npz")
+    with serve({name: Served(content) for name, content in FILES.items()}) as server:
+        sources = {name: {"mirrors": [server.url(name)]} for name in FILES}
+        edit(copy.folder / "params/datasets.yaml", {"sources": sources})
+        yield copy, server
+
+
+def test_files_of_a_truth_are_fetched_once_and_noted(project):
+    copy, server = project
+    copy.said("vsepp", "evaluate", "mine.npz", "--truth", "own", "--truth", "cxc", "--output", "out")
+    metrics = json.loads((copy.folder / "out/metrics.json").read_text())
+    assert list(metrics) == ["5K", "cxc"]
+    ranks = np.load(copy.folder / "out/ranks.npz")
+    assert len(ranks["cxc_i2t"]) == 7 and len(ranks["cxc_i2i"]) == 2  # 3.0 and 2.5 are enough, 2.9 is not
+    asked = len(server.requests)
+    assert asked == 3
+    assert set(FILES) <= set((copy.folder / "params/sources.lock.yaml").read_text().replace(":", "").split())
+    said = copy.said("vsepp", "evaluate", "mine.npz", "--truth", "cxc")
+    assert len(server.requests) == asked
+    assert "truth cxc: 3 images, 6 captions" in said and "SITS: Spearman" in said
+
+
+def test_files_in_the_users_own_folder_are_read_where_they_lie(project, tmp_path):
+    copy, server = project
+    (tmp_path / "own").mkdir()
+    for name, content in FILES.items():
+        (tmp_path / "own" / name).write_bytes(content)
+    said = copy.said(
+        "vsepp", "evaluate", "mine.npz", "--truth", "cxc", "--config", f"archives={tmp_path / 'own'}"
+    )
+    assert "image → image" in said and not server.requests
+
+
+def test_an_unknown_truth_is_named_with_those_there_are(project):
+    copy, _ = project
+    assert "cxc, eccv" in copy.refusal("vsepp", "evaluate", "mine.npz", "--truth", "ccx")
