@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from vsepp.declared import PositiveFloat
+from vsepp.declared import PositiveFloat, PositiveFloats
 from vsepp.training.closed_form import Maps, Moments, factor
 
 CITATION = "Gong, Ke, Isard and Lazebnik, 2014: A multi-view embedding space for modeling internet images, tags, and their semantics"
@@ -16,7 +16,7 @@ CITATION = "Gong, Ke, Isard and Lazebnik, 2014: A multi-view embedding space for
 class Options:
     """Options of canonical correlation analysis."""
 
-    alphas: tuple[PositiveFloat, ...] = (0.001, 0.01, 0.1, 1.0, 10.0)
+    alphas: PositiveFloats = (0.001, 0.01, 0.1, 1.0, 10.0)
     """α to choose from by rsum on validation, added to the variances of images and of captions, in units of the mean variance of each."""
     power: PositiveFloat = 4.0
     """Power of its canonical correlation that scales a direction. Gong et al.: 4."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from vsepp.declared import PositiveFloat
+from vsepp.declared import PositiveFloats
 from vsepp.training.closed_form import Maps, Moments, factor
 
 CITATION = "Hoerl and Kennard, 1970: Ridge regression: biased estimation for nonorthogonal problems"
@@ -16,7 +16,7 @@ CITATION = "Hoerl and Kennard, 1970: Ridge regression: biased estimation for non
 class Options:
     """Options of ridge regression."""
 
-    alphas: tuple[PositiveFloat, ...] = (0.001, 0.01, 0.1, 1.0, 10.0)
+    alphas: PositiveFloats = (0.001, 0.01, 0.1, 1.0, 10.0)
     """α to choose from by rsum on validation, in units of the mean variance of an image's feature."""
 
 
