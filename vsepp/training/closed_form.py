@@ -53,7 +53,8 @@ def fit(run: RunSpec, data: TrainingData, out: Path, state: Path, text_weights: 
     (state / "config.json").write_text(to_json(run) + "\n", encoding="utf-8")
     publish({state / name: out / name for name in ("model.safetensors", "history.csv", "config.json")})
     rsums = {f"{alpha:g}": recalls["rsum"] for alpha, recalls in tried.items()}
-    return {"alpha": best, "rsum_by_alpha": rsums, "best_epoch": 1, "best_rsum": tried[best]["rsum"]}
+    facts = {"best_epoch": 1, "best_rsum": tried[best]["rsum"], "epochs": 1, "device": "cpu", **speed}
+    return {"alpha": best, "rsum_by_alpha": rsums, **facts}
 
 
 def _moments(model: JointEmbedding, data: TrainingData) -> Moments:

@@ -166,11 +166,13 @@ def test_a_fitted_run_has_the_maps_of_its_training_pairs_with_the_best_alpha(run
 
 
 def test_the_history_is_what_the_published_model_recalls(inputs, tmp_path):
-    out, _ = made(RIDGE, inputs, tmp_path)
+    out, facts = made(RIDGE, inputs, tmp_path)
     embeddings = encode_run(RIDGE, "val", {**inputs, "run": out}, tiny.CPU)
     metrics = retrieval_metrics(retrieval_ranks(embeddings))
     (row,) = history(out)
     assert float(row["rsum"]) == metrics.rsum and float(row["i2t_r5"]) == metrics.i2t.r5
+    # What pages show of a training.
+    assert {"epochs", "best_epoch", "pairs_per_second", "device", "threads"} <= facts.keys()
 
 
 @pytest.mark.parametrize("run", [RIDGE, CCA], ids=["ridge", "cca"])
