@@ -75,3 +75,9 @@ def test_specs_and_code_of_other_runs_say_nothing_of_fits(preset):
             seen += 1
             assert '"fit"' not in json.dumps(to_dict(made.spec)), name
     assert seen
+
+
+def test_a_fitted_run_has_no_learning_curve():
+    figures = {figure.id: figure for figure in study().table["report", "flickr8k_study"].spec.figures}
+    runs = figures["learning-curves"].runs
+    assert "f8k-vsepp-1c-whole" in runs and not {"f8k-ridge-minilm", "f8k-cca-minilm"} & {*runs}
