@@ -39,6 +39,7 @@ Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]
+PositiveFloats = Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
 Precision = Literal["fp32", "tf32", "bf16"]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 

@@ -77,6 +77,7 @@ COMPONENTS: dict[str, str] = {
     "caption_pooling": "pooling",
     "matcher": "matcher",
     "optimiser": "optimiser",
+    "fit": "fit",
 }
 """Key of a run → the kind of component that it names."""
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ _WithSpec: Any = create_model(
     "_WithSpec",
     __base__=_EntryKeys,
     **_keys_of(spec.ModelSpec),
-    **_keys_of(spec.RunSpec, "loss", "optimiser", "legacy_steps", "rc_features", "precision", "draw"),
+    **_keys_of(spec.RunSpec, "loss", "optimiser", "fit", "legacy_steps", "rc_features", "precision", "draw"),
     **_keys_of(spec.ScheduleSpec),
     **_keys_of(spec.SizeAugmentationSpec),
 )

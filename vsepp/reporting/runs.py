@@ -67,7 +67,7 @@ def run_page(
     rows = (row.spec for table in tables for row in table.rows)
     about = [verdict for verdict in verdicts if model in verdict.spec.runs]
     with matplotlib.rc_context(fname=STYLE):
-        curves = _curves(records) if trained else Markup("")
+        curves = _curves(records) if len(first.epochs) > 1 else Markup("")
         ranks = _rank_figure(records)
     return {
         "model": model,

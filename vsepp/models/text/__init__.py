@@ -12,6 +12,7 @@ A module has
 - `TextEncoder.start(file)`, if a training can start from weights that are not drawn: reads them, from the raw file where `weights` is
   `file/<name>`, else `None` is given. A trained model is loaded without it;
 - `TextEncoder.states(ids, lengths)`, if it has an option `frozen`: what it computes of captions before all that is trained, `(n, longest,
-  size)`; it is then also called with these states in place of `ids`;
+  size)`; it is then also called with these states in place of `ids`. What is trained is `linear`, a `torch.nn.Linear`, if a run's `fit`
+  is to compute it;
 - `CITATION`: its source.
 """

@@ -1,0 +1,8 @@
+"""Fits: the maps of images and captions in closed form, from all training pairs; one module each, found by name.
+
+A module has
+
+- `Options`, a frozen dataclass; of its `alphas`, the regularisations, the one with the best rsum on validation is taken;
+- `solve(moments, alpha, dim, options)`: `Maps` into `dim` dimensions, from the `Moments` of `vsepp.training.closed_form`;
+- `CITATION`: its source.
+"""
