@@ -113,7 +113,7 @@ def filled_in(models: Sequence[Kept]) -> dict[str, Any]:
         card["revision"] = ", ".join(dict.fromkeys(str(run["commit"])[:12] for run in runs))
         card["embed_dim"] = models[0].evaluated["spec"]["run"]["model"]["joint_dim"]
     if models[0].trained:
-        card["n_parameters"] = models[0].trained["facts"]["parameters"]
+        card["n_parameters"] = models[0].trained["facts"].get("parameters")
     return card
 
 
