@@ -46,6 +46,7 @@ from vsepp.reporting.submissions import read_submission
 from vsepp.retrieval import LAYOUT, LAYOUT_FILE
 from vsepp.sources.sums import read_lock
 from vsepp.spec import StoreSpec, to_dict, to_json
+from vsepp.truths import cxc, eccv
 
 CPU = torch.device("cpu")
 
@@ -489,6 +490,56 @@ def photographs_as_decoded(folder, result, undamaged):
     return None
 
 
+def write_cxc(folder):
+    """Two images with two captions each."""
+    caption, image = "COCO_val2014:sentid:{}", "COCO_val2014_{:012d}.jpg"
+    rows = {
+        "sits": [(caption.format(row), image.format(row // 3), 4.5, "c2i_original") for row in (1, 2, 3, 4)]
+        + [(caption.format(1), image.format(1), 2.96, "c2i_intrasim")],
+        "sts": [(caption.format(1), caption.format(3), 4.2, "c2c_isim")],
+        "sis": [(image.format(0), image.format(1), 2.5, "i2i_csim")],
+    }
+    (folder / "cxc").mkdir()
+    files = {}
+    for name, lines in rows.items():
+        files[name] = folder / "cxc" / cxc.FILES[name]
+        text = [("one", "other", "agg_score", "sampling_method"), *lines]
+        files[name].write_text("".join(",".join(map(str, line)) + "\n" for line in text))
+    return files
+
+
+def positives_of(truth):
+    ids = {"i": np.asarray(truth.image_ids), "t": np.asarray(truth.caption_ids)}
+    return {
+        task: set(zip(ids[task[0]][each.rows].tolist(), ids[task[2]][each.items].tolist(), strict=True))
+        for task, each in truth.tasks.items()
+    }
+
+
+def ratings_as_written(files, truth, *_):
+    rows = list(csv.reader(io.StringIO(text_in(files["sits"]), newline="")))[1:]
+    rated = {(int(row[1][13:25]), int(row[0].rpartition(":")[2])) for row in rows if float(row[2]) >= 3}
+    return differs(rated, positives_of(truth)["i2t"])
+
+
+def write_eccv(folder):
+    (folder / "eccv").mkdir()
+    pairs = {"gallery": {"1": [1, 2], "2": [3, 4]}, "i2t": {"1": [1, 3], "2": [3, 9]}, "t2i": {"3": [1, 2]}}
+    files = {role: folder / "eccv" / eccv.FILES[role] for role in pairs}
+    for role, path in files.items():
+        path.write_text(json.dumps(pairs[role]))
+    return files
+
+
+def lists_of_ids_as_written(files, truth, *_):
+    said = {role: json.loads(text_in(path)) for role, path in files.items()}
+    expected = {
+        role: {(int(query), item) for query, items in said[role].items() for item in items}
+        for role in ("i2t", "t2i")
+    }
+    return differs(expected, positives_of(truth))
+
+
 def write_submissions(folder):
     return submit(folder / "made", seeds=(0, 1), protocol="5K").folder
 
@@ -522,6 +573,8 @@ TARGETS = {
     ),
     "zip archive": Target(zip_of_photographs, read_container, same_members),
     "embeddings": Target(write_embeddings, read_embeddings, embeddings_as_written),
+    "ratings of CxC": Target(write_cxc, cxc.read, ratings_as_written, "cxc/*"),
+    "positives of ECCV": Target(write_eccv, eccv.read, lists_of_ids_as_written, "eccv/*"),
     "submissions": Target(write_submissions, read_ranks, same_ranks, "made/*"),
     "matrix of scores": Target(write_scores, read_scored, scores_as_written),
     "lists of the best": Target(write_lists, read_scored, lists_as_written),

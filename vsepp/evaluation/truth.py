@@ -182,8 +182,10 @@ class Gallery:
         Raises
         ------
         VseppError
-            If a caption has two images.
+            If there are none, or a caption has two images.
         """
+        if not len(captions):
+            raise VseppError("gallery: expected captions and their images, got none")
         checked_ids(captions, len(captions), "captions of the gallery")
         image_ids, order = np.unique(images), np.argsort(captions)
         return cls(image_ids, captions[order], np.searchsorted(image_ids, images[order]))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 from collections.abc import Mapping
 from itertools import permutations
 from pathlib import Path
@@ -27,7 +28,14 @@ LEAST = {"sits": 3.0, "sts": 3.0, "sis": 2.5}
 """File → the lowest rating of a positive."""
 _LARGEST = 1 << 27
 """Bytes that are read of a compressed file; the largest has 4 MB."""
-_PREFIXES = {"caption": "COCO_val2014:sentid:", "image": "COCO_val2014_"}
+_IDS = {
+    "caption": re.compile(r"COCO_val2014:sentid:([0-9]{1,12})"),
+    "image": re.compile(r"COCO_val2014_([0-9]{12})\.jpg"),
+}
+
+
+_Rated = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Of the rows of a file: both ids, the rating, and whether it is of a caption and its own image."""
 
 
 def installed() -> Mapping[str, Path]:
@@ -41,9 +49,15 @@ def read(files: Mapping[str, Path]) -> Truth:
     Raises
     ------
     VseppError
-        Naming the file and the row that is no rating of a pair.
+        Naming the file and the row that is no rating of a pair, or if the files do not fit each other.
     """
     rated = {name: _ratings(path, *_kinds(name)) for name, path in files.items()}
+    with reading(files["sits"].parent, "the files of Crisscrossed Captions; fetch them again"):
+        return _truth(rated)
+
+
+def _truth(rated: Mapping[str, _Rated]) -> Truth:
+    """The truth from what was rated in each file."""
     captions, images, ratings, own = rated["sits"]
     gallery = Gallery.of(images[own], captions[own])
     owner = dict(zip(captions[own].tolist(), images[own].tolist(), strict=True))
@@ -87,7 +101,7 @@ def _asking(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return both[:, 0], both[:, 1]
 
 
-def _ratings(path: Path, *kinds: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _ratings(path: Path, *kinds: str) -> _Rated:
     """Both ids and the rating of each row, and whether it is of a caption and its own image."""
     expected = "the columns of a file of Crisscrossed Captions: two ids, agg_score, sampling_method"
     rows: list[tuple[int, int, float, bool]] = []
@@ -116,6 +130,7 @@ def _ratings(path: Path, *kinds: str) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 def _id(value: str, kind: str) -> int:
     """COCO's number in `COCO_val2014:sentid:411553` or `COCO_val2014_000000205866.jpg`."""
-    if not value.startswith(_PREFIXES[kind]):
+    found = _IDS[kind].fullmatch(value)
+    if found is None:
         raise ValueError
-    return int(value.removeprefix(_PREFIXES[kind]).removesuffix(".jpg"))
+    return int(found[1])

@@ -41,11 +41,11 @@ def read(files: Mapping[str, Path]) -> Truth:
     Raises
     ------
     VseppError
-        If a file is no object of id → ids.
+        If a file is no object of id → ids, or they do not fit each other.
     """
-    images, captions = _pairs(files["gallery"])
-    gallery = Gallery.of(images, captions)
-    return gallery.truth("eccv", i2t=_pairs(files["i2t"]), t2i=_pairs(files["t2i"]))
+    pairs = {role: _pairs(path) for role, path in files.items()}
+    with reading(files["i2t"].parent, "the files of ECCV Caption; fetch them again"):
+        return Gallery.of(*pairs["gallery"]).truth("eccv", i2t=pairs["i2t"], t2i=pairs["t2i"])
 
 
 def _pairs(path: Path) -> tuple[np.ndarray, np.ndarray]:
