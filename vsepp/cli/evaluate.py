@@ -166,8 +166,7 @@ def _score(given: argparse.Namespace) -> None:
 
 def _at_chance(evaluation: Any) -> str:
     """A line that says so of a model that ranks like chance under a protocol."""
-    from vsepp.evaluation.intervals import ranks_like_chance
-    from vsepp.reporting.records import AT_CHANCE
+    from vsepp.evaluation.intervals import AT_CHANCE, ranks_like_chance
 
     ranks = evaluation.ranks
     if len(ranks.i2t) < 2 or not ranks_like_chance(ranks, evaluation.caption_images, evaluation.fold_size):
@@ -176,23 +175,26 @@ def _at_chance(evaluation: Any) -> str:
 
 
 def _truths(given: argparse.Namespace) -> dict[str, dict[str, Path]]:
-    """The truths that were asked for besides own captions → role → file; one that is not here is fetched."""
+    """The truths that were asked for besides own captions → role → file."""
+    found: dict[str, dict[str, Path]] = {}
+    for name in given.truth or ():
+        if name != "own":
+            truth = components.load("truth", name)
+            installed = dict(truth.installed())
+            found[name] = installed or {role: _fetched(given, file) for role, file in truth.FILES.items()}
+    return found
+
+
+def _fetched(given: argparse.Namespace, name: str) -> Path:
+    """Where a raw file is; it is fetched if it is not here."""
     from vsepp.config.plan import raw_file
     from vsepp.sources import download
 
-    found: dict[str, dict[str, Path]] = {}
-    for name in given.truth or ():
-        if name == "own":
-            continue
-        truth = components.load("truth", name)
-        found[name] = dict(truth.installed())
-        for role, file in truth.FILES.items() if not found[name] else ():
-            source = raw_file(plan_of(given).parameters, file)
-            if not is_there(source.path):
-                log.info("fetching %s", file)
-                download.fetch(source.spec, source.path, given.params / LOCK)
-            found[name][role] = source.path
-    return found
+    source = raw_file(plan_of(given).parameters, name)
+    if not is_there(source.path):
+        log.info("fetching %s", name)
+        download.fetch(source.spec, source.path, given.params / LOCK)
+    return source.path
 
 
 def _embed_and_score(given: argparse.Namespace) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 from vsepp import adapters
 from vsepp.data.arrays import read_arrays
 from vsepp.data.containers import Container
-from vsepp.data.tables import read_tables
 from vsepp.errors import VseppError, refuse
 from vsepp.evaluation.embeddings import EMBEDDING_ARRAYS, IDS, Embeddings
 from vsepp.evaluation.scores import BestLists, ScoredSet, ScoreMatrix
@@ -51,6 +50,8 @@ def read_given(
         return _of_arrays(path)
     if corpus is None:
         raise VseppError(f"{given}: expected the tables of the corpus that it ranks, got none")
+    # Embeddings of others need no workflow, which brings what reads tables.
+    from vsepp.data.tables import read_tables
     from vsepp.evaluation.encode import split_rows
 
     images, captions = read_tables(corpus)

@@ -22,6 +22,8 @@ ALPHA = 0.05
 """A p value below it, corrected for the number of tests, tells a difference."""
 _Z = 1.959964
 """Standard deviations of a normal distribution within which 95 % lie."""
+AT_CHANCE = "ranks like chance"
+"""What is said of a model of which `ranks_like_chance` holds."""
 RESAMPLES = 9999
 # Resamples at once: bounds the memory to some hundred MB on 5,000 images.
 _BATCH = 1000

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from vsepp.errors import VseppError
-from vsepp.evaluation.intervals import per_image, ranks_like_chance
+from vsepp.evaluation.intervals import AT_CHANCE, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.provenance.manifest import accepted_steps, ancestors_of, is_accepted, parent_of, uncommitted_steps
 from vsepp.provenance.studies import Kept, read_results, study_of
@@ -25,7 +25,6 @@ TEST_IMAGES = ("fold_size", "n_images", "n_captions")
 """What scores must share to be compared."""
 TEST_SET = (*TEST_IMAGES, "similarity")
 """What scores in one row must share."""
-AT_CHANCE = "ranks like chance"
 _MADE = {"run": "the model behind it was trained", "evaluation": "it was measured"}
 
 State = tuple[str, bool]

@@ -1,6 +1,6 @@
 """Made-up embeddings of COCO's whole test set under all three truths: time, memory, and the published columns.
 
-    pytest -m rehearsal tests/rehearsal/test_truths.py -n 0 -s
+    pytest -m rehearsal tests/rehearsal/test_size_of_truths.py -n 0 -s
 
 5,000 × 25,000 embeddings of 1,024 numbers, with COCO's ids. Needs the files of Crisscrossed Captions beside the checkout and the package
 `eccv-caption`; two minutes on two cores, which nothing else uses.
