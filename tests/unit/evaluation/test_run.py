@@ -103,9 +103,9 @@ def test_a_run_is_judged_by_cocos_ids_and_its_embeddings_keep_them(made, tmp_pat
         "sis": [(*image_ids[:2], 1, "i2i_csim"), (*image_ids[1:3], 3, "i2i_csim")],
     }
     texts = {
-        "sits": ("COCO_val2014:sentid:{}", "COCO_val2014_{}.jpg"),
+        "sits": ("COCO_val2014:sentid:{}", "COCO_val2014_{:012d}.jpg"),
         "sts": ("COCO_val2014:sentid:{}",) * 2,
-        "sis": ("COCO_val2014_{}.jpg",) * 2,
+        "sis": ("COCO_val2014_{:012d}.jpg",) * 2,
     }
     raw = {}
     for name, pairs in rated.items():
