@@ -37,10 +37,10 @@ TINY: dict[str, Any] = {
         name: {"architecture": "mini/vgg_mini", "weights": "random", "input_size": 24, "store_side": 28}
         for name in ("lite0_bf16", "lite2_bf16")
     },
-    "runs": {"default": {"text": {"dim": 8, "word_dim": 6}, "joint_dim": 8, "epochs": 1, "batch_size": 8}},
     "corpora": {"flickr": {"first_images": {"train": 40, "val": 10, "test": 10}}},
     "evaluation": {"fold_size": 10},
 }
+SMALL = {"text": {"dim": 8, "word_dim": 6}, "joint_dim": 8, "epochs": 1, "batch_size": 8}
 
 
 def prepare(folder: Path, archives: Path | None, *, tiny: bool = False) -> None:
@@ -73,7 +73,8 @@ def _needed(archives: Path, tiny: bool) -> Iterator[dict[str, Any]]:
     names = [name for run in tuned for name in (run.removesuffix("-ft"), run)]
     overrides: dict[str, Any] = {"preset": "flickr8k", "papers": ["flickr8k_study"], "label": "first-light"}
     overrides |= {**(TINY if tiny else {}), "archives": str(archives), "only": tuned}
-    overrides["runs"] = {**overrides.get("runs", {}), **{name: {"seeds": list(seeds)} for name in names}}
+    sizes = SMALL if tiny else {}
+    overrides["runs"] = {name: {**sizes, "seeds": list(seeds)} for name in names}
     plan = make_plan(ROOT / "params", overrides)
     evaluations = [plan.table["evaluation", seeded(name, seed)] for seed in seeds for name in names]
     for artefact in dict.fromkeys(
