@@ -33,7 +33,8 @@ def add_steps(steps: Any) -> None:
         "--device",
         default="",
         metavar="NAME",
-        help="use the rates of this device: part of its name, or of its machine's name",
+        help="use the rates of this device: part of its name, or of its machine's name; "
+        "by default the device that was measured for most of the plan",
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
 
@@ -48,12 +49,17 @@ def plan(given: argparse.Namespace) -> None:
         raise VseppError(f"{given.rates}: no such file; expected what benchmarks/measure.py --append writes")
     rates = given.rates or given.params.parent / RATES
     measured = read_rates(rates) if rates.is_file() else {}
-    device = next((place for place in reversed(measured) if given.device.lower() in place.lower()), None)
-    if given.device and device is None:
+    places = [place for place in reversed(measured) if given.device.lower() in place.lower()]
+    if given.device and not places:
         known = "; ".join(measured) or "none"
         raise VseppError(f"--device: {given.device!r} was not measured; recorded are: {known}")
-    free = shutil.disk_usage(".").free
-    found = report(chosen, {} if device is None else measured[device], read_lock(given.params / LOCK), free)
+    free, recorded = shutil.disk_usage(".").free, read_lock(given.params / LOCK)
+    # The newest of the places that were measured for most of it.
+    by_place: dict[str | None, dict[str, Any]] = {
+        place: report(chosen, measured[place], recorded, free) for place in places
+    } or {None: report(chosen, {}, recorded, free)}
+    device = min(by_place, key=lambda place: len(by_place[place]["hours"]["missing"]))
+    found = by_place[device]
     found |= {"device": device, "measured": list(measured)}
     print(json.dumps(found, indent=1, ensure_ascii=False) if given.json else "\n".join(render(found)))
 
@@ -99,8 +105,6 @@ def _made_lines(found: Mapping[str, Any]) -> list[str]:
     said = f"Times: measured on {device}; decoding on one core; without validations and evaluations."
     if len(found["measured"]) > 1:
         said += f" --device chooses another one: {'; '.join(found['measured'])}."
-    if device.startswith("cpu, "):
-        said += " GPU-hours: not measured."
     if missing:
         more = f" and {len(missing) - 6} more" if len(missing) > 6 else ""
         said += f" They lack {'; '.join(missing[:6])}{more}: benchmarks/measure.py measures them."

@@ -99,10 +99,11 @@ class Blocks:
             for images in ranges(self.shape[0], self.block_shape[0])
         ]
         totals = np.zeros(len(i2t.scores), np.int64), np.zeros(len(t2i.scores), np.int64)
-        with ThreadPoolExecutor(usable_threads() if self.device is None else 1) as pool:
-            for block, counts in zip(blocks, pool.map(count, blocks), strict=True):
-                for total, part, counted in zip(totals, block[2:], counts, strict=True):
-                    total[part] += counted
+        with ThreadPoolExecutor(usable_threads()) as pool:
+            counted = pool.map(count, blocks) if self.device is None else map(count, blocks)
+            for block, counts in zip(blocks, counted, strict=True):
+                for total, part, more in zip(totals, block[2:], counts, strict=True):
+                    total[part] += more
         return totals
 
 

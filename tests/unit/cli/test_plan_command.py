@@ -51,7 +51,7 @@ def test_the_report_is_readable(folder, said, preset, fidelity):
     assert max(map(len, out.splitlines())) <= 110
     assert [line[:2] for line in out.splitlines() if line[1:3] == ". "] == ["1.", "2.", "3."]
     text = " ".join(out.split())
-    assert "GPU-hours: not measured" in text and "They lack " in text
+    assert "measured on cpu, m, 4 cores;" in text and "They lack " in text
     assert ("none to fetch" in out) == (preset == "mini")
 
 
@@ -71,7 +71,14 @@ def test_the_papers_plan_as_it_is_printed(folder, said):
         "They lack tape torchvision/resnet152@224 fp32; ",
     ):
         assert line in out
-    assert "GPU-hours" not in out
+
+
+def test_hours_are_of_the_device_that_was_measured_for_most_of_it(folder, said):
+    table = rates(folder / "a.csv", *NEEDED)
+    more = rates(folder / "b.csv", *NEEDED[:2], device="a newer GPU").read_text().splitlines(keepends=True)
+    table.write_text(table.read_text() + "".join(more[1:]))
+    assert said(*ONE, "--rates", table, "--json")["device"] == "a GPU, m, 4 cores"
+    assert said(*ONE, "--rates", table, "--device", "newer", "--json")["device"] == "a newer GPU, m, 4 cores"
 
 
 def test_hours_are_amounts_over_rates(folder, said):

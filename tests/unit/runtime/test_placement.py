@@ -33,7 +33,7 @@ def test_on_a_gpu_rows_come_from_it_and_an_upload_waits_for_nothing(array, cuda)
     assert placed.device == cuda
     torch.cuda.set_sync_debug_mode("error")
     try:
-        found, brought = rows_of(placed, rows), upload(np.asarray(array[:3]), cuda)
+        found, brought = rows_of(placed, rows), upload(np.array(array[:3]), cuda)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     np.testing.assert_array_equal(found.cpu().numpy(), np.asarray(array)[rows])
