@@ -15,7 +15,7 @@ from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import per_image
 from vsepp.evaluation.metric_list import METRICS
 from vsepp.evaluation.ranks import PositiveRanks, kept_ranks, rank_positives, retrieval_ranks
-from vsepp.evaluation.scores import BestLists, ScoreMatrix
+from vsepp.evaluation.scores import BestLists, ScoreMatrix, twice_above
 from vsepp.evaluation.truth import Positives, Truth, own_captions
 from vsepp.similarity import scorer
 from vsepp.spec import Component
@@ -79,6 +79,28 @@ def test_ranks_of_all_positives_equal_the_double_loop(problem, similarity, devic
     assert_ranks(rank_positives(ScoreMatrix(scores), truth), expected)
     lists = BestLists(best(scores, scores.shape[1]), best(scores.T, scores.shape[0]))
     assert_ranks(rank_positives(lists, truth), expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([np.float64, np.float32]))
+def test_sorted_and_compared_counts_are_the_same(seed, dtype):
+    """One positive each is compared with its row, several are searched in the sorted row; infinite scores are scores."""
+    rng = np.random.default_rng(seed)
+    n, m = rng.integers(1, 9, 2)
+    scores = rng.choice(np.array([-np.inf, -1, 0, 1, 2, np.inf], dtype), (n, m))
+    pairs = np.argwhere(rng.random((n, m + 2)) < rng.random())
+    queries, items = pairs.T  # the last two columns are of items elsewhere
+    right = rng.choice(scores.ravel(), len(pairs))
+    before = scores.copy()
+    expected = []
+    for query, value in zip(queries, right, strict=True):
+        wrong = np.delete(scores[query], [item for item in items[queries == query] if item < m])
+        expected.append((wrong > value).sum() + (wrong >= value).sum())
+    together = twice_above(scores, queries, items, right)
+    alone = twice_above(torch.from_numpy(scores), queries, items, right)
+    np.testing.assert_array_equal(together, np.array(expected, np.int64))
+    np.testing.assert_array_equal(alone, together)
+    np.testing.assert_array_equal(scores, before)
 
 
 def embeddings_of(images, captions, similarity):
