@@ -11,7 +11,7 @@ import tiny_corpus as tiny
 import torch
 from tiny_corpus import Killed, assert_same_results, killed_at, run_in, weights
 
-from vsepp.spec import to_json
+from vsepp.spec import Component, to_json
 from vsepp.training.checkpoint import FILE
 
 pytestmark = pytest.mark.resume
@@ -26,6 +26,14 @@ RUNS = {
     "legacy with BN": tiny.change(tiny.LEGACY, encoder=tiny.ENCODERS["resnet"]),
 }
 STEPS = 4  # of an epoch; three epochs
+GRID = {
+    "encoder": tiny.ENCODERS["resnet"],
+    "model__text__name": "bigru",
+    "model__image_pooling": Component("gpo"),
+    "model__caption_pooling": Component("gpo"),
+    "size_augmentation__drop_vectors": 0.3,
+    "size_augmentation__drop_words": 0.3,
+}
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +60,28 @@ def test_a_training_cut_short_ends_bit_identical_with_one_that_was_not(corpus, t
     out, facts = run_in(cut, run, killed_at(data, 1))  # one step is left
     assert_same_results(whole, out)
     assert facts["epochs"] == 3
+
+
+def test_a_cnn_that_is_tuned_with_the_pooling_of_its_grid_goes_on_to_the_same_bits(corpus, tmp_path):
+    start, _ = run_in(
+        tmp_path / "start",
+        tiny.change(tiny.LEGACY, **GRID),
+        tiny.data_of(tiny.change(tiny.LEGACY, **GRID), corpus),
+    )
+    rates = Component("adamw", {"rates": [["encoder.", 0.1]]})
+    run = tiny.change(tiny.FINETUNED, **GRID, optimiser=rates)
+    data = tiny.data_of(run, corpus)
+    whole, facts = run_in(tmp_path / "whole", run, data, init_from=start)
+    for call in (3, 4, 4):
+        torch.manual_seed(call)
+        with pytest.raises(Killed):
+            run_in(tmp_path / "cut", run, killed_at(data, call), init_from=start, checkpoint_seconds=0)
+    out, _ = run_in(tmp_path / "cut", run, killed_at(data, 1), init_from=start)
+    assert_same_results(whole, out)
+    tuned, begun = weights(whole), weights(start)
+    assert facts["encoder_in_model"] and any(
+        not torch.equal(tuned[name], begun[name]) for name in begun if name.startswith("encoder.")
+    )
 
 
 def test_a_training_cut_short_in_its_validation_validates_again(corpus, tmp_path):
