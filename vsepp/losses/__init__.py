@@ -8,6 +8,8 @@ A loss is a function of `scores[image, caption]`, with the pairs on the diagonal
 about the pairs. Besides `loss` and `Options` a module may define
 
 - `CITATION`: the source of the loss;
+- `BY_QUERY = True`: it is a sum of what each query costs. Then it is given the `vsepp.losses.violations.QueryScores` of some queries
+  at a time where a batch is large, and its memory grows with the pairs, not with their square;
 - `needs(options)`: which of `image_rows` and `caption_rows` it needs in `batch`; the others are `None`;
 - `READS`: roles of the artefacts that it reads, such as `("corpus",)`. A loss that reads `caption_vectors` says by its option
   `vectors` which ones (`vsepp.spec.VectorsSpec`);

@@ -12,13 +12,14 @@ import torch
 from pydantic import Field
 
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.violations import negatives, rows_for_mask
+from vsepp.losses.violations import QueryScores, negatives, positives, rows_for_mask
 
 CITATION = (
     "Radford et al., 2021: Learning transferable visual models from natural language supervision; "
     "van den Oord, Li and Vinyals, 2018: Representation learning with contrastive predictive coding"
 )
 _LARGEST_SCALE = 100.0
+BY_QUERY = True
 
 
 def needs(options: Options) -> tuple[str, ...]:
@@ -57,7 +58,9 @@ class State(torch.nn.Module):
         return self.log_scale.exp()
 
 
-def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+def loss(
+    scores: torch.Tensor | QueryScores, options: Options = Options(), batch: Batch = WHOLE
+) -> torch.Tensor:
     """Cross-entropy of picking a query's own pair, summed over the queries and both directions.
 
     A query without negatives costs nothing; equal similarities cost log(m + 1) for m negatives. Differs from the source: CLIP
@@ -67,7 +70,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     Parameters
     ----------
     scores
-        `(n, n)`, `scores[image, caption]`; the pairs lie on the diagonal.
+        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or those of some queries.
     options
         See `Options`.
     batch
@@ -80,7 +83,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     """
     captions, images, excluded = negatives(scores, batch, mask_same_image=options.mask_same_image)
     scale = 1 / options.temperature if batch.state is None else batch.state.scale()
-    positive = scores.diagonal()[: len(excluded), None]
+    positive = positives(scores, batch)[:, None]
     shared = None
     if options.share_same_image:
         # Those of the query's own image, but for its own pair.

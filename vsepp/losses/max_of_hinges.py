@@ -8,12 +8,13 @@ import torch
 
 from vsepp.declared import Fraction, PositiveFloat
 from vsepp.losses import WHOLE, Batch, first_epoch_after
-from vsepp.losses.violations import hinge_costs, rows_for_mask
+from vsepp.losses.violations import QueryScores, hinge_costs, rows_for_mask
 
 CITATION = (
     "Faghri, Fleet, Kiros and Fidler, 2018: VSE++: improving visual-semantic embeddings with hard negatives"
 )
 needs = rows_for_mask
+BY_QUERY = True
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,9 @@ class Options:
     """Part of the epochs, from the first, that are trained with SH (Section 3.5)."""
 
 
-def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+def loss(
+    scores: torch.Tensor | QueryScores, options: Options = Options(), batch: Batch = WHOLE
+) -> torch.Tensor:
     """MH loss, Eq. 6, summed over the queries and both directions; SH, Eq. 5, while the curriculum lasts.
 
     A query without negatives costs nothing; of equally hard negatives, one receives the gradient.
@@ -37,7 +40,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     Parameters
     ----------
     scores
-        `(n, n)`, `scores[image, caption]`; the pairs lie on the diagonal.
+        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or those of some queries.
     options
         See `Options`.
     batch

@@ -12,10 +12,11 @@ from torch.nn.functional import softplus
 
 from vsepp.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.violations import negatives, rows_for_mask
+from vsepp.losses.violations import QueryScores, negatives, positives, rows_for_mask
 
 CITATION = "Zhai, Mustafa, Kolesnikov and Beyer, 2023: Sigmoid loss for language image pre-training"
 needs = rows_for_mask
+BY_QUERY = True
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,9 @@ class State(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.tensor(float(options.bias)))
 
 
-def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+def loss(
+    scores: torch.Tensor | QueryScores, options: Options = Options(), batch: Batch = WHOLE
+) -> torch.Tensor:
     """Log-loss of telling pairs from negatives (Algorithm 1), summed over the queries.
 
     A negative counts half in each direction: a whole batch counts every image and caption once, as the source does. A query
@@ -48,7 +51,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     Parameters
     ----------
     scores
-        `(n, n)`, `scores[image, caption]`; the pairs lie on the diagonal.
+        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or those of some queries.
     options
         See `Options`.
     batch
@@ -64,6 +67,6 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     if batch.state is not None:
         scale, bias = batch.state.log_scale.exp(), batch.state.bias
     # −log σ(x) is softplus(−x).
-    positive = softplus(-(scale * scores.diagonal()[: len(excluded)] + bias)).sum()
+    positive = softplus(-(scale * positives(scores, batch) + bias)).sum()
     wrong = softplus(scale * captions + bias) + softplus(scale * images + bias)
     return positive + wrong.masked_fill(excluded, 0.0).sum() / 2

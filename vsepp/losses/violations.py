@@ -5,7 +5,7 @@ All losses over the pairs of a batch are made of it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -13,13 +13,31 @@ from vsepp.errors import VseppError
 from vsepp.losses import WHOLE, Batch
 
 
+class QueryScores(NamedTuple):
+    """Scores of some of the pairs of a batch as queries, one after the other, with all n pairs."""
+
+    captions: torch.Tensor
+    """`(q, n)`: of each query's image with all captions."""
+    images: torch.Tensor
+    """`(q, n)`: of each query's caption with all images."""
+    first: int
+    """Position of the first query among the n pairs."""
+
+
 def rows_for_mask(options: Any) -> tuple[str, ...]:
     """What a loss with the option `mask_same_image` needs to know about the pairs: its `needs`."""
     return ("image_rows",) if options.mask_same_image else ()
 
 
+def positives(scores: torch.Tensor | QueryScores, batch: Batch = WHOLE) -> torch.Tensor:
+    """How similar each query is to its own pair, `(queries,)`."""
+    if isinstance(scores, QueryScores):
+        return scores.captions.diagonal(scores.first)
+    return scores.diagonal()[: batch.queries]
+
+
 def negatives(
-    scores: torch.Tensor, batch: Batch = WHOLE, *, mask_same_image: bool = False
+    scores: torch.Tensor | QueryScores, batch: Batch = WHOLE, *, mask_same_image: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """How similar each query is to each candidate, and which candidates are no negatives of it.
 
@@ -28,7 +46,7 @@ def negatives(
     Parameters
     ----------
     scores
-        `(n, n)`, `scores[image, caption]`; the pairs lie on the diagonal.
+        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or those of some queries.
     batch
         Its queries, and m candidates for negatives.
     mask_same_image
@@ -46,10 +64,17 @@ def negatives(
     VseppError
         If images are to be masked and the batch does not say which they are.
     """
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    pairs = torch.arange(len(scores), device=scores.device)
-    asked, candidates = pairs[: batch.queries], pairs if batch.negatives is None else batch.negatives
-    captions, images = scores[: batch.queries], scores.T[: batch.queries]
+    if isinstance(scores, QueryScores):
+        captions, images = scores.captions, scores.images
+        pairs, first = torch.arange(captions.shape[1], device=captions.device), scores.first
+    else:
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        captions, images = scores[: batch.queries], scores.T[: batch.queries]
+        pairs, first = torch.arange(len(scores), device=scores.device), 0
+    asked, candidates = (
+        pairs[first : first + len(captions)],
+        pairs if batch.negatives is None else batch.negatives,
+    )
     if batch.negatives is not None:
         captions, images = captions[:, candidates], images[:, candidates]
     own, same = asked, candidates
@@ -63,7 +88,7 @@ def negatives(
 
 
 def hinge_costs(
-    scores: torch.Tensor, margin: float, batch: Batch = WHOLE, *, mask_same_image: bool = False
+    scores: torch.Tensor | QueryScores, margin: float, batch: Batch = WHOLE, *, mask_same_image: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """How much each negative violates the margin of each query: the brackets [·]₊ of Eqs. 5 and 6.
 
@@ -87,7 +112,7 @@ def hinge_costs(
         If images are to be masked and the batch does not say which they are.
     """
     captions, images, excluded = negatives(scores, batch, mask_same_image=mask_same_image)
-    positive = scores.diagonal()[: len(excluded), None]
+    positive = positives(scores, batch)[:, None]
 
     def costs(negative: torch.Tensor) -> torch.Tensor:
         return torch.relu(margin - positive + negative).masked_fill(excluded, 0.0)

@@ -14,6 +14,7 @@ from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.metrics import RetrievalMetrics, retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.losses import Batch, first_epoch_after
+from vsepp.losses.by_query import equal_scores_loss
 from vsepp.models.precision import fp32_products_in
 from vsepp.runtime.placement import upload
 from vsepp.runtime.progress import track
@@ -239,9 +240,19 @@ def _if_collapsed(training: Training, inputs: StepInputs) -> float:
     known, batch = training.so_far.collapsed_losses, inputs.batch
     size = (inputs.pairs, batch.queries, None if batch.negatives is None else len(batch.negatives))
     if size not in known:
-        equal = torch.full((inputs.pairs, inputs.pairs), training.mean_score, device=inputs.ids.device)
+        score, device, loss = training.mean_score, inputs.ids.device, training.loss
         with torch.no_grad():
-            known[size] = float(training.loss.function(equal, training.loss.options, batch))
+            if loss.of_large(inputs.pairs):
+                known[size] = equal_scores_loss(
+                    lambda scores: loss.function(scores, loss.options, batch),
+                    score,
+                    inputs.pairs,
+                    batch,
+                    device,
+                )
+            else:
+                equal = torch.full((inputs.pairs, inputs.pairs), score, device=device)
+                known[size] = float(loss.function(equal, loss.options, batch))
     return known[size]
 
 

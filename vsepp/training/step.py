@@ -12,23 +12,29 @@ import torch
 from vsepp import components
 from vsepp.evaluation.encode import required
 from vsepp.losses import Batch
+from vsepp.losses.by_query import loss_by_queries
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding, Sets
 from vsepp.spec import ADAM, Component, RunSpec
 from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.matching import Draws, matching_loss
 
+# Pairs of a batch whose scores are held together, 67 MB in fp32. Those of more are computed some queries at a time, if the loss can.
+TOGETHER = 4096
+
 
 @dataclass(frozen=True, eq=False)
 class RunLoss:
     """The loss that a run names, with its options and its own state; see `vsepp.losses`."""
 
-    function: Callable[[torch.Tensor, Any, Batch], torch.Tensor]
+    function: Callable[[Any, Any, Batch], torch.Tensor]
     options: Any
     needs: tuple[str, ...]
     """What it needs to know about the pairs: `image_rows`, `caption_rows`."""
     state: torch.nn.Module
     """Its own parameters and buffers; an empty module if it has none."""
+    by_query: bool = False
+    """Whether it is a sum over queries, which may be summed part by part."""
 
     @classmethod
     def of(cls, run: RunSpec, folders: Mapping[str, Path], device: torch.device) -> RunLoss:
@@ -54,7 +60,11 @@ class RunLoss:
         if hasattr(module, "State"):
             read = {role: required(folders, role, run) for role in getattr(module, "READS", ())}
             state = module.State(options, read).to(device)
-        return cls(module.loss, options, needs, state)
+        return cls(module.loss, options, needs, state, getattr(module, "BY_QUERY", False))
+
+    def of_large(self, pairs: int) -> bool:
+        """Whether a batch of so many pairs is too large for all its scores at once, and the loss can do with less."""
+        return self.by_query and pairs > TOGETHER
 
 
 @dataclass(frozen=True)
@@ -150,8 +160,17 @@ def train_step(
     if bf16:
         images, captions = images.float(), captions.float()
     images, captions = group.gather(images, captions, inputs.pairs)
-    scores = model.scores(images, captions)
-    value = total = loss.function(scores, loss.options, inputs.batch)
+    if loss.of_large(inputs.pairs) and inputs.draws is None:
+        value = total = loss_by_queries(
+            lambda scores: loss.function(scores, loss.options, inputs.batch),
+            images,
+            captions,
+            model.scores,
+            inputs.batch,
+        )
+    else:
+        scores = model.scores(images, captions)
+        value = total = loss.function(scores, loss.options, inputs.batch)
     if inputs.draws is not None and image_lengths is not None:
         sets = Sets.of(vectors, image_lengths), Sets.of(states, inputs.lengths)
         with torch.autocast(inputs.ids.device.type, torch.bfloat16, enabled=bf16):
