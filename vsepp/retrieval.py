@@ -40,6 +40,7 @@ from vsepp.evaluation.encode import (
     evaluation_mode,
     warn_of_another_tokenizer,
 )
+from vsepp.evaluation.scores import best_columns
 from vsepp.features.extract import features_of
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder, save_encoder
@@ -342,14 +343,16 @@ def rank(scores: np.ndarray, k: int | None = None) -> np.ndarray:
     Raises
     ------
     VseppError
-        If the shape is wrong, or scores are NaN.
+        If the shape is wrong, scores are NaN, or k is below 1.
     """
     scores = np.asarray(scores)
     if scores.ndim != 2:
         raise VseppError(f"scores: expected shape (queries, candidates), got {scores.shape}")
     if np.isnan(scores).any():
         raise VseppError("scores: hold NaN, which cannot be ranked")
-    return np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    if k is not None and k < 1:
+        raise VseppError(f"k: got {k}; expected at least 1")
+    return best_columns(scores, scores.shape[1] if k is None else k)
 
 
 def evaluate(

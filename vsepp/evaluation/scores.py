@@ -243,11 +243,36 @@ def best_items(scores: Blocks, k: int) -> tuple[np.ndarray, np.ndarray]:
     of_captions = np.empty((n_captions, min(k, n_images)), np.int64)
     for rows in ranges(n_images, tall):
         parts = [scores.block(rows, part) for part in ranges(n_captions, scores.block_shape[1])]
-        of_images[rows] = np.argsort(-np.concatenate(parts, axis=1), axis=1, kind="stable")[:, :k]
+        of_images[rows] = best_columns(np.concatenate(parts, axis=1), k)
     for columns in ranges(n_captions, min(wide, scores.block_shape[1])):
-        block = scores.block(slice(0, n_images), columns).T
-        of_captions[columns] = np.argsort(-block, axis=1, kind="stable")[:, :k]
+        of_captions[columns] = best_columns(scores.block(slice(0, n_images), columns).T, k)
     return of_images, of_captions
+
+
+def best_columns(scores: np.ndarray, k: int) -> np.ndarray:
+    """The k columns with the highest scores of each row, the best first, equal ones in their order.
+
+    Parameters
+    ----------
+    scores
+        `(n, m)`, no NaN.
+    k
+        From 1; all columns where there are fewer.
+
+    Returns
+    -------
+    np.ndarray
+        int64 `(n, k)`.
+    """
+    lower = -scores
+    if k >= scores.shape[1]:
+        return np.argsort(lower, axis=1, kind="stable")
+    best = np.empty((len(scores), k), np.int64)
+    for row, last in enumerate(np.partition(lower, k - 1, axis=1)[:, k - 1]):
+        # All that are tied with the k-th are there, so that the first of them are taken.
+        columns = np.flatnonzero(lower[row] <= last)
+        best[row] = columns[np.argsort(lower[row, columns], kind="stable")[:k]]
+    return best
 
 
 def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.ndarray) -> np.ndarray:

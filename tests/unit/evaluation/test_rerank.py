@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import tiny_corpus as tiny
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from installed import COSINES, install
 from safetensors.torch import save_file
 from specs import change
@@ -20,7 +22,7 @@ from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.evaluation.ranks import rank_positives, retrieval_ranks
 from vsepp.evaluation.rerank import Reranker
 from vsepp.evaluation.run import evaluate_run
-from vsepp.evaluation.scores import ScoreMatrix, best_items
+from vsepp.evaluation.scores import ScoreMatrix, best_columns, best_items
 from vsepp.evaluation.truth import own_captions
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.joint import JointEmbedding
@@ -183,3 +185,11 @@ def test_the_best_stand_first_and_equal_ones_keep_their_order():
     for items, queries in ((of_images, values), (of_captions, values.T)):
         for found, query in zip(items, queries, strict=True):
             assert found.tolist() == sorted(range(len(query)), key=lambda item: (-query[item], item))[:5]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12))
+def test_the_best_columns_are_the_first_of_a_stable_sort(seed, k):
+    rng = np.random.default_rng(seed)
+    scores = rng.choice([-np.inf, -0.0, 0.0, 1.0, np.inf], size=rng.integers(1, 10, 2))
+    np.testing.assert_array_equal(best_columns(scores, k), np.argsort(-scores, axis=1, kind="stable")[:, :k])
