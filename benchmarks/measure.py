@@ -258,9 +258,9 @@ class Training:
 
     def batches(self, epoch: int) -> list[StepPairs]:
         """The whole batches of an epoch."""
-        size, order = self.run.schedule.batch_size, self.run.order_seed
-        batches = epoch_batches(len(self.data.pairs), size, order_seed=order, epoch=epoch)
-        return [batch for batch in batches if batch.queries == size]
+        schedule = self.run.schedule
+        batches = epoch_batches(len(self.data.pairs), schedule, self.run.order_seed, epoch)
+        return [batch for batch in batches if batch.queries == schedule.batch_size]
 
     def step(self, batch: StepPairs, epoch: int) -> torch.Tensor:
         """Take a step; gives its loss."""

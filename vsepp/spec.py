@@ -411,6 +411,14 @@ class ScheduleSpec:
     linear_decay: bool = False
     """After warmup, the learning rate also falls linearly with the steps, to 0 at the end of the last epoch. Text, code: no; X-VLM
     yes."""
+    order: Literal["permutation", "windows"] = "permutation"
+    """Order of the pairs in an epoch. `permutation`: one of all pairs. `windows`: for corpora that are read from a disk; shards of
+    order_shard neighbouring pairs in a random order, and the pairs of order_window shards at a time in a random order. Text: not
+    mentioned. Code: a permutation."""
+    order_shard: Count = 4096
+    """Neighbouring pairs that stay in one window, where order is windows. Text, code: none."""
+    order_window: Count = 16
+    """Shards whose pairs are mixed, where order is windows. Text, code: none."""
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# First word of each generator's seed, so that order, extra pairs and subsets are independent draws.
-_ORDER, _EXTRA, _SUBSET = 1, 2, 3
+from vsepp.spec import ScheduleSpec
+from vsepp.training.order import order_of
+
+# First word of the seed of subsets, so that they are drawn independently of the order; see `vsepp.training.order`.
+_SUBSET = 3
 
 
 @dataclass(frozen=True)
@@ -32,47 +35,38 @@ def steps_per_epoch(pairs: int, batch_size: int) -> int:
     return math.ceil(pairs / batch_size)
 
 
-def epoch_order(pairs: int, order_seed: int, epoch: int) -> np.ndarray:
-    """Order in which an epoch uses the pairs: int64 `(pairs,)`, a permutation."""
-    return np.random.default_rng((_ORDER, order_seed, epoch)).permutation(pairs)
-
-
 def epoch_batches(
-    pairs: int, batch_size: int, *, order_seed: int, epoch: int, negative_set: int | None = None
+    pairs: int, schedule: ScheduleSpec, order_seed: int, epoch: int, first: int = 0
 ) -> Iterator[StepPairs]:
-    """Pairs of each step of an epoch, each once as a query (Section 3.6 for the negative set).
+    """Pairs of the steps of an epoch, each once as a query (Section 3.6 for the negative set).
+
+    If the negative set is smaller than the batch, a subset of the batch is sampled, the same for all queries of the step; if
+    larger, further training pairs are added, and the batch is part of the negative set.
 
     Parameters
     ----------
     pairs
         Number of training pairs.
-    batch_size
-        Queries per step.
+    schedule
+        Its order, batch size and negative set.
     order_seed
-        Seed of the order and of everything sampled here.
+        Seed of the order and of everything sampled.
     epoch
         From 0.
-    negative_set
-        M, the number of pairs from which negatives are taken. If it is below the batch size, a subset of the batch is
-        sampled, the same for all queries of the step; if above, further training pairs are sampled, and the batch is
-        part of the negative set. `None`: the batch.
+    first
+        The step to begin with.
     """
-    order = epoch_order(pairs, order_seed, epoch)
-    size = batch_size if negative_set is None else negative_set
-    for step in range(steps_per_epoch(pairs, batch_size)):
-        asked = order[step * batch_size : (step + 1) * batch_size]
-        seed = (order_seed, epoch, step)
+    order, batch_size = order_of(pairs, schedule, order_seed, epoch), schedule.batch_size
+    size = batch_size if schedule.negative_set is None else schedule.negative_set
+    for step in range(first, steps_per_epoch(pairs, batch_size)):
+        end = min((step + 1) * batch_size, pairs)
+        asked = order.take(np.arange(step * batch_size, end))
         if size > batch_size:
-            extra = _rest(pairs, asked, size - len(asked), np.random.default_rng((_EXTRA, *seed)))
-            yield StepPairs(np.concatenate([asked, extra]), len(asked), None)
+            further = order.further(asked, end, size - len(asked), step)
+            yield StepPairs(np.concatenate([asked, further]), len(asked), None)
         elif size < len(asked):
-            subset = np.random.default_rng((_SUBSET, *seed)).choice(len(asked), size, replace=False)
+            generator = np.random.default_rng((_SUBSET, order_seed, epoch, step))
+            subset = generator.choice(len(asked), size, replace=False)
             yield StepPairs(asked, len(asked), np.sort(subset))
         else:
             yield StepPairs(asked, len(asked), None)
-
-
-def _rest(pairs: int, taken: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
-    """Sample pairs that are not taken, uniformly, no pair twice; all of them if there are no more."""
-    rest = np.delete(np.arange(pairs), taken)
-    return generator.choice(rest, min(count, len(rest)), replace=False)

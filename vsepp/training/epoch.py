@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from itertools import islice
 
 import torch
 
@@ -123,16 +122,10 @@ def _steps(training: Training, epoch: int) -> None:
     """Take the remaining steps of an epoch and add them to its record."""
     run, data, so_far = training.run, training.data, training.so_far
     total, done = steps_per_epoch(len(data.pairs), run.schedule.batch_size), so_far.steps
-    batches = epoch_batches(
-        len(data.pairs),
-        run.schedule.batch_size,
-        order_seed=run.order_seed,
-        epoch=epoch,
-        negative_set=run.schedule.negative_set,
-    )
+    batches = epoch_batches(len(data.pairs), run.schedule, run.order_seed, epoch, done)
     what = f"{run.id} epoch {epoch + 1}/{run.schedule.epochs}"
     losses: list[torch.Tensor] = []
-    remaining = track(islice(batches, done, None), total - done, what, "step", level=logging.INFO)
+    remaining = track(batches, total - done, what, "step", level=logging.INFO)
     with fp32_products_in(run.precision, training.device):
         for step, drawn in enumerate(remaining, start=done):
             inputs = step_inputs(run, data, training.loss, drawn, epoch, training.device, training.group)

@@ -1,17 +1,30 @@
+import dataclasses
+
 import numpy as np
+import specs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vsepp.training.batches import epoch_batches, epoch_order, steps_per_epoch
+from vsepp.training.batches import epoch_batches, steps_per_epoch
+from vsepp.training.order import Permutation
 
 sizes = st.integers(1, 60)
-batch_sizes = st.integers(1, 20)
-negative_sets = st.none() | st.integers(1, 80)
+batch_sizes = st.integers(2, 20)
+negative_sets = st.none() | st.integers(2, 80)
+window_orders = st.builds(
+    lambda shard, window: {"order": "windows", "order_shard": shard, "order_window": window},
+    st.integers(1, 9),
+    st.integers(1, 4),
+)
+orders = st.just({}) | window_orders
 seeds = st.integers(0, 1000)
 
 
-def batches(pairs, batch_size, negative_set=None, seed=0, epoch=0):
-    return list(epoch_batches(pairs, batch_size, order_seed=seed, epoch=epoch, negative_set=negative_set))
+def batches(pairs, batch_size, negative_set=None, seed=0, epoch=0, first=0, **order):
+    schedule = dataclasses.replace(
+        specs.RUN.schedule, batch_size=batch_size, negative_set=negative_set, **order
+    )
+    return list(epoch_batches(pairs, schedule, seed, epoch, first))
 
 
 @settings(deadline=None)
@@ -19,16 +32,16 @@ def batches(pairs, batch_size, negative_set=None, seed=0, epoch=0):
 def test_each_pair_is_a_query_once_an_epoch_in_the_epochs_order(pairs, size, negative_set, seed, epoch):
     found = batches(pairs, size, negative_set, seed, epoch)
     queries = np.concatenate([batch.pairs[: batch.queries] for batch in found])
-    assert np.array_equal(queries, epoch_order(pairs, seed, epoch))
+    assert np.array_equal(queries, Permutation(pairs, seed, epoch).order)
     assert sorted(queries) == list(range(pairs))
     assert len(found) == steps_per_epoch(pairs, size)
     assert all(batch.queries == size for batch in found[:-1])
 
 
 @settings(deadline=None)
-@given(sizes, batch_sizes, negative_sets, seeds)
-def test_the_negative_set_has_the_size_asked_for(pairs, size, negative_set, seed):
-    for batch in batches(pairs, size, negative_set, seed):
+@given(sizes, batch_sizes, negative_sets, seeds, orders)
+def test_the_negative_set_has_the_size_asked_for(pairs, size, negative_set, seed, order):
+    for batch in batches(pairs, size, negative_set, seed, **order):
         assert len(set(batch.pairs)) == len(batch.pairs)
         assert batch.pairs.min() >= 0 and batch.pairs.max() < pairs
         if negative_set is None or negative_set == size:
@@ -43,7 +56,7 @@ def test_the_negative_set_has_the_size_asked_for(pairs, size, negative_set, seed
 
 
 def test_seeds_and_epochs_change_the_order():
-    orders = {tuple(epoch_order(50, seed, epoch)) for seed in range(4) for epoch in range(4)}
+    orders = {tuple(Permutation(50, seed, epoch).order) for seed in range(4) for epoch in range(4)}
     assert len(orders) == 16
 
 
@@ -68,3 +81,14 @@ def test_subsets_are_uniform_over_the_batch_and_differ_between_steps():
     counts = np.bincount(np.concatenate(found), minlength=8)
     assert np.abs(counts / 2000 - 0.25).max() < 5 * np.sqrt(0.25 * 0.75 / 2000)
     assert len({tuple(subset) for subset in found}) == 28
+
+
+@settings(deadline=None)
+@given(sizes, batch_sizes, negative_sets, seeds, orders, st.integers(0, 40))
+def test_an_epoch_goes_on_at_any_step(pairs, size, negative_set, seed, order, first):
+    whole = batches(pairs, size, negative_set, seed, **order)
+    rest = batches(pairs, size, negative_set, seed, first=first, **order)
+    assert len(rest) == max(len(whole) - first, 0)
+    for one, other in zip(whole[first:], rest, strict=True):
+        assert np.array_equal(one.pairs, other.pairs) and one.queries == other.queries
+        assert np.array_equal(one.negatives, other.negatives)

@@ -1,5 +1,7 @@
 """Where the data of a training lie decides nothing about its results."""
 
+import dataclasses
+
 import pytest
 import tiny_corpus as tiny
 import torch
@@ -42,7 +44,9 @@ def test_a_training_is_the_same_whereever_its_data_lie(corpus, tmp_path, name):
 def test_inputs_on_a_gpu_are_those_of_a_cpu_and_wait_for_nothing(corpus, name, place, cuda):
     run = tiny.change(RUNS[name], schedule__negative_set=5, loss__mask_same_image=True)
     here, there = data_on("mapped", run, corpus), data_on(place, run, corpus, cuda)
-    drawn = next(epoch_batches(len(here.pairs), 16, order_seed=0, epoch=0, negative_set=5))
+    drawn = next(
+        epoch_batches(len(here.pairs), dataclasses.replace(run.schedule, batch_size=16, negative_set=5), 0, 0)
+    )
     loss = RunLoss.of(run, {}, cuda)
     step_inputs(run, there, loss, drawn, 0, cuda)
     torch.cuda.synchronize()

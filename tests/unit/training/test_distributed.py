@@ -100,10 +100,7 @@ def steps(run, corpus, group):
     optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
     losses, gradients = [], {}
     for epoch in range(EPOCHS):
-        for drawn in epoch_batches(
-            len(data.pairs), run.schedule.batch_size, order_seed=0, epoch=epoch,
-            negative_set=run.schedule.negative_set,
-        ):  # fmt: skip
+        for drawn in epoch_batches(len(data.pairs), run.schedule, 0, epoch):
             inputs = step_inputs(run, data, loss, drawn, epoch, tiny.CPU, group)
             clip_norm = 0.5 if losses else float("inf")
             losses.append(train_step(model, optimiser, loss, inputs, clip_norm, group))

@@ -138,7 +138,9 @@ def trained(run, data, epochs):
     loss, found = RunLoss.of(run, {}, tiny.CPU), []
     optimiser = make_optimiser(model, 0.003, loss)
     for epoch in range(epochs):
-        for drawn in epoch_batches(len(data.pairs), 16, order_seed=0, epoch=epoch):
+        for drawn in epoch_batches(
+            len(data.pairs), dataclasses.replace(RUN.schedule, batch_size=16), 0, epoch
+        ):
             inputs = step_inputs(run, data, loss, drawn, epoch, tiny.CPU)
             with torch.no_grad():
                 vectors, lengths = model.image_vectors(*inputs.images)

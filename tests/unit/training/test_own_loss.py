@@ -1,5 +1,7 @@
 """A loss of another package is trained, clipped, checkpointed and told what it needs; see `own_loss`."""
 
+import dataclasses
+
 import own_loss
 import pytest
 import tiny_corpus as tiny
@@ -56,7 +58,9 @@ def test_its_parameter_is_drawn_under_the_runs_seed_and_clipped_with_the_models(
         assert found.setdefault(seed, started) == started
     assert found[0] != found[1]
     optimiser = make_optimiser(model, 0.01, loss)
-    drawn = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=1))
+    drawn = next(
+        epoch_batches(len(data.pairs), dataclasses.replace(own_loss.RUN.schedule, batch_size=16), 0, 1)
+    )
     inputs = step_inputs(own_loss.RUN, data, loss, drawn, 1, tiny.CPU)
     train_step(model, optimiser, loss, inputs, clip_norm)
     gradients = [parameter.grad for parameter in (*model.parameters(), loss.state.mix)]
@@ -68,7 +72,11 @@ def test_its_parameter_is_drawn_under_the_runs_seed_and_clipped_with_the_models(
 
 def test_a_loss_is_told_what_it_needs_and_no_more(corpus):
     data = tiny.data_of(own_loss.RUN, corpus)
-    drawn = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=2, negative_set=5))
+    drawn = next(
+        epoch_batches(
+            len(data.pairs), dataclasses.replace(own_loss.RUN.schedule, batch_size=16, negative_set=5), 0, 2
+        )
+    )
     told = {}
     for run in (tiny.FROZEN, own_loss.RUN):
         loss = RunLoss.of(run, own_loss.folders(corpus), tiny.CPU)

@@ -139,7 +139,7 @@ def test_a_step_in_bf16_on_a_gpu_makes_no_fp16_tensor_and_its_gru_is_in_fp32(cor
     model.text.register_forward_hook(lambda module, given, state: states.append(state))
     loss = RunLoss.of(run, {}, cuda)
     optimiser = make_optimiser(model, 0.01, loss)
-    drawn = next(epoch_batches(len(data.pairs), 16, order_seed=0, epoch=0))
+    drawn = next(epoch_batches(len(data.pairs), dataclasses.replace(run.schedule, batch_size=16), 0, 0))
     inputs = step_inputs(run, data, loss, drawn, 0, cuda)
     with fp32_products_in("bf16", cuda), Types() as types:
         train_step(model, optimiser, loss, inputs, 2.0, bf16=True)

@@ -10,8 +10,8 @@ from vsepp.errors import VseppError
 from vsepp.losses import max_of_hinges
 from vsepp.models.joint import JointEmbedding
 from vsepp.spec import Component
-from vsepp.training.batches import epoch_order
 from vsepp.training.checkpoint import FILE
+from vsepp.training.order import Permutation
 
 STEPS = 4  # of an epoch
 RESNET = tiny.ENCODERS["resnet"]
@@ -93,7 +93,7 @@ def test_a_warm_up_of_the_loss_scales_the_gradient_before_it_is_clipped(corpus, 
     torch.manual_seed(run.init_seed)
     model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size)
     adamw = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1, fused=False, foreach=False)
-    order, total, clipped = epoch_order(len(data.pairs), run.order_seed, 0), 0.0, []
+    order, total, clipped = Permutation(len(data.pairs), run.order_seed, 0).order, 0.0, []
     for step in range(STEPS):
         pairs = order[16 * step : 16 * step + 16]
         ids, lengths = data.captions.padded(data.pairs[pairs])
