@@ -411,6 +411,9 @@ class ScheduleSpec:
     linear_decay: bool = False
     """After warmup, the learning rate also falls linearly with the steps, to 0 at the end of the last epoch. Text, code: no; X-VLM
     yes."""
+    embedded_at_once: Count | None = None
+    """Pairs whose encoders' intermediate values are held at a time. More of a step are embedded in parts, twice: for the loss, and again
+    for the gradient. Then its memory hardly grows with the batch, and dropout is drawn part by part; null: all. Text, code: all."""
     order: Literal["permutation", "windows"] = "permutation"
     """Order of the pairs in an epoch. `permutation`: one of all pairs. `windows`: for corpora that are read from a disk; shards of
     order_shard neighbouring pairs in a random order, and the pairs of order_window shards at a time in a random order. Text: not

@@ -25,6 +25,14 @@ class ImageBatch:
         """The batch with its values changed, such as copied to a device; and what is kept of them."""
         return ImageBatch(change(self.values), self.lengths, None if self.kept is None else change(self.kept))
 
+    def part(self, rows: slice) -> ImageBatch:
+        """Some of its images."""
+        values, lengths, kept = (
+            None if each is None else each[rows] for each in (self.values, self.lengths, self.kept)
+        )
+        assert values is not None  # every batch has them
+        return ImageBatch(values, lengths, kept)
+
     def __iter__(self) -> Iterator[torch.Tensor]:
         """Its tensors, as `JointEmbedding.embed_images` takes them."""
         return (tensor for tensor in (self.values, self.lengths, self.kept) if tensor is not None)

@@ -142,6 +142,7 @@ def _steps(training: Training, epoch: int) -> None:
                     training.group,
                     loss_factor=loss_factor(run.schedule, epoch, step, total),
                     bf16=run.precision == "bf16",
+                    embedded_at_once=run.schedule.embedded_at_once,
                 )
             )
             so_far.if_collapsed += _if_collapsed(training, inputs)

@@ -24,7 +24,7 @@ from vsepp.training.distributed import ALONE, ProcessGroup, require_divisible
 from vsepp.training.epoch import train_epoch
 from vsepp.training.history import EpochRecord, write_history
 from vsepp.training.state import EpochSoFar, Training, resume, save
-from vsepp.training.step import RunLoss, make_optimiser
+from vsepp.training.step import RunLoss, make_optimiser, require_parts
 
 log = logging.getLogger("vsepp")
 LOSS_FILE = "loss.safetensors"
@@ -82,6 +82,7 @@ def train(
     require_divisible(run, group)
     start = required(folders, "init_from", run) if run.finetuned else None
     model = _model(run, data, start, folders.get("text_weights")).to(device)
+    require_parts(run, model)
     checkpoints = Checkpoints(state, checkpoint_seconds if group.first else math.inf)
     loss = RunLoss.of(run, folders, device)
     if start and loss.state.state_dict() and (start / LOSS_FILE).is_file():

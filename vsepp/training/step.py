@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from vsepp import components
+from vsepp.errors import VseppError
 from vsepp.evaluation.encode import required
 from vsepp.losses import Batch
 from vsepp.losses.by_query import loss_by_queries
 from vsepp.models.inputs import ImageBatch
-from vsepp.models.joint import JointEmbedding, Sets
+from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, Sets
 from vsepp.spec import ADAM, Component, RunSpec
 from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.matching import Draws, matching_loss
@@ -130,6 +132,7 @@ def train_step(
     *,
     loss_factor: float = 1.0,
     bf16: bool = False,
+    embedded_at_once: int | None = None,
 ) -> torch.Tensor:
     """Take one step and return its loss, a detached scalar on the model's device.
 
@@ -150,13 +153,18 @@ def train_step(
         The gradient is that of the loss times this factor; what is returned is the loss.
     bf16
         Embed in bf16, except for the GRU on a GPU; weights, embeddings and scores stay fp32.
+    embedded_at_once
+        As of the schedule; not with a matcher.
     """
     optimiser.zero_grad()
     with torch.autocast(inputs.ids.device.type, torch.bfloat16, enabled=bf16):
-        vectors, image_lengths = model.image_vectors(*inputs.images)
-        images = model.pool_images(vectors, image_lengths)
-        states = model.text(inputs.ids, inputs.lengths)
-        captions = model.pool_captions(states, inputs.lengths)
+        if embedded_at_once and embedded_at_once < len(inputs.ids):
+            images, captions = _embedded_in_parts(model, inputs, embedded_at_once)
+        else:
+            vectors, image_lengths = model.image_vectors(*inputs.images)
+            images = model.pool_images(vectors, image_lengths)
+            states = model.text(inputs.ids, inputs.lengths)
+            captions = model.pool_captions(states, inputs.lengths)
     if bf16:
         images, captions = images.float(), captions.float()
     images, captions = group.gather(images, captions, inputs.pairs)
@@ -186,3 +194,47 @@ def train_step(
     torch.nn.utils.clip_grad_norm_(optimiser.parameters, clip_norm)
     optimiser.step()
     return value.detach()
+
+
+def _embedded_in_parts(
+    model: JointEmbedding, inputs: StepInputs, size: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Embeddings of images and captions, of so many pairs at a time; those of a part are computed again when its gradient is.
+
+    The generators' states are kept and set again, so that dropout is the same both times.
+    """
+
+    def embedded(rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        images = model.embed_images(*inputs.images.part(rows))
+        return images, model.embed_captions(inputs.ids[rows], inputs.lengths[rows])
+
+    starts = range(0, len(inputs.ids), size)
+    parts = [checkpoint(embedded, slice(start, start + size), use_reentrant=False) for start in starts]
+    images, captions = zip(*parts, strict=True)
+    return torch.cat(images), torch.cat(captions)
+
+
+def require_parts(run: RunSpec, model: JointEmbedding) -> None:
+    """Refuse to embed a batch in parts where that would be another computation.
+
+    Raises
+    ------
+    VseppError
+        For a matcher, which takes the vectors of the whole batch, and for batch normalisation in training mode.
+    """
+    if run.schedule.embedded_at_once is None:
+        return
+    if run.model.matcher is not None:
+        raise VseppError(
+            f"run {run.id}: embedded_at_once is {run.schedule.embedded_at_once}, and matcher {run.model.matcher.name!r} takes the "
+            "vectors of the whole batch; expected null"
+        )
+    trains = run.live_encoder and run.encoder_mode != "eval"
+    for name, module in model.named_modules():
+        of_encoder = name.startswith(ENCODER_PREFIX)
+        if isinstance(module, torch.nn.BatchNorm1d | torch.nn.BatchNorm2d) and (trains or not of_encoder):
+            raise VseppError(
+                f"run {run.id}: embedded_at_once is {run.schedule.embedded_at_once}, and {name} normalises with the statistics of "
+                "the whole batch; in parts that is another computation. Set embedded_at_once: null"
+                + (", or encoder_mode: eval" if of_encoder else "")
+            )
