@@ -8,7 +8,7 @@ A loss is a function of `scores[image, caption]`, with the pairs on the diagonal
 about the pairs. Besides `loss` and `Options` a module may define
 
 - `CITATION`: the source of the loss;
-- `BY_QUERY = True`: it is a sum of what each query costs. Then it is given the `vsepp.losses.violations.QueryScores` of some queries
+- `BY_QUERY = True`: it is a sum of what each query costs. Then it is given the `QueryScores` of some queries
   at a time where a batch is large, and its memory grows with the pairs, not with their square;
 - `needs(options)`: which of `image_rows` and `caption_rows` it needs in `batch`; the others are `None`;
 - `READS`: roles of the artefacts that it reads, such as `("corpus",)`. A loss that reads `caption_vectors` says by its option
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import torch
@@ -50,6 +50,17 @@ class Batch:
 
 WHOLE = Batch()
 """All pairs are queries and candidates; nothing else is known about them."""
+
+
+class QueryScores(NamedTuple):
+    """Scores of some of the pairs of a batch as queries, one after the other, with all n pairs."""
+
+    captions: torch.Tensor
+    """`(q, n)`: of each query's image with all captions."""
+    images: torch.Tensor
+    """`(q, n)`: of each query's caption with all images."""
+    first: int
+    """Position of the first query among the n pairs."""
 
 
 def first_epoch_after(fraction: float, epochs: int) -> int:

@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from vsepp.losses import Batch
-from vsepp.losses.violations import QueryScores
+from vsepp.losses import Batch, QueryScores
 
 # Scores of a part in each direction: 16 MiB in fp32, a few times as much with what a loss computes of them.
 _AT_ONCE = 1 << 22

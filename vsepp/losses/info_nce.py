@@ -11,8 +11,8 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from vsepp.losses import WHOLE, Batch
-from vsepp.losses.violations import QueryScores, negatives, positives, rows_for_mask
+from vsepp.losses import WHOLE, Batch, QueryScores
+from vsepp.losses.violations import negatives, positives, rows_for_mask
 
 CITATION = (
     "Radford et al., 2021: Learning transferable visual models from natural language supervision; "

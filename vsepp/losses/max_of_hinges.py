@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.declared import Fraction, PositiveFloat
-from vsepp.losses import WHOLE, Batch, first_epoch_after
-from vsepp.losses.violations import QueryScores, hinge_costs, rows_for_mask
+from vsepp.losses import WHOLE, Batch, QueryScores, first_epoch_after
+from vsepp.losses.violations import hinge_costs, rows_for_mask
 
 CITATION = (
     "Faghri, Fleet, Kiros and Fidler, 2018: VSE++: improving visual-semantic embeddings with hard negatives"

@@ -11,8 +11,8 @@ import torch
 from torch.nn.functional import softplus
 
 from vsepp.declared import PositiveFloat
-from vsepp.losses import WHOLE, Batch
-from vsepp.losses.violations import QueryScores, negatives, positives, rows_for_mask
+from vsepp.losses import WHOLE, Batch, QueryScores
+from vsepp.losses.violations import negatives, positives, rows_for_mask
 
 CITATION = "Zhai, Mustafa, Kolesnikov and Beyer, 2023: Sigmoid loss for language image pre-training"
 needs = rows_for_mask

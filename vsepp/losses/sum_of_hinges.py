@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.declared import PositiveFloat
-from vsepp.losses import WHOLE, Batch
-from vsepp.losses.violations import QueryScores, hinge_costs, rows_for_mask
+from vsepp.losses import WHOLE, Batch, QueryScores
+from vsepp.losses.violations import hinge_costs, rows_for_mask
 
 CITATION = "Kiros, Salakhutdinov and Zemel, 2014: Unifying visual-semantic embeddings with multimodal neural language models"
 needs = rows_for_mask

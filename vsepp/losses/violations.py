@@ -5,23 +5,12 @@ All losses over the pairs of a batch are made of it.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.losses import WHOLE, Batch
-
-
-class QueryScores(NamedTuple):
-    """Scores of some of the pairs of a batch as queries, one after the other, with all n pairs."""
-
-    captions: torch.Tensor
-    """`(q, n)`: of each query's image with all captions."""
-    images: torch.Tensor
-    """`(q, n)`: of each query's caption with all images."""
-    first: int
-    """Position of the first query among the n pairs."""
+from vsepp.losses import WHOLE, Batch, QueryScores
 
 
 def rows_for_mask(options: Any) -> tuple[str, ...]:
