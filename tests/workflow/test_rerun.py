@@ -67,6 +67,11 @@ def test_a_report_that_is_refused_leaves_the_last_one_and_is_made_once_it_can_be
     assert "<!-- mine -->" in (project.folder / REPORT / "index.html").read_text()
 
 
+def test_a_report_may_have_more_claims_than_an_argument_of_a_command_holds(project):
+    project.edit("params/papers/vsepp/claims.yaml", "The text says 6.1", "The text says " * 10_000 + "6.1")
+    project.run("reproduce_tables")
+
+
 def test_an_ensemble_is_one_entry_and_one_more_evaluation(project):
     entry = f"{{base: {VSEPP}, system: VSE0 and VSE++, ensemble: [{VSE0}, {VSEPP}], protocols: [1K]}}"
     project.edit("params/papers/vsepp/runs.yaml", new=f"\nboth: {entry}\n")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +37,12 @@ def add_params(parser: argparse.ArgumentParser) -> None:
 
 def add_spec(parser: argparse.ArgumentParser, kind: type, *, required: bool = False) -> None:
     """Add the option that takes a spec of a class of `vsepp.spec`."""
-    text = f"parameters of the step ({kind.__name__}), as JSON or as a file that holds it"
-    parser.add_argument("--spec", type=partial(from_json, kind), required=required, metavar="JSON", help=text)
+    text = f"parameters of the step ({kind.__name__}), as JSON, as a file that holds it, or - for standard input"
+
+    def spec(given: str) -> Any:
+        return from_json(kind, sys.stdin.read() if given == "-" else given)
+
+    parser.add_argument("--spec", type=spec, required=required, metavar="JSON", help=text)
 
 
 def option(name: str) -> str:

@@ -38,7 +38,8 @@ rule report:
     message:
         "Report {wildcards.report}: tables, figures and the page that holds them (log: {log})"
     shell:
-        "vsepp make report --spec {params.spec:q} --code {params.code} --output {params.folder} > {log} 2>&1"
+        # Not as an argument: those of Linux have at most 128 KiB.
+        "vsepp make report --spec - --code {params.code} --output {params.folder} <<< {params.spec:q} > {log} 2>&1"
 
 
 # Asked for where a TeX engine is installed; the report's paper.tex is there in any case.
