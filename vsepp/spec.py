@@ -378,6 +378,20 @@ class TapeSpec:
 
 
 @dataclass(frozen=True, config=STRICT)
+class PartSpec:
+    """A range of the shards of an artefact."""
+
+    whole: dict[str, Any]
+    """Spec of the artefact."""
+    items: Count
+    """Rows of a shard; the last one may have fewer."""
+    part: Annotated[int, Field(ge=0)]
+    """Which part of the shards, from 0."""
+    parts: Count
+    """Parts in all, a job each."""
+
+
+@dataclass(frozen=True, config=STRICT)
 class ScheduleSpec:
     """Optimisation. Section 3.2 of the paper."""
 

@@ -18,6 +18,7 @@ from vsepp.cli.common import (
 from vsepp.cli.show import add_plan_options, config_option, plan_of
 from vsepp.errors import VseppError, did_you_mean
 from vsepp.provenance.acceptance import standing_code
+from vsepp.provenance.artefacts import part_role
 from vsepp.runtime.terminal import as_started
 from vsepp.spec import SourceSpec
 from vsepp.steps import STEPS
@@ -58,7 +59,7 @@ def add_steps(steps: Any) -> None:
 def _add_kind(kinds: Any, kind: str, step: Step) -> None:
     does = (step.run.__doc__ or "").splitlines()[0]
     parser = kinds.add_parser(kind, help=does.rstrip("."), description=does, epilog=_HOW)
-    parser.set_defaults(kind=kind, roles=tuple(step.reads), takes=step.takes, raw=[])
+    parser.set_defaults(kind=kind, roles=tuple(step.reads), takes=step.takes, raw=[], parts=[])
     parser.add_argument("name", nargs="?", metavar="NAME", help="its name, as in the folder of its kind")
     add_spec(parser, step.spec)
     for role, read in step.reads.items():
@@ -75,6 +76,15 @@ def _add_kind(kinds: Any, kind: str, step: Step) -> None:
             metavar="ROLE=PATH",
             help="raw files and folders by their role; of a data set, the keys of its `files` in params/datasets.yaml",
         )
+    if step.rows:
+        parser.add_argument(
+            "--parts",
+            nargs="+",
+            type=Path,
+            default=[],
+            metavar="FOLDER",
+            help="of a corpus in shards: folders of the parts, in their order; then the list of their shards is made",
+        )
     add_machine(parser, step.takes)
     add_plan_options(parser)
 
@@ -89,7 +99,7 @@ def fetch(given: argparse.Namespace) -> None:
 def make(given: argparse.Namespace) -> None:
     """Make an artefact with the spec that was given, or with what the parameters say of its name."""
     step = STEPS[given.kind]
-    inputs = given_inputs(given)
+    inputs = given_inputs(given) | {part_role(part): path for part, path in enumerate(given.parts)}
     if given.spec is None:
         if given.name is None or inputs or given.raw or given.output or given.code:
             raise VseppError(
@@ -141,7 +151,11 @@ def _make_named(given: argparse.Namespace, step: Step) -> None:
     make_artefact(
         step,
         artefact.spec,
-        {role: path for role, path in artefact.inputs.items() if role in step.reads},
+        {
+            role: path
+            for role, path in artefact.inputs.items()
+            if role in step.reads or path in artefact.parts
+        },
         artefact.folder,
         raw=artefact.raw,
         held_to=standing_code(artefact),

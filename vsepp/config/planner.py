@@ -17,10 +17,11 @@ from vsepp.config.parameters import Parameters
 from vsepp.config.plan import DOWNLOADS, Model, Plan, SourceFile, in_archives, raw_file, study_of_variant
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
+from vsepp.config.schema import ShardKeys
 from vsepp.declared import PIECES
 from vsepp.errors import VseppError
 from vsepp.models import frozen_part, pieces_file, tokens_of, weights_file
-from vsepp.provenance.artefacts import PHASES, Artefact
+from vsepp.provenance.artefacts import PHASES, Artefact, part_role
 from vsepp.reporting.figures import kind_of
 from vsepp.spec import (
     CaptionStatesSpec,
@@ -33,6 +34,7 @@ from vsepp.spec import (
     FeaturesSpec,
     FigureDataSpec,
     ModelSpec,
+    PartSpec,
     PicturesSpec,
     PretrainedSpec,
     RunSpec,
@@ -45,6 +47,7 @@ from vsepp.spec import (
     from_dict,
     seeded,
     shared_fields,
+    to_dict,
 )
 from vsepp.steps import STEPS
 from vsepp.user_files import is_there
@@ -65,6 +68,8 @@ class _Planner:
         self.models: dict[str, Model] = {}
         self.table: dict[tuple[str, str], Artefact] = {}
         self.done: set[str] = set()
+        self.shards: dict[Path, ShardKeys] = {}
+        """Folder of an artefact → how what is made from it is cut."""
 
     def plan(self) -> Plan:
         # Shared artefacts follow from all runs of the papers, so that choosing some of them changes no artefact.
@@ -96,8 +101,19 @@ class _Planner:
         """The artefact with this spec and these inputs by role, entered where it is not in the table yet."""
         step, inputs = STEPS[kind], inputs or {}
         name = step.name(spec, inputs, label)
+        shards = next((keys for made in inputs.values() if (keys := self.shards.get(made.folder))), None)
+        if shards and step.rows and not any(made.parts for made in inputs.values()):
+            name += f"-by{shards.items}"
         if (kind, name) not in self.table:
-            read = {role: made.folder / step.reads[role].file for role, made in inputs.items()}
+            if shards:
+                self.shards[self._folder(kind, name)] = shards
+            if shards and step.rows:
+                specs = [
+                    PartSpec(to_dict(spec), shards.items, part, shards.jobs) for part in range(shards.jobs)
+                ]
+                parts = [self._add(f"{kind}_part", part, inputs, label=name, raw=raw) for part in specs]
+                inputs = {**inputs, **{part_role(number): part for number, part in enumerate(parts)}}
+            read = {role: made.folder / step.file(role) for role, made in inputs.items()}
             self.table[kind, name] = Artefact(
                 step,
                 name,
@@ -316,7 +332,10 @@ class _Planner:
             first_images=keys.first_images or {},
             leave_out=tuple(keys.leave_out or ()),
         )
-        return self._add("corpus", spec, inputs, label=role, raw=raw)
+        corpus = self._add("corpus", spec, inputs, label=role, raw=raw)
+        if keys.shards:
+            self.shards[corpus.folder] = keys.shards
+        return corpus
 
     def _vectors(self, corpus: Artefact, encoder: str) -> Artefact:
         splits = self._trainable(corpus.spec.name) if encoder == "tfidf" else ()

@@ -202,6 +202,15 @@ class DatasetKeys(spec.CorpusKeys):
     """Modules of vsepp.truths that say what is correct in its test set besides own captions."""
 
 
+class ShardKeys(_Model):
+    """How decoded images and features of a large corpus are cut."""
+
+    items: Count
+    """Images of a shard, a file each; the last one may have fewer."""
+    jobs: Annotated[int, Field(ge=1, le=999)]
+    """Jobs that share the shards of an array: each makes a range of them."""
+
+
 class CorpusKeys(_Model):
     """In a preset: the data set of a role. In a fidelity: the number of its validation images."""
 
@@ -217,6 +226,9 @@ class CorpusKeys(_Model):
     """Split → how many images to keep, from the first, after all checks: to try a preset on a part of its data."""
     leave_out: list[str] = UNSET
     """Ids of images to leave out, after all checks, such as photographs that cannot be decoded."""
+    shards: ShardKeys | None = UNSET
+    """For corpora of more than some hundred thousand images: decoded images and features are files of a fixed number of images,
+    made by several jobs; null: one file and one job each."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

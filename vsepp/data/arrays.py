@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import math
 import os
+import struct
 import warnings
+import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -34,6 +36,31 @@ def own_arrays(path: Path) -> dict[str, np.ndarray]:
     """All arrays of an `.npz` that vsepp wrote; damage raises what it raises."""
     with np.load(path, allow_pickle=False) as arrays:
         return dict(arrays)
+
+
+def mapped_arrays(path: Path) -> dict[str, np.ndarray]:
+    """As `own_arrays`; those that are not compressed are memory-mapped, read-only."""
+    arrays: dict[str, np.ndarray] = {}
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            with archive.open(member) as stream:
+                header = _header(stream)
+            name = member.filename.removesuffix(".npy")
+            if member.compress_type == zipfile.ZIP_STORED and 0 not in header.shape:
+                start = _start(path, member) + header.offset
+                arrays[name] = np.memmap(path, header.dtype, "r", start, header.shape)
+            else:
+                with archive.open(member) as stream:
+                    arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
+    return arrays
+
+
+def _start(path: Path, member: zipfile.ZipInfo) -> int:
+    """Byte of a zip file at which a member's data begin: behind its own header, a name and extra fields of their lengths."""
+    with path.open("rb") as stream:
+        stream.seek(member.header_offset + 26)
+        name, extra = struct.unpack("<HH", stream.read(4))
+    return member.header_offset + 30 + int(name) + int(extra)
 
 
 def read_arrays(path: Path, known: Collection[str], expected: str) -> dict[str, np.ndarray]:
@@ -73,6 +100,13 @@ def _array(data: bytes, where: str) -> np.ndarray:
     return numbers.reshape(header.shape, order="F" if header.columns_first else "C").copy()
 
 
+def _header(stream: IO[bytes]) -> _Header:
+    """What a `.npy` file says of itself at its beginning."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return _Header(*read(stream), stream.tell())
+
+
 def _checked_header(stream: IO[bytes], size: int, where: str) -> _Header:
     """Header of a `.npy` file of so many bytes.
 
@@ -84,11 +118,7 @@ def _checked_header(stream: IO[bytes], size: int, where: str) -> _Header:
     beginning = io.BytesIO(stream.read(min(size, _LONGEST_HEADER + 12)))
     with reading(where, "a .npy file; write it with numpy.save"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # headers of Python 2 are read, and numpy would say so
-        version = np.lib.format.read_magic(beginning)
-        read = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        header = _Header(*read(beginning), beginning.tell())
+        header = _header(beginning)
     shape, dtype = header.shape, header.dtype
     if dtype.hasobject or dtype.itemsize == 0 or dtype.names or dtype.subdtype or min(shape, default=0) < 0:
         raise VseppError(f"{where}: expected plain numbers or text, no Python objects, found {dtype} {shape}")

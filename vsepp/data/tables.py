@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,21 +28,32 @@ CAPTIONS = pa.schema(
 
 
 class Table:
-    """Columns of equal length, as arrays by name.
+    """Columns of equal length, as arrays by name. A column is read from its file when it is first asked for.
 
     Reading one does not import pandas, which would take a fifth of the time that a training needs to start.
     """
 
-    def __init__(self, columns: Mapping[str, np.ndarray]) -> None:
-        self._columns = dict(columns)
+    def __init__(self, rows: int, read: Callable[[str], np.ndarray]) -> None:
+        self._rows = rows
+        self._read = cache(read)
 
     def __getitem__(self, name: str) -> np.ndarray:
         """A column `(rows,)`; text as Python strings."""
-        return self._columns[name]
+        return self._read(name)
 
     def __len__(self) -> int:
         """Rows."""
-        return len(next(iter(self._columns.values())))
+        return self._rows
+
+    def part(self, rows: slice) -> Table:
+        """Some of the rows."""
+        return Table(len(range(*rows.indices(len(self)))), lambda name: self[name][rows])
+
+
+def rows_in(path: Path) -> int:
+    """Rows of a table's file."""
+    with reading(path, "a table of a corpus; run the step that reads the corpus again"):
+        return pq.read_metadata(path).num_rows
 
 
 def write_tables(folder: Path, images: pd.DataFrame, captions: pd.DataFrame) -> None:
@@ -82,15 +94,27 @@ def _read(path: Path, schema: pa.Schema) -> Table:
     again = "run the step that reads the corpus again"
     with reading(path, f"a table of a corpus; {again}"):
         require_as_written(path)
-        table = pq.ParquetFile(path).read()
-        # By way of lists: `to_numpy` imports pandas, which takes longer than they do.
-        columns = {column.name: table[column.name].to_pylist() for column in schema}
-    if not table.schema.equals(schema):
-        found = ", ".join(f"{column.name} {column.type}" for column in table.schema)
+        file = pq.ParquetFile(path)
+    if not file.schema_arrow.equals(schema):
+        found = ", ".join(f"{column.name} {column.type}" for column in file.schema_arrow)
         wanted = ", ".join(f"{column.name} {column.type}" for column in schema)
         raise VseppError(f"{path}: expected columns {wanted}; found {found}; {again}")
-    types = {column.name: object if column.type == pa.string() else str(column.type) for column in schema}
-    return Table({name: np.array(values, dtype=types[name]) for name, values in columns.items()})
+
+    def read(name: str) -> np.ndarray:
+        with reading(path, f"a table of a corpus; {again}"):
+            kind = schema.field(name).type
+            columns = [batch.column(0) for batch in file.iter_batches(columns=[name])]
+            return np.concatenate([_values(column, kind) for column in columns or [pa.array([], kind)]])
+
+    return Table(file.metadata.num_rows, read)
+
+
+def _values(column: pa.Array, kind: pa.DataType) -> np.ndarray:
+    """A column by way of lists: `to_numpy` imports pandas, which takes longer than they do. Equal texts are one string."""
+    if kind != pa.string():
+        return np.array(column.to_pylist(), dtype=str(kind))
+    coded = column.dictionary_encode()
+    return np.array(coded.dictionary.to_pylist(), dtype=object)[coded.indices.to_pylist()]
 
 
 def _check(folder: Path, images: pd.DataFrame, captions: pd.DataFrame) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vsepp.data.arrays import own_arrays
+from vsepp.data.arrays import mapped_arrays
 from vsepp.declared import WORDS
 from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
@@ -20,6 +20,8 @@ SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")
 PAD, START, END, UNKNOWN = range(len(SPECIAL))
 
 FILE = "tokens.npz"
+# From so many words on they are not compressed, and mapped rather than read; COCO has eight million.
+_MAPPED = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,8 @@ class Tokens:
             arrays = {"ids": self.ids, "offsets": self.offsets}
             if self.kind != WORDS:
                 arrays["kind"] = np.array(self.kind)
-            np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]  # the stub takes names for options
+            write = np.savez if len(self.ids) >= _MAPPED else np.savez_compressed
+            write(stream, **arrays)  # type: ignore[arg-type]  # the stub takes names for options
 
     @classmethod
     def load(cls, folder: Path) -> Tokens:
@@ -100,5 +103,5 @@ class Tokens:
         path = folder / FILE
         with reading(path, "a token file; run the step that makes it again"):
             require_as_written(path)
-            arrays = own_arrays(path)
+            arrays = mapped_arrays(path)
             return cls(arrays["ids"], arrays["offsets"], str(arrays.get("kind", WORDS)))

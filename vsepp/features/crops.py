@@ -44,7 +44,7 @@ _RESIZED_ELSEWHERE = 256
 def place_images(images: Images, placing: Placing) -> Images:
     """Bring stored images to the device, or leave them in their files; see `vsepp.runtime.placement.place`."""
     pixels = images.pixels if isinstance(images, WholeImages) else images
-    assert isinstance(pixels, np.ndarray)  # in their files
+    assert not isinstance(pixels, torch.Tensor)  # in their files
     placed = place(pixels, "image store", placing)
     return replace(images, pixels=placed) if isinstance(images, WholeImages) else placed
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from vsepp.data.shard_files import is_there, open_array
 from vsepp.declared import REGIONS
 from vsepp.errors import VseppError
 from vsepp.features.crops import Images, fixed_boxes, sizes_of
@@ -27,9 +28,16 @@ CHUNK_IMAGES = 4 * ENCODE_BATCH
 
 
 def extract_features(
-    store: Images, encoder: ImageEncoder, crop: CropSpec, out: Path, state: Path, *, device: torch.device
+    store: Images,
+    encoder: ImageEncoder,
+    crop: CropSpec,
+    out: Path,
+    state: Path,
+    *,
+    device: torch.device,
+    rows: slice = slice(None),
 ) -> None:
-    """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the store.
+    """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the store, or a range of these.
 
     Vectors are one, the cells of a grid, or the regions; see `features_of`. Works in `state` and continues
     from what is there; the file is moved to `out` only when complete.
@@ -48,6 +56,8 @@ def extract_features(
         Working folder that survives a kill, for these inputs only.
     device
         Where to compute.
+    rows
+        Images to compute features of.
 
     Raises
     ------
@@ -58,13 +68,14 @@ def extract_features(
     encoder.to(device).eval()
     state.mkdir(parents=True, exist_ok=True)
     vectors = REGIONS if crop.kind == "regions" else encoder.vectors()
-    written = GrowingRows(state / FILE, (len(store), vectors, encoder.dim), np.float32, CHUNK_IMAGES)
-    what = f"{crop.kind} features of {len(store)} images"
+    images = np.arange(len(store))[rows]
+    written = GrowingRows(state / FILE, (len(images), vectors, encoder.dim), np.float32, CHUNK_IMAGES)
+    what = f"{crop.kind} features of {len(images)} images"
     check_space(state, written.missing_bytes, what)
-    starts = range(written.done, len(store), CHUNK_IMAGES)
-    for start in track(starts, len(store) - written.done, what, "image", each=CHUNK_IMAGES):
-        images = np.arange(start, min(start + CHUNK_IMAGES, len(store)))
-        written.append(features_of(store, encoder, images, crop, device))
+    starts = range(written.done, len(images), CHUNK_IMAGES)
+    for start in track(starts, len(images) - written.done, what, "image", each=CHUNK_IMAGES):
+        some = images[start : start + CHUNK_IMAGES]
+        written.append(features_of(store, encoder, some, crop, device))
     publish({written.path: out / FILE})
 
 
@@ -125,9 +136,9 @@ class CachedFeatures:
             If the file is missing or not of the expected shape.
         """
         path = folder / FILE
-        if not path.is_file():
+        if not is_there(folder, FILE):
             raise VseppError(f"{path}: missing; run the step that extracts features again")
-        features = np.load(path, mmap_mode="r")
+        features = open_array(folder, FILE)
         if features.ndim != 3 or features.dtype != np.float32:
             raise VseppError(
                 f"{path}: expected float32 (n_images, vectors, dim), got {features.dtype} {features.shape}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,10 +47,14 @@ class _Part(NamedTuple):
     images: int
     step: int
     """Rows of the file per image."""
+    first: int = 0
+    """The first of the images, among those of the file."""
 
 
-def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, Any]:
-    """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the images table.
+def import_precomputed(
+    spec: CorpusSpec, images: Table, out: Path, rows: slice = slice(None)
+) -> dict[str, Any]:
+    """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the images table, or a range of these.
 
     Parameters
     ----------
@@ -60,6 +64,8 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, 
         Its images table.
     out
         Folder of the result.
+    rows
+        Of the table: the images whose features are written.
 
     Returns
     -------
@@ -79,13 +85,15 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, 
         )
     parts = _parts(spec, images)
     first = next(iter(parts.values())).rows
-    shape = len(images), first.vectors, first.dim
+    start, stop, _ = rows.indices(len(images))
+    count = stop - start
+    shape = count, first.vectors, first.dim
     header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-    what, needed = f"published features of {len(images)} images", 4 * math.prod(shape)
+    what, needed = f"published features of {count} images", 4 * math.prod(shape)
     at_once = max(1, BLOCK_BYTES // (4 * CAPTIONS_PER_IMAGE * first.vectors * first.dim))
     out.mkdir(parents=True, exist_ok=True)
     check_space(out, needed, what)
-    blocks = chain.from_iterable(_blocks(part, at_once) for part in parts.values())
+    blocks = chain.from_iterable(_blocks(part, at_once) for part in _within(parts.values(), start, stop))
     unit = 0
     with (
         full_disk_explained(out, f"for the {what}", needed),
@@ -93,25 +101,35 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, 
         partial.open("wb") as stream,
     ):
         np.lib.format.write_array_header_1_0(stream, header)
-        for block in track(blocks, len(images), what, "image", each=at_once):
+        for block in track(blocks, count, what, "image", each=at_once):
             stream.write(np.ascontiguousarray(block).data)
             if first.vectors == 1:
                 unit += int((abs(np.linalg.norm(block, axis=2) - 1) < _UNIT).sum())
     facts = {
-        "images": len(images),
+        "images": count,
         "vectors": first.vectors,
         "dim": first.dim,
         "rows_per_image": {PREFIXES[prefix]: part.step for prefix, part in parts.items()},
     }
     if first.vectors > 1:  # regions are published as a detector gave them
         return facts
-    if unit < len(images):
+    if unit < count:
         log.warning(
             "corpus %s: %.1f %% of the published features have unit length; all are used as they are, as in the released code",
             spec.name,
-            100 * unit / len(images),
+            100 * unit / count,
         )
-    return {**facts, "unit_length": unit / len(images)}
+    return {**facts, "unit_length": unit / count}
+
+
+def _within(parts: Iterable[_Part], start: int, stop: int) -> Iterator[_Part]:
+    """What rows `start` to `stop` of the images table are of each part."""
+    before = 0
+    for part in parts:
+        first, last = max(start - before, 0), min(stop - before, part.images)
+        if first < last:
+            yield part._replace(first=first, images=last - first)
+        before += part.images
 
 
 def raw_features(spec: CorpusSpec) -> dict[str, Path]:
@@ -160,8 +178,9 @@ def _rows_per_image(members: list[str], rows: int) -> int:
 
 def _blocks(part: _Part, at_once: int) -> Iterator[np.ndarray]:
     """Features of a part's images, checked: float32 `(n, vectors, dim)`."""
-    first = 0
-    for block in part.rows.blocks(0, part.images * part.step, at_once * part.step):
+    first = part.first * part.step
+    stop = first + part.images * part.step
+    for block in part.rows.blocks(first, stop, at_once * part.step):
         of_image = block.reshape(-1, part.step, part.rows.vectors, part.rows.dim)
         finite = np.isfinite(of_image).all(axis=(1, 2, 3))
         refuse(

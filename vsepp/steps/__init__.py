@@ -1,6 +1,6 @@
 """The steps, one module each: what is made, from what, how, and how large it is.
 
-A module below declares `STEP`; there is no list of them. The rules of the workflow call `vsepp make KIND`. Declarations
+A module below declares `STEP`; there is no list of them. A step with `rows` can also be made in parts (`vsepp.steps.part`). The rules of the workflow call `vsepp make KIND`. Declarations
 are read at every start, so a step imports what it computes with inside of its `run`.
 """
 
@@ -10,12 +10,14 @@ import importlib
 import pkgutil
 
 from vsepp.provenance.artefacts import Step
+from vsepp.steps.part import part_of
 
 
 def _declared() -> dict[str, Step]:
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    return {module.STEP.kind: module.STEP for module in modules if hasattr(module, "STEP")}
+    steps = [module.STEP for module in modules if hasattr(module, "STEP")]
+    return {step.kind: step for step in (*steps, *(part_of(step) for step in steps if step.rows))}
 
 
 STEPS = _declared()

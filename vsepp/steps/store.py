@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step, Work
@@ -23,13 +24,15 @@ def run(spec: StoreSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
 
     images, _ = read_tables(inputs["images"].parent)
     corpus = from_dict(CorpusSpec, read_manifest(inputs["images"])["spec"])
+    if job.rows != slice(None):  # the known digest is of all photographs
+        corpus = replace(corpus, photographs_sha256=())
     # Scenes were drawn by a step; an archive's checksum was compared with a published or an earlier one when it was fetched.
     noted = {role: read_sidecar(path) or {} for role, path in job.raw.items() if path.is_file()}
     verified = [
         role for role, facts in noted.items() if facts.get("verified") in ("published", "recorded before")
     ]
     return build_store(
-        images,
+        images.part(job.rows),
         with_files(corpus, job.raw),
         spec,
         out,
@@ -37,6 +40,13 @@ def run(spec: StoreSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
         job.threads or 1,
         verified=tuple(job.raw) if "scenes" in inputs else verified,
     )
+
+
+def rows(inputs: Inputs) -> int:
+    """Images of the corpus."""
+    from vsepp.data.tables import rows_in
+
+    return rows_in(inputs["images"])
 
 
 def name(spec: StoreSpec, inputs: Artefacts, label: str) -> str:
@@ -73,6 +83,7 @@ STEP = Step(
     reads={"images": IMAGES, "scenes": SCENES},
     known_raw=lambda spec, raw: {},
     files=("images.npy", "sizes.npy"),
+    rows=rows,
     versioned=False,
     resumes=True,
     takes=("threads",),

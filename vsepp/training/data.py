@@ -142,7 +142,7 @@ def _image_source(
     if isinstance(evaluated, CentreCrops):
         return _live_source(run, folders, crops, evaluated, pairs, placing)
     if run.reads == "features":
-        assert isinstance(evaluated.features, np.ndarray)  # in their file
+        assert not isinstance(evaluated.features, torch.Tensor)  # in their files
         image_rows = crops.image_rows[pairs]
         features = place(evaluated.features, "image features", placing)
         cached = CachedFeatures(evaluated.folder, features, evaluated.lengths)

@@ -24,6 +24,7 @@ from vsepp.provenance.acceptance import (
     other_code_text,
     standing_code,
 )
+from vsepp.provenance.manifest import MANIFEST
 from vsepp.provenance.publish import RULE_SHELL, dated_ahead, withdraw
 from vsepp.reporting.typeset import TEX_WANTED, has_tex
 from vsepp.runtime.devices import visible_gpus
@@ -93,8 +94,9 @@ if AHEAD := dated_ahead(MADE, READ):
         " Snakemake fails jobs that read them, and may delete what they made. docs/running.md says how to date them now"
     )
 
-for made in PLAN.of_kind("report").values():
-    if missing := withdraw(made.folder):
+# Of these, Snakemake knows the manifest alone.
+for made in PLAN.table.values():
+    if MANIFEST in made.step.files and (missing := withdraw(made.folder)):
         logger.warning(
             f"{made.folder} is not whole any more, {', '.join(missing)} is gone"
         )
@@ -174,7 +176,10 @@ def given(wildcards):
     options = [
         f"--{role.replace('_', '-')} {quote(str(path))}"
         for role, path in made.inputs.items()
+        if path not in made.parts
     ]
+    if made.parts:
+        options += ["--parts", *(quote(str(path)) for path in made.parts)]
     if made.raw:
         options += [
             "--raw",

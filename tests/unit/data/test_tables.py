@@ -3,7 +3,7 @@ import pytest
 from raw_layouts import write_coco
 
 from vsepp.data.corpora import read_corpus
-from vsepp.data.tables import read_tables, write_tables
+from vsepp.data.tables import read_tables, rows_in, write_tables
 from vsepp.errors import VseppError
 
 
@@ -18,6 +18,16 @@ def test_tables_come_back_as_they_went(tables, tmp_path):
         assert {name: back[name].tolist() for name in frame} == frame.to_dict("list")
         assert len(back) == len(frame)
     assert sorted(p.name for p in (tmp_path / "corpus").iterdir()) == ["captions.parquet", "images.parquet"]
+
+
+def test_a_part_of_a_table_has_the_rows_of_a_range(tables, tmp_path):
+    write_tables(tmp_path / "corpus", *tables)
+    _, captions = read_tables(tmp_path / "corpus")
+    assert rows_in(tmp_path / "corpus/captions.parquet") == len(captions)
+    for rows in (slice(2, 5), slice(3, None), slice(None)):
+        part = captions.part(rows)
+        assert len(part) == len(captions["text"][rows])
+        assert part["text"].tolist() == captions["text"][rows].tolist()
 
 
 def test_equal_tables_give_equal_bytes(tables, tmp_path):

@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vsepp.data import tokens as tokens_module
 from vsepp.data.tokens import PAD, Tokens
 from vsepp.errors import VseppError
 
@@ -19,6 +20,17 @@ def test_captions_come_back_as_they_went(rows):
     assert tokens.lengths.tolist() == [len(row) for row in rows]
     assert tokens.ids.dtype == np.int32
     assert tokens.offsets.dtype == np.int64
+
+
+@pytest.mark.parametrize("mapped_from", [0, 10**7])
+def test_files_come_back_mapped_or_read(tmp_path, monkeypatch, mapped_from):
+    monkeypatch.setattr(tokens_module, "_MAPPED", mapped_from)
+    tokens = Tokens.from_lists([[4, 5, 6], [2**31 - 1]])
+    tokens.save(tmp_path)
+    back = Tokens.load(tmp_path)
+    assert (back.ids.tolist(), back.offsets.tolist()) == (tokens.ids.tolist(), tokens.offsets.tolist())
+    assert isinstance(back.ids, np.memmap) == (mapped_from == 0)
+    assert back.padded([0, 1])[0].tolist() == tokens.padded([0, 1])[0].tolist()
 
 
 @given(captions_as_lists, st.data())

@@ -1,0 +1,63 @@
+# Decoded images and features of a corpus in shards: parts, each a range of the shards and a job, and the list of all shards.
+
+SHARDED = {
+    "store": f"{RESULTS}/stores",
+    "features": f"{RESULTS}/features",
+    "published": f"{RESULTS}/features",
+}
+
+for kind, parent in SHARDED.items():
+
+    rule:
+        name:
+            f"{kind}_part"
+        input:
+            unpack(inputs),
+        output:
+            manifest=f"{parent}/{{{kind}_part}}/manifest.json",
+        log:
+            f"{LOGS}/{kind}_part/{{{kind}_part}}.log",
+        benchmark:
+            f"{BENCHMARKS}/{kind}_part/{{{kind}_part}}.tsv"
+        threads: THREADS
+        resources:
+            mem_mb=MEMORY,
+            gpu=1 if GPUS and kind == "features" else 0,
+            gpu_part=PARTS if GPUS and kind == "features" else 0,
+        params:
+            spec=spec,
+            code=code,
+            given=given,
+            folder=folder,
+            kind=f"{kind}_part",
+        message:
+            f"Shards {{wildcards.{kind}_part}} (log: {{log}})"
+        shell:
+            "vsepp make {params.kind} --spec {params.spec:q} --code {params.code} {params.given}"
+            " --output {params.folder} --threads {threads} > {log} 2>&1"
+
+    rule:
+        name:
+            f"{kind}_shards"
+        input:
+            unpack(inputs),
+        output:
+            shards=f"{parent}/{{{kind}}}/shards.json",
+            manifest=f"{parent}/{{{kind}}}/manifest.json",
+        log:
+            f"{LOGS}/{kind}_shards/{{{kind}}}.log",
+        benchmark:
+            f"{BENCHMARKS}/{kind}_shards/{{{kind}}}.tsv"
+        resources:
+            mem_mb=300,
+        params:
+            spec=spec,
+            code=code,
+            given=given,
+            folder=folder,
+            kind=kind,
+        message:
+            f"List the shards of {{wildcards.{kind}}} (log: {{log}})"
+        shell:
+            "vsepp make {params.kind} --spec {params.spec:q} --code {params.code} {params.given}"
+            " --output {params.folder} > {log} 2>&1"
