@@ -115,11 +115,11 @@ def test_a_part_that_was_made_anew_differently_does_not_fit_the_list(listed, rea
 def test_a_list_of_another_version_is_refused(listed):
     path = listed / SHARDS
     path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
-    with pytest.raises(VseppError, match="shards.json: has version 2, expected 1"):
+    with pytest.raises(VseppError, match=r"shards\.json: has version 2, expected 1"):
         open_array(listed, "features.npy")
 
 
 def test_a_part_that_is_not_there_is_named(listed, read):
     spec, inputs, raw = read
-    with pytest.raises(VseppError, match="part-001.*expected shard 00000 next"):
+    with pytest.raises(VseppError, match=r"part-001.*expected shard 00000 next"):
         make(STEPS["published"], spec, inputs | {part_role(0): listed / "part-001"}, listed, raw=raw)
