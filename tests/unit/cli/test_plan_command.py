@@ -1,6 +1,7 @@
 """`vsepp plan`: what it says, on files, disks and rates that are there."""
 
 import json
+import re
 import shutil
 import time
 
@@ -187,6 +188,14 @@ def test_what_other_numbers_of_pairs_would_take_is_counted_in_seconds(said):
     assert [column["pairs"] for column in columns] == [10**6, 10**8]
     assert f" {columns[0]['files']:,} " in lines[0] and lines[0].endswith(f" {columns[1]['files']:,}")
     assert columns[1]["files"] < 10**5 and columns[1]["jobs"] < 10**4
+
+
+def test_the_table_of_the_docs_is_what_is_printed(said):
+    page = (PARAMS.parent / "docs" / "scale.md").read_text(encoding="utf-8").partition("## Counted")[2]
+    (command,) = (line.split() for line in page.splitlines() if line.startswith("    uv run vsepp plan"))
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    printed = [re.split(r"  +", line.strip()) for line in said(*command[4:]).splitlines()]
+    assert printed == rows
 
 
 @pytest.mark.parametrize("number", ["many", "1e6", ""])
