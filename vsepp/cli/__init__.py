@@ -22,7 +22,7 @@ from vsepp.runtime.progress import configure_logging
 GROUPS = {
     "use a model": ("try", "query", "serve", "export", "evaluate", "compare", "submit"),
     "look at runs and results": ("plan", "runs", "show", "models", "expected", "verify", "schema"),
-    "steps of the workflow": ("fetch", "make", "paper", "record", "accept", "sync"),
+    "steps of the workflow": ("fetch", "make", "export-tar", "paper", "record", "accept", "sync"),
 }
 """What commands are for → the commands, in the order of the help and of the site's reference."""
 _ENDS = """\
@@ -49,9 +49,9 @@ def make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argume
 def _listed(commands: Mapping[str, argparse.ArgumentParser]) -> list[str]:
     """Each group with its commands, as wide as the terminal."""
     width = shutil.get_terminal_size().columns - 2
-    wrap = textwrap.TextWrapper(width, subsequent_indent=" " * 12)
+    wrap = textwrap.TextWrapper(width, subsequent_indent=" " * 13)
     return [
-        "\n".join([f"{title}:", *(wrap.fill(f"  {name:<9} {commands[name].description}") for name in names)])
+        "\n".join([f"{title}:", *(wrap.fill(f"  {name:<10} {commands[name].description}") for name in names)])
         for title, names in GROUPS.items()
     ]
 

@@ -6,7 +6,7 @@ import argparse
 import json
 import shutil
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +36,23 @@ def add_steps(steps: Any) -> None:
         help="use the rates of this device: part of its name, or of its machine's name; "
         "by default the device that was measured for most of the plan",
     )
+    what = "count what it would take if the train split of each corpus had N pairs, one column an N"
+    parser.add_argument("--pairs", type=int, nargs="+", metavar="N", help=what)
     parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
 
 
 def plan(given: argparse.Namespace) -> None:
     """Print what a plan costs."""
-    from vsepp.config.costs import read_rates, report
+    from vsepp.config.costs import counted, read_rates, report
     from vsepp.sources.sums import read_lock
 
+    if min(given.pairs or [1]) < 1:
+        raise VseppError(f"--pairs: expected numbers of at least 1, got {min(given.pairs)}")
     chosen = plan_of(given)
+    if given.pairs:
+        columns = [counted(chosen, pairs) for pairs in given.pairs]
+        print(json.dumps(columns, indent=1) if given.json else "\n".join(_counted_lines(columns)))
+        return
     if given.rates is not None and not given.rates.is_file():
         raise VseppError(f"{given.rates}: no such file; expected what benchmarks/measure.py --append writes")
     rates = given.rates or given.params.parent / RATES
@@ -111,6 +119,14 @@ def _made_lines(found: Mapping[str, Any]) -> list[str]:
     return [*lines, *_wrapped(said)]
 
 
+def _counted_lines(found: Sequence[Mapping[str, int | None]]) -> list[str]:
+    rows = [["counted, never measured", *(f"{one['pairs']:,} pairs" for one in found)]]
+    for what in list(found[0])[1:]:
+        text = _bytes if what.startswith(("bytes", "memory")) else _count
+        rows.append([what, *(text(one[what]) for one in found)])
+    return table(rows, "l" + "r" * len(found))
+
+
 def _disk_lines(disk: Mapping[str, Any]) -> list[str]:
     text = f"At most {_bytes(disk['peak'])} at a time; {_bytes(disk['lasting'])} stay."
     if disk["tapes"] and not disk["keep_tapes"]:
@@ -122,10 +138,9 @@ def _disk_lines(disk: Mapping[str, Any]) -> list[str]:
         " Each running training also needs checkpoints, up to twelve times its model. Free here: "
         f"{_bytes(disk['free'])}; still to be written: {_bytes(disk['to_write'])}."
     )
-    if disk["to_write"] <= disk["free"]:
-        return ["", "3. Disk", *_wrapped(text)]
-    lines = ["", "3. Disk", *_wrapped(f"{text} IT DOES NOT FIT.")]
-    if disk["tapes"]:
+    fits = disk["to_write"] <= disk["free"]
+    lines = ["", "3. Disk", *_wrapped(text if fits else f"{text} IT DOES NOT FIT.")]
+    if disk["tapes"] and not fits:
         lines += _wrapped(
             "Free some, link results/ to a larger disk, or compute the features of random crops inside each training. This "
             "needs no feature cache, but every run then runs the encoder itself:"

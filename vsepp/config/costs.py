@@ -6,7 +6,9 @@ An unknown number is `None`, never a guess.
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -14,7 +16,9 @@ from urllib.parse import urlsplit
 from vsepp.config.plan import Plan, SourceFile
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefact, Work
+from vsepp.spec import CorpusSpec
 from vsepp.steps import STEPS
+from vsepp.steps.sizes import captions_of, images_of, product, steps_of
 
 Rates = Mapping[tuple[str, str, str], float]
 """Items per second by what, variant and precision, as `benchmarks/measure.py` names them."""
@@ -30,6 +34,8 @@ class Cost(NamedTuple):
     """Bytes."""
     work: Sequence[Work]
     """What making it takes, small steps left out: validations, evaluations, tables."""
+    corpus: CorpusSpec | None
+    """What it belongs to."""
 
 
 def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> dict[str, Any]:
@@ -74,19 +80,60 @@ def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> 
     }
 
 
-def costs_of(plan: Plan) -> list[Cost]:
-    """Everything that the chosen models of a plan need, once each, in the order in which it is made."""
+def costs_of(plan: Plan, pairs: int | None = None) -> list[Cost]:
+    """Everything that the chosen models of a plan need, once each, in the order in which it is made; see `counted` for `pairs`."""
     costs = []
     for artefact in needed_artefacts(plan):
         corpora = (other for other in (artefact, *plan.behind(artefact)) if other.kind == "corpus")
         corpus = next(corpora, None)
         spec, step = artefact.spec, artefact.step
         data = corpus.spec if corpus else None
+        if data and pairs is not None:
+            each = data.captions_per_image or 1
+            images = {**data.expected_images, "train": -(-pairs // each)}
+            data = replace(data, expected_images=images, captions_per_image=each, first_images={})
         label = ""
         if corpus and step.label:
             label = f"{corpus.name.rpartition('-')[0]} {step.label(spec)}".strip()
-        costs.append(Cost(artefact, label, step.size(spec, data), step.work(spec, data)))
+        costs.append(Cost(artefact, label, step.size(spec, data), step.work(spec, data), data))
     return costs
+
+
+def counted(plan: Plan, pairs: int, items: int = 100_000, jobs: int = 10) -> dict[str, int | None]:
+    """What a plan would need if the split `train` of each corpus had so many pairs, other splits as they are: counted, never measured.
+
+    A file of decoded images, features or embeddings has at most `items` rows; at most `jobs` jobs share the making of one artefact. An
+    image has one caption where its data set does not say how many; `first_images` are not heeded.
+    """
+    files = parts = steps = held = flops = 0
+    sizes: dict[str, int | None] = {}
+    for artefact, _, size, _, corpus in costs_of(plan, pairs):
+        kind, spec, title = artefact.kind, artefact.spec, f"bytes of {artefact.step.title}"
+        rows = images_of(corpus) if kind in ("store", "features") else 0
+        if kind == "evaluation":
+            rows = captions_of(corpus, [spec.split])  # there are fewer images
+        shards = max(math.ceil((rows or 0) / items), 1)
+        # With its manifest. A feature cache has a file an epoch, and one that names the captions.
+        files += shards + (spec.epochs + 1 if kind == "tape" else max(len(artefact.step.files), 1))
+        parts += min(shards, jobs)
+        before = sizes.get(title, 0)
+        sizes[title] = None if before is None or size is None else before + size
+        if kind == "run":
+            count = captions_of(corpus, spec.train_splits) or 0
+            steps += 0 if spec.fit else (steps_of(spec, count) or 0) * spec.schedule.epochs
+            # Its row, its image's, its caption's id and a pointer to its split; its place in a permutation.
+            held = max(held, (32 + 8 * (spec.schedule.order == "permutation")) * count)
+            flops = max(flops, product(2, captions_of(corpus), images_of(corpus), spec.model.joint_dim) or 0)
+    return {
+        "pairs": pairs,
+        "files": files,
+        "jobs": parts,
+        "steps of all trainings": steps,
+        "memory of a training beside its model": held,
+        "flops to rank all images for all captions": flops,
+        "bytes in all, where known": sum(filter(None, sizes.values())),
+        **{title: size for title, size in sizes.items() if size != 0},
+    }
 
 
 def needed_artefacts(plan: Plan, ends: Iterable[Artefact] = ()) -> list[Artefact]:

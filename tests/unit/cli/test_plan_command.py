@@ -1,7 +1,9 @@
 """`vsepp plan`: what it says, on files, disks and rates that are there."""
 
 import json
+import re
 import shutil
+import time
 
 import pytest
 from plans import PARAMS, plan
@@ -168,9 +170,46 @@ def test_sums_that_were_recorded_are_known(folder, said):
     }
 
 
+def test_what_other_numbers_of_pairs_would_take_is_counted_in_seconds(said):
+    started = time.perf_counter()
+    out = said("--preset", "paper", "--pairs", 10**6, 10**7, 10**8)
+    assert time.perf_counter() - started < 10
+    head, *lines = out.splitlines()
+    assert (
+        " ".join(head.split()) == "counted, never measured 1,000,000 pairs 10,000,000 pairs 100,000,000 pairs"
+    )
+    assert {line.split("  ")[0] for line in lines} >= {
+        "files",
+        "jobs",
+        "steps of all trainings",
+        "bytes of features",
+    }
+    columns = said("--preset", "paper", "--pairs", 10**6, 10**8, "--json")
+    assert [column["pairs"] for column in columns] == [10**6, 10**8]
+    assert f" {columns[0]['files']:,} " in lines[0] and lines[0].endswith(f" {columns[1]['files']:,}")
+    assert columns[1]["files"] < 10**5 and columns[1]["jobs"] < 10**4
+
+
+def test_the_table_of_the_docs_is_what_is_printed(said):
+    page = (PARAMS.parent / "docs" / "scale.md").read_text(encoding="utf-8").partition("## Counted")[2]
+    (command,) = (line.split() for line in page.splitlines() if line.startswith("    uv run vsepp plan"))
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    printed = [re.split(r"  +", line.strip()) for line in said(*command[4:]).splitlines()]
+    assert printed == rows
+
+
+@pytest.mark.parametrize("number", ["many", "1e6", ""])
+def test_a_number_of_pairs_that_is_none_is_refused(folder, capsys, number):
+    with pytest.raises(SystemExit, match="2"):
+        main(["plan", "--params", str(PARAMS), "--pairs", number])
+    assert f"argument --pairs: invalid int value: {number!r}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--pairs", "0"], "--pairs: expected numbers of at least 1, got 0"),
+        (["--pairs", "1000", "-5"], "--pairs: expected numbers of at least 1, got -5"),
         (["--rates", "nowhere.csv"], "nowhere.csv: no such file"),
         (["--rates", "broken.csv"], "broken.csv, line 2: not a row of the benchmarks"),
         (["--rates", "none.csv", "--device", "H200"], "'H200' was not measured; recorded are: none"),

@@ -9,7 +9,7 @@ import torch
 from plans import plan
 
 from vsepp.cli.estimate import render
-from vsepp.config.costs import costs_of, read_rates, report
+from vsepp.config.costs import costs_of, counted, read_rates, report
 from vsepp.errors import VseppError
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
@@ -139,6 +139,68 @@ def test_what_nobody_counted_is_unknown_and_not_guessed():
     text = "\n".join(render(found | {"device": None, "measured": []}))
     assert re.search(r"models +1 .*not measured", text)
     assert "They lack the number of images" in " ".join(text.split())
+
+
+def test_what_a_million_pairs_would_take_by_hand():
+    found = counted(plan(preset="paper", only=["flickr-vsepp-1c"]), 1_000_000)
+    images = 200_000 + 1_014 + 1_000
+    sizes = {
+        "bytes of decoded images": images * 256 * 256 * 3,
+        "bytes of encoders": (143_667_240 - 4_097_000) * 4,  # VGG19 without its last layer
+        "bytes of features": images * 4096 * 4,
+        "bytes of models": (12_000 * 300 + 3 * 1024 * (300 + 1024 + 2) + (4096 + 1) * 1024) * 4,
+        "bytes of embeddings": 6_000 * 1024 * 4,
+    }
+    assert found == {
+        "pairs": 1_000_000,
+        # Two tables, two files of words, pixels and sizes, an encoder, features, a model and its words, embeddings with recalls
+        # and ranks; a manifest each. Pixels and features are three files.
+        "files": 3 + 3 + (3 + 2) + 2 + (3 + 1) + 3 + 4,
+        "jobs": 1 + 1 + 3 + 1 + 3 + 1 + 1,
+        "steps of all trainings": 7_813 * 30,
+        "memory of a training beside its model": 40_000_000,
+        "flops to rank all images for all captions": 2 * 5 * images * images * 1024,
+        "bytes in all, where known": sum(sizes.values()),
+        **sizes,
+    }
+
+
+def test_files_and_jobs_follow_the_shards():
+    chosen = plan(preset="paper", only=["flickr-vsepp-rc"])
+    one, some, many = (
+        counted(chosen, 1_000_000, items, 4) for items in (10**9, 100_000, 10_000)
+    )  # 202,014 images
+    # A feature cache has a file an epoch whatever the shards.
+    assert one["files"] == 3 + 3 + 3 + 2 + 2 + (30 + 2) + 3 + 4
+    assert one["jobs"] == 8
+    assert some["files"] == one["files"] + 2 * (3 - 1) and some["jobs"] == 8 + 2 * (3 - 1)
+    assert many["files"] == one["files"] + 2 * (21 - 1) and many["jobs"] == 8 + 2 * (4 - 1)
+
+
+def test_the_test_split_is_in_shards_where_it_is_large():
+    chosen = plan(only=["coco-vsepp-1c"])
+    few, many = counted(chosen, 5_000, 6_000), counted(chosen, 5_000, 1_000)
+    # 2,800 images, of which 1,000 are the test split's, with 5,000 captions.
+    assert few["files"] + 2 * (3 - 1) + (5 - 1) == many["files"]
+    assert few["jobs"] + 2 * (3 - 1) + (5 - 1) == many["jobs"]
+
+
+def test_a_training_on_windows_holds_no_permutation():
+    windows = {"default": {"order": "windows"}}
+    chosen = plan(preset="paper", only=["flickr-vsepp-1c"], runs=windows, label="windows")
+    assert counted(chosen, 10**8)["memory of a training beside its model"] == 32 * 10**8
+
+
+def test_a_corpus_of_unknown_size_has_a_caption_an_image_and_what_is_unknown_stays_so():
+    chosen = {"label": "x", "corpora": {"flickr": {"dataset": "f30k_precomp"}}, "only": ["flickr-vsepp-1c"]}
+    found = counted(plan(preset="paper", **chosen), 1_000)
+    assert found["bytes of published features"] is None
+    assert found["flops to rank all images for all captions"] == 2 * 1_000 * 1_000 * 1024
+
+
+def test_a_cut_split_has_all_the_pairs_that_are_asked_for():
+    chosen = plan(preset="paper", label="short", corpora={"coco": {"first_images": {"train": 100}}})
+    assert counted(chosen, 10_000)["memory of a training beside its model"] == 40 * (10_000 + 5 * 30_504)
 
 
 COLUMNS = "date,device,machine,what,variant,precision,unit,median\n"

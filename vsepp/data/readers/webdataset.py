@@ -2,6 +2,7 @@
 
 Role: `shards`, a folder of `*.tar`. Files of one sample follow each other and differ only after the first dot of their names:
 `000000012.jpg`, `000000012.txt`. With `captions: parquet`, captions are those of the table beside each archive, `00000.parquet`.
+A sample whose `json` has `caption_ids`, as `vsepp export-tar` writes it, has the captions and the ids that stand there.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Any, Literal
 
 from vsepp import components
 from vsepp.data.containers import TAR, Container, role_path
-from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFiles, lines_of
+from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFile, RawFiles, is_id, lines_of
 from vsepp.declared import SPLITS, Fraction
 from vsepp.errors import VseppError, refuse
 from vsepp.spec import CorpusSpec
-from vsepp.user_files import LARGEST_TEXT, PHOTOGRAPHS, json_of, reading, utf8
+from vsepp.user_files import LARGEST_TEXT, PHOTOGRAPHS, reading
 
 ROLE = "shards"
 CITATION = "Beaumont, img2dataset, 2021; Aizman, Maltby and Breuel, High performance I/O for large scale deep learning, 2019"
@@ -62,33 +63,37 @@ def read(spec: CorpusSpec) -> RawCorpus:
     images, problems, number = [], [], 0
     texts = _of_tables(container.path) if options.captions == "parquet" else {}
     for key, members in photographs.items():
-        image_id = PurePosixPath(key).name
+        name = image_id = PurePosixPath(key).name
         if not members:
             continue  # such as a sample of text alone
-        first = known.setdefault(image_id, key)
-        found = texts.get(image_id, []) if options.captions == "parquet" else _lines(container, samples[key])
+        first = known.setdefault(name, key)
+        found = lines_of(_file(container, samples[key], "txt").text().strip())
+        if options.captions == "parquet":
+            found = texts.get(name, [])
         if first != key:
             problems.append(f"{key}: {first} has the same key")
         elif len(members) > 1:
             problems.append(f"{key}: {len(members)} photographs")
         elif not found:
             problems.append(f"{key}: no caption")
+        file = _file(container, samples[key], "json", b"{}")
+        noted = file.json()
         captions = tuple(Caption(number + place, text) for place, text in enumerate(found, start=1))
-        number += len(found)
+        if "caption_ids" in noted:
+            image_id, captions = _exported(noted, file.where)
+        number += len(captions)
         images.append(
             CaptionedImage(
                 image_id=image_id,
                 path=members[0],
                 container=ROLE,
-                split=_split(container, image_id, samples[key], options.held_out),
+                split=_split(name, noted, file.where, options.held_out),
                 captions=captions,
                 listed_in=container.where(members[0]),
                 captions_in=f"{container.path}: caption",
             )
         )
-    refuse(
-        problems, f"{container.path}: samples that cannot be used", "Each has one photograph and a caption."
-    )
+    refuse(problems, f"{container.path}: samples that cannot be used", "Each has a photograph and a caption.")
     return RawCorpus(images, RawFiles(spec))
 
 
@@ -96,25 +101,26 @@ def _photographs(files: dict[str, list[str]]) -> list[str]:
     return [name for kind, names in files.items() if f".{kind}" in PHOTOGRAPHS for name in names]
 
 
-def _lines(container: Container, files: dict[str, list[str]]) -> list[str]:
-    """Captions of a sample's text file."""
-    members = files.get("txt", [])
-    return [
-        line
-        for name in members
-        for line in lines_of(utf8(container.read(name, LARGEST_TEXT), container.where(name)).strip())
-    ]
+def _file(container: Container, files: dict[str, list[str]], kind: str, absent: bytes = b"") -> RawFile:
+    """A sample's file of a kind, or what is read where there is none."""
+    for name in files.get(kind, []):
+        return RawFile(container.read(name, LARGEST_TEXT), container.where(name))
+    return RawFile(absent, "")
 
 
-def _split(container: Container, key: str, files: dict[str, list[str]], held_out: float) -> str:
-    for name in files.get("json", []):
-        where = container.where(name)
-        given = json_of(utf8(container.read(name, LARGEST_TEXT), where), where)
-        split = given.get("split") if isinstance(given, dict) else None
-        if split is not None and split not in SPLITS:
+def _exported(noted: dict[str, Any], where: str) -> tuple[str, tuple[Caption, ...]]:
+    with reading(where, "image_id, a text, and caption_ids, whole numbers, one for each of texts"):
+        ids, texts = noted["caption_ids"], noted["texts"]
+        if not isinstance(noted["image_id"], str) or not all(map(is_id, ids)):
+            raise ValueError
+        return noted["image_id"], tuple(Caption(*both) for both in zip(ids, texts, strict=True))
+
+
+def _split(key: str, noted: dict[str, Any], where: str, held_out: float) -> str:
+    if (split := noted.get("split")) is not None:
+        if split not in SPLITS:
             raise VseppError(f"{where}: split {split!r}; expected one of {', '.join(SPLITS)}")
-        if split is not None:
-            return str(split)
+        return str(split)
     place = int(hashlib.sha256(key.encode()).hexdigest()[:15], 16) / 16**15
     return "test" if place < held_out else "val" if place < 2 * held_out else "train"
 
