@@ -621,9 +621,21 @@ class EvaluationSpec:
     second: RunSpec | None = None
 
     @property
+    def ranks_all(self) -> bool:
+        """Whether all images are ranked at once, by their embeddings alone."""
+        return "5K" in self.protocols and self.run.model.matcher is None
+
+    @property
     def truths(self) -> tuple[str, ...]:
         """Those of the protocols that are truths, modules of vsepp.truths."""
         return tuple(name for name in self.protocols if name not in PROTOCOLS)
+
+
+@dataclass(frozen=True, config=STRICT)
+class CountsSpec:
+    """How many items score above the correct ones."""
+
+    similarity: Component
 
 
 def seeded(run: str, seed: int) -> str:

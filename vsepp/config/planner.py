@@ -27,6 +27,7 @@ from vsepp.spec import (
     CaptionStatesSpec,
     CorpusKeys,
     CorpusSpec,
+    CountsSpec,
     CropSpec,
     EncoderKeys,
     EncoderSpec,
@@ -253,6 +254,11 @@ class _Planner:
                 f"{name}_{role}": installed[role] if installed else self._file(file)
                 for role, file in files.items()
             }
+        if inputs["corpus"].folder in self.shards and spec.ranks_all and not spec.ensemble:
+            embeddings = self._add("embeddings", spec, inputs)
+            read = {"embeddings": embeddings}
+            counts = self._add("counts", CountsSpec(spec.run.model.similarity), read)
+            inputs = {**inputs, **read, "counts": counts}
         self._add("evaluation", spec, inputs, raw=raw)
 
     def _evaluated(self, ensemble: str, member: str, seed: int) -> Artefact:

@@ -15,15 +15,15 @@ alike.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from vsepp import components
 from vsepp.errors import VseppError
-from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.scores import Blocks, ranges
 from vsepp.similarity import namespace
+from vsepp.spec import Component
 
 # Images × captions of a block of inner products on a CPU: large enough for a matrix product to run at full speed.
 _TILE = (1024, 512)
@@ -34,6 +34,22 @@ _ON_CPU, _ON_DEVICE = 1 << 17, 1 << 24
 # Bits of an embedding's norm on its grid. A sum of products stays below 2^(2·26+1) by Cauchy-Schwarz, in any
 # order of summation, so float64's 53 bits hold it exactly. One score is off by about 2^-27 of the norms.
 _GRID_BITS = 26
+
+
+class Sides(Protocol):
+    """Vectors of images and captions, such as `Embeddings`."""
+
+    @property
+    def image_embeddings(self) -> np.ndarray:
+        """`(n_images, d)`."""
+
+    @property
+    def caption_embeddings(self) -> np.ndarray:
+        """`(n_captions, d)`."""
+
+    @property
+    def similarity(self) -> Component:
+        """A module of `vsepp.similarity`, with its options."""
 
 
 class EmbeddingScores(Blocks):
@@ -48,9 +64,11 @@ class EmbeddingScores(Blocks):
         Of all images and captions.
     device
         A torch device with float64, and memory for the embeddings and a few times 128 MB; `None` for NumPy.
+    of_captions
+        Number of captions of the set that these are a part of, so that equal pairs score equally in each part.
     """
 
-    def __init__(self, embeddings: Embeddings, device: Any = None) -> None:
+    def __init__(self, embeddings: Sides, device: Any = None, of_captions: int | None = None) -> None:
         images, captions = embeddings.image_embeddings, embeddings.caption_embeddings
         (n_images, dims), n_captions = images.shape, len(captions)
         self.shape, self.device = (n_images, n_captions), device
@@ -67,7 +85,7 @@ class EmbeddingScores(Blocks):
             height, width = n_images, _ON_DEVICE // max(n_images, self.spread * dims)
         else:
             height, width = _TILE if self.is_product else (_TILE[0], _ON_CPU // dims)
-        self.block_shape = height, max(1, min(width, n_captions))
+        self.block_shape = height, max(1, min(width, of_captions or n_captions))
 
     def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
         """Scores of pairs, see `Scores.of`."""

@@ -25,7 +25,14 @@ from vsepp.declared import FOLDS, PROTOCOLS
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings, write_arrays
 from vsepp.evaluation.metrics import RetrievalMetrics, mean_metrics, retrieval_metrics
-from vsepp.evaluation.ranks import Ranks, by_caption, own_ranks, rank_positives, retrieval_ranks
+from vsepp.evaluation.ranks import (
+    Ranks,
+    by_caption,
+    own_ranks,
+    rank_positives,
+    ranks_of_counts,
+    retrieval_ranks,
+)
 from vsepp.evaluation.scores import BestLists, ScoredSet, ScoreMatrix, similarity_text
 from vsepp.evaluation.truth import own_captions
 from vsepp.runtime.files import write_text
@@ -134,6 +141,7 @@ def evaluate(
     protocol: str,
     fold_size: int = DEFAULT_FOLD_SIZE,
     rerank: Rerank | None = None,
+    counts: np.ndarray | None = None,
 ) -> Evaluation:
     """Rank a test set under a protocol.
 
@@ -147,6 +155,8 @@ def evaluate(
         Images per fold; not used by `5K`.
     rerank
         Scores the best of each fold of embeddings anew; what it leaves out is tied below. Without it the scores alone rank.
+    counts
+        For `5K`, `(2, n_captions)`, as `vsepp.evaluation.pieces` counts them: then no score is computed here.
 
     Raises
     ------
@@ -160,7 +170,9 @@ def evaluate(
     for fold in folds:
         rows = np.flatnonzero((owner >= fold.start) & (owner < fold.stop))
         part = _part(tested, fold, rows)
-        if rerank is None or isinstance(part, ScoredSet):
+        if counts is not None and protocol == "5K":
+            found.append(ranks_of_counts(own_captions(owner), *counts))
+        elif rerank is None or isinstance(part, ScoredSet):
             found.append(retrieval_ranks(part))
         else:
             best.append(rerank(part, fold, rows))

@@ -122,10 +122,16 @@ def rank_positives(scores: Scores, truth: Truth) -> Ranks:
         Pairs(images, captions, scores.of(images, captions, "i2t")),
         Pairs(t2i.items, t2i.rows, scores.of(t2i.items, t2i.rows, "t2i")),
     )
-    found = np.full(len(there), float(scores.shape[1]))
-    found[there] = of_images / 2
-    both = PositiveRanks(i2t.starts, found), PositiveRanks(t2i.starts, of_captions / 2)
-    return Ranks(both[0].best, both[1].best, *both)
+    twice = np.full(len(there), 2 * scores.shape[1])
+    twice[there] = of_images
+    return ranks_of_counts(truth, twice, of_captions)
+
+
+def ranks_of_counts(truth: Truth, of_images: np.ndarray, of_captions: np.ndarray) -> Ranks:
+    """Ranks of all positives from twice the number of wrong items above each, `(n_positives,)` of both directions."""
+    i2t = PositiveRanks(truth.i2t.starts, of_images / 2)
+    t2i = PositiveRanks(truth.t2i.starts, of_captions / 2)
+    return Ranks(i2t.best, t2i.best, i2t, t2i)
 
 
 def scores_of(

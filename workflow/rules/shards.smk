@@ -1,9 +1,10 @@
-# Decoded images and features of a corpus in shards: parts, each a range of the shards and a job, and the list of all shards.
+# Decoded images, features and counts of a corpus in shards: parts, each a range of the shards and a job, and the list of all shards.
 
 SHARDED = {
     "store": f"{RESULTS}/stores",
     "features": f"{RESULTS}/features",
     "published": f"{RESULTS}/features",
+    "counts": f"{VARIANT}/counts",
 }
 
 for kind, parent in SHARDED.items():
