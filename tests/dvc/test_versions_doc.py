@@ -182,6 +182,7 @@ def change_a_run_and_open_a_queue(user):
     queue.chmod(0o755)
     executor = f"executor: cluster-sync\ncluster-sync-submit-cmd: {queue}\n"
     project.edit("profiles/slurm/config.yaml", "executor: slurm\n", executor)
+    project.edit("profiles/slurm/config.yaml", "slurm-status-command: squeue\n", "")
     project.edit(ENTRIES, f"{VSE0}: {{base: vse0, loss: {{margin: 0.05}}", f"{VSE0}: {{base: vse0")
     project.commit("Another queue, and the margin as it was")
 

@@ -17,20 +17,18 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
-import pandas as pd
 import pytest
+from contents import MADE, content, differing
 from dag import RUNS, make_tiny_project
 from plans import edit
-from processes import wait_until
+from processes import at_work, wait_until
 
 from vsepp.provenance.artefacts import PHASES
-from vsepp.provenance.digests import file_digest
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 KILLS = int(os.environ.get("SOAK_KILLS", "100"))
 SEED = int(os.environ.get("SOAK_SEED", "13"))
 _, _, RC, FT = RUNS
-MADE = ("resources", "results", "reports/tiny")
 DAY = 86400
 # A checkpoint after each step, so that most kills of a training fall between two of them.
 SMALL = {
@@ -42,59 +40,10 @@ SMALL = {
 }
 
 
-def content(project):
-    """File → what must be equal however it was made: its bytes, but for times, memory and the ends of logs."""
-    found = {}
-    for path in (file for top in MADE for file in (project.folder / top).rglob("*") if file.is_file()):
-        name = path.relative_to(project.folder)
-        if not {"logs", "benchmarks", ".state"} & set(name.parts) and path.name != ".snakemake_timestamp":
-            found[str(name)] = _timeless(path)
-    return found
-
-
-def _timeless(path):
-    if path.name == "history.csv" or path.parent.name == "curves":
-        return pd.read_csv(path).drop(columns=["seconds", "pairs_per_second"]).to_csv()
-    if path.suffix == ".html" and path.parent.name == "runs":
-        text = re.sub(
-            r"<details><summary>The end of the log.*?</details>", "", path.read_text(), flags=re.DOTALL
-        )
-        return re.sub(r"<tr>.* MB</td>.*</tr>", "", text)
-    if path.name == "manifest.json":
-        return json.dumps(_without_times(json.loads(path.read_text())))
-    return file_digest(path)
-
-
-def _without_times(manifest):
-    """Without the digests of files that hold times, too."""
-    timed = {"wall_seconds", "peak_memory_bytes", "pairs_per_second"}
-    timed |= {"digest", "history.csv", "curves", "runs"}
-    return {
-        key: _without_times(value) if isinstance(value, dict) else value
-        for key, value in manifest.items()
-        if key not in timed and not key.startswith("history/")
-    }
-
-
-def differing(one, other):
-    """Names of files that one of them lacks, or that differ."""
-    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
-
-
 def forget(project):
     """Take away all that was made."""
     for folder in (*MADE, ".snakemake"):
         shutil.rmtree(project.folder / folder, ignore_errors=True)
-
-
-def at_work(project):
-    """Processes that work in the project: id → command, as a list."""
-    found = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if (entry / "cwd").readlink() == project.folder:
-                found[int(entry.name)] = (entry / "cmdline").read_bytes().decode().split("\0")[:-1]
-    return {pid: command for pid, command in found.items() if command}  # a zombie has none
 
 
 def step_of(command):
@@ -118,7 +67,7 @@ def quiet(tmp_path_factory):
 def steps_of(project, snakemake):
     """Processes of the steps that a call of Snakemake has started; not those that outlived an earlier call."""
     found = {}
-    for pid, command in at_work(project).items():
+    for pid, command in at_work(project.folder).items():
         with suppress(ProcessLookupError):
             if pid != snakemake and os.getsid(pid) == snakemake:
                 found[pid] = command
@@ -168,7 +117,7 @@ def test_kills_at_random_moments_end_with_the_bytes_of_a_quiet_run(quiet, capsys
             now, whole = kill_some(project, command, what, moments, seconds / 3)
             killed.update(now)
         project.run("reproduce_tables")
-        wait_until(lambda: not at_work(project), seconds=600)  # what outlived its Snakemake
+        wait_until(lambda: not at_work(project.folder), seconds=600)  # what outlived its Snakemake
         assert differing(content(project), expected) == [], f"after {killed}, seed {SEED}"
         assert leftovers(project) == []
         assert "Nothing to be done" in project.run("reproduce_tables", "--dry-run")

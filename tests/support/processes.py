@@ -4,7 +4,8 @@ import resource
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 
 def python(code, *arguments, **options):
@@ -23,6 +24,16 @@ def wait_until(true, process=None, seconds=60):
         assert time.monotonic() < limit, f"not so after {seconds} s"
         time.sleep(0.005)
     return found
+
+
+def at_work(folder):
+    """Processes that work in a folder: id → command, as a list."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (entry / "cwd").readlink() == folder:
+                found[int(entry.name)] = (entry / "cmdline").read_bytes().decode().split("\0")[:-1]
+    return {pid: command for pid, command in found.items() if command}  # a zombie has none
 
 
 @contextmanager

@@ -42,7 +42,6 @@ def planned_jobs(project, **resources):
         options = dict(re.findall(r" --(device-share) (\d+)", block))
         threads = re.search(r"threads: (\d+)", block)
         jobs[rule, about[1] if about else None] = {
-            "gpu": int(given.get("gpu", 0)),
             "part": int(given.get("gpu_part", 0)),
             "threads": int(threads[1]) if threads else 1,
             **options,
@@ -52,18 +51,18 @@ def planned_jobs(project, **resources):
 
 def test_runs_that_read_features_share_a_gpu_and_all_others_take_a_whole_one(fresh):
     jobs = planned_jobs(with_gpus(fresh, 2), runs_per_gpu=3, threads=6)
-    whole = {"gpu": 1, "part": 3, "threads": 6}
-    frozen = {"gpu": 1, "part": 1, "threads": 2, "device-share": "3"}
+    whole = {"part": 3, "threads": 6}
+    frozen = {"part": 1, "threads": 2, "device-share": "3"}
     for rule in ("train", "evaluate"):
         assert jobs[rule, "flickr-vsepp-rc"] == jobs[rule, "coco-orderpp-10c-rv"] == frozen
         assert jobs[rule, "flickr-vsepp-rc-ft"] == {**whole, "device-share": "1"}
     assert jobs["features", None] == jobs["tape", None] == whole
-    assert jobs["pretrain", None]["gpu"] == 0, "it computes on the CPU"
+    assert jobs["pretrain", None]["part"] == 0, "it computes on the CPU"
 
 
 def test_without_gpus_nothing_is_counted_in_parts(fresh):
     jobs = planned_jobs(with_gpus(fresh, 0), runs_per_gpu=3, threads=2)
-    assert {(job["gpu"], job["part"]) for job in jobs.values()} == {(0, 0)}
+    assert {job["part"] for job in jobs.values()} == {0}
     assert {job["threads"] for (rule, _), job in jobs.items() if rule in ("train", "evaluate", "tape")} == {2}
 
 

@@ -21,6 +21,8 @@ from vsepp.runtime.progress import PROGRESS
 
 SECONDS_BETWEEN_LOOKS = 10.0
 _WARNINGS_OF_A_JOB = 3
+_CLOCK_SECONDS = 0.1
+"""By which a file may look older than it is."""
 _LINE = re.compile(rf"\d\d:\d\d:\d\d ({logging.getLevelName(PROGRESS)}|WARNING|ERROR) (.+)")
 
 
@@ -77,7 +79,8 @@ class JobLogs(logging.Handler):
                 case "job_error":
                     job = self._at_work.pop(event["jobid"], None)
                     message = job.message if job else event["rule_name"]
-                    self.failed[event["jobid"]] = _failure(message, event["log"])
+                    said, began = event.get("rule_msg") or "", job.began if job else 0.0
+                    self.failed[event["jobid"]] = _failure(message, said, event["log"], began)
         except Exception:
             self.handleError(record)
 
@@ -107,7 +110,7 @@ class JobLogs(logging.Handler):
 def _new_lines(job: _Job) -> list[tuple[str, str]]:
     """Level and text of the finished lines that were added to a job's log since the last look."""
     try:
-        if job.log.stat().st_mtime < job.began - 0.1:
+        if job.log.stat().st_mtime < job.began - _CLOCK_SECONDS:
             return []
         with job.log.open("rb") as stream:
             stream.seek(job.bytes_read)
@@ -120,12 +123,14 @@ def _new_lines(job: _Job) -> list[tuple[str, str]]:
     return [(match[1], match[2]) for match in matches if match]
 
 
-def _failure(message: str, logs: Sequence[str]) -> str:
-    lines = [message]
+def _failure(message: str, said: str, logs: Sequence[str], began: float) -> str:
+    """A job, the first line of what a cluster says of it, and the last line of each log that is not of an earlier call."""
+    lines = [message, *(f"    {line}" for line in said.splitlines()[:1])]
     for log in logs:
         with suppress(OSError):
-            text = Path(log).read_text(encoding="utf-8", errors="replace")
-            lines += [f"    {line.strip()}" for line in text.split("\n") if line.strip()][-1:]
+            if Path(log).stat().st_mtime >= began - _CLOCK_SECONDS:
+                text = Path(log).read_text(encoding="utf-8", errors="replace")
+                lines += [f"    {line.strip()}" for line in text.split("\n") if line.strip()][-1:]
         lines.append(f"    log: {log}")
     return "\n".join(lines)
 

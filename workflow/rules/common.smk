@@ -94,8 +94,8 @@ if AHEAD := dated_ahead(MADE, READ):
         " Snakemake fails jobs that read them, and may delete what they made. docs/running.md says how to date them now"
     )
 
-# Of these, Snakemake knows the manifest alone.
-for made in PLAN.table.values():
+# Of these, Snakemake knows the manifest alone. Not in a job of a cluster: there files of another node may be seen late.
+for made in PLAN.table.values() if workflow.is_main_process else ():
     if MANIFEST in made.step.files and (missing := withdraw(made.folder)):
         logger.warning(
             f"{made.folder} is not whole any more, {', '.join(missing)} is gone"
@@ -118,8 +118,8 @@ THREADS = RESOURCES.threads
 GPUS = len(visible_gpus())
 STARTED = time.time()
 
-# `gpu` is whole GPUs, which a cluster's scheduler gives to a job. On this machine GPUs are counted in parts: a job
-# that shares a GPU takes one, any other all of it. No more at once than there are, unless the command line says so.
+# On this machine GPUs are counted in parts: a job that shares a GPU takes one, any other all of it. No more at once than
+# there are, unless the command line says so. Whole GPUs of a cluster are asked for by its profile, whatever this machine has.
 PARTS = RESOURCES.runs_per_gpu
 if GPUS:
     workflow.global_resources.setdefault("gpu_part", GPUS * PARTS)
@@ -199,8 +199,9 @@ def temp_directory(path):
 
 
 def store_threads(wildcards):
-    """All cores of this machine; on a cluster, where Snakemake is told of none, as many as any other job."""
-    return workflow.resource_settings.cores or THREADS
+    """All cores of this machine; on a cluster, as many as any other job: a node has more than it gives to the job."""
+    cores = None if workflow.remote_exec else workflow.resource_settings.cores
+    return cores or THREADS
 
 
 def gpu_share(wildcards):

@@ -16,7 +16,6 @@ rule evaluate:
     threads: model_threads
     resources:
         mem_mb=MEMORY,
-        gpu=1 if GPUS else 0,
         gpu_part=gpu_parts,
     params:
         spec=spec,

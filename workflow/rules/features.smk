@@ -86,7 +86,6 @@ rule features:
     threads: THREADS
     resources:
         mem_mb=MEMORY,
-        gpu=1 if GPUS else 0,
         gpu_part=PARTS if GPUS else 0,
     params:
         spec=spec,
@@ -115,7 +114,6 @@ rule caption_states:
     threads: THREADS
     resources:
         mem_mb=MEMORY,
-        gpu=1 if GPUS else 0,
         gpu_part=PARTS if GPUS else 0,
     params:
         spec=spec,
@@ -191,7 +189,6 @@ rule tape:
     threads: THREADS
     resources:
         mem_mb=MEMORY,
-        gpu=1 if GPUS else 0,
         gpu_part=PARTS if GPUS else 0,
     params:
         spec=spec,

@@ -23,7 +23,6 @@ for kind, parent in SHARDED.items():
         threads: THREADS
         resources:
             mem_mb=MEMORY,
-            gpu=1 if GPUS and kind == "features" else 0,
             gpu_part=PARTS if GPUS and kind == "features" else 0,
         params:
             spec=spec,

@@ -45,8 +45,9 @@ class Workflow:
     def end(self, job):
         self.tell(LogEvent.JOB_FINISHED, job_id=job)
 
-    def fail(self, job):
-        self.tell(LogEvent.JOB_ERROR, jobid=job, rule_name="train", log=[str(self.log(job))])
+    def fail(self, job, said=None):
+        log = [str(self.log(job))]
+        self.tell(LogEvent.JOB_ERROR, jobid=job, rule_name="train", rule_msg=said, log=log)
 
     def write(self, job, *lines):
         with self.log(job).open("a") as stream:
@@ -114,6 +115,22 @@ def test_a_job_that_failed_is_told_with_its_last_words_and_one_that_was_tried_ag
         f"    log: {workflow.log(3)}",
     ]
     assert failure_text({}) == "It was stopped. To go on, give the same command again"
+
+
+def test_of_a_job_that_a_cluster_refuses_its_words_are_told_and_not_the_last_ones_of_an_earlier_job(
+    tmp_path, never
+):
+    workflow = Workflow(tmp_path)
+    workflow.write(1, "rsum 330.8")
+    hour_ago = time.time() - 3600
+    os.utime(workflow.log(1), (hour_ago, hour_ago))
+    workflow.begin(1)
+    workflow.fail(1, "sbatch failed: no partition nowhere\n    sbatch call: a long one")
+    assert failure_text(workflow.job_logs.failed).splitlines()[1:4] == [
+        "  Train model 1: slowly",
+        "    sbatch failed: no partition nowhere",
+        f"    log: {workflow.log(1)}",
+    ]
 
 
 def test_an_event_of_another_form_stops_nothing(tmp_path, never, capsys):

@@ -1,0 +1,50 @@
+"""What a project has made, without times: equal however and wherever it was made."""
+
+import json
+import re
+
+import pandas as pd
+
+from vsepp.provenance.digests import file_digest
+
+MADE = ("resources", "results", "reports/tiny")
+
+
+def content(project):
+    """File → what must be equal however it was made: its bytes, but for times, memory and the ends of logs."""
+    found = {}
+    for path in (file for top in MADE for file in (project.folder / top).rglob("*") if file.is_file()):
+        name = path.relative_to(project.folder)
+        if not {"logs", "benchmarks", ".state"} & set(name.parts) and path.name != ".snakemake_timestamp":
+            found[str(name)] = _timeless(path)
+    return found
+
+
+def _timeless(path):
+    if path.name == "history.csv" or path.parent.name == "curves":
+        return pd.read_csv(path).drop(columns=["seconds", "pairs_per_second"]).to_csv()
+    if path.suffix == ".html" and path.parent.name == "runs":
+        text = re.sub(
+            r"<details><summary>The end of the log.*?</details>", "", path.read_text(), flags=re.DOTALL
+        )
+        return re.sub(r"<tr>.* MB</td>.*</tr>", "", text)
+    if path.name == "manifest.json":
+        return json.dumps(_without_times(json.loads(path.read_text())))
+    return file_digest(path)
+
+
+def _without_times(value):
+    """Content of a manifest without times, and without digests of files that hold times, also in its ancestors."""
+    if isinstance(value, list):
+        return [_without_times(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    timed = {"wall_seconds", "peak_memory_bytes", "pairs_per_second"}
+    timed |= {"digest", "history.csv", "curves", "runs"}
+    kept = {key: item for key, item in value.items() if key not in timed and not key.startswith("history/")}
+    return {key: _without_times(item) for key, item in kept.items()}
+
+
+def differing(one, other):
+    """Names of files that one of them lacks, or that differ."""
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
