@@ -27,7 +27,7 @@ def fresh(tmp_path):
     project = copy_of_the_project(tmp_path / "vsepp", {**TINY, "only": RUNS})
     # A rule's own message takes the place of what Snakemake says of its jobs: wildcards, threads, resources.
     for rules in (project.folder / "workflow" / "rules").glob("*.smk"):
-        rules.write_text(re.sub(r"    message:\n.*\n", "", rules.read_text()))
+        rules.write_text(re.sub(r"(?m)^ +message:\n.*\n", "", rules.read_text()))
     return project
 
 
