@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ from vsepp.evaluation.encode import (
     evaluation_mode,
     warn_of_another_tokenizer,
 )
-from vsepp.evaluation.scores import best_columns
+from vsepp.evaluation.scores import best_of_blocks
 from vsepp.features.extract import features_of
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder, save_encoder
@@ -325,13 +326,14 @@ class _Undrawn(TorchFunctionMode):
 _DRAWING = (torch.Tensor.normal_, torch.Tensor.uniform_)
 
 
-def rank(scores: np.ndarray, k: int | None = None) -> np.ndarray:
+def rank(scores: np.ndarray | Iterator[np.ndarray], k: int | None = None) -> np.ndarray:
     """Rank the candidates of each query, best first.
 
     Parameters
     ----------
     scores
-        `(queries, candidates)`: `Model.scores` to find captions for images, its transpose to find images for captions.
+        `(queries, candidates)`: `Model.scores` to find captions for images, its transpose to find images for captions. Or an iterator
+        of such matrices, each with the candidates that follow, for more candidates than fit in memory.
     k
         How many candidates to keep; all by default. Candidates of equal score keep their order.
 
@@ -343,16 +345,22 @@ def rank(scores: np.ndarray, k: int | None = None) -> np.ndarray:
     Raises
     ------
     VseppError
-        If the shape is wrong, scores are NaN, or k is below 1.
+        If the shape is wrong, scores are NaN, there are no scores, or k is below 1.
     """
+    if k is not None and k < 1:
+        raise VseppError(f"k: got {k}; expected at least 1")
+    blocks = scores if isinstance(scores, Iterator) else iter([scores])
+    ranked = best_of_blocks(map(_checked_scores, blocks), sys.maxsize if k is None else k)[1]
+    if ranked.ndim != 2:
+        raise VseppError("scores: expected at least one matrix, got an iterator of none")
+    return ranked
+
+
+def _checked_scores(scores: np.ndarray) -> np.ndarray:
     scores = np.asarray(scores)
     if scores.ndim != 2:
         raise VseppError(f"scores: expected shape (queries, candidates), got {scores.shape}")
-    if np.isnan(scores).any():
-        raise VseppError("scores: hold NaN, which cannot be ranked")
-    if k is not None and k < 1:
-        raise VseppError(f"k: got {k}; expected at least 1")
-    return best_columns(scores, scores.shape[1] if k is None else k)
+    return scores
 
 
 def evaluate(

@@ -8,7 +8,7 @@ index.captions_for("a.jpg", k=5)
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,22 +19,26 @@ from vsepp.data.captions import split
 from vsepp.data.decode import decoded, upright
 from vsepp.data.store import WholeImages, open_store
 from vsepp.errors import VseppError
+from vsepp.evaluation.approximate import Approximate, open_approximate
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import split_rows
+from vsepp.evaluation.scores import best_of_blocks, ranges
 from vsepp.provenance.compatibility import beside, beside_with, evaluation_of
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
-from vsepp.retrieval import LAYOUT_FILE, Model, Picture, load, rank
+from vsepp.retrieval import LAYOUT_FILE, Model, Picture, load
 from vsepp.runtime.shards import Shards
 from vsepp.runtime.terminal import as_started
 from vsepp.shipped import model_folder, shipped_models
 from vsepp.spec import RunSpec, to_dict
-from vsepp.user_files import PHOTOGRAPHS, text_of
+from vsepp.user_files import PHOTOGRAPHS, reading, text_of
 
 LONGEST_TEXT = 1000
 """Characters of a sentence, several times those of the longest captions: each word is a step of the text encoder."""
 THUMBNAIL = 256
 """Longest side of a thumbnail, pixels."""
+# Vectors that are scored at once.
+_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -55,26 +59,32 @@ class Hit:
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """Embedded images and captions, and the model that embeds questions. Made by `open_index` and `index_pictures`."""
+    """Embedded images and captions, and the model that embeds questions.
+
+    Made by `open_index`, `index_pictures` and `index_vectors`.
+    """
 
     model: Model
     folder: Path
     """Folder of the model."""
     source: str
     """Where images and captions are from: name of the corpus, or the folder of pictures."""
-    image_embeddings: np.ndarray
+    image_embeddings: np.ndarray | Shards
     """float32 `(n_images, d)`."""
-    image_ids: Sequence[str]
+    image_ids: Sequence[str | int]
     file_names: Sequence[str]
-    caption_embeddings: np.ndarray
+    """As many; none where only the vectors of images are at hand."""
+    caption_embeddings: np.ndarray | Shards
     """float32 `(n_captions, d)`; no rows where there are no captions."""
-    captions: Sequence[str]
+    captions: Sequence[str | int]
     caption_to_image: np.ndarray
     """`(n_captions,)`, the row of each caption's image; -1 for a caption of no image."""
     pixels: Sequence[Path] | np.ndarray | Shards | WholeImages | None
     """The images as files, or those of an image store; `None` where neither is at hand."""
     pixel_rows: np.ndarray
     """`(n_images,)`, where in `pixels` each image is."""
+    approximate: Approximate | None = None
+    """What lists the candidates of a question; `None`: all are."""
 
     @property
     def name(self) -> str:
@@ -98,10 +108,14 @@ class Index:
             raise VseppError(
                 "there are no pictures to look for: give a folder of pictures, or ask with a picture"
             )
-        scores = self.model.scores(self.image_embeddings, self.model.embed_captions([text]))[:, 0]
-        # From the last to the first, so that each image keeps its first caption.
-        first = dict(zip(self.caption_to_image[::-1].tolist(), self.captions[::-1], strict=True))
-        return self._hits(scores, k, range(len(self.image_ids)), first)
+        asked = self.model.embed_captions([text])
+        scores, rows = self._best(
+            asked, self.image_embeddings, k, lambda some: self.model.scores(some, asked).T
+        )
+        firsts = [np.flatnonzero(self.caption_to_image == row)[:1] for row in rows]
+        return self._hits(
+            scores, rows, ["".join(str(self.captions[number]) for number in first) for first in firsts]
+        )
 
     def captions_for(self, picture: Picture, k: int = 10) -> list[Hit]:
         """Find the k captions nearest to a picture (a file, a PIL picture or an array), best first.
@@ -116,21 +130,46 @@ class Index:
             raise VseppError(
                 "there are no captions to look for: give a file of captions, or ask with a sentence"
             )
-        scores = self.model.scores(self.model.embed_images([picture]), self.caption_embeddings)[0]
-        return self._hits(scores, k, self.caption_to_image.tolist(), dict(enumerate(self.captions)))
+        asked = self.model.embed_images([picture])
+        scores, found = self._best(
+            asked, self.caption_embeddings, k, lambda some: self.model.scores(asked, some)
+        )
+        return self._hits(
+            scores, self.caption_to_image[found], [str(self.captions[number]) for number in found]
+        )
 
-    def _hits(
-        self, scores: np.ndarray, k: int, images: Sequence[int], captions: Mapping[int, str]
-    ) -> list[Hit]:
-        """The k largest scores with the image and the caption of each."""
+    def _best(
+        self,
+        asked: np.ndarray,
+        vectors: np.ndarray | Shards,
+        k: int,
+        score: Callable[[np.ndarray], np.ndarray],
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The k highest scores with one question, `(k,)`, and the rows of their vectors."""
         if k < 1:
             raise VseppError(f"expected at least 1 answer, got {k}")
-        hits = []
-        for place, number in enumerate(rank(scores[None], k)[0].tolist(), start=1):
-            row, score = images[number], float(scores[number])
-            image_id, name = (self.image_ids[row], self.file_names[row]) if row >= 0 else ("", "")
-            hits.append(Hit(place, score, row, image_id, name, captions.get(number, "")))
-        return hits
+        if self.approximate is None:
+            blocks = (score(vectors[part]) for part in ranges(len(vectors), _AT_ONCE))
+            scores, rows = best_of_blocks(blocks, k)
+            return scores[0], rows[0]
+        candidates = self.approximate.candidates(asked, k)
+        scores, places = best_of_blocks([score(vectors[candidates])], k)
+        return scores[0], candidates[places[0]]
+
+    def _hits(self, scores: np.ndarray, rows: np.ndarray, captions: Sequence[str]) -> list[Hit]:
+        """Answers, best first, with the image and the caption of each."""
+        return [
+            Hit(place, score, row, *self._image(row), caption)
+            for place, (score, row, caption) in enumerate(
+                zip(scores.tolist(), rows.tolist(), captions, strict=True), start=1
+            )
+        ]
+
+    def _image(self, row: int) -> tuple[str, str]:
+        """Id and file name; empty for none."""
+        if row < 0:
+            return "", ""
+        return str(self.image_ids[row]), self.file_names[row] if self.file_names else ""
 
     def unknown_words(self, text: str) -> list[str]:
         """Words of a text that the model does not know: it takes each for the same unknown word."""
@@ -250,6 +289,72 @@ def index_pictures(
         files,
         np.arange(len(files)),
     )
+
+
+def index_vectors(
+    model: str | os.PathLike[str],
+    vectors: Sequence[str | os.PathLike[str]],
+    approximate: str | os.PathLike[str] | None = None,
+    *,
+    device: str = "cpu",
+) -> Index:
+    """Load a model, and vectors of its joint space, which stay in their files: a sentence or a picture finds their rows.
+
+    Parameters
+    ----------
+    model
+        As for `vsepp.load`.
+    vectors
+        `.npy` files of float32 `(n, d)`, or folders of them in the order of their names; rows go on from file to file.
+    approximate
+        File of an approximate index, made where it is missing, whose candidates alone are scored. It needs faiss.
+    device
+        As for `vsepp.load`.
+
+    Raises
+    ------
+    VseppError
+        As `vsepp.load` and `open_approximate`; if a file has no such vectors, or the model's similarity has no approximate index.
+    """
+    loaded = load(model, device=device)
+    if approximate is not None and loaded.run.model.similarity.name != "dot":
+        raise VseppError(
+            f"the similarity {loaded.run.model.similarity.name} has no approximate index; expected dot: scan the vectors exactly"
+        )
+    rows = Shards([_mapped(file, loaded.dim) for place in vectors for file in _vector_files(Path(place))])
+    numbers = range(len(rows))
+    return Index(
+        loaded,
+        model_folder(model),
+        ", ".join(map(str, vectors)),
+        rows,
+        numbers,
+        [],
+        rows,
+        numbers,
+        np.broadcast_to(-1, len(rows)),
+        None,
+        np.empty(0, np.int64),
+        None if approximate is None else open_approximate(Path(approximate), rows),
+    )
+
+
+def _vector_files(place: Path) -> list[Path]:
+    files = sorted(place.glob("*.npy")) if place.is_dir() else [place]
+    if not files:
+        raise VseppError(f"{place}: expected a folder of .npy files, found none")
+    return files
+
+
+def _mapped(file: Path, dim: int) -> np.ndarray:
+    """Vectors of a file, as long as they are asked for in memory."""
+    with reading(file, f"a .npy file of float32 (n, {dim}), the vectors of this model"):
+        found: np.ndarray = np.load(file, mmap_mode="c", allow_pickle=False)
+        if found.shape[1:] != (dim,) or found.dtype != np.float32:
+            raise VseppError(
+                f"expected float32 (n, {dim}), the vectors of this model, got {found.dtype} {found.shape}"
+            )
+    return found
 
 
 def pictures_of(folder: Path) -> list[Path]:

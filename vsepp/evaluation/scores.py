@@ -6,7 +6,7 @@ Here are a matrix of scores, and the best items of each query, as a reranker giv
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -273,6 +273,42 @@ def best_columns(scores: np.ndarray, k: int) -> np.ndarray:
         columns = np.flatnonzero(lower[row] <= last)
         best[row] = columns[np.argsort(lower[row, columns], kind="stable")[:k]]
     return best
+
+
+def best_of_blocks(blocks: Iterable[np.ndarray], k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k highest scores of each row and their columns, the best first, equal ones in the order of their columns.
+
+    Parameters
+    ----------
+    blocks
+        At least one, `(n, m)` of any m: the columns of each follow those of the block before. One is held at a time.
+    k
+        From 1; all columns where there are fewer.
+
+    Returns
+    -------
+    tuple
+        Scores, and columns, int64, both `(n, k)`.
+
+    Raises
+    ------
+    VseppError
+        If a score is NaN.
+    """
+    start, scores, columns = 0, np.empty(0), np.empty(0, np.int64)
+    for block in blocks:
+        if (unknown := np.isnan(block).any(axis=0)).any():
+            raise VseppError(
+                f"scores: candidate {start + np.argmax(unknown)} has NaN, which cannot be ranked"
+            )
+        order = best_columns(block, k)
+        found, places = np.take_along_axis(block, order, axis=1), order + start
+        if start:
+            found, places = (np.concatenate(both, axis=1) for both in ((scores, found), (columns, places)))
+            order = best_columns(found, k)
+            found, places = (np.take_along_axis(values, order, axis=1) for values in (found, places))
+        scores, columns, start = found, places, start + block.shape[1]
+    return scores, columns
 
 
 def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.ndarray) -> np.ndarray:
