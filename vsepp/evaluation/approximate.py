@@ -62,8 +62,7 @@ def open_approximate(file: Path, vectors: np.ndarray | Shards) -> Approximate:
         index, kept = faiss.read_index(str(file)), json.loads(beside.read_text(encoding="utf-8"))
         if kept["vectors"] != digest:
             raise VseppError("an index of other vectors; delete it, and it is made again")
-        found = Approximate(index, kept["recall"])
-    return found
+        return Approximate(index, kept["recall"])
 
 
 def _made(faiss: Any, vectors: np.ndarray | Shards) -> Any:
