@@ -36,7 +36,7 @@ class Shards:
         if isinstance(rows, slice):
             start, stop, step = rows.indices(len(self))
             shard = max(int(np.searchsorted(self._starts, start, "right")) - 1, 0)
-            if step == 1 and shard < len(self._arrays) and stop <= self._starts[shard + 1]:
+            if step == 1 and shard < len(self._arrays) and start <= stop <= self._starts[shard + 1]:
                 return self._arrays[shard][start - self._starts[shard] : stop - self._starts[shard]]
             rows = np.arange(start, stop, step)
         shards = np.searchsorted(self._starts, rows, "right") - 1

@@ -36,6 +36,10 @@ def test_a_range_in_one_shard_is_a_view():
     assert np.shares_memory(Shards(cut(whole, [4, 6]))[5:9], whole)
 
 
+def test_a_range_that_ends_before_it_starts_is_empty():
+    assert Shards(cut(np.arange(10), [1, 9]))[1:0].shape == (0,)
+
+
 @pytest.mark.parametrize("row", [7, -8])
 def test_a_row_beyond_the_last_is_refused(row):
     with pytest.raises(IndexError):
