@@ -40,5 +40,6 @@ STEP = Step(
     name=name,
     known_raw=lambda spec, raw: raw,
     files=FILES,
+    beside=("config.json",),
     size=lambda spec, corpus: product(model_numbers(spec), 4),
 )

@@ -186,6 +186,7 @@ rule tape:
         f"{LOGS}/tape/{{tape}}.log",
     benchmark:
         f"{BENCHMARKS}/tape/{{tape}}.tsv"
+    localrule: STORED
     threads: THREADS
     resources:
         mem_mb=MEMORY,

@@ -3,9 +3,10 @@
 
 rule leaderboard:
     input:
-        submissions=sorted(map(str, SUBMISSIONS.glob("*/*"))),
+        submissions=[local(str(path)) for path in sorted(SUBMISSIONS.glob("*/*"))],
         templates=[
-            str(TEMPLATES / f"{name}.html.j2") for name in ("base", "leaderboard")
+            local(str(TEMPLATES / f"{name}.html.j2"))
+            for name in ("base", "leaderboard")
         ],
     output:
         # Snakemake deletes what is named here; the last page stays where a submission is refused.
