@@ -38,6 +38,11 @@ def test_files_have_the_number_of_items_and_are_made_by_the_number_of_jobs(cut):
     listed = json.loads((features(cut) / "shards.json").read_text())["files"]["features.npy"]
     assert [shard["rows"] for shard in listed] == [25, 25, 25, 25, 25, 5]  # of 130 images
     assert sorted({shard["path"].split("/")[0] for shard in listed}) == ["part-000", "part-001"]
+    words = json.loads(next(cut.folder.glob("results/tiny/tokens/coco-*-by25/shards.json")).read_text())[
+        "files"
+    ]
+    assert {shard["rows"] for shard in words["lengths.npy"][:-1]} == {25}
+    assert len(words["ids.npy"]) == len(words["lengths.npy"]) > 25  # at least five captions an image
     assert cut.planned("reproduce_tables", **CUT) == {}
     cut.vsepp(*VERIFY)
 

@@ -102,7 +102,7 @@ def costs_of(plan: Plan, pairs: int | None = None) -> list[Cost]:
 def counted(plan: Plan, pairs: int, items: int = 100_000, jobs: int = 10) -> dict[str, int | None]:
     """What a plan would need if the split `train` of each corpus had so many pairs, other splits as they are: counted, never measured.
 
-    A file of decoded images, features or embeddings has at most `items` rows; at most `jobs` jobs share the making of one artefact. An
+    A file of decoded images, word ids, features or embeddings has at most `items` rows; at most `jobs` jobs share the making of one artefact. An
     image has one caption where its data set does not say how many; `first_images` are not heeded.
     """
     files = parts = steps = held = flops = 0
@@ -110,11 +110,15 @@ def counted(plan: Plan, pairs: int, items: int = 100_000, jobs: int = 10) -> dic
     for artefact, _, size, _, corpus in costs_of(plan, pairs):
         kind, spec, title = artefact.kind, artefact.spec, f"bytes of {artefact.step.title}"
         rows = images_of(corpus) if kind in ("store", "features") else 0
+        if kind == "tokens":
+            rows = captions_of(corpus)
         if kind == "evaluation":
             rows = captions_of(corpus, [spec.split])  # there are fewer images
         shards = max(math.ceil((rows or 0) / items), 1)
-        # With its manifest. A feature cache has a file an epoch, and one that names the captions.
-        files += shards + (spec.epochs + 1 if kind == "tape" else max(len(artefact.step.files), 1))
+        # With its manifest. A feature cache has a file an epoch, and one that names the captions; a shard of images has their sizes
+        # in a second file, one of word ids the lengths.
+        files += 1 + (spec.epochs + 1 if kind == "tape" else max(len(artefact.step.files), 1))
+        files += (shards - 1) * (2 if kind in ("store", "tokens") else 1)
         parts += min(shards, jobs)
         before = sizes.get(title, 0)
         sizes[title] = None if before is None or size is None else before + size

@@ -18,7 +18,7 @@ from vsepp.config.plan import DOWNLOADS, Model, Plan, SourceFile, in_archives, r
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
 from vsepp.config.schema import ShardKeys
-from vsepp.declared import PIECES
+from vsepp.declared import PIECES, WORDS
 from vsepp.errors import VseppError
 from vsepp.models import frozen_part, pieces_file, tokens_of, weights_file
 from vsepp.provenance.artefacts import PHASES, Artefact, part_role
@@ -138,7 +138,10 @@ class _Planner:
         corpus = self._corpus(spec.dataset, published)
         pieces = spec.vocabulary.file
         raw = {"pieces": self._file(pieces)} if pieces else {}
-        tokens = self._add("tokens", spec.vocabulary, {"captions": corpus}, raw=raw)
+        captions = {"captions": corpus}
+        if corpus.folder in self.shards and spec.vocabulary.kind == WORDS:
+            captions["vocabulary"] = self._add("vocabulary", spec.vocabulary, captions)
+        tokens = self._add("tokens", spec.vocabulary, captions, raw=raw)
         inputs = {"corpus": corpus, "tokens": tokens}
         if frozen := frozen_part(spec.model.text):
             states = CaptionStatesSpec(frozen)

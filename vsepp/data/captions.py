@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,8 @@ TOKENIZER = "lower case, nltk NLTKWordTokenizer, the caption as one line"
 TOKENIZERS = {WORDS: TOKENIZER, PIECES: wordpieces.TOKENIZER}
 
 _tokenizer = NLTKWordTokenizer()
+# Captions whose texts are in memory at a time while words are counted.
+_AT_ONCE = 100_000
 # Nine captions in ten, which the word tokenizer only splits at white space, commas and the last full stop: they skip its
 # thirty or so substitutions. It splits the words of the second pattern, so captions with them take its way.
 # Possessive, so that the time is linear in the caption's length.
@@ -57,8 +60,15 @@ def tokenize_captions(captions: Table) -> list[list[str]]:
     return [tokenize(text) for text in captions["text"]]
 
 
+def tokenize_in_parts(captions: Table) -> Iterator[list[str]]:
+    """Words of every caption of a table in files, of which only some texts are in memory at a time."""
+    starts = range(0, len(captions), _AT_ONCE)
+    texts = (captions.part(slice(start, start + _AT_ONCE))["text"] for start in starts)
+    return map(tokenize, chain.from_iterable(texts))
+
+
 def build_vocabulary(
-    captions: Table, spec: VocabularySpec, tokenized: Sequence[Sequence[str]] | None = None
+    captions: Table, spec: VocabularySpec, tokenized: Iterable[Sequence[str]] | None = None
 ) -> Vocabulary:
     """Vocabulary of the captions of `spec.splits`, and of no other.
 
@@ -69,7 +79,7 @@ def build_vocabulary(
     spec
         Splits and threshold. A split that the corpus lacks adds nothing.
     tokenized
-        `tokenize_captions(captions)`, if already computed.
+        `tokenize_captions(captions)`, if already computed, or `tokenize_in_parts(captions)`.
 
     Raises
     ------
@@ -84,7 +94,7 @@ def build_vocabulary(
         )
     if tokenized is None:
         tokenized = tokenize_captions(captions)
-    chosen = [tokens for tokens, wanted in zip(tokenized, counted, strict=True) if wanted]
+    chosen = (tokens for tokens, wanted in zip(tokenized, counted, strict=True) if wanted)
     return Vocabulary.of(chosen, spec, TOKENIZER)
 
 

@@ -10,9 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from vsepp.data.arrays import mapped_arrays
+from vsepp.data.shard_files import open_array
 from vsepp.declared import WORDS
-from vsepp.provenance.manifest import require_as_written
+from vsepp.provenance.artefacts import SHARDS
+from vsepp.provenance.manifest import read_manifest, require_as_written
 from vsepp.runtime.files import whole_file
+from vsepp.runtime.shards import Shards
 from vsepp.user_files import reading
 
 # The first tokens of every vocabulary of words, and their indices; whatever its kind, captions are padded with PAD.
@@ -20,6 +23,8 @@ SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")
 PAD, START, END, UNKNOWN = range(len(SPECIAL))
 
 FILE = "tokens.npz"
+IDS, LENGTHS = "ids.npy", "lengths.npy"
+"""Files of a shard."""
 # From so many words on they are not compressed, and mapped rather than read; COCO has eight million.
 _MAPPED = 10_000_000
 
@@ -38,7 +43,7 @@ class Tokens:
         `words` of the corpus, or `wordpieces` of a pretrained text encoder: what a text encoder takes.
     """
 
-    ids: np.ndarray
+    ids: np.ndarray | Shards
     offsets: np.ndarray
     kind: str = WORDS
 
@@ -91,15 +96,24 @@ class Tokens:
             write = np.savez if len(self.ids) >= _MAPPED else np.savez_compressed
             write(stream, **arrays)  # type: ignore[arg-type]  # the stub takes names for options
 
+    def save_shard(self, folder: Path) -> None:
+        """Write `ids.npy` and `lengths.npy` into a folder: a shard of the captions of a corpus."""
+        np.save(folder / IDS, self.ids)
+        np.save(folder / LENGTHS, self.lengths.astype(np.int32))
+
     @classmethod
     def load(cls, folder: Path) -> Tokens:
-        """Read `tokens.npz` of a folder.
+        """Read `tokens.npz` of a folder, or map the shards of a corpus.
 
         Raises
         ------
         VseppError
             If it is missing, damaged or not as its step wrote it.
         """
+        if (folder / SHARDS).is_file():
+            kind = read_manifest(folder)["spec"].get("kind", WORDS)
+            offsets = np.cumsum(np.concatenate([[0], open_array(folder, LENGTHS)]), dtype=np.int64)
+            return cls(open_array(folder, IDS), offsets, kind)
         path = folder / FILE
         with reading(path, "a token file; run the step that makes it again"):
             require_as_written(path)

@@ -102,6 +102,8 @@ class Step:
     seed: Callable[[Any], int | None] = lambda _: None
     rows: Callable[[Inputs], int] | None = None
     """Inputs → rows of the arrays that the step writes, if rows can be made apart: then several jobs can share a large artefact."""
+    beside_shards: Callable[[Any, Inputs, Path, Job], None] = lambda *_: None
+    """Writes what all shards share beside their list; arguments as of `run`."""
     resumes: bool = False
     """Whether the step goes on after a kill, and so needs a folder for its state."""
     takes: tuple[str, ...] = ()

@@ -74,10 +74,12 @@ def make(
             seed=step.seed(spec),
         )
         facts = held.enter_context(manifest)
+        job = Job(output, state, raw, **options)
         if parts := parts_in(inputs):
             facts.update(_list_shards(parts, output, folder))
+            step.beside_shards(spec, inputs, folder, job)
         else:
-            facts.update(step.run(spec, inputs, folder, Job(output, state, raw, **options)))
+            facts.update(step.run(spec, inputs, folder, job))
     step.published(output)
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vsepp.declared import PIECES, WORDS
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step
 from vsepp.spec import VocabularySpec
+
+if TYPE_CHECKING:
+    from vsepp.data.vocabulary import Vocabulary
 
 CAPTIONS = Role("the table captions.parquet of the corpus", "captions.parquet")
 
@@ -20,26 +24,49 @@ def run(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> Facts:
         tokenize_captions,
     )
     from vsepp.data.tables import read_tables
-    from vsepp.data.vocabulary import Vocabulary
-    from vsepp.data.wordpieces import minilm_file
 
     _, captions = read_tables(inputs["captions"].parent)
+    captions = captions.part(job.rows)
     tokenized = tokenize_captions(captions) if spec.kind == WORDS else None
-    if "vocabulary" in inputs:
-        vocabulary = Vocabulary.read(inputs["vocabulary"].parent)
-    elif spec.kind == PIECES:
-        if spec.file and "pieces" not in job.raw:
-            raise VseppError(f"tokens: no {spec.file} was given; expected --raw pieces=FILE")
-        vocabulary = Vocabulary.of_pieces(job.raw["pieces"] if spec.file else minilm_file("vocab.txt"))
-    else:
-        vocabulary = build_vocabulary(captions, spec, tokenized)
+    vocabulary = _given_vocabulary(spec, inputs, job) or build_vocabulary(captions, spec, tokenized)
     tokens = encode_captions(captions, vocabulary, tokenized)
-    vocabulary.write(out)
-    tokens.save(out)
+    if job.rows == slice(None):
+        vocabulary.write(out)
+        tokens.save(out)
+    else:
+        tokens.save_shard(out)
     return {
         "words": len(vocabulary),
         "tokens": int(tokens.offsets[-1]),
     }
+
+
+def rows(inputs: Inputs) -> int:
+    """Captions of the corpus."""
+    from vsepp.data.tables import rows_in
+
+    return rows_in(inputs["captions"])
+
+
+def write_vocabulary(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> None:
+    """Write the vocabulary that all shards were encoded with."""
+    vocabulary = _given_vocabulary(spec, inputs, job)
+    assert vocabulary  # the planner gives the words of a corpus in shards
+    vocabulary.write(out)
+
+
+def _given_vocabulary(spec: VocabularySpec, inputs: Inputs, job: Job) -> Vocabulary | None:
+    """A vocabulary that need not be counted."""
+    from vsepp.data.vocabulary import Vocabulary
+    from vsepp.data.wordpieces import minilm_file
+
+    if "vocabulary" in inputs:
+        return Vocabulary.read(inputs["vocabulary"].parent)
+    if spec.kind == WORDS:
+        return None
+    if spec.file and "pieces" not in job.raw:
+        raise VseppError(f"tokens: no {spec.file} was given; expected --raw pieces=FILE")
+    return Vocabulary.of_pieces(job.raw["pieces"] if spec.file else minilm_file("vocab.txt"))
 
 
 def name(spec: VocabularySpec, inputs: Artefacts, label: str) -> str:
@@ -67,4 +94,6 @@ STEP = Step(
     },
     known_raw=lambda spec, raw: raw,
     files=("tokens.npz", "vocabulary.json"),
+    rows=rows,
+    beside_shards=write_vocabulary,
 )

@@ -13,4 +13,5 @@ STEP = replace(
     phase="models",
     folder="results/{preset}/{variant}/runs/{name}/tokens",
     name=lambda spec, inputs, label: label,
+    rows=None,
 )

@@ -1,4 +1,5 @@
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from raw_layouts import write_coco
 
@@ -24,10 +25,16 @@ def test_a_part_of_a_table_has_the_rows_of_a_range(tables, tmp_path):
     write_tables(tmp_path / "corpus", *tables)
     _, captions = read_tables(tmp_path / "corpus")
     assert rows_in(tmp_path / "corpus/captions.parquet") == len(captions)
-    for rows in (slice(2, 5), slice(3, None), slice(None)):
-        part = captions.part(rows)
-        assert len(part) == len(captions["text"][rows])
-        assert part["text"].tolist() == captions["text"][rows].tolist()
+    path = tmp_path / "corpus/captions.parquet"
+    for group_rows in (len(captions), 4, 1):  # as large tables are written, in groups of rows
+        pq.write_table(pq.read_table(path), path, row_group_size=group_rows)
+        _, captions = read_tables(tmp_path / "corpus")
+        for rows in (slice(2, 5), slice(3, None), slice(4, 4), slice(None)):
+            part = captions.part(rows)
+            assert len(part) == len(captions["text"][rows])
+            for name in ("text", "caption_id"):
+                assert part[name].tolist() == captions[name][rows].tolist()
+            assert part.part(slice(1, 2))["text"].tolist() == captions["text"][rows][1:2].tolist()
 
 
 def test_equal_tables_give_equal_bytes(tables, tmp_path):

@@ -7,9 +7,11 @@ from raw_layouts import PRECOMP_SIZES, precomp_features, write_precomp
 from vsepp.data.corpora import read_corpus
 from vsepp.data.shard_files import open_array
 from vsepp.data.tables import write_tables
+from vsepp.data.tokens import Tokens
+from vsepp.data.wordpieces import SPECIAL_PIECES
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import SHARDS, Job, part_role
-from vsepp.spec import PartSpec, to_dict
+from vsepp.spec import PartSpec, VocabularySpec, to_dict
 from vsepp.steps import STEPS
 from vsepp.steps.making import make
 
@@ -123,3 +125,30 @@ def test_a_part_that_is_not_there_is_named(listed, read):
     spec, inputs, raw = read
     with pytest.raises(VseppError, match=r"part-001.*expected shard 00000 next"):
         make(STEPS["published"], spec, inputs | {part_role(0): listed / "part-001"}, listed, raw=raw)
+
+
+WORDS, PIECES = VocabularySpec(("train",), 1), VocabularySpec((), 1, kind="wordpieces", file="pieces")
+
+
+@pytest.mark.parametrize("spec", [WORDS, PIECES], ids=lambda spec: spec.kind)
+def test_word_ids_in_shards_are_those_of_one_file(tmp_path, read, spec):
+    captions, raw = {"captions": tmp_path / "corpus/captions.parquet"}, {}
+    if spec is PIECES:
+        raw["pieces"] = tmp_path / "vocab.txt"
+        raw["pieces"].write_text("\n".join((*SPECIAL_PIECES, *"abcdefghijklmnopqrstuvwxyz")) + "\n")
+    one, cut, parts = tmp_path / "one", tmp_path / "cut", {}
+    make(STEPS["tokens"], spec, captions, one, raw=raw)
+    if spec is WORDS:
+        make(STEPS["vocabulary"], spec, captions, tmp_path / "vocabulary")
+        captions["vocabulary"] = tmp_path / "vocabulary/vocabulary.json"
+    for part in range(PARTS):
+        folder = parts[part_role(part)] = cut / f"part-{part:03}"
+        make(STEPS["tokens_part"], PartSpec(to_dict(spec), ITEMS, part, PARTS), captions, folder, raw=raw)
+    make(STEPS["tokens"], spec, captions | parts, cut, raw=raw)
+    assert (cut / "vocabulary.json").read_bytes() == (one / "vocabulary.json").read_bytes()
+    tokens, whole = Tokens.load(cut), Tokens.load(one)
+    assert (len(tokens), tokens.kind) == (len(whole), spec.kind)
+    assert len(list(cut.rglob("*.ids.npy"))) == -(-len(whole) // ITEMS) > 1
+    rows = np.random.default_rng(0).permutation(len(whole))
+    for mine, theirs in zip(tokens.padded(rows), whole.padded(rows), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
