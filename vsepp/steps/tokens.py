@@ -28,12 +28,14 @@ def run(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     _, captions = read_tables(inputs["captions"].parent)
     captions = captions.part(job.rows)
     tokenized = tokenize_captions(captions) if spec.kind == WORDS else None
-    vocabulary = _given_vocabulary(spec, inputs, job) or build_vocabulary(captions, spec, tokenized)
-    tokens = encode_captions(captions, vocabulary, tokenized)
     if job.rows == slice(None):
+        vocabulary = _given_vocabulary(spec, inputs, job) or build_vocabulary(captions, spec, tokenized)
+        tokens = encode_captions(captions, vocabulary, tokenized)
         vocabulary.write(out)
         tokens.save(out)
     else:
+        vocabulary = _shared_vocabulary(spec, inputs, job)
+        tokens = encode_captions(captions, vocabulary, tokenized)
         tokens.save_shard(out)
     return {
         "words": len(vocabulary),
@@ -50,9 +52,16 @@ def rows(inputs: Inputs) -> int:
 
 def write_vocabulary(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> None:
     """Write the vocabulary that all shards were encoded with."""
-    vocabulary = _given_vocabulary(spec, inputs, job)
-    assert vocabulary  # the planner gives the words of a corpus in shards
-    vocabulary.write(out)
+    _shared_vocabulary(spec, inputs, job).write(out)
+
+
+def _shared_vocabulary(spec: VocabularySpec, inputs: Inputs, job: Job) -> Vocabulary:
+    """The vocabulary of all shards: none of them has all the words."""
+    if vocabulary := _given_vocabulary(spec, inputs, job):
+        return vocabulary
+    raise VseppError(
+        "tokens: shards need a vocabulary of all captions; make one (vsepp make vocabulary) and give --vocabulary"
+    )
 
 
 def _given_vocabulary(spec: VocabularySpec, inputs: Inputs, job: Job) -> Vocabulary | None:

@@ -152,3 +152,11 @@ def test_word_ids_in_shards_are_those_of_one_file(tmp_path, read, spec):
     rows = np.random.default_rng(0).permutation(len(whole))
     for mine, theirs in zip(tokens.padded(rows), whole.padded(rows), strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_shards_of_words_without_a_vocabulary_are_refused(tmp_path, read):
+    captions, folder = {"captions": tmp_path / "corpus/captions.parquet"}, tmp_path / "cut"
+    part = PartSpec(to_dict(WORDS), ITEMS, 0, 1)
+    with pytest.raises(VseppError, match="shards need a vocabulary of all captions"):
+        make(STEPS["tokens_part"], part, captions, folder / "part-000")
+    assert not folder.exists() or not list(folder.rglob("*.npy"))
