@@ -65,14 +65,17 @@ def the_run(pairs: int) -> RunSpec:
 
 
 def make(folder: Path, pairs: int) -> dict[str, float]:
-    """Write tables, word ids and features in shards, as the steps before a training do."""
+    """Write tables and features in shards, and word ids, as the steps before a training do."""
     draw = np.random.default_rng(0)
     split = np.where(np.arange(pairs) < HELD_OUT, "val", "train")
     names = pd.Series(np.arange(pairs)).astype(str) + ".jpg"
     images = {"image_id": names, "file_name": names, "container": "images", "member": names, "split": split}
     owners = np.arange(pairs, dtype=np.int32)
     captions = {"caption_id": np.arange(pairs), "image_index": owners, "text": "", "split": split}
-    write_tables(folder / "corpus", pd.DataFrame(images), pd.DataFrame(captions))
+    corpus = folder / "corpus"
+    corpus.mkdir()
+    with recorded(corpus, "corpus", spec={}, inputs={}):
+        write_tables(corpus, pd.DataFrame(images), pd.DataFrame(captions), ITEMS)
     ids = np.empty((pairs, WORDS + 2), np.int32)
     ids[:, 0], ids[:, -1] = START, END
     # Word frequencies fall as in language, so that the gradient of the embeddings is as sparse as there.

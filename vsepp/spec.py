@@ -130,6 +130,8 @@ class CorpusSpec(CorpusKeys):
     """Split → how many of its images to keep, from the first, after all checks: to try a preset on a part of its data."""
     leave_out: tuple[str, ...] = ()
     """Ids of images to leave out, after all checks, such as photographs that cannot be decoded."""
+    table_rows: Count | None = None
+    """Rows of a shard of the tables; null: each table is one file."""
 
 
 def with_files(spec: CorpusSpec, files: Mapping[str, Path]) -> CorpusSpec:

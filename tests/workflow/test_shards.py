@@ -38,6 +38,11 @@ def test_files_have_the_number_of_items_and_are_made_by_the_number_of_jobs(cut):
     listed = json.loads((features(cut) / "shards.json").read_text())["files"]["features.npy"]
     assert [shard["rows"] for shard in listed] == [25, 25, 25, 25, 25, 5]  # of 130 images
     assert sorted({shard["path"].split("/")[0] for shard in listed}) == ["part-000", "part-001"]
+    tape = json.loads(next(cut.folder.glob("results/tiny/tapes/coco-*-by25-*/shards.json")).read_text())[
+        "files"
+    ]
+    assert len(tape["epoch-000.npy"]) == len(tape["captions.npy"]) > 10
+    assert next(cut.folder.glob("results/tiny/corpora/coco-*/00005.images.parquet")).is_file()
     words = json.loads(next(cut.folder.glob("results/tiny/tokens/coco-*-by25/shards.json")).read_text())[
         "files"
     ]

@@ -99,27 +99,22 @@ def costs_of(plan: Plan, pairs: int | None = None) -> list[Cost]:
     return costs
 
 
-def counted(plan: Plan, pairs: int, items: int = 100_000, jobs: int = 10) -> dict[str, int | None]:
+def counted(plan: Plan, pairs: int, items: int = 200_000, jobs: int = 10) -> dict[str, int | None]:
     """What a plan would need if the split `train` of each corpus had so many pairs, other splits as they are: counted, never measured.
 
-    A file of decoded images, word ids, features or embeddings has at most `items` rows; at most `jobs` jobs share the making of one artefact. An
-    image has one caption where its data set does not say how many; `first_images` are not heeded.
+    A file of what is made in shards has at most `items` rows; at most `jobs` jobs share the making of one artefact. An image has one
+    caption where its data set does not say how many; `first_images` are not heeded.
     """
     files = parts = steps = held = flops = 0
     sizes: dict[str, int | None] = {}
     for artefact, _, size, _, corpus in costs_of(plan, pairs):
         kind, spec, title = artefact.kind, artefact.spec, f"bytes of {artefact.step.title}"
-        rows = images_of(corpus) if kind in ("store", "features") else 0
-        if kind == "tokens":
-            rows = captions_of(corpus)
-        if kind == "evaluation":
-            rows = captions_of(corpus, [spec.split])  # there are fewer images
+        rows, each = _rows_in_shards(artefact, corpus)
         shards = max(math.ceil((rows or 0) / items), 1)
-        # With its manifest. A feature cache has a file an epoch, and one that names the captions; a shard of images has their sizes
-        # in a second file, one of word ids the lengths.
-        files += 1 + (spec.epochs + 1 if kind == "tape" else max(len(artefact.step.files), 1))
-        files += (shards - 1) * (2 if kind in ("store", "tokens") else 1)
-        parts += min(shards, jobs)
+        # With its manifest.
+        files += 1 + max(len(artefact.step.files), each) + (shards - 1) * each
+        # One job writes both tables.
+        parts += 1 if kind == "corpus" else min(shards, jobs)
         before = sizes.get(title, 0)
         sizes[title] = None if before is None or size is None else before + size
         if kind == "run":
@@ -138,6 +133,24 @@ def counted(plan: Plan, pairs: int, items: int = 100_000, jobs: int = 10) -> dic
         "bytes in all, where known": sum(filter(None, sizes.values())),
         **{title: size for title, size in sizes.items() if size != 0},
     }
+
+
+def _rows_in_shards(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int | None, int]:
+    """Rows of what is made in shards, and files of a shard."""
+    kind, spec = artefact.kind, artefact.spec
+    if kind == "corpus":
+        return captions_of(corpus), 2  # a table of images has fewer
+    if kind == "tokens":
+        return captions_of(corpus), 2  # ids and lengths
+    if kind == "store":
+        return images_of(corpus), 2  # pixels and sizes
+    if kind == "features":
+        return images_of(corpus), 1
+    if kind == "tape":
+        return captions_of(corpus, spec.splits), spec.epochs + 1  # one names the captions
+    if kind == "evaluation":
+        return captions_of(corpus, [spec.split]), 1  # there are fewer images
+    return 0, 1
 
 
 def needed_artefacts(plan: Plan, ends: Iterable[Artefact] = ()) -> list[Artefact]:

@@ -340,6 +340,7 @@ class _Planner:
             **{**shared_fields(CorpusKeys, vars(entry)), "expected_images": self.parameters.images(name)},
             first_images=keys.first_images or {},
             leave_out=tuple(keys.leave_out or ()),
+            table_rows=keys.shards.items if keys.shards else None,
         )
         corpus = self._add("corpus", spec, inputs, label=role, raw=raw)
         if keys.shards:

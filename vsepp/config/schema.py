@@ -203,10 +203,10 @@ class DatasetKeys(spec.CorpusKeys):
 
 
 class ShardKeys(_Model):
-    """How decoded images and features of a large corpus are cut."""
+    """How a large corpus and what is made of it are cut."""
 
     items: Count
-    """Images of a shard, a file each; the last one may have fewer."""
+    """Images or captions of a shard, a file each; the last one may have fewer."""
     jobs: Annotated[int, Field(ge=1, le=999)]
     """Jobs that share the shards of an array: each makes a range of them."""
 
@@ -227,8 +227,8 @@ class CorpusKeys(_Model):
     leave_out: list[str] = UNSET
     """Ids of images to leave out, after all checks, such as photographs that cannot be decoded."""
     shards: ShardKeys | None = UNSET
-    """For corpora of more than some hundred thousand images: decoded images and features are files of a fixed number of images,
-    made by several jobs; null: one file and one job each."""
+    """For corpora of more than some hundred thousand images: tables, decoded images, features and word ids are files of a fixed
+    number of items, made by several jobs; null: one file and one job each."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

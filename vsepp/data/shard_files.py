@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,12 +34,14 @@ def open_array(folder: Path, file: str) -> np.ndarray | Shards:
     """
     if not (folder / SHARDS).is_file():
         return np.load(folder / file, mmap_mode="r", allow_pickle=False)
-    return Shards([_opened(folder / SHARDS, **shard) for shard in _listed(folder)[file]])
+    return Shards([open_shard(folder / SHARDS, **shard) for shard in _listed(folder)[file]])
 
 
-def is_there(folder: Path, file: str) -> bool:
-    """Whether an artefact has an array, in one file or in shards."""
-    return file in _listed(folder) if (folder / SHARDS).is_file() else (folder / file).is_file()
+def arrays_in(folder: Path) -> list[str]:
+    """File names of the arrays of an artefact, in one file each or in shards."""
+    if (folder / SHARDS).is_file():
+        return sorted(_listed(folder))
+    return sorted(path.name for path in folder.glob("*.npy"))
 
 
 def list_shards(parts: Sequence[Path], folder: Path, out: Path) -> dict[str, int]:
@@ -64,7 +66,7 @@ def list_shards(parts: Sequence[Path], folder: Path, out: Path) -> dict[str, int
                 raise VseppError(
                     f"{part / name}: expected shard {len(shards):05} next; {_again(part)} and the same of the parts beside it"
                 )
-            rows = len(np.load(part / name, mmap_mode="r", allow_pickle=False))
+            rows = len(_mapped(part / name))
             shards.append({"path": os.path.relpath(part / name, folder), "rows": rows, "sha256": digest})
     write_text(out / SHARDS, json.dumps({"version": VERSION, "files": files}, indent=1) + "\n")
     first = next(iter(files.values()))
@@ -83,8 +85,29 @@ def _listed(folder: Path) -> dict[str, Any]:
         return dict(listed["files"])
 
 
-def _opened(listed: Path, path: str, rows: int, sha256: str) -> np.ndarray:
-    """Map a shard, after a check that it is the one that is listed, by its length and its job's manifest."""
+def _mapped(file: Path) -> np.ndarray:
+    return np.load(file, mmap_mode="r", allow_pickle=False)
+
+
+def open_shard(listed: Path, path: str, rows: int, sha256: str, read: Callable[[Path], Any] = _mapped) -> Any:
+    """Open a shard, after a check that it is the one that is listed, by its length and its job's manifest.
+
+    Parameters
+    ----------
+    listed
+        The file that lists it.
+    path
+        Relative to the list's folder.
+    rows, sha256
+        As they are listed.
+    read
+        Gives its rows, by default of an array: memory-mapped.
+
+    Raises
+    ------
+    VseppError
+        If it is missing, short, of another number of rows or not the listed one.
+    """
     file = listed.parent / path
     if not file.is_file():
         raise VseppError(f"{file}: missing, a shard of {listed}; {_again(file.parent)}")
@@ -95,12 +118,12 @@ def _opened(listed: Path, path: str, rows: int, sha256: str) -> np.ndarray:
             "the same command"
         )
     try:
-        array = np.load(file, mmap_mode="r", allow_pickle=False)
+        opened = read(file)
     except (OSError, ValueError, EOFError) as error:
         raise VseppError(f"{file}: no whole shard ({error}); {_again(file.parent)}") from error
-    if len(array) != rows:
-        raise VseppError(f"{file}: has {len(array)} rows, {listed} expects {rows}; {_again(file.parent)}")
-    return array
+    if len(opened) != rows:
+        raise VseppError(f"{file}: has {len(opened)} rows, {listed} expects {rows}; {_again(file.parent)}")
+    return opened
 
 
 @cache

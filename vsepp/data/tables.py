@@ -1,8 +1,12 @@
-"""The tables of images and captions on disk: `images.parquet`, `captions.parquet`."""
+"""The tables of images and captions on disk: `images.parquet`, `captions.parquet`.
+
+In shards, both hold the metadata of files of a fixed number of rows beside them, `00000.images.parquet` and so on, as Parquet has it,
+and the SHA-256 of each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from vsepp.data.shard_files import open_shard
 from vsepp.errors import VseppError, refuse
+from vsepp.provenance.digests import path_digest
 from vsepp.provenance.manifest import require_as_written
+from vsepp.provenance.publish import publish
 from vsepp.runtime.files import whole_file
 from vsepp.user_files import reading
 
@@ -25,6 +32,9 @@ IMAGES = pa.schema(
 CAPTIONS = pa.schema(
     [("caption_id", pa.int64()), ("image_index", pa.int32()), ("text", pa.string()), ("split", pa.string())]
 )
+
+# Key of the metadata of a table in shards.
+_SHA256 = b"sha256"
 
 
 class Table:
@@ -65,8 +75,25 @@ def rows_in(path: Path) -> int:
         return pq.read_metadata(path).num_rows
 
 
-def write_tables(folder: Path, images: pd.DataFrame, captions: pd.DataFrame) -> None:
+def write_tables(
+    folder: Path,
+    images: pd.DataFrame,
+    captions: pd.DataFrame,
+    rows: int | None = None,
+    state: Path | None = None,
+) -> None:
     """Write both tables into a folder; see `read_tables` for their columns.
+
+    Parameters
+    ----------
+    folder
+        New, or of tables that are written anew.
+    images, captions
+        The tables.
+    rows
+        Of a shard; `None`: each table is one file.
+    state
+        Where shards are collected, which survives a kill; by default the folder itself.
 
     Raises
     ------
@@ -77,8 +104,33 @@ def write_tables(folder: Path, images: pd.DataFrame, captions: pd.DataFrame) -> 
     for name, frame, schema in (("images", images, IMAGES), ("captions", captions, CAPTIONS)):
         # Without pandas' own metadata, which would give the same table other bytes under another version.
         table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata(None)
-        with whole_file(folder / f"{name}.parquet") as partial:
+        path = folder / f"{name}.parquet"
+        if rows:
+            _write_shards(table, path, rows, state or folder)
+            continue
+        with whole_file(path) as partial:
             pq.write_table(table, partial, compression="zstd")
+
+
+def _write_shards(table: pa.Table, path: Path, rows: int, state: Path) -> None:
+    """Write the shards that are not there yet, and `path`, the metadata of all."""
+    shards = {}
+    for number, start in enumerate(range(0, len(table), rows)):
+        shard = state / f"{number:05}.{path.name}"
+        shards[shard] = path.parent / shard.name
+        if not shard.is_file():
+            part = table.slice(start, rows)
+            with whole_file(shard) as partial:
+                pq.write_table(
+                    part, partial, compression="zstd", row_group_size=rows, write_page_checksum=True
+                )
+    groups = [pq.read_metadata(shard) for shard in shards]
+    for shard, group in zip(shards, groups, strict=True):
+        group.set_file_path(shard.name)
+    digests = " ".join(map(path_digest, shards))
+    with whole_file(path) as partial:
+        pq.write_metadata(table.schema.with_metadata({_SHA256: digests}), partial, groups)
+    publish(shards)
 
 
 def read_tables(folder: Path) -> tuple[Table, Table]:
@@ -109,20 +161,34 @@ def _read(path: Path, schema: pa.Schema) -> Table:
         wanted = ", ".join(f"{column.name} {column.type}" for column in schema)
         raise VseppError(f"{path}: expected columns {wanted}; found {found}; {again}")
 
-    sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-    starts = np.cumsum([0, *sizes])
+    metadata, kinds = file.metadata, file.schema_arrow.metadata or {}
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    starts = np.cumsum([0, *(group.num_rows for group in groups)])
+    digests = kinds.get(_SHA256, b"").decode().split()
+
+    def batches(name: str, asked: list[int]) -> Iterator[pa.RecordBatch]:
+        """A column's rows in some groups of rows; in shards, each group is one of them."""
+        if asked and not digests:
+            yield from file.iter_batches(columns=[name], row_groups=asked)
+        for number in asked if digests else ():
+            shard = groups[number].column(0).file_path, groups[number].num_rows, digests[number]
+            yield from open_shard(path, *shard, lambda file: _checked(file, name)).to_batches()
 
     def read(name: str, rows: range) -> np.ndarray:
         with reading(path, f"a table of a corpus; {again}"):
             kind = schema.field(name).type
-            groups = np.flatnonzero((starts[:-1] < rows.stop) & (starts[1:] > rows.start)).tolist()
-            batches = file.iter_batches(columns=[name], row_groups=groups) if groups else ()
-            column = pa.chunked_array([batch.column(0) for batch in batches], kind)
-            first = int(starts[groups[0]]) if groups else 0
+            asked = np.flatnonzero((starts[:-1] < rows.stop) & (starts[1:] > rows.start)).tolist()
+            column = pa.chunked_array([batch.column(0) for batch in batches(name, asked)], kind)
+            first = int(starts[asked[0]]) if asked else 0
             chunks = column.slice(rows.start - first, len(rows)).chunks
             return np.concatenate([_values(chunk, kind) for chunk in chunks or [pa.array([], kind)]])
 
-    return Table(file.metadata.num_rows, read)
+    return Table(metadata.num_rows, read)
+
+
+def _checked(shard: Path, name: str) -> pa.Table:
+    """A column of a shard, whose pages are held to their checksums."""
+    return pq.ParquetFile(shard, page_checksum_verification=True).read([name])
 
 
 def _values(column: pa.Array, kind: pa.DataType) -> np.ndarray:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from vsepp.data.shard_files import is_there, open_array
+from vsepp.data.shard_files import arrays_in, open_array
 from vsepp.declared import REGIONS
 from vsepp.errors import VseppError
 from vsepp.features.crops import Images, fixed_boxes, sizes_of
@@ -136,7 +136,7 @@ class CachedFeatures:
             If the file is missing or not of the expected shape.
         """
         path = folder / FILE
-        if not is_there(folder, FILE):
+        if FILE not in arrays_in(folder):
             raise VseppError(f"{path}: missing; run the step that extracts features again")
         features = open_array(folder, FILE)
         if features.ndim != 3 or features.dtype != np.float32:

@@ -8,16 +8,19 @@ whatever their loss, seed or negative set, and RC reads its part of RC+rV's tape
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from vsepp.data.shard_files import arrays_in, open_array
 from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops, Images
 from vsepp.features.frozen import check_size, encode_crops, finite
 from vsepp.models.encoder import ImageEncoder
 from vsepp.runtime.placement import rows_of, upload
+from vsepp.runtime.shards import Shards
 
 CAPTIONS = "captions.npy"
 LARGEST = float(np.finfo(np.float16).max)
@@ -75,7 +78,7 @@ def tape_features(
 class Tape:
     """A tape that `vsepp.features.tape_writer` wrote, by epoch and row of the captions table.
 
-    Epochs stay in their files, which the kernel caches in memory as far as there is room.
+    Epochs stay in their files, or shards, which the kernel caches in memory as far as there is room.
 
     Parameters
     ----------
@@ -89,19 +92,16 @@ class Tape:
     """
 
     def __init__(self, folder: Path) -> None:
-        path = folder / CAPTIONS
-        if not path.is_file():
-            raise VseppError(f"{path}: missing; run the step that writes the tape again")
+        self._epochs = [name for name in arrays_in(folder) if name != CAPTIONS]
+        if len(self._epochs) == len(arrays_in(folder)):
+            raise VseppError(f"{folder / CAPTIONS}: missing; run the step that writes the tape again")
         self.folder = folder
-        self._captions = np.load(path)
+        self._captions = np.asarray(open_array(folder, CAPTIONS))
         """Rows of the captions table that it holds, ascending."""
-        files = sorted(folder.glob("epoch-*.npy"))
-        self._epochs = {path.name: np.load(path, mmap_mode="r") for path in files}
-        for name, features in self._epochs.items():
-            if len(features) != len(self._captions):
-                raise VseppError(
-                    f"{folder / name}: expected {len(self._captions)} rows, as {CAPTIONS} names, got {len(features)}"
-                )
+        # A step reads one epoch.
+        self._of_epoch = lru_cache(maxsize=1)(self._opened)
+        for epoch in range(len(self._epochs)):
+            self._of_epoch(epoch)
 
     @property
     def dim(self) -> int:
@@ -127,12 +127,17 @@ class Tape:
             )
         return rows_of(self._of_epoch(epoch), places)
 
-    def _of_epoch(self, epoch: int) -> np.ndarray:
-        features = self._epochs.get(epoch_file(epoch))
-        if features is None:
+    def _opened(self, epoch: int) -> np.ndarray | Shards:
+        name = epoch_file(epoch)
+        if name not in self._epochs:
             raise VseppError(
                 f"{self.folder}: the tape has no epoch {epoch}; it has {', '.join(self._epochs) or 'none'}. Run the step that "
                 "writes it, with as many epochs as the run has"
+            )
+        features = open_array(self.folder, name)
+        if len(features) != len(self._captions):
+            raise VseppError(
+                f"{self.folder / name}: expected {len(self._captions)} rows, as {CAPTIONS} names, got {len(features)}"
             )
         return features
 

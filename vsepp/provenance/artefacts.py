@@ -100,8 +100,9 @@ class Step:
     versioned: bool = True
     """Whether DVC keeps it. Otherwise it may be absent, and is verified if present."""
     seed: Callable[[Any], int | None] = lambda _: None
-    rows: Callable[[Inputs], int] | None = None
-    """Inputs → rows of the arrays that the step writes, if rows can be made apart: then several jobs can share a large artefact."""
+    rows: Callable[[Any, Inputs], int] | None = None
+    """Spec, inputs → rows of the arrays that the step writes, if rows can be made apart: then several jobs can share a large
+    artefact."""
     beside_shards: Callable[[Any, Inputs, Path, Job], None] = lambda *_: None
     """Writes what all shards share beside their list; arguments as of `run`."""
     resumes: bool = False

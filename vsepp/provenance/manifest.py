@@ -45,6 +45,7 @@ def recorded(
     *,
     spec: Mapping[str, Any],
     inputs: Mapping[str, Path],
+    digests: Mapping[str, str] | None = None,
     code: str = "",
     held_to: str | None = None,
     seed: int | None = None,
@@ -63,6 +64,8 @@ def recorded(
         All that decides what the step computes.
     inputs
         Role → artefact that was read.
+    digests
+        Role → their digests, where they are known.
     code
         Digest of the computing modules.
     held_to
@@ -80,7 +83,7 @@ def recorded(
         "spec_digest": value_digest(spec),
         "code_digest": code,
         **({HELD_TO: held_to} if held_to not in (None, code) else {}),
-        "inputs": {role: artefact_digest(path) for role, path in inputs.items()},
+        "inputs": digests or {role: artefact_digest(path) for role, path in inputs.items()},
         "ancestors": _ancestors(inputs),
         "outputs": {
             path.name: path_digest(path)

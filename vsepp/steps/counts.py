@@ -23,7 +23,7 @@ def run(spec: CountsSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     return {"images": len(images)}
 
 
-def rows(inputs: Inputs) -> int:
+def rows(spec: CountsSpec, inputs: Inputs) -> int:
     """Images that were embedded."""
     from vsepp.data.arrays import mapped_arrays
 

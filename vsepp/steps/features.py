@@ -39,7 +39,7 @@ def open_pass(
     return device, images, load_encoder(spec, inputs["encoder"], grid=grid), facts
 
 
-def rows(inputs: Inputs) -> int:
+def rows(spec: FeaturesSpec, inputs: Inputs) -> int:
     """Images of the store."""
     from vsepp.data.store import open_store
 

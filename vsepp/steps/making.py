@@ -59,7 +59,7 @@ def make(
             return
         # A new folder is made when it is filled: Snakemake takes an empty one, of a step whose rule was given up, as made.
         output_folder(output if is_there(output) else output.absolute().parent)
-        state = output
+        state, digests = output, None
         if step.resumes:
             digests = {role: artefact_digest(path) for role, path in read.items()}
             state = held.enter_context(state_folder(output, spec=to_dict(spec), code=code, inputs=digests))
@@ -69,6 +69,7 @@ def make(
             step.kind,
             spec=to_dict(spec),
             inputs=read,
+            digests=digests,
             code=code,
             held_to=held_to,
             seed=step.seed(spec),

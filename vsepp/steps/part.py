@@ -48,7 +48,7 @@ def part_of(step: Step) -> Step:
 def _make_shards(step: Step, whole: Any, spec: PartSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Make shard by shard; those that were finished before a kill are kept."""
     assert step.rows
-    rows = step.rows(inputs)
+    rows = step.rows(whole, inputs)
     shards = math.ceil(rows / spec.items)
     mine = range(spec.part * shards // spec.parts, (spec.part + 1) * shards // spec.parts)
     facts: Facts = {}

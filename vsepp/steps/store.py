@@ -42,7 +42,7 @@ def run(spec: StoreSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     )
 
 
-def rows(inputs: Inputs) -> int:
+def rows(spec: StoreSpec | CorpusSpec, inputs: Inputs) -> int:
     """Images of the corpus."""
     from vsepp.data.tables import rows_in
 

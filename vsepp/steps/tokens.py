@@ -43,7 +43,7 @@ def run(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     }
 
 
-def rows(inputs: Inputs) -> int:
+def rows(spec: VocabularySpec, inputs: Inputs) -> int:
     """Captions of the corpus."""
     from vsepp.data.tables import rows_in
 

@@ -1,4 +1,4 @@
-# Word ids, decoded images, features and counts of a corpus in shards: parts, each a range of the shards and a job, and the list of all
+# Word ids, decoded images, features, tapes and counts of a corpus in shards: parts, each a range of the shards and a job, and the list of all
 # shards; and the vocabulary, which the jobs of the word ids share.
 
 SHARDED = {
@@ -6,6 +6,7 @@ SHARDED = {
     "store": f"{RESULTS}/stores",
     "features": f"{RESULTS}/features",
     "published": f"{RESULTS}/features",
+    "tape": f"{RESULTS}/tapes",
     "counts": f"{VARIANT}/counts",
 }
 
@@ -54,7 +55,7 @@ for kind, parent in SHARDED.items() if IN_SHARDS else ():
         threads: THREADS
         resources:
             mem_mb=MEMORY,
-            gpu_part=PARTS if GPUS and kind == "features" else 0,
+            gpu_part=PARTS if GPUS and kind in ("features", "tape") else 0,
         params:
             spec=spec,
             code=code,

@@ -154,10 +154,10 @@ def test_what_a_million_pairs_would_take_by_hand():
     assert found == {
         "pairs": 1_000_000,
         # Two tables, two files of words, pixels and sizes, an encoder, features, a model and its words, embeddings with recalls
-        # and ranks; a manifest each. Pixels, their sizes and features are three files each; the ids of 1,010,070 captions and their
-        # lengths eleven.
-        "files": 3 + (3 + 2 * 10) + (3 + 2 * 2) + 2 + (3 + 1) + 3 + 4,
-        "jobs": 1 + 10 + 3 + 1 + 3 + 1 + 1,
+        # and ranks; a manifest each. Pixels, their sizes and features are two files each; the tables, the ids of 1,010,070 captions
+        # and their lengths six.
+        "files": (3 + 2 * 5) + (3 + 2 * 5) + (3 + 2) + 2 + (2 + 1) + 3 + 4,
+        "jobs": 1 + 6 + 2 + 1 + 2 + 1 + 1,
         "steps of all trainings": 7_813 * 30,
         "memory of a training beside its model": 40_000_000,
         "flops to rank all images for all captions": 2 * 5 * images * images * 1024,
@@ -170,22 +170,21 @@ def test_files_and_jobs_follow_the_shards():
     chosen = plan(preset="paper", only=["flickr-vsepp-rc"])
     one, some, many = (
         counted(chosen, 1_000_000, items, 4) for items in (10**9, 100_000, 10_000)
-    )  # 202,014 images, 1,010,070 captions
-    # A feature cache has a file an epoch whatever the shards.
+    )  # 202,014 images, 1,010,070 captions, of which 1,000,000 are trained on
     assert one["files"] == 3 + 3 + 3 + 2 + 2 + (30 + 2) + 3 + 4
     assert one["jobs"] == 8
-    # Word ids and pixels have two files a shard, features one.
-    assert some["files"] == one["files"] + 2 * (11 - 1) + 3 * (3 - 1)
-    assert some["jobs"] == 8 + (4 - 1) + 2 * (3 - 1)
-    assert many["files"] == one["files"] + 2 * (102 - 1) + 3 * (21 - 1)
-    assert many["jobs"] == 8 + 3 * (4 - 1)
+    # Tables, word ids and pixels have two files a shard, features one; a feature cache of random crops one an epoch, and one more.
+    assert some["files"] == one["files"] + 4 * (11 - 1) + 3 * (3 - 1) + 31 * (10 - 1)
+    assert some["jobs"] == 8 + 2 * (4 - 1) + 2 * (3 - 1)  # one job writes the tables
+    assert many["files"] == one["files"] + 4 * (102 - 1) + 3 * (21 - 1) + 31 * (100 - 1)
+    assert many["jobs"] == 8 + 4 * (4 - 1)
 
 
 def test_the_test_split_is_in_shards_where_it_is_large():
     chosen = plan(only=["coco-vsepp-1c"])
     few, many = counted(chosen, 5_000, 6_000), counted(chosen, 5_000, 1_000)
     # 2,600 images with 13,000 captions, of which 1,000 images and 5,000 captions are the test split's.
-    assert few["files"] + 2 * (13 - 3) + 3 * (3 - 1) + (5 - 1) == many["files"]
+    assert few["files"] + 4 * (13 - 3) + 3 * (3 - 1) + (5 - 1) == many["files"]
     assert few["jobs"] + (10 - 3) + 2 * (3 - 1) + (5 - 1) == many["jobs"]
 
 
