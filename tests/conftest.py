@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Commands that are printed begin with `uv run` where a command was started with it.
 os.environ.pop("UV", None)
+
+# A shell lets what it starts in the background ignore Ctrl-C, and so would each process that a test stops.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Small work is slower on more threads.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
