@@ -113,6 +113,13 @@ class RetrievalMetrics:
         """Sum of the six recalls; 600 is best."""
         return sum(side.r1 + side.r5 + side.r10 for side in (self.i2t, self.t2i))
 
+    @property
+    def recalls(self) -> dict[str, float]:
+        """`i2t_r1`, …, `t2i_r10` and `rsum`, as histories of training hold them."""
+        sides = {"i2t": self.i2t, "t2i": self.t2i}
+        found = {f"{task}_{key}": getattr(sides[task], key) for task in sides for key in ("r1", "r5", "r10")}
+        return {**found, "rsum": self.rsum}
+
     def to_dict(self) -> dict:
         """Both directions and rsum, as `metrics.json` holds them."""
         return {**asdict(self), "rsum": self.rsum}
