@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from functools import partial
 
 import torch
 
@@ -231,16 +232,11 @@ def _if_collapsed(training: Training, inputs: StepInputs) -> float:
         score, device, loss = training.mean_score, inputs.ids.device, training.loss
         with torch.no_grad():
             if loss.of_large(inputs.pairs):
-                known[size] = equal_scores_loss(
-                    lambda scores: loss.function(scores, loss.options, batch),
-                    score,
-                    inputs.pairs,
-                    batch,
-                    device,
-                )
+                of_queries = partial(loss, batch=batch)
+                known[size] = equal_scores_loss(of_queries, score, inputs.pairs, batch, device)
             else:
                 equal = torch.full((inputs.pairs, inputs.pairs), score, device=device)
-                known[size] = float(loss.function(equal, loss.options, batch))
+                known[size] = float(loss(equal, batch))
     return known[size]
 
 

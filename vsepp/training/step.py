@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -63,6 +64,10 @@ class RunLoss:
             read = {role: required(folders, role, run) for role in getattr(module, "READS", ())}
             state = module.State(options, read).to(device)
         return cls(module.loss, options, needs, state, getattr(module, "BY_QUERY", False))
+
+    def __call__(self, scores: Any, batch: Batch) -> torch.Tensor:
+        """The loss of scores, `(n, n)` or those of some queries."""
+        return self.function(scores, self.options, batch)
 
     def of_large(self, pairs: int) -> bool:
         """Whether a batch of so many pairs is too large for all its scores at once, and the loss can do with less."""
@@ -169,16 +174,11 @@ def train_step(
         images, captions = images.float(), captions.float()
     images, captions = group.gather(images, captions, inputs.pairs)
     if loss.of_large(inputs.pairs) and inputs.draws is None:
-        value = total = loss_by_queries(
-            lambda scores: loss.function(scores, loss.options, inputs.batch),
-            images,
-            captions,
-            model.scores,
-            inputs.batch,
-        )
+        of_queries = partial(loss, batch=inputs.batch)
+        value = total = loss_by_queries(of_queries, images, captions, model.scores, inputs.batch)
     else:
         scores = model.scores(images, captions)
-        value = total = loss.function(scores, loss.options, inputs.batch)
+        value = total = loss(scores, inputs.batch)
     if inputs.draws is not None and image_lengths is not None:
         sets = Sets.of(vectors, image_lengths), Sets.of(states, inputs.lengths)
         with torch.autocast(inputs.ids.device.type, torch.bfloat16, enabled=bf16):
