@@ -14,18 +14,18 @@ def keys_of(caption_ids: np.ndarray, draw: int, epoch: int) -> np.ndarray:
     """One 64-bit key per caption, uint64 `(n,)`, from its id, the seed `draw` and the epoch."""
     start = np.zeros(1, np.uint64)
     for number in (np.int64(draw), np.int64(epoch)):
-        start = _mix(start + number.astype(np.uint64) + np.uint64(_GOLDEN))
-    return _mix(start + np.asarray(caption_ids, np.int64).astype(np.uint64) + np.uint64(_GOLDEN))
+        start = mixed(start + number.astype(np.uint64) + np.uint64(_GOLDEN))
+    return mixed(start + np.asarray(caption_ids, np.int64).astype(np.uint64) + np.uint64(_GOLDEN))
 
 
 def uniform(keys: np.ndarray, which: int) -> np.ndarray:
     """The `which`-th uniform number in [0, 1) of every key, float64 `(n,)`."""
     step = np.uint64((which + 1) * _GOLDEN % 2**64)
-    return (_mix(keys + step) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return (mixed(keys + step) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def _mix(x: np.ndarray) -> np.ndarray:
-    """Finaliser of SplitMix64 (Steele, Lea and Flood, 2014)."""
+def mixed(x: np.ndarray) -> np.ndarray:
+    """Finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of a number, uint64, changes all of them."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from vsepp.features.hashed import mixed
 from vsepp.spec import ScheduleSpec
 
 # First word of each generator's seed, so that order, extra pairs, shards and windows are independent draws.
@@ -144,12 +145,5 @@ class Bijection:
     def _mapped(self, numbers: np.ndarray) -> np.ndarray:
         left, right = numbers >> self._bits, numbers & self._half
         for key in self._keys:
-            left, right = right, left ^ (_hashed(right + key) & self._half)
+            left, right = right, left ^ (mixed(right + key) & self._half)
         return (left << self._bits) | right
-
-
-def _hashed(numbers: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64: every bit of a number changes all of them."""
-    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return numbers ^ (numbers >> np.uint64(31))
