@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 import numpy as np
 
@@ -15,27 +14,7 @@ _ORDER, _EXTRA, _SHARDS, _WINDOW = 1, 2, 4, 5
 _ROUNDS = 8
 
 
-class EpochOrder(Protocol):
-    """The order of one epoch."""
-
-    def take(self, places: np.ndarray) -> np.ndarray:
-        """The pairs at some places, int64 `(n,)` both."""
-
-    def further(self, asked: np.ndarray, end: int, count: int, step: int) -> np.ndarray:
-        """Pairs int64 `(count,)` besides those of a step, no pair twice; all others where there are fewer.
-
-        Parameters
-        ----------
-        asked, end
-            The pairs of the step, and the place after theirs.
-        count
-            How many.
-        step
-            From 0.
-        """
-
-
-def order_of(pairs: int, schedule: ScheduleSpec, order_seed: int, epoch: int) -> EpochOrder:
+def order_of(pairs: int, schedule: ScheduleSpec, order_seed: int, epoch: int) -> Permutation | WindowOrder:
     """The order that a schedule names."""
     if schedule.order == "windows":
         return WindowOrder(pairs, schedule.order_shard, schedule.order_window, order_seed, epoch)
@@ -50,11 +29,21 @@ class Permutation:
         self.order = np.random.default_rng((_ORDER, *self._seed)).permutation(pairs)
 
     def take(self, places: np.ndarray) -> np.ndarray:
-        """See `EpochOrder`."""
+        """The pairs at some places, int64 `(n,)` both."""
         return self.order[places]
 
     def further(self, asked: np.ndarray, end: int, count: int, step: int) -> np.ndarray:
-        """See `EpochOrder`."""
+        """Pairs int64 `(count,)` besides those of a step, no pair twice; all others where there are fewer.
+
+        Parameters
+        ----------
+        asked, end
+            The pairs of the step, and the place after theirs.
+        count
+            How many.
+        step
+            From 0.
+        """
         rest = np.delete(np.arange(len(self.order)), asked)
         generator = np.random.default_rng((_EXTRA, *self._seed, step))
         return generator.choice(rest, min(count, len(rest)), replace=False)
@@ -87,7 +76,7 @@ class WindowOrder:
             self._short = int(np.random.default_rng((_SHARDS, *self._seed)).integers(self._whole + 1))
 
     def take(self, places: np.ndarray) -> np.ndarray:
-        """See `EpochOrder`."""
+        """See `Permutation`."""
         mixed = np.empty_like(places)
         windows = self._slots(places) // self._window
         last = self._whole + bool(self._rest)
@@ -102,7 +91,7 @@ class WindowOrder:
         return np.where(slots == self._short, self._whole, whole) * self._shard + mixed - self._starts(slots)
 
     def further(self, asked: np.ndarray, end: int, count: int, step: int) -> np.ndarray:
-        """See `EpochOrder`."""
+        """See `Permutation`."""
         return self.take((end + np.arange(min(count, self._pairs - len(asked)))) % self._pairs)
 
     def _slots(self, places: np.ndarray) -> np.ndarray:
