@@ -15,12 +15,13 @@ alike.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vsepp import components
 from vsepp.errors import VseppError
+from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.scores import Blocks, ranges
 from vsepp.similarity import namespace
 from vsepp.spec import Component
@@ -36,20 +37,12 @@ _ON_CPU, _ON_DEVICE = 1 << 17, 1 << 24
 _GRID_BITS = 26
 
 
-class Sides(Protocol):
-    """Vectors of images and captions, such as `Embeddings`."""
+class Vectors(NamedTuple):
+    """Vectors of images and captions `(n, d)`, arrays or mapped files, and the similarity that scores them."""
 
-    @property
-    def image_embeddings(self) -> np.ndarray:
-        """`(n_images, d)`."""
-
-    @property
-    def caption_embeddings(self) -> np.ndarray:
-        """`(n_captions, d)`."""
-
-    @property
-    def similarity(self) -> Component:
-        """A module of `vsepp.similarity`, with its options."""
+    image_embeddings: np.ndarray
+    caption_embeddings: np.ndarray
+    similarity: Component
 
 
 class EmbeddingScores(Blocks):
@@ -68,7 +61,9 @@ class EmbeddingScores(Blocks):
         Number of captions of the set that these are a part of, so that equal pairs score equally in each part.
     """
 
-    def __init__(self, embeddings: Sides, device: Any = None, of_captions: int | None = None) -> None:
+    def __init__(
+        self, embeddings: Embeddings | Vectors, device: Any = None, of_captions: int | None = None
+    ) -> None:
         images, captions = embeddings.image_embeddings, embeddings.caption_embeddings
         (n_images, dims), n_captions = images.shape, len(captions)
         self.shape, self.device = (n_images, n_captions), device

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from vsepp import components
 from vsepp.errors import VseppError
-from vsepp.evaluation.blocks import EmbeddingScores
+from vsepp.evaluation.blocks import EmbeddingScores, Vectors
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import PAPER
 from vsepp.evaluation.ranks import PositiveRanks, rank_positives
 from vsepp.evaluation.scores import Pairs, ScoredSet, Scores, similarity_text
 from vsepp.evaluation.truth import TASKS, Positives, Ratings, Truth
+from vsepp.spec import Component
 
 ESTIMATES = 1000
 """Of a correlation."""
@@ -163,17 +163,9 @@ def _in_order(tested: Embeddings | ScoredSet, truth: Truth) -> tuple[Scores, dic
     captions = _rows("caption", tested.caption_ids, gallery, truth.name)
     if isinstance(tested, ScoredSet):
         return tested.scores.in_order(images, captions), {}, tested.similarity
-    ordered = Embeddings(
-        tested.image_embeddings[images],
-        tested.caption_embeddings[captions],
-        np.argsort(images)[tested.caption_to_image[captions]],
-        tested.similarity,
-    )
-    module = components.load("similarity", tested.similarity.name)
-    sides = {}
-    if getattr(module, "INNER_PRODUCT", False):
-        sides = {"t2t": ordered.caption_embeddings, "i2i": ordered.image_embeddings}
-    return EmbeddingScores(ordered), sides, tested.similarity.name
+    i2i, t2t = tested.image_embeddings[images], tested.caption_embeddings[captions]
+    scores = EmbeddingScores(Vectors(i2i, t2t, tested.similarity))
+    return scores, {"t2t": t2t, "i2i": i2i} if scores.is_product else {}, tested.similarity.name
 
 
 def _rows(kind: str, ids: np.ndarray | None, gallery: np.ndarray, truth: str) -> np.ndarray:
@@ -195,7 +187,7 @@ def _rows(kind: str, ids: np.ndarray | None, gallery: np.ndarray, truth: str) ->
 
 def _among(vectors: np.ndarray) -> EmbeddingScores:
     """Scores of vectors with each other."""
-    return EmbeddingScores(Embeddings(vectors, vectors, np.arange(len(vectors))))
+    return EmbeddingScores(Vectors(vectors, vectors, Component("dot")))
 
 
 def _ranks_within(scores: EmbeddingScores, positives: Positives) -> PositiveRanks:

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from vsepp.evaluation.blocks import EmbeddingScores
+from vsepp.evaluation.blocks import EmbeddingScores, Vectors
 from vsepp.evaluation.scores import Pairs, between, ranges
 from vsepp.evaluation.truth import own_captions
-from vsepp.spec import Component
 
 FILE = "counts.npy"
 # Captions that are in memory at once, in float64.
 _AT_ONCE = 1 << 16
-
-
-class Vectors(NamedTuple):
-    """Vectors of images and captions `(n, d)`, arrays or mapped files, and the similarity that scores them."""
-
-    image_embeddings: np.ndarray
-    caption_embeddings: np.ndarray
-    similarity: Component
 
 
 def counts_of_images(vectors: Vectors, caption_to_image: np.ndarray, images: slice) -> np.ndarray:

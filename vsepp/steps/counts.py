@@ -13,7 +13,8 @@ def run(spec: CountsSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     import numpy as np
 
     from vsepp.data.arrays import mapped_arrays
-    from vsepp.evaluation.pieces import FILE, Vectors, counts_of_images
+    from vsepp.evaluation.blocks import Vectors
+    from vsepp.evaluation.pieces import FILE, counts_of_images
 
     arrays = mapped_arrays(inputs["embeddings"])
     vectors = Vectors(arrays["image_embeddings"], arrays["caption_embeddings"], spec.similarity)
