@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step
+from vsepp.provenance.artefacts import Facts, Inputs, Job, Role, Step
 from vsepp.spec import CountsSpec
 
 
@@ -31,11 +31,6 @@ def rows(spec: CountsSpec, inputs: Inputs) -> int:
     return len(mapped_arrays(inputs["embeddings"])["image_embeddings"])
 
 
-def name(spec: CountsSpec, inputs: Artefacts, label: str) -> str:
-    """That of the embeddings."""
-    return inputs["embeddings"].name
-
-
 STEP = Step(
     "counts",
     CountsSpec,
@@ -45,7 +40,7 @@ STEP = Step(
     folder="results/{preset}/{variant}/counts/{name}",
     modules=("vsepp.evaluation.pieces",),
     components=lambda spec: [("similarity", spec.similarity.name)],
-    name=name,
+    name=lambda spec, inputs, label: inputs["embeddings"].name,
     reads={"embeddings": Role("embeddings of all images and captions", "embeddings.npz")},
     files=("counts.npy",),
     rows=rows,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Step, short_digest
+from vsepp.provenance.artefacts import Facts, Inputs, Job, Step, short_digest
 from vsepp.spec import EncoderSpec
 from vsepp.steps.sizes import encoder_size, product
 
@@ -19,11 +19,6 @@ def run(spec: EncoderSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     return {"dim": encoder.dim}
 
 
-def name(spec: EncoderSpec, inputs: Artefacts, label: str) -> str:
-    """The role that the encoder plays, and a digest of its parameters."""
-    return f"{spec.name}-{short_digest(spec)}"
-
-
 STEP = Step(
     "encoder",
     EncoderSpec,
@@ -33,7 +28,7 @@ STEP = Step(
     folder="results/{preset}/encoders/{name}",
     modules=("vsepp.models.pretrained",),
     components=lambda spec: [spec.component],
-    name=name,
+    name=lambda spec, inputs, label: f"{spec.name}-{short_digest(spec)}",
     known_raw=lambda spec, raw: raw,
     files=("encoder.safetensors",),
     size=lambda spec, corpus: product(encoder_size(spec)[1], 4),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Step, short_digest
+from vsepp.provenance.artefacts import Facts, Inputs, Job, Step, short_digest
 from vsepp.spec import PretrainedSpec
 from vsepp.steps.sizes import encoder_size, product
 
@@ -18,11 +18,6 @@ def run(spec: PretrainedSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     return {**facts, **pretrain(spec.encoder, spec.pretraining, out)}
 
 
-def name(spec: PretrainedSpec, inputs: Artefacts, label: str) -> str:
-    """The role that the encoder plays, and a digest of its parameters."""
-    return f"{spec.encoder.name}-{short_digest(spec.encoder, spec.pretraining)}"
-
-
 STEP = Step(
     "pretrained",
     PretrainedSpec,
@@ -32,7 +27,7 @@ STEP = Step(
     folder="results/{preset}/encoders/{name}",
     modules=("vsepp.scenes.pretrain",),
     components=lambda spec: [spec.encoder.component],
-    name=name,
+    name=lambda spec, inputs, label: f"{spec.encoder.name}-{short_digest(spec.encoder, spec.pretraining)}",
     files=("encoder.safetensors",),
     seed=lambda spec: spec.pretraining.seed,
     takes=("threads",),

@@ -8,7 +8,7 @@ from pathlib import Path
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Facts, Inputs, Job, Step
 from vsepp.spec import RunSpec
-from vsepp.steps.run import FILES, name
+from vsepp.steps.run import FILES
 from vsepp.steps.sizes import model_numbers, product
 
 
@@ -37,7 +37,7 @@ STEP = Step(
     folder="results/{preset}/{variant}/runs/{name}",
     modules=("vsepp.released.convert",),
     components=components,
-    name=name,
+    name=lambda spec, inputs, label: spec.seeded_id,
     known_raw=lambda spec, raw: raw,
     files=FILES,
     beside=("config.json",),

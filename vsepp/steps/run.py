@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step, Work
+from vsepp.provenance.artefacts import Facts, Inputs, Job, Role, Step, Work
 from vsepp.spec import CorpusSpec, RunSpec
 from vsepp.steps.making import take_machine
 from vsepp.steps.sizes import (
@@ -70,11 +70,6 @@ def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
     return [*spec.components, *([spec.encoder.component] if runs_encoder else [])]
 
 
-def name(spec: RunSpec, inputs: Artefacts, label: str) -> str:
-    """The run's id and its seed, which is also its folder."""
-    return spec.seeded_id
-
-
 def work(spec: RunSpec, corpus: CorpusSpec | None) -> Sequence[Work]:
     """All steps of the training; where it reads images, with its own passes of the encoder. A fit takes seconds."""
     if corpus is None or spec.fit:
@@ -102,7 +97,7 @@ STEP = Step(
     folder="results/{preset}/{variant}/runs/{name}",
     modules=("vsepp.training.loop",),
     components=components,
-    name=name,
+    name=lambda spec, inputs, label: spec.seeded_id,
     reads={
         **ENCODING,
         "tape": Role("folder of the random-crop features of a frozen encoder", optional=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Step, short_digest
+from vsepp.provenance.artefacts import Facts, Inputs, Job, Step, short_digest
 from vsepp.spec import ScenesSpec
 
 
@@ -15,11 +15,6 @@ def run(spec: ScenesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     return generate(spec, out, job.threads or 1)
 
 
-def name(spec: ScenesSpec, inputs: Artefacts, label: str) -> str:
-    """The digest of its parameters."""
-    return short_digest(spec)
-
-
 STEP = Step(
     "scenes",
     ScenesSpec,
@@ -28,7 +23,7 @@ STEP = Step(
     phase="corpus",
     folder="resources/scenes-{name}",
     modules=("vsepp.scenes.layouts",),
-    name=name,
+    name=lambda spec, inputs, label: short_digest(spec),
     versioned=False,
     seed=lambda spec: spec.seed,
     takes=("threads",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Step
+from vsepp.provenance.artefacts import Facts, Inputs, Job, Step
 from vsepp.spec import VectorsSpec
 from vsepp.steps.tokens import CAPTIONS
 
@@ -20,11 +20,6 @@ def run(spec: VectorsSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     return {"captions": len(vectors)}
 
 
-def name(spec: VectorsSpec, inputs: Artefacts, label: str) -> str:
-    """The corpus and the encoder."""
-    return f"{inputs['captions'].name}-captions-{spec.encoder}"
-
-
 STEP = Step(
     "vectors",
     VectorsSpec,
@@ -33,7 +28,7 @@ STEP = Step(
     phase="features",
     folder="results/{preset}/features/{name}",
     modules=("vsepp.data.vectors",),
-    name=name,
+    name=lambda spec, inputs, label: f"{inputs['captions'].name}-captions-{spec.encoder}",
     reads={"captions": CAPTIONS},
     files=("vectors.npz",),
     label=lambda spec: f"captions {spec.encoder}",
