@@ -151,7 +151,7 @@ def judge(tested: Embeddings | ScoredSet, truth: Truth) -> Judged:
             found = _among(sides[ratings.task]).of(ratings.queries, ratings.items, "i2t")
         else:
             continue
-        correlations[what] = correlation(ratings, found, _owner(truth, ratings))
+        correlations[what] = correlation(ratings, found, truth.images_of(ratings.task, ratings.queries))
     return Judged(truth, similarity, scores.shape, ranks, correlations, {})
 
 
@@ -200,12 +200,6 @@ def _ranks_within(scores: EmbeddingScores, positives: Positives) -> PositiveRank
     none = np.zeros(0, np.int64)
     twice, _ = scores.above(Pairs(every.rows, every.items, right), Pairs(none, none, right[:0]))
     return PositiveRanks(positives.starts, twice[every.rows != every.items] / 2)
-
-
-def _owner(truth: Truth, ratings: Ratings) -> np.ndarray:
-    """The image of each rated pair's query, `(n,)`."""
-    assert truth.caption_to_image is not None
-    return ratings.queries if ratings.task.startswith("i") else truth.caption_to_image[ratings.queries]
 
 
 def correlation(ratings: Ratings, scores: np.ndarray, images: np.ndarray) -> Correlation:

@@ -112,9 +112,10 @@ class Truth:
         """Task → its queries and positives."""
         return {task: positives for task in TASKS if (positives := getattr(self, task)) is not None}
 
-    def images_of(self, task: str) -> np.ndarray:
-        """`(n_queries,)`: the image of each query of a task."""
-        queries = self.tasks[task].queries
+    def images_of(self, task: str, queries: np.ndarray | None = None) -> np.ndarray:
+        """The image of each query of a task, `(n_queries,)`; or of some queries, rows `(n,)`."""
+        if queries is None:
+            queries = self.tasks[task].queries
         if task.startswith("i"):
             return queries
         assert self.caption_to_image is not None
