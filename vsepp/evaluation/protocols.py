@@ -234,7 +234,8 @@ def save(evaluations: Sequence[Scored], folder: Path) -> None:
     """
     metrics = {evaluation.protocol: evaluation.to_dict() for evaluation in evaluations}
     write_text(folder / "metrics.json", json.dumps(metrics, indent=1) + "\n")
-    write_arrays(folder / "ranks.npz", compressed=True, **rank_arrays(evaluations))
+    arrays = {name: array for evaluation in evaluations for name, array in evaluation.arrays.items()}
+    write_arrays(folder / "ranks.npz", compressed=True, **arrays)
     lists = {
         f"{evaluation.protocol}_{part}": values
         for evaluation in evaluations
@@ -242,11 +243,6 @@ def save(evaluations: Sequence[Scored], folder: Path) -> None:
     }
     if lists:
         write_arrays(folder / LISTS, compressed=True, **lists)
-
-
-def rank_arrays(evaluations: Sequence[Scored]) -> dict[str, np.ndarray]:
-    """`<protocol>_<part>` → an array of `ranks.npz`."""
-    return {name: array for evaluation in evaluations for name, array in evaluation.arrays.items()}
 
 
 def protocol_folds(protocol: str, n_images: int, fold_size: int = DEFAULT_FOLD_SIZE) -> list[slice]:

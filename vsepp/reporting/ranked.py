@@ -103,7 +103,7 @@ def _ranked(source: Source, protocol: str, fold_size: int) -> Ranked:
             trained=None,
             metrics={protocol: evaluation.to_dict()},
             history="",
-            arrays=protocols.rank_arrays([evaluation]),
+            arrays=evaluation.arrays,
         )
     )
 
