@@ -178,13 +178,8 @@ def image_interval(values: np.ndarray, resamples: int = RESAMPLES) -> Interval:
 
 def image_intervals(values: np.ndarray, resamples: int = RESAMPLES) -> list[Interval]:
     """Those of several metrics, `(n_metrics, n_images)`; all see the same resamples."""
-    from scipy import stats
-
-    found = stats.bootstrap(
-        (values,), np.mean, batch=max(1, _BATCH // len(values)), vectorized=True, confidence_level=LEVEL,
-        method="percentile", rng=np.random.default_rng(0), n_resamples=resamples, axis=-1,
-    ).confidence_interval  # fmt: skip
-    return [Interval(float(low), float(high)) for low, high in zip(found.low, found.high, strict=True)]
+    ends = _bootstrap((values,), np.mean, n_resamples=resamples, batch=max(1, _BATCH // len(values)))
+    return [Interval(*map(float, both)) for both in zip(*ends, strict=True)]
 
 
 def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1) -> Effect:
@@ -212,7 +207,7 @@ def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1)
     first, second = np.mean(over, axis=0), np.mean(of, axis=0)
     return Effect(
         value=float(np.mean(by_seed)),
-        images=_bootstrap((first, second), _difference, paired=True),
+        images=Interval(*map(float, _bootstrap((first, second), _difference, paired=True))),
         seeds=seed_interval(by_seed),
         p=_permutation_p(first, second, max(RESAMPLES, round(4 * tests / ALPHA))),
         by_seed=tuple(map(float, by_seed)),
@@ -301,15 +296,15 @@ def _difference(first: np.ndarray, second: np.ndarray, axis: int = -1) -> Any:
     return np.mean(second, axis=axis) - np.mean(first, axis=axis)
 
 
-def _bootstrap(samples: tuple[np.ndarray, ...], statistic: Any, **options: Any) -> Interval:
+def _bootstrap(samples: tuple[np.ndarray, ...], statistic: Any, **options: Any) -> Any:
+    """Ends of the 95 % interval, `low` and `high`, over the last axis of the samples."""
     from scipy import stats
 
-    options = {"n_resamples": RESAMPLES, **options}
-    bounds = stats.bootstrap(
-        samples, statistic, batch=_BATCH, vectorized=True, confidence_level=LEVEL,
+    options = {"n_resamples": RESAMPLES, "batch": _BATCH, **options}
+    return stats.bootstrap(
+        samples, statistic, vectorized=True, axis=-1, confidence_level=LEVEL,
         method="percentile", rng=np.random.default_rng(0), **options,
     ).confidence_interval  # fmt: skip
-    return Interval(float(bounds.low), float(bounds.high))
 
 
 def _permutation_p(first: np.ndarray, second: np.ndarray, permutations: int) -> float:
