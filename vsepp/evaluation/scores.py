@@ -242,8 +242,8 @@ def best_items(scores: Blocks, k: int) -> tuple[np.ndarray, np.ndarray]:
     of_images = np.empty((n_images, min(k, n_captions)), np.int64)
     of_captions = np.empty((n_captions, min(k, n_images)), np.int64)
     for rows in ranges(n_images, tall):
-        parts = [scores.block(rows, part) for part in ranges(n_captions, scores.block_shape[1])]
-        of_images[rows] = best_columns(np.concatenate(parts, axis=1), k)
+        parts = (scores.block(rows, part) for part in ranges(n_captions, scores.block_shape[1]))
+        _, of_images[rows] = best_of_blocks(parts, k)
     for columns in ranges(n_captions, min(wide, scores.block_shape[1])):
         of_captions[columns] = best_columns(scores.block(slice(0, n_images), columns).T, k)
     return of_images, of_captions
