@@ -155,9 +155,5 @@ def mean_metrics(folds: Sequence[RetrievalMetrics]) -> RetrievalMetrics:
     """Mean over folds of each metric, Med r included."""
     import numpy as np
 
-    def mean(sides: list[DirectionMetrics]) -> DirectionMetrics:
-        return DirectionMetrics(
-            *(float(np.mean(values)) for values in zip(*map(astuple, sides), strict=True))
-        )
-
-    return RetrievalMetrics(mean([fold.i2t for fold in folds]), mean([fold.t2i for fold in folds]))
+    i2t, t2i = np.mean([[astuple(fold.i2t), astuple(fold.t2i)] for fold in folds], axis=0).tolist()
+    return RetrievalMetrics(DirectionMetrics(*i2t), DirectionMetrics(*t2i))
