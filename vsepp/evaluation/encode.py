@@ -17,6 +17,7 @@ from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import FILE, Vocabulary
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.scores import ranges
 from vsepp.features.caption_states import CaptionStates
 from vsepp.features.crops import Images, fixed_boxes, gather_crops, sizes_of
 from vsepp.features.extract import CachedFeatures
@@ -125,8 +126,7 @@ def embed_images(
 ) -> np.ndarray:
     """Embed what `images` gives for rows `(n,)`, within `evaluation_mode`: float32 `(n, d)`."""
     out = np.empty((len(rows), model.spec.joint_dim), np.float32)
-    for start in range(0, len(rows), BATCH):
-        part = slice(start, start + BATCH)
+    for part in ranges(len(rows), BATCH):
         batch = images(rows[part]).map(lambda values: values.to(device))
         out[part] = model.embed_images(*batch).float().cpu().numpy()
     return out
@@ -139,8 +139,8 @@ def embed_captions(
     out = np.empty((len(rows), model.spec.joint_dim), np.float32)
     # Captions of similar length together, so that a batch has few different lengths.
     by_length = np.argsort(captions.lengths[rows], kind="stable")
-    for start in range(0, len(rows), BATCH):
-        part = by_length[start : start + BATCH]
+    for some in ranges(len(rows), BATCH):
+        part = by_length[some]
         values, lengths = captions.padded(rows[part])
         embeddings = model.embed_captions(torch.from_numpy(values).to(device), torch.from_numpy(lengths))
         out[part] = embeddings.float().cpu().numpy()
