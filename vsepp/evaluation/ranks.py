@@ -190,6 +190,7 @@ def _judged_ranks(arrays: Mapping[str, np.ndarray], truth: str) -> Ranks:
         if f"{truth}_{task}_starts" in arrays
     }
     asking = np.unique(np.concatenate([images for _, _, images in parts.values()]))
+    found = {}
     for task, (starts, ranks, images) in parts.items():
         if (
             len(starts) != len(images) + 1
@@ -200,10 +201,7 @@ def _judged_ranks(arrays: Mapping[str, np.ndarray], truth: str) -> Ranks:
             raise VseppError(
                 f"ranks of {truth}, {task}: starts, ranks and images of the queries do not fit each other"
             )
-    found = {
-        task: PositiveRanks(starts, ranks, images=np.searchsorted(asking, images))
-        for task, (starts, ranks, images) in parts.items()
-    }
+        found[task] = PositiveRanks(starts, ranks, images=np.searchsorted(asking, images))
     i2t, t2i = found.pop("i2t"), found.pop("t2i")
     return Ranks(i2t.best, t2i.best, i2t, t2i, found)
 
