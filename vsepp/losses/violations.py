@@ -60,20 +60,17 @@ def negatives(
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         captions, images = scores[: batch.queries], scores.T[: batch.queries]
         pairs, first = torch.arange(len(scores), device=scores.device), 0
-    asked, candidates = (
-        pairs[first : first + len(captions)],
-        pairs if batch.negatives is None else batch.negatives,
-    )
+    own, candidates = pairs[first : first + len(captions)], pairs
     if batch.negatives is not None:
+        candidates = batch.negatives
         captions, images = captions[:, candidates], images[:, candidates]
-    own, same = asked, candidates
     if mask_same_image:
         if batch.image_rows is None:
             raise VseppError(
                 "mask_same_image: batch.image_rows is None; expected each pair's image, int64 (n,)"
             )
-        own, same = batch.image_rows[asked], batch.image_rows[candidates]
-    return captions, images, own[:, None] == same
+        own, candidates = batch.image_rows[own], batch.image_rows[candidates]
+    return captions, images, own[:, None] == candidates
 
 
 def hinge_costs(
