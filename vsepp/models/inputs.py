@@ -27,11 +27,7 @@ class ImageBatch:
 
     def part(self, rows: slice) -> ImageBatch:
         """Some of its images."""
-        values, lengths, kept = (
-            None if each is None else each[rows] for each in (self.values, self.lengths, self.kept)
-        )
-        assert values is not None  # every batch has them
-        return ImageBatch(values, lengths, kept)
+        return ImageBatch(*(tensor[rows] for tensor in self))
 
     def __iter__(self) -> Iterator[torch.Tensor]:
         """Its tensors, as `JointEmbedding.embed_images` takes them."""
