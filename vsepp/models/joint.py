@@ -67,7 +67,8 @@ class JointEmbedding(nn.Module):
         super().__init__()
         options = components.options("text encoder", spec.text)
         self.spec = spec
-        self._scores = scorer(spec.similarity)
+        self.scores = scorer(spec.similarity)
+        """s(i, c) of every image and caption, Eq. 3: `(n, d)` and `(m, d)` to `scores[image, caption]`."""
         head = components.options("image head", spec.image_head)
         self.feature_dim = feature_dim
         self.image_map = _head(spec).ImageHead(feature_dim, spec, head)
@@ -155,10 +156,6 @@ class JointEmbedding(nn.Module):
         """g(c) from the text encoder's (pooled) states `(n, D_ψ)`: mapped by W_g if there is one, then scaled to unit length."""
         embeddings = l2_normalise(states if self.caption_map is None else self.caption_map(states))
         return embeddings.abs() if self.spec.absolute else embeddings
-
-    def scores(self, image_embeddings: torch.Tensor, caption_embeddings: torch.Tensor) -> torch.Tensor:
-        """s(i, c) of every image and caption, Eq. 3: `(n, d)` and `(m, d)` to `scores[image, caption]`."""
-        return self._scores(image_embeddings, caption_embeddings)
 
     def match(self, images: Sets, captions: Sets) -> torch.Tensor:
         """Logits `(n, 2)` of "no match" and "match" of n images with a caption each, by the matcher."""
