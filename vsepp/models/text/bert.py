@@ -176,11 +176,16 @@ class _Bert(nn.Module):
     def __init__(self, vocabulary_size: int, options: Options) -> None:
         super().__init__()
         self.embeddings = _Embeddings(vocabulary_size, options)
-        self.encoder = _Layers(options)
+        sizes = options.hidden, options.heads, options.intermediate, options.dropout
+        layers = nn.ModuleList(Layer(*sizes) for _ in range(options.layers))
+        self.encoder = nn.ModuleDict({"layer": layers})
 
     def forward(self, ids: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
         """Token ids and which of them belong to a caption, `(n, longest)`, to `(n, longest, hidden)`."""
-        return self.encoder(self.embeddings(ids), inside)
+        states = self.embeddings(ids)
+        for layer in self.encoder["layer"].children():
+            states = layer(states, inside)
+        return states
 
 
 class _Embeddings(nn.Module):
@@ -197,18 +202,6 @@ class _Embeddings(nn.Module):
         # A caption is a first sentence; there is no second one.
         of_type = self.token_type_embeddings.weight[0]
         return self.dropout(self.LayerNorm(self.word_embeddings(ids) + of_type + of_position))
-
-
-class _Layers(nn.Module):
-    def __init__(self, options: Options) -> None:
-        super().__init__()
-        sizes = options.hidden, options.heads, options.intermediate, options.dropout
-        self.layer = nn.ModuleList(Layer(*sizes) for _ in range(options.layers))
-
-    def forward(self, states: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
-        for layer in self.layer:
-            states = layer(states, inside)
-        return states
 
 
 def _published(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
