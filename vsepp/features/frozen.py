@@ -77,8 +77,7 @@ def encode_crops(
     batch = encode_batch(encoder.spec.input_size, device)
     if not fill:
         batch = min(batch, len(rows))
-    padded = np.zeros(-(-len(rows) // batch) * batch, np.int64)
-    padded[: len(rows)] = np.arange(len(rows))
+    padded = np.pad(np.arange(len(rows)), (0, -len(rows) % batch))
     with torch.inference_mode(), products_in(encoder.spec.precision, device):
         for start in range(0, len(rows), batch):
             part = padded[start : start + batch]
