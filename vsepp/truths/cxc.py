@@ -18,7 +18,7 @@ import numpy as np
 
 from vsepp.errors import VseppError
 from vsepp.evaluation.judged import judge
-from vsepp.evaluation.truth import Gallery, Truth
+from vsepp.evaluation.truth import Gallery, Pairs, Truth
 from vsepp.user_files import bytes_of, reading
 
 __all__ = ["FILES", "installed", "judge", "read"]
@@ -32,8 +32,8 @@ _IDS = {
     "caption": re.compile(r"COCO_val2014:sentid:([0-9]{1,12})"),
     "image": re.compile(r"COCO_val2014_([0-9]{12})\.jpg"),
 }
-
-
+_KINDS = {"sits": ("caption", "image"), "sts": ("caption", "caption"), "sis": ("image", "image")}
+"""File → what its two columns of ids hold."""
 _Rated = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Of the rows of a file: both ids, the rating, and whether it is of a caption and its own image."""
 
@@ -51,7 +51,7 @@ def read(files: Mapping[str, Path]) -> Truth:
     VseppError
         Naming the file and the row that is no rating of a pair, or if the files do not fit each other.
     """
-    rated = {name: _ratings(path, *_kinds(name)) for name, path in files.items()}
+    rated = {name: _ratings(path, *_KINDS[name]) for name, path in files.items()}
     with reading(files["sits"].parent, "the files of Crisscrossed Captions; fetch them again"):
         return _truth(rated)
 
@@ -60,9 +60,8 @@ def _truth(rated: Mapping[str, _Rated]) -> Truth:
     """The truth from what was rated in each file."""
     captions, images, ratings, own = rated["sits"]
     gallery = Gallery.of(images[own], captions[own])
-    owner = dict(zip(captions[own].tolist(), images[own].tolist(), strict=True))
     of_image: dict[int, list[int]] = {}
-    for caption, image in owner.items():
+    for caption, image in zip(captions[own].tolist(), images[own].tolist(), strict=True):
         of_image.setdefault(image, []).append(caption)
     beside = np.array([pair for group in of_image.values() for pair in permutations(group, 2)]).T
     alike = {name: np.stack(rated[name][:2])[:, rated[name][2] >= least] for name, least in LEAST.items()}
@@ -76,29 +75,22 @@ def _truth(rated: Mapping[str, _Rated]) -> Truth:
         # Of two of a kind either may ask. Of an image and a caption the image asks: with captions as queries simulated estimates
         # spread less than those that are published.
         ratings={
-            "sts": ("t2t", *_turned(*rated["sts"][:3])),
-            "sis": ("i2i", *_turned(*rated["sis"][:3])),
+            "sts": ("t2t", *_turned(*rated["sts"][:2]), np.tile(rated["sts"][2], 2)),
+            "sis": ("i2i", *_turned(*rated["sis"][:2]), np.tile(rated["sis"][2], 2)),
             "sits": ("i2t", images, captions, ratings),
         },
     )
 
 
-def _kinds(name: str) -> tuple[str, str]:
-    """What the two columns of ids hold."""
-    return {"sits": ("caption", "image"), "sts": ("caption", "caption"), "sis": ("image", "image")}[name]
+def _turned(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Pairs of two of a kind, and the same the other way round: `(2, n)`."""
+    return np.stack([np.r_[first, second], np.r_[second, first]])
 
 
-def _turned(
-    first: np.ndarray, second: np.ndarray, ratings: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rated pairs of two of a kind, and the same the other way round."""
-    return np.concatenate([first, second]), np.concatenate([second, first]), np.tile(ratings, 2)
-
-
-def _asking(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _asking(first: np.ndarray, second: np.ndarray) -> Pairs:
     """Pairs of two of a kind, each of which asks for the other; once, however often they were rated."""
-    both = np.unique(np.stack([np.r_[first, second], np.r_[second, first]], axis=1), axis=0)
-    return both[:, 0], both[:, 1]
+    asking, asked = np.unique(_turned(first, second), axis=1)
+    return asking, asked
 
 
 def _ratings(path: Path, *kinds: str) -> _Rated:
