@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +22,7 @@ from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
 from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, PREFIXES, ROLE, feature_files, member_of
 from vsepp.errors import VseppError, refuse
+from vsepp.features.resumable_array import npy_header
 from vsepp.provenance.space import check_space, full_disk_explained
 from vsepp.runtime.files import whole_file
 from vsepp.runtime.progress import track
@@ -47,8 +48,8 @@ class _Part(NamedTuple):
     images: int
     step: int
     """Rows of the file per image."""
-    first: int = 0
-    """The first of the images, among those of the file."""
+    before: int
+    """Images of the parts before it."""
 
 
 def import_precomputed(
@@ -88,19 +89,18 @@ def import_precomputed(
     start, stop, _ = rows.indices(len(images))
     count = stop - start
     shape = count, first.vectors, first.dim
-    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
     what, needed = f"published features of {count} images", 4 * math.prod(shape)
     at_once = max(1, BLOCK_BYTES // (4 * CAPTIONS_PER_IMAGE * first.vectors * first.dim))
     out.mkdir(parents=True, exist_ok=True)
     check_space(out, needed, what)
-    blocks = chain.from_iterable(_blocks(part, at_once) for part in _within(parts.values(), start, stop))
+    blocks = chain.from_iterable(_blocks(part, start, stop, at_once) for part in parts.values())
     unit = 0
     with (
         full_disk_explained(out, f"for the {what}", needed),
         whole_file(out / FILE) as partial,
         partial.open("wb") as stream,
     ):
-        np.lib.format.write_array_header_1_0(stream, header)
+        stream.write(npy_header(shape, np.dtype("<f4")))
         for block in track(blocks, count, what, "image", each=at_once):
             stream.write(np.ascontiguousarray(block).data)
             if first.vectors == 1:
@@ -122,16 +122,6 @@ def import_precomputed(
     return {**facts, "unit_length": unit / count}
 
 
-def _within(parts: Iterable[_Part], start: int, stop: int) -> Iterator[_Part]:
-    """What rows `start` to `stop` of the images table are of each part."""
-    before = 0
-    for part in parts:
-        first, last = max(start - before, 0), min(stop - before, part.images)
-        if first < last:
-            yield part._replace(first=first, images=last - first)
-        before += part.images
-
-
 def raw_features(spec: CorpusSpec) -> dict[str, Path]:
     """Files that the features are read from, by role: the three arrays, or the archive that holds them."""
     container = Container(role_path(spec, ROLE))
@@ -142,7 +132,7 @@ def raw_features(spec: CorpusSpec) -> dict[str, Path]:
 
 def _parts(spec: CorpusSpec, images: Table) -> dict[str, _Part]:
     """The part of each file that the table names, checked against the file."""
-    parts = {}
+    parts, before = {}, 0
     expected: list[str] = []
     for prefix, rows in feature_files(spec).items():
         split = PREFIXES[prefix]
@@ -157,7 +147,8 @@ def _parts(spec: CorpusSpec, images: Table) -> dict[str, _Part]:
                 f"{len(members)} images of {split}: it was read from another file. Run the step that reads the "
                 "corpus again"
             )
-        parts[prefix] = _Part(rows, len(members), step)
+        parts[prefix] = _Part(rows, len(members), step, before)
+        before += len(members)
         expected += [member_of(prefix, number * step) for number in range(len(members))]
     found = list(images["member"])
     wrong = [f"row {row}: {one!r}" for row, one in enumerate(found) if [one] != expected[row : row + 1]]
@@ -176,11 +167,13 @@ def _rows_per_image(members: list[str], rows: int) -> int:
     return CAPTIONS_PER_IMAGE if members[1].endswith(f"#{CAPTIONS_PER_IMAGE}") else 1
 
 
-def _blocks(part: _Part, at_once: int) -> Iterator[np.ndarray]:
-    """Features of a part's images, checked: float32 `(n, vectors, dim)`."""
-    first = part.first * part.step
-    stop = first + part.images * part.step
-    for block in part.rows.blocks(first, stop, at_once * part.step):
+def _blocks(part: _Part, start: int, stop: int, at_once: int) -> Iterator[np.ndarray]:
+    """Features of a part's images among rows `start` to `stop` of the images table, checked: float32 `(n, vectors, dim)`."""
+    first = max(start - part.before, 0) * part.step
+    last = min(stop - part.before, part.images) * part.step
+    if first >= last:
+        return
+    for block in part.rows.blocks(first, last, at_once * part.step):
         of_image = block.reshape(-1, part.step, part.rows.vectors, part.rows.dim)
         finite = np.isfinite(of_image).all(axis=(1, 2, 3))
         refuse(

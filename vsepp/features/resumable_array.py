@@ -34,7 +34,7 @@ class GrowingRows:
         self.done = 0
         """Rows in the file."""
         self._row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * self.dtype.itemsize
-        header = _header(shape, self.dtype)
+        header = npy_header(shape, self.dtype)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b") as stream:
             stream.seek(0)
@@ -69,7 +69,8 @@ class GrowingRows:
         self.done += len(rows)
 
 
-def _header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
+def npy_header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
+    """How a `.npy` file of an array begins."""
     stream = io.BytesIO()
     description = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(stream, description)
