@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch import nn
 
-from vsepp.models.poolings.padding import padding_of
+from vsepp.models.poolings.padding import Plain, padding_of
 from vsepp.runtime.placement import upload
 
 CITATION = (
@@ -15,11 +12,8 @@ CITATION = (
 )
 
 
-class Pooling(nn.Module):
+class Pooling(Plain):
     """Σ_k x_k / N over the N vectors of each set; it has no options."""
-
-    def __init__(self, options: Any = None) -> None:
-        super().__init__()
 
     def forward(self, values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Sets `(n, k, d)` of `lengths` `(n,)` to `(n, d)`."""
