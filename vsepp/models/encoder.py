@@ -73,10 +73,9 @@ class ImageEncoder(nn.Module):
         self.dim = cut.dim
         self.removed = cut.removed
         # Constants of the spec, so not part of the weights.
-        scale = torch.tensor(spec.std, dtype=torch.float64) * 255
-        offset = torch.tensor(spec.mean, dtype=torch.float64) * 255
-        self.register_buffer("_offset", offset.float(), persistent=False)
-        self.register_buffer("_scale", scale.float(), persistent=False)
+        for name, values in (("_offset", spec.mean), ("_scale", spec.std)):
+            of_bytes = torch.tensor(values, dtype=torch.float64) * 255
+            self.register_buffer(name, of_bytes.float(), persistent=False)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         """Normalised pixels `(n, 3, size, size)`, as `normalise` returns them, to features `(n, dim)`, or grids `(n, cells, dim)`.
@@ -130,12 +129,9 @@ class ImageEncoder(nn.Module):
         # Whole lines of pixels at once: three channels at a time would take a CPU six times as long.
         width = crops.shape[2]
         lines = crops.flatten(2).to(torch.float32)
-        lines.sub_(self._offset.to(crops.device).repeat(width)).div_(
-            self._scale.to(crops.device).repeat(width)
-        )
-        return (
-            lines.unflatten(2, (width, 3)).permute(0, 3, 1, 2).contiguous(memory_format=self._memory_format)
-        )
+        offset, scale = (each.to(crops.device).repeat(width) for each in (self._offset, self._scale))
+        pixels = lines.sub_(offset).div_(scale).unflatten(2, (width, 3)).permute(0, 3, 1, 2)
+        return pixels.contiguous(memory_format=self._memory_format)
 
 
 def _without_last_pooling(network: nn.Module, spec: EncoderSpec) -> None:

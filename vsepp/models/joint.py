@@ -73,10 +73,8 @@ class JointEmbedding(nn.Module):
         self.feature_dim = feature_dim
         self.image_map = _head(spec).ImageHead(feature_dim, spec, head)
         self.text = components.load("text encoder", spec.text.name).TextEncoder(vocabulary_size, options)
-        self.image_pooling, self.caption_pooling = (
-            _pooling(spec.image_pooling),
-            _pooling(spec.caption_pooling),
-        )
+        self.image_pooling = _pooling(spec.image_pooling)
+        self.caption_pooling = _pooling(spec.caption_pooling)
         self.caption_map = None  # W_g
         if spec.caption_projection:
             self.caption_map = nn.Linear(options.dim, spec.joint_dim, bias=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from vsepp.models.heads import linear
 from vsepp.models.poolings.padding import padding_of
 from vsepp.spec import ModelSpec
 
@@ -42,16 +43,14 @@ class ImageHead(nn.Module):
         super().__init__()
         hidden = spec.joint_dim // 2
         self.norm_pads = options.norm_pads
-        self.straight = nn.Linear(feature_dim, spec.joint_dim, bias=spec.image_bias)  # A
+        self.straight = linear.ImageHead(feature_dim, spec)  # A
         self.inner = nn.Linear(feature_dim, hidden)  # B
         self.norm = nn.BatchNorm1d(hidden)
         self.outer = nn.Linear(hidden, spec.joint_dim)  # C
 
     def initialise(self) -> None:
         """A: Xavier's uniform distribution and a bias of zero; the others keep torch's."""
-        nn.init.xavier_uniform_(self.straight.weight)
-        if self.straight.bias is not None:
-            nn.init.zeros_(self.straight.bias)
+        self.straight.initialise()
 
     def forward(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Sets `(n, k, D_φ)` of `lengths` `(n,)` to `(n, k, D)`."""

@@ -19,10 +19,10 @@ from vsepp.data.wordpieces import minilm_file
 from vsepp.declared import Count, Fraction
 from vsepp.errors import VseppError
 from vsepp.models.encoder import put_weights
+from vsepp.models.poolings.padding import padding_of
 from vsepp.models.pretrained import check_sum, read_state
 from vsepp.models.transformer import EPSILON, Layer, initialise
 from vsepp.provenance.digests import file_digest
-from vsepp.runtime.placement import upload
 
 CITATION = "Devlin, Chang, Lee and Toutanova, 2019: BERT: Pre-training of deep bidirectional transformers for language understanding"
 TOKENS = "wordpieces"
@@ -166,8 +166,7 @@ class TextEncoder(nn.Module):
             raise VseppError(
                 f"a caption has {longest} tokens; text encoder bert has {self._options.positions} positions: shorten it"
             )
-        inside = torch.arange(longest) < lengths[:, None]
-        return self.bert(ids, upload(inside, ids.device))
+        return self.bert(ids, ~padding_of(ids, lengths).squeeze(2))
 
 
 class _Bert(nn.Module):
@@ -210,9 +209,6 @@ def _published(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     for name, value in state.items():
         name = name.removeprefix("bert.")
         if not name.startswith(("pooler.", "cls.")) and not name.endswith("position_ids"):
-            found[
-                name.replace("LayerNorm.gamma", "LayerNorm.weight").replace(
-                    "LayerNorm.beta", "LayerNorm.bias"
-                )
-            ] = value
+            name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
+            found[name.replace("LayerNorm.beta", "LayerNorm.bias")] = value
     return found
