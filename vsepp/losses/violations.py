@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.losses import WHOLE, Batch, QueryScores
+from vsepp.losses import Batch, QueryScores
 
 
 def rows_for_mask(options: Any) -> tuple[str, ...]:
@@ -18,7 +18,7 @@ def rows_for_mask(options: Any) -> tuple[str, ...]:
     return ("image_rows",) if options.mask_same_image else ()
 
 
-def positives(scores: torch.Tensor | QueryScores, batch: Batch = WHOLE) -> torch.Tensor:
+def positives(scores: torch.Tensor | QueryScores, batch: Batch) -> torch.Tensor:
     """How similar each query is to its own pair, `(queries,)`."""
     if isinstance(scores, QueryScores):
         return scores.captions.diagonal(scores.first)
@@ -26,7 +26,7 @@ def positives(scores: torch.Tensor | QueryScores, batch: Batch = WHOLE) -> torch
 
 
 def negatives(
-    scores: torch.Tensor | QueryScores, batch: Batch = WHOLE, *, mask_same_image: bool = False
+    scores: torch.Tensor | QueryScores, batch: Batch, *, mask_same_image: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """How similar each query is to each candidate, and which candidates are no negatives of it.
 
@@ -74,7 +74,7 @@ def negatives(
 
 
 def hinge_costs(
-    scores: torch.Tensor | QueryScores, margin: float, batch: Batch = WHOLE, *, mask_same_image: bool = False
+    scores: torch.Tensor | QueryScores, margin: float, batch: Batch, *, mask_same_image: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """How much each negative violates the margin of each query: the brackets [·]₊ of Eqs. 5 and 6.
 
