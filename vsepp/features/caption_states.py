@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,13 @@ BATCH = 128
 CHUNK = 16 * BATCH
 
 
+@dataclass(frozen=True, eq=False)
 class CaptionStates:
     """States of captions, given in batches as `Tokens` gives ids."""
 
-    def __init__(self, tokens: Tokens, states: np.ndarray) -> None:
-        self.tokens = tokens
-        self.states = states
-        """float32 `(n_tokens, size)`, in the order of `Tokens.ids`."""
+    tokens: Tokens
+    states: np.ndarray
+    """float32 `(n_tokens, size)`, in the order of `Tokens.ids`."""
 
     @classmethod
     def open(cls, folder: Path, tokens: Tokens) -> CaptionStates:
@@ -114,8 +115,8 @@ def _states(text: Any, size: int, tokens: Tokens, rows: np.ndarray, device: torc
     with torch.inference_mode():
         for start in range(0, len(rows), BATCH):
             part = by_length[start : start + BATCH]
-            ids, lengths = tokens.padded(part)
-            states = text.states(torch.from_numpy(ids).to(device), torch.from_numpy(lengths)).cpu().numpy()
+            ids, lengths = map(torch.from_numpy, tokens.padded(part))
+            states = text.states(ids.to(device), lengths).cpu().numpy()
             for row, length, of_caption in zip(part, lengths.tolist(), states, strict=True):
                 begin = tokens.offsets[row] - first
                 found[begin : begin + length] = of_caption[:length]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -116,15 +117,15 @@ def features_of(
     return of_image.mean(axis=1, keepdims=True) if crop.kind == "10C" else of_image
 
 
+@dataclass(frozen=True, eq=False)
 class CachedFeatures:
     """Features that `extract_features` wrote, by row of the images table."""
 
-    def __init__(self, folder: Path, features: Placed, lengths: np.ndarray | None = None) -> None:
-        self.folder = folder
-        self.features = features
-        """float32 `(n_images, vectors, dim)`."""
-        self.lengths = lengths
-        """int64 `(n_images,)`, number of vectors of each image, if there are sets; the rest are zeros."""
+    folder: Path
+    features: Placed
+    """float32 `(n_images, vectors, dim)`."""
+    lengths: np.ndarray | None = None
+    """int64 `(n_images,)`, number of vectors of each image, if there are sets; the rest are zeros."""
 
     @classmethod
     def open(cls, folder: Path) -> CachedFeatures:
