@@ -157,9 +157,8 @@ def _image_source(
     else:
         store, origin = _train_store(run, folders, n_images, placing), required(folders, "encoder", run)
         data_on = {"image store": place_of_images(store)}
-        source = InlineFeatures(
-            store, load_encoder(run.encoder, origin, grid=run.grid), crops, placing.device
-        )
+        encoder = load_encoder(run.encoder, origin, grid=run.grid)
+        source = InlineFeatures(store, encoder, crops, placing.device)
     if source.dim != evaluated.dim:
         raise VseppError(
             f"run {run.id}: training features have {source.dim} dimensions ({origin}), validation "

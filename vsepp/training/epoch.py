@@ -89,9 +89,8 @@ def _record(training: Training, epoch: int, started: float) -> EpochRecord:
         training.best = {"model": _copied(training.model), "loss": _copied(training.loss.state)}
         training.best_epoch = epoch + 1
     ended = time.monotonic()
-    loss, if_collapsed = (
-        total / len(data.pairs) for total in (training.so_far.loss, training.so_far.if_collapsed)
-    )
+    loss = training.so_far.loss / len(data.pairs)
+    if_collapsed = training.so_far.if_collapsed / len(data.pairs)
     margins = spread / (getattr(training.loss.options, "margin", None) or 1.0)
     above_chance = metrics.rsum / chance_rsum(len(data.validation.images))
     return EpochRecord(
@@ -248,5 +247,5 @@ def _validate(training: Training) -> tuple[RetrievalMetrics, float, float]:
     )
     ranks = retrieval_ranks(embeddings, training.device if training.device.type == "cuda" else None)
     some = (embeddings.image_embeddings[:SPREAD_OVER], embeddings.caption_embeddings[:SPREAD_OVER])
-    scores = training.model.scores(*(torch.from_numpy(vectors) for vectors in some))
+    scores = training.model.scores(*map(torch.from_numpy, some))
     return retrieval_metrics(ranks), float(scores.mean()), float(scores.std(correction=0))

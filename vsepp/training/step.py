@@ -118,10 +118,7 @@ def make_optimiser(
     model: JointEmbedding, learning_rate: float, loss: RunLoss, optimiser: Component = ADAM
 ) -> Optimiser:
     """A run's optimiser over all trained parameters (Section 3.2), the loss's own last."""
-    named = [
-        *model.named_parameters(),
-        *((f"loss.{name}", own) for name, own in loss.state.named_parameters()),
-    ]
+    named = [*model.named_parameters(), *loss.state.named_parameters("loss")]
     trained = [(name, parameter) for name, parameter in named if parameter.requires_grad]
     module, options = components.load("optimiser", optimiser.name), components.options("optimiser", optimiser)
     return module.Optimiser(trained, learning_rate, options)
@@ -181,10 +178,9 @@ def train_step(
         value = total = loss(scores, inputs.batch)
     if inputs.draws is not None and image_lengths is not None:
         sets = Sets.of(vectors, image_lengths), Sets.of(states, inputs.lengths)
+        queries = inputs.batch.queries or inputs.pairs
         with torch.autocast(inputs.ids.device.type, torch.bfloat16, enabled=bf16):
-            total = value + matching_loss(
-                model, *sets, scores, inputs.draws, inputs.batch.queries or inputs.pairs
-            )
+            total = value + matching_loss(model, *sets, scores, inputs.draws, queries)
     (loss_factor * total).backward()
     # Each process has the loss of the whole batch: those of its own parameters are whole in each, and all are added.
     for own in loss.state.parameters():

@@ -66,9 +66,8 @@ class Optimiser(adam.Optimiser):
         self._beta2 = options.beta2
         self._groups: dict[tuple[float, float], list[int]] = {}
         """Factor of the learning rate and weight decay → positions of parameters."""
-        idle = {("rates", prefix) for prefix, _ in options.rates} | {
-            ("no_decay", p) for p in options.no_decay
-        }
+        idle = {("rates", prefix) for prefix, _ in options.rates}
+        idle |= {("no_decay", part) for part in options.no_decay}
         for position, (name, _) in enumerate(named):
             prefix, factor = next((rate for rate in options.rates if name.startswith(rate[0])), ("", 1.0))
             parts = [part for part in options.no_decay if part in name]
