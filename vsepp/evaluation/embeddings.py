@@ -52,15 +52,15 @@ class Embeddings:
                 f"image_embeddings have {images.shape[1]} dimensions, caption_embeddings {captions.shape[1]}: "
                 "expected one joint space; take both from one model"
             )
-        owner = checked_captions(self.caption_to_image, len(captions), len(images))
-        ids = (
-            checked_ids(self.image_ids, len(images), IDS[0]),
-            checked_ids(self.caption_ids, len(captions), IDS[1]),
-        )
-        similarity = _checked_similarity(self.similarity)
         # What was checked takes the place of what was given, although the class is frozen.
-        names = (*_REQUIRED, *IDS, "similarity")
-        vars(self).update(zip(names, (images, captions, owner, *ids, similarity), strict=True))
+        vars(self).update(
+            image_embeddings=images,
+            caption_embeddings=captions,
+            caption_to_image=checked_captions(self.caption_to_image, len(captions), len(images)),
+            image_ids=checked_ids(self.image_ids, len(images), "image_ids"),
+            caption_ids=checked_ids(self.caption_ids, len(captions), "caption_ids"),
+            similarity=_checked_similarity(self.similarity),
+        )
 
     @classmethod
     def load(cls, path: Path) -> Embeddings:

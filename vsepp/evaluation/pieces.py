@@ -60,8 +60,5 @@ def _scores_of_pairs(vectors: Vectors, images: np.ndarray, captions: np.ndarray)
 
 
 def _scores(vectors: Vectors, images: slice | np.ndarray, captions: slice | np.ndarray) -> EmbeddingScores:
-    part = vectors._replace(
-        image_embeddings=np.asarray(vectors.image_embeddings[images]),
-        caption_embeddings=np.asarray(vectors.caption_embeddings[captions]),
-    )
+    part = Vectors(vectors.image_embeddings[images], vectors.caption_embeddings[captions], vectors.similarity)
     return EmbeddingScores(part, of_captions=len(vectors.caption_embeddings))

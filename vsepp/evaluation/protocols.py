@@ -198,16 +198,17 @@ def _joined(
     """Lists of all folds as `Evaluation.lists` has them, from each fold's images, captions and lists."""
     if not best:
         return {}
-    parts: dict[str, list[np.ndarray]] = {}
-    for fold, captions, lists in zip(folds, caption_rows, best, strict=True):
-        for direction, gallery in (("i2t", captions), ("t2i", np.arange(fold.start, fold.stop))):
-            items, scores = lists.lists[direction]
-            parts.setdefault(f"{direction}_items", []).append(gallery[items])
-            parts.setdefault(f"{direction}_scores", []).append(scores)
-    joined = {part: np.concatenate(values) for part, values in parts.items()}
+    i2t, t2i = (list(zip(*(one.lists[task] for one in best), strict=True)) for task in ("i2t", "t2i"))
     # Captions of a fold need not stand together in the file.
     order = np.argsort(np.concatenate(caption_rows))
-    return {part: values[order] if part.startswith("t2i") else values for part, values in joined.items()}
+    captions = [rows[items] for rows, items in zip(caption_rows, i2t[0], strict=True)]
+    images = [fold.start + items for fold, items in zip(folds, t2i[0], strict=True)]
+    return {
+        "i2t_items": np.concatenate(captions),
+        "i2t_scores": np.concatenate(i2t[1]),
+        "t2i_items": np.concatenate(images)[order],
+        "t2i_scores": np.concatenate(t2i[1])[order],
+    }
 
 
 def _part(tested: Embeddings | ScoredSet, images: slice, captions: np.ndarray) -> Embeddings | ScoredSet:
