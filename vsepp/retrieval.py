@@ -160,9 +160,8 @@ class Model:
         if len(parts) > 1:
             shown = track(parts, len(pictures), "embedding", "image", each=_AT_ONCE)
         # A part is a whole number of batches, so the maps into the joint space see whole batches.
-        return np.concatenate(
-            [self._embed_pictures(pictures[start : start + _AT_ONCE], start) for start in shown]
-        ).view(ImageEmbeddings)
+        embedded = [self._embed_pictures(pictures[start : start + _AT_ONCE], start) for start in shown]
+        return np.concatenate(embedded).view(ImageEmbeddings)
 
     def _embed_pictures(self, pictures: Sequence[Picture], first: int) -> np.ndarray:
         with ThreadPoolExecutor() as pool:

@@ -141,9 +141,8 @@ def embed_captions(
     by_length = np.argsort(captions.lengths[rows], kind="stable")
     for some in ranges(len(rows), BATCH):
         part = by_length[some]
-        values, lengths = captions.padded(rows[part])
-        embeddings = model.embed_captions(torch.from_numpy(values).to(device), torch.from_numpy(lengths))
-        out[part] = embeddings.float().cpu().numpy()
+        values, lengths = map(torch.from_numpy, captions.padded(rows[part]))
+        out[part] = model.embed_captions(values.to(device), lengths).float().cpu().numpy()
     return out
 
 

@@ -145,9 +145,8 @@ def chance_rsum(n_images: int, n_captions: float, positives: Sequence[Any] | Non
         for k in (1, 5, 10):
             # None of a query's positives among the first k.
             left = gallery - np.arange(min(k, int(gallery)))
-            rsum += 100.0 * (
-                1 - float(np.mean(np.prod(1 - np.minimum(1, np.divide.outer(counts, left)), axis=-1)))
-            )
+            missed = np.prod(1 - np.minimum(1, np.divide.outer(counts, left)), axis=-1)
+            rsum += 100.0 * (1 - float(np.mean(missed)))
     return rsum
 
 

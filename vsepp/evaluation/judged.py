@@ -36,10 +36,6 @@ class Correlation:
     """95 % interval over images, of as many estimates from resampled images. It is ours: its authors print none."""
     high: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Nothing rounded."""
-        return {"spearman": self.value, "sd": self.sd, "interval_images": [self.low, self.high]}
-
 
 @dataclass(frozen=True, eq=False)
 class Judged:
@@ -85,7 +81,10 @@ class Judged:
             "similarity": self.similarity,
             **metrics,
             "rsum": sum(metrics[task][recall] for task in ("i2t", "t2i") for recall in ("r1", "r5", "r10")),
-            **{what: each.to_dict() for what, each in self.correlations.items()},
+            **{
+                what: {"spearman": each.value, "sd": each.sd, "interval_images": [each.low, each.high]}
+                for what, each in self.correlations.items()
+            },
         }
 
     def __str__(self) -> str:

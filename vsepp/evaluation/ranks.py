@@ -192,12 +192,8 @@ def _judged_ranks(arrays: Mapping[str, np.ndarray], truth: str) -> Ranks:
     asking = np.unique(np.concatenate([images for _, _, images in parts.values()]))
     found = {}
     for task, (starts, ranks, images) in parts.items():
-        if (
-            len(starts) != len(images) + 1
-            or starts[0] != 0
-            or starts[-1] != len(ranks)
-            or (np.diff(starts) < 1).any()
-        ):
+        whole = len(starts) == len(images) + 1 and starts[0] == 0 and starts[-1] == len(ranks)
+        if not whole or (np.diff(starts) < 1).any():
             raise VseppError(
                 f"ranks of {truth}, {task}: starts, ranks and images of the queries do not fit each other"
             )

@@ -195,11 +195,8 @@ class BestLists:
     def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
         """Scores of pairs, see `Scores.of`; minus infinity where the item is not listed."""
         queries, items = (images, captions) if direction == "i2t" else (captions, images)
-        parts = [
-            table[queries[part] - first, items[part]]
-            for part, first, table in self._tables(direction, queries)
-        ]
-        return np.concatenate(parts)
+        tables = self._tables(direction, queries)
+        return np.concatenate([table[queries[part] - first, items[part]] for part, first, table in tables])
 
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
         """Counts, see `Scores.above`."""
@@ -333,9 +330,8 @@ def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.n
     own = queries[inside], items[inside]
     of_own = scores[own]
     scores[own] = np.nan  # so that no comparison counts them
-    if xp is np and len(queries) > len(
-        scores
-    ):  # sorting a row costs about as much as two comparisons with all of it
+    # Sorting a row costs about as much as two comparisons with all of it.
+    if xp is np and len(queries) > len(scores):
         ordered = np.array(scores, order="C")
         ordered.sort(axis=1)  # NaN comes last
         wrong = ordered.shape[1] - np.bincount(own[0], minlength=len(ordered))[queries]

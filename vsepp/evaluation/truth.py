@@ -46,11 +46,8 @@ class Positives:
             If there are none, one is there twice, or they are no rows.
         """
         queries, items = (np.asarray(rows) for rows in (queries, items))
-        if (
-            queries.ndim != 1
-            or queries.shape != items.shape
-            or {queries.dtype.kind, items.dtype.kind} - {*"iu"}
-        ):
+        whole = {queries.dtype.kind, items.dtype.kind} <= {*"iu"}
+        if not whole or queries.ndim != 1 or queries.shape != items.shape:
             raise VseppError(
                 f"positives: expected rows of queries and items, integers (n,) both, got {queries.dtype} {queries.shape} and "
                 f"{items.dtype} {items.shape}"
