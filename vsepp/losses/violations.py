@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.losses import Batch, QueryScores
+from vsepp.losses import WHOLE, Batch, QueryScores
 
 
 def rows_for_mask(options: Any) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ def negatives(
 
 
 def hinge_costs(
-    scores: torch.Tensor | QueryScores, margin: float, batch: Batch, *, mask_same_image: bool = False
+    scores: torch.Tensor | QueryScores, margin: float, batch: Batch = WHOLE, *, mask_same_image: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """How much each negative violates the margin of each query: the brackets [·]₊ of Eqs. 5 and 6.
 
