@@ -40,7 +40,7 @@ class Draws:
         """Of pairs, by the rows of their images and the ids of their captions, `(n,)` each."""
         keys = keys_of(caption_ids, draw, epoch)
         numbers = (uniform(keys, which) for which in (_CAPTION_OF_IMAGE, _IMAGE_OF_CAPTION))
-        return cls(upload(image_rows, device), *(upload(number, device) for number in numbers))
+        return cls(*(upload(values, device) for values in (image_rows, *numbers)))
 
 
 def matching_loss(
