@@ -178,10 +178,12 @@ def _read(path: Path, schema: pa.Schema) -> Table:
         with reading(path, f"a table of a corpus; {again}"):
             kind = schema.field(name).type
             asked = np.flatnonzero((starts[:-1] < rows.stop) & (starts[1:] > rows.start)).tolist()
-            column = pa.chunked_array([batch.column(0) for batch in batches(name, asked)], kind)
-            first = int(starts[asked[0]]) if asked else 0
-            chunks = column.slice(rows.start - first, len(rows)).chunks
-            return np.concatenate([_values(chunk, kind) for chunk in chunks or [pa.array([], kind)]])
+            at, parts = int(starts[asked[0]]) if asked else 0, []
+            for batch in batches(name, asked):  # one of Arrow's is in memory at a time
+                begin = max(rows.start - at, 0)
+                parts.append(_values(batch.column(0)[begin : max(rows.stop - at, begin)], kind))
+                at += len(batch)
+            return np.concatenate(parts or [_values(pa.array([], kind), kind)])
 
     return Table(metadata.num_rows, read)
 
