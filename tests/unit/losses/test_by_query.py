@@ -48,12 +48,14 @@ def product(images, captions):
     return images @ captions.T
 
 
-def trained(component, known, whole, in_parts):
+def trained(component, known, whole, in_parts, device=tiny.CPU):
     """Value and gradients of a loss."""
     module, options = components.load("loss", component.name), components.options("loss", component)
-    state = module.State(options, {}) if hasattr(module, "State") else None
-    batch = Batch(image_rows=torch.arange(PAIRS) // 3, epoch=0, epochs=2, state=state, **known)
-    images, captions = embeddings(whole)
+    state = module.State(options, {}).to(device) if hasattr(module, "State") else None
+    there = {name: value.to(device) if name == "negatives" else value for name, value in known.items()}
+    image_rows = torch.arange(PAIRS, device=device) // 3
+    batch = Batch(image_rows=image_rows, epoch=0, epochs=2, state=state, **there)
+    images, captions = (each.detach().to(device).requires_grad_() for each in embeddings(whole))
     if in_parts:
         value = loss_by_queries(
             lambda scores: module.loss(scores, options, batch), images, captions, product, batch
@@ -84,6 +86,16 @@ def test_of_equally_hard_negatives_the_same_one_receives_the_gradient(options, k
     hardest = Component("max_of_hinges", {"margin": 1.0, **options})
     for whole, parts in both_ways(hardest, known, whole=True):
         assert torch.equal(parts, whole)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("known", KNOWN.values(), ids=KNOWN)
+@pytest.mark.parametrize("component", LOSSES, ids=str)
+def test_parts_on_a_gpu_are_those_of_a_cpu(component, known, cuda):
+    expected = trained(component, known, whole=True, in_parts=True)
+    for found, value in zip(trained(component, known, True, True, cuda), expected, strict=True):
+        assert found.device == cuda
+        assert_near(found.cpu(), value, 1e-6)
 
 
 def test_every_loss_that_says_so_is_tested():

@@ -1,6 +1,7 @@
 """Batches that are embedded in parts: the gradient of the whole, and what cannot be done in parts."""
 
 import dataclasses
+from functools import partial
 
 import pytest
 import tiny_corpus as tiny
@@ -14,9 +15,11 @@ from vsepp.models.joint import JointEmbedding
 from vsepp.spec import Component
 from vsepp.training import step
 from vsepp.training.batches import epoch_batches
+from vsepp.training.data import load_training_data
 from vsepp.training.epoch import step_inputs
 from vsepp.training.step import RunLoss, make_optimiser, require_parts, train_step
 
+CUDA = torch.device("cuda", 0)
 SIZE = 5  # of batches of 15: three parts
 SETS = tiny.change(
     tiny.FINETUNED,
@@ -34,19 +37,19 @@ RUNS = {
 }
 
 
-def stepped(run, corpus, at_once, encoder_trains=False):
+def stepped(run, corpus, at_once, encoder_trains=False, device=tiny.CPU):
     """Loss and gradients of a step."""
-    data = tiny.data_of(run, corpus)
+    data = load_training_data(run, tiny.artefacts(corpus, run.encoder.name), device)
     torch.manual_seed(0)
     encoder = None
     if run.live_encoder:
         encoder = load_encoder(run.encoder, data.encoder_folder, grid=run.grid).train(encoder_trains)
-    model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder)
-    loss = RunLoss.of(run, {}, tiny.CPU)
+    model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder).to(device)
+    loss = RunLoss.of(run, {}, device)
     optimiser = make_optimiser(model, 0.01, loss)
     schedule = dataclasses.replace(run.schedule, batch_size=13)
     drawn = next(epoch_batches(len(data.pairs), schedule, 0, 0))
-    inputs = step_inputs(run, data, loss, drawn, 0, tiny.CPU)
+    inputs = step_inputs(run, data, loss, drawn, 0, device)
     torch.manual_seed(1)
     value = train_step(model, optimiser, loss, inputs, 1e9, embedded_at_once=at_once)
     return value, torch.cat([parameter.grad.flatten() for parameter in optimiser.parameters])
@@ -60,16 +63,28 @@ def test_loss_and_gradient_are_those_of_the_whole_batch(corpus, run):
         assert_near(other, one, 1e-5)
 
 
-def test_dropout_is_the_same_in_both_passes(corpus, monkeypatch):
+@pytest.mark.parametrize(
+    ("device", "bound"), [(tiny.CPU, 0), pytest.param(CUDA, 1e-4, marks=pytest.mark.gpu)], ids=str
+)
+def test_dropout_is_the_same_in_both_passes(corpus, monkeypatch, device, bound):
     """Beside the same parts with all intermediate values kept."""
     tuned = dataclasses.replace(tiny.LEGACY, finetune_from="tiny")
     encoder = load_encoder(tuned.encoder, corpus / "encoder-vgg")
     assert any(isinstance(module, torch.nn.Dropout) for module in encoder.modules())
-    twice = stepped(tuned, corpus, SIZE, encoder_trains=True)
-    assert not torch.equal(twice[1], stepped(tuned, corpus, SIZE)[1]), "nothing is dropped"
+    step_in_parts = partial(stepped, tuned, corpus, SIZE, device=device)
+    twice = step_in_parts(encoder_trains=True)
+    assert not torch.equal(twice[1], step_in_parts()[1]), "nothing is dropped"
     monkeypatch.setattr(step, "checkpoint", lambda embedded, rows, use_reentrant: embedded(rows))
-    kept = stepped(tuned, corpus, SIZE, encoder_trains=True)
-    assert torch.equal(twice[0], kept[0]) and torch.equal(twice[1], kept[1])
+    for one, other in zip(twice, step_in_parts(encoder_trains=True), strict=True):
+        assert_near(one, other, bound)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+def test_on_a_gpu_loss_and_gradient_are_those_of_the_whole_batch(corpus, run, cuda):
+    whole, parts = stepped(run, corpus, None, device=cuda), stepped(run, corpus, SIZE, device=cuda)
+    for one, other in zip(whole, parts, strict=True):
+        assert_near(other, one, 1e-4)
 
 
 @pytest.mark.resume
