@@ -197,15 +197,17 @@ def _embedded_in_parts(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Embeddings of images and captions, of so many pairs at a time; those of a part are computed again when its gradient is.
 
-    The generators' states are kept and set again, so that dropout is the same both times.
+    The generators' states are kept and set again, so that dropout is the same both times; a device's is if a tensor on it is given.
     """
 
-    def embedded(rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        images = model.embed_images(*inputs.images.part(rows))
-        return images, model.embed_captions(inputs.ids[rows], inputs.lengths[rows])
+    def embedded(ids: torch.Tensor, lengths: torch.Tensor, *images: torch.Tensor) -> list[torch.Tensor]:
+        return [model.embed_images(*images), model.embed_captions(ids, lengths)]
 
-    starts = range(0, len(inputs.ids), size)
-    parts = [checkpoint(embedded, slice(start, start + size), use_reentrant=False) for start in starts]
+    parts = []
+    for start in range(0, len(inputs.ids), size):
+        rows = slice(start, start + size)
+        of_part = inputs.ids[rows], inputs.lengths[rows], *inputs.images.part(rows)
+        parts.append(checkpoint(embedded, *of_part, use_reentrant=False))
     images, captions = zip(*parts, strict=True)
     return torch.cat(images), torch.cat(captions)
 
