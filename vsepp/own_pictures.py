@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import math
+import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -48,6 +49,8 @@ class CaptionedPicture:
     """Path below the folder, with forward slashes."""
     captions: tuple[str, ...]
     split: str = ""
+    digest: str = ""
+    """SHA-256 of its file."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ def prepare(folder: Path, captions: Path | None = None) -> Trial:
         raise VseppError(f"{folder}: expected pictures ({', '.join(PHOTOGRAPHS)}), found none")
     captioned = _from_csv(container, captions) if captions else _from_text_files(container, files)
     _tell_uncaptioned(folder, files, captioned)
-    captioned, digests = _decodable(container, captioned)
+    captioned = _decodable(container, captioned)
     if len(captioned) < FEWEST_PICTURES:
         raise VseppError(
             f"{folder}: {len(captioned)} pictures with captions, expected at least {FEWEST_PICTURES}: add more, or search them "
@@ -101,13 +104,13 @@ def prepare(folder: Path, captions: Path | None = None) -> Trial:
         )
     captioned = _split(captioned, folder)
     table = _table(captioned)
+    digests = [picture.digest for picture in captioned]
     digest = hashlib.sha256("\n".join([table, *digests]).encode()).hexdigest()
     inputs = INPUTS / f"{_slug(folder)}-{digest[:8]}"
     counts = {split: sum(one.split == split for one in captioned) for split in SPLITS}
     pairs = sum(len(one.captions) for one in captioned if one.split == "train")
-    trial = Trial(
-        inputs, _settings(inputs, counts["test"], pairs), counts, sum(len(one.captions) for one in captioned)
-    )
+    texts = sum(len(one.captions) for one in captioned)
+    trial = Trial(inputs, _settings(inputs, counts["test"], pairs), counts, texts)
     _write(trial, folder, table)
     return trial
 
@@ -178,22 +181,20 @@ def _tell_uncaptioned(folder: Path, files: Iterable[str], captioned: Iterable[Ca
         )
 
 
-def _decodable(
-    container: Container, captioned: list[CaptionedPicture]
-) -> tuple[list[CaptionedPicture], list[str]]:
-    """The pictures that can be decoded, and digests of their files; the others are named, and refused where they are many."""
+def _decodable(container: Container, captioned: list[CaptionedPicture]) -> list[CaptionedPicture]:
+    """The pictures that can be decoded, with digests of their files; the others are named, and refused where they are many."""
 
-    def digest_of(picture: CaptionedPicture) -> str | VseppError:
+    def digested(picture: CaptionedPicture) -> CaptionedPicture | VseppError:
         try:
             data = container.read(picture.name)
             with reading(container.where(picture.name), PICTURE):
                 decoded(data)
         except VseppError as error:
             return error
-        return hashlib.sha256(data).hexdigest()
+        return replace(picture, digest=hashlib.sha256(data).hexdigest())
 
     with ThreadPoolExecutor() as pool:
-        outcomes = list(pool.map(digest_of, captioned))
+        outcomes = list(pool.map(digested, captioned))
     problems = [str(outcome) for outcome in outcomes if isinstance(outcome, VseppError)]
     if len(problems) > MOST_UNREADABLE * len(captioned):
         raise VseppError(
@@ -201,12 +202,7 @@ def _decodable(
         )
     for problem in problems:
         log.warning("left out: %s", problem)
-    sound = [
-        (picture, outcome)
-        for picture, outcome in zip(captioned, outcomes, strict=True)
-        if isinstance(outcome, str)
-    ]
-    return [picture for picture, _ in sound], [digest for _, digest in sound]
+    return [outcome for outcome in outcomes if isinstance(outcome, CaptionedPicture)]
 
 
 def _split(captioned: list[CaptionedPicture], folder: Path) -> list[CaptionedPicture]:
@@ -241,15 +237,10 @@ def _settings(inputs: Path, test_images: int, pairs: int) -> dict[str, Any]:
     steps = math.ceil(pairs / BATCH)
     if steps * EPOCHS < STEPS_FOR_MH:
         most = math.ceil(STEPS_FOR_MH / steps)
-        schedule = {
-            "epochs": most,
-            "patience": PATIENCE,
-            "drop_at": 1.0,
-            "loss": {"curriculum": 1.0},
-            "system": "SH",
-        }
+        schedule: dict[str, Any] = {"epochs": most, "patience": PATIENCE, "drop_at": 1.0, "system": "SH"}
+        curriculum = 1.0
     else:
-        schedule = {"epochs": EPOCHS, "loss": {"curriculum": 0.333}}
+        schedule, curriculum = {"epochs": EPOCHS}, 0.333
     return {
         "preset": "own",
         "papers": ["own"],
@@ -257,16 +248,13 @@ def _settings(inputs: Path, test_images: int, pairs: int) -> dict[str, Any]:
         "label": inputs.name,
         "archives": str(inputs),
         "evaluation": {"fold_size": test_images},
-        "runs": {RUN: schedule},
+        "runs": {RUN: {**schedule, "loss": {"curriculum": curriculum}}},
     }
 
 
 def _slug(folder: Path) -> str:
     """The folder's name in the letters that names of results have."""
-    letters = [
-        letter if letter.isascii() and letter.isalnum() else "-" for letter in folder.resolve().name.lower()
-    ]
-    return "".join(letters).strip("-")[:40] or "pictures"
+    return re.sub("[^a-z0-9]", "-", folder.resolve().name.lower()).strip("-")[:40] or "pictures"
 
 
 def _write(trial: Trial, folder: Path, table: str) -> None:

@@ -107,9 +107,8 @@ def _settings(plan: Plan, changed: Mapping[str, object]) -> str:
     settings = plan.parameters.settings
     values = {"papers": settings.papers, "fidelity": settings.fidelity, "seeds": settings.seeds, **changed}
     values |= {"label": settings.label} if settings.label else {}
-    if (
-        settings.archives and not Path(settings.archives).is_absolute()
-    ):  # a folder of the project, not of this machine
+    # A folder of the project, not of this machine.
+    if settings.archives and not Path(settings.archives).is_absolute():
         values["archives"] = settings.archives
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
     return " ".join(quote(f"{key}={text}") for key, text in texts.items() if key != "preset")

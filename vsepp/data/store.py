@@ -21,7 +21,7 @@ from vsepp.data.decode import Chunk, ChunkResult, decode_chunk, measure
 from vsepp.data.shard_files import open_array
 from vsepp.errors import VseppError, refuse
 from vsepp.provenance.publish import publish
-from vsepp.provenance.space import check_space, full_disk_explained
+from vsepp.provenance.space import check_space
 from vsepp.runtime.files import whole_file, write_text
 from vsepp.runtime.progress import track
 from vsepp.runtime.shards import Shards
@@ -131,15 +131,14 @@ def build_store(
     sizes = _sizes(parts, store, state, workers)
     places = _offsets(sizes)
     shape = (len(sizes), store.side, store.side, 3) if store.resize == "squash" else (int(places[-1]),)
-    with full_disk_explained(state, "for the image store", math.prod(shape)):
-        file = state / FILE if sizes.all() else None
-        first = _prepare(state, shape) if file else 0
-        known = frozenset(str(role_path(spec, role)) for role in verified)
-        chunks = []
-        for number, (start, part) in enumerate(zip(starts, parts, strict=True)):
-            offsets = (first + places[start : start + len(part) + 1]).tolist()
-            chunks.append(Chunk(number, part, file, tuple(offsets), store, known))
-        done = _decode_missing(chunks, state, workers)
+    file = state / FILE if sizes.all() else None
+    first = _prepare(state, shape) if file else 0
+    known = frozenset(str(role_path(spec, role)) for role in verified)
+    chunks = []
+    for number, (start, part) in enumerate(zip(starts, parts, strict=True)):
+        offsets = (first + places[start : start + len(part) + 1]).tolist()
+        chunks.append(Chunk(number, part, file, tuple(offsets), store, known))
+    done = _decode_missing(chunks, state, workers)
     publish({state / SIZES: out / SIZES, state / FILE: out / FILE})
     every = "".join(chain.from_iterable(result.sha256 for result in done))
     facts = {

@@ -23,7 +23,7 @@ from vsepp.data.containers import Container, role_path
 from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, PREFIXES, ROLE, feature_files, member_of
 from vsepp.errors import VseppError, refuse
 from vsepp.features.resumable_array import npy_header
-from vsepp.provenance.space import check_space, full_disk_explained
+from vsepp.provenance.space import check_space
 from vsepp.runtime.files import whole_file
 from vsepp.runtime.progress import track
 from vsepp.spec import CorpusSpec
@@ -89,17 +89,13 @@ def import_precomputed(
     start, stop, _ = rows.indices(len(images))
     count = stop - start
     shape = count, first.vectors, first.dim
-    what, needed = f"published features of {count} images", 4 * math.prod(shape)
+    what = f"published features of {count} images"
     at_once = max(1, BLOCK_BYTES // (4 * CAPTIONS_PER_IMAGE * first.vectors * first.dim))
     out.mkdir(parents=True, exist_ok=True)
-    check_space(out, needed, what)
+    check_space(out, 4 * math.prod(shape), what)
     blocks = chain.from_iterable(_blocks(part, start, stop, at_once) for part in parts.values())
     unit = 0
-    with (
-        full_disk_explained(out, f"for the {what}", needed),
-        whole_file(out / FILE) as partial,
-        partial.open("wb") as stream,
-    ):
+    with whole_file(out / FILE) as partial, partial.open("wb") as stream:
         stream.write(npy_header(shape, np.dtype("<f4")))
         for block in track(blocks, count, what, "image", each=at_once):
             stream.write(np.ascontiguousarray(block).data)

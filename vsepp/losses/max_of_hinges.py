@@ -10,9 +10,7 @@ from vsepp.declared import Fraction, PositiveFloat
 from vsepp.losses import WHOLE, Batch, QueryScores, first_epoch_after
 from vsepp.losses.violations import hinge_costs, rows_for_mask
 
-CITATION = (
-    "Faghri, Fleet, Kiros and Fidler, 2018: VSE++: improving visual-semantic embeddings with hard negatives"
-)
+CITATION = "Faghri et al., 2018: VSE++: improving visual-semantic embeddings with hard negatives"
 needs = rows_for_mask
 BY_QUERY = True
 

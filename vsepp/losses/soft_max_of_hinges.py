@@ -10,9 +10,7 @@ from vsepp.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.violations import hinge_costs, rows_for_mask
 
-CITATION = (
-    "Oh Song, Xiang, Jegelka and Savarese, 2016: Deep metric learning via lifted structured feature embedding"
-)
+CITATION = "Oh Song et al., 2016: Deep metric learning via lifted structured feature embedding"
 needs = rows_for_mask
 
 

@@ -182,9 +182,8 @@ def ancestors_of(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Artefacts that one was made from, directly or indirectly: `step`, `digest` of the content that was read, `spec_digest`,
     `code_digest`, `commit`, `dirty` and, where there is one, the acceptance. The first ones stand first."""
     ancestors = manifest["ancestors"]
-    if isinstance(
-        ancestors, dict
-    ):  # of earlier manifests: under dotted roles, such as `run.features.encoder`
+    # Earlier manifests have them under dotted roles, such as `run.features.encoder`.
+    if isinstance(ancestors, dict):
         return [ancestors[role] for role in sorted(ancestors, key=lambda role: (-role.count("."), role))]
     return list(ancestors)
 
@@ -325,10 +324,8 @@ def git_state(root: Path = _CODE) -> dict[str, Any]:
 
 def _versions() -> dict[str, str]:
     """Versions of the packages that numbers may depend on."""
-    from importlib.metadata import (
-        PackageNotFoundError,
-        version,
-    )  # not at start-up: it imports sockets and mail
+    # Not at start-up: it imports sockets and mail.
+    from importlib.metadata import PackageNotFoundError, version
 
     found = {}
     for name in _VERSIONS_OF:

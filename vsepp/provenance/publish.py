@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
     folder = output.parent / ".state" / value_digest(whole)[:16]
     folder.parent.mkdir(parents=True, exist_ok=True)
     name = folder.with_suffix(".json")
-    with _alone(folder.with_suffix(".lock"), output):
+    with _locked(folder.with_suffix(".lock"), output):
         _tell_unfinished(output, whole, name)
         folder.mkdir(exist_ok=True)
         name.write_text(json.dumps(whole), encoding="utf-8")
@@ -53,21 +53,16 @@ def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
         name.unlink()
 
 
-@contextmanager
-def _alone(path: Path, output: Path) -> Iterator[None]:
+def _locked(path: Path, output: Path) -> AbstractContextManager[Any]:
     """Hold a lock; say so where another process has it, since a step can take days."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=0)
+        return lock.acquire(timeout=0)
     except Timeout:
         log.warning("%s: another process is making it; waiting until that has ended", output)
-        lock.acquire()
-    try:
-        yield
-    finally:
-        lock.release()
+        return lock.acquire()
 
 
 def _tell_unfinished(output: Path, identity: Mapping[str, Any], present: Path) -> None:

@@ -6,8 +6,6 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from vsepp.errors import VseppError
@@ -35,37 +33,6 @@ def check_space(folder: Path, needed: int, what: str) -> None:
             f"{folder}: no space: {what} needs {bytes_text(needed)} and {bytes_text(free)} are free; free some, or put the "
             "results on another disk"
         )
-
-
-@contextmanager
-def full_disk_explained(path: Path, what: str, needed: int | None) -> Iterator[None]:
-    """Turn the system's error about a full disk into one that says how to continue; raise other failures unchanged.
-
-    Parameters
-    ----------
-    path
-        File or folder being written to.
-    what
-        What there is no space for, after the words "no space": `for the image store`.
-    needed
-        Bytes that it needs, if known.
-
-    Raises
-    ------
-    VseppError
-        If the disk is full.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in NO_SPACE:
-            raise
-        free = bytes_text(shutil.disk_usage(path if path.is_dir() else path.parent).free)
-        takes = "" if needed is None else f"{bytes_text(needed)} are needed, "
-        raise VseppError(
-            f"{path}: no space {what} ({error.strerror}): {takes}{free} are free. Free some and run the step again: it "
-            "continues where it was"
-        ) from error
 
 
 def refused_by_system(error: BaseException, folder: Path) -> str | None:

@@ -30,9 +30,8 @@ def read_models(
     fold_size = fold_size or next(iter(sizes), protocols.DEFAULT_FOLD_SIZE)
     ranked = {name: [_ranked(source, protocol, fold_size) for source in side] for name, side in sides.items()}
     paired = _paired(ranked)
-    scores(
-        [one for side in paired.values() for one in side], protocol, TEST_IMAGES
-    )  # refuses other test images
+    # Refuses other test images.
+    scores([one for side in paired.values() for one in side], protocol, TEST_IMAGES)
     return paired, protocol
 
 

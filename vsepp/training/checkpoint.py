@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-from vsepp.provenance.space import full_disk_explained
 from vsepp.runtime.files import whole_file
 
 log = logging.getLogger("vsepp")
@@ -62,13 +61,10 @@ class Checkpoints:
 
         Raises
         ------
-        VseppError
+        OSError
             If the disk is full; the previous checkpoint stays.
         """
-        with (
-            full_disk_explained(self._folder, "for a checkpoint", None),
-            whole_file(self._newest) as partial,
-        ):
+        with whole_file(self._newest) as partial:
             with partial.open("wb") as stream:
                 _save({**content, "where": where}, stream)
                 stream.flush()

@@ -12,9 +12,7 @@ from vsepp.models.heads import linear
 from vsepp.models.poolings.padding import padding_of
 from vsepp.spec import ModelSpec
 
-CITATION = (
-    "Chen, Hu, Wu, Jiang and Wang, 2021: Learning the best pooling strategy for visual semantic embedding"
-)
+CITATION = "Chen et al., 2021: Learning the best pooling strategy for visual semantic embedding"
 BATCH_STATISTICS = True
 
 

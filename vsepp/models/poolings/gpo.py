@@ -18,9 +18,7 @@ from vsepp.declared import Count, PositiveFloat
 from vsepp.models.poolings.padding import padding_of
 from vsepp.runtime.placement import upload
 
-CITATION = (
-    "Chen, Hu, Wu, Jiang and Wang, 2021: Learning the best pooling strategy for visual semantic embedding"
-)
+CITATION = "Chen et al., 2021: Learning the best pooling strategy for visual semantic embedding"
 BASE = 10_000.0
 
 

@@ -11,9 +11,7 @@ from vsepp.declared import Count
 from vsepp.models.poolings.padding import padding_of
 from vsepp.runtime.placement import upload
 
-CITATION = (
-    "Chen, Hu, Wu, Jiang and Wang, 2021: Learning the best pooling strategy for visual semantic embedding"
-)
+CITATION = "Chen et al., 2021: Learning the best pooling strategy for visual semantic embedding"
 
 
 @dataclass(frozen=True)

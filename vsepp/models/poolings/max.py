@@ -6,9 +6,7 @@ import torch
 
 from vsepp.models.poolings.padding import Plain, padding_of
 
-CITATION = (
-    "Chen, Hu, Wu, Jiang and Wang, 2021: Learning the best pooling strategy for visual semantic embedding"
-)
+CITATION = "Chen et al., 2021: Learning the best pooling strategy for visual semantic embedding"
 
 
 class Pooling(Plain):

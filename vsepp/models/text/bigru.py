@@ -11,9 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from vsepp.declared import Count
 from vsepp.runtime.placement import upload
 
-CITATION = (
-    "Chen, Hu, Wu, Jiang and Wang, 2021: Learning the best pooling strategy for visual semantic embedding"
-)
+CITATION = "Chen et al., 2021: Learning the best pooling strategy for visual semantic embedding"
 GIVES_SETS = True
 
 
