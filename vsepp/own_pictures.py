@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import io
 import json
 import logging
 import math
@@ -19,7 +18,7 @@ from vsepp.data.containers import Container
 from vsepp.data.decode import PICTURE, decoded
 from vsepp.data.readers import captions_csv
 from vsepp.errors import VseppError, first_of
-from vsepp.runtime.files import write_text
+from vsepp.runtime.files import csv_text, write_text
 from vsepp.runtime.terminal import as_started
 from vsepp.spec import Component, CorpusSpec
 from vsepp.user_files import PHOTOGRAPHS, reading, utf8
@@ -224,12 +223,12 @@ def _split(captioned: list[CaptionedPicture], folder: Path) -> list[CaptionedPic
 
 def _table(captioned: Iterable[CaptionedPicture]) -> str:
     """The captions as the CSV that the reader takes."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("image", "caption", "split"))
-    for picture in captioned:
-        writer.writerows((picture.name, caption, picture.split) for caption in picture.captions)
-    return text.getvalue()
+    rows = (
+        {"image": picture.name, "caption": caption, "split": picture.split}
+        for picture in captioned
+        for caption in picture.captions
+    )
+    return csv_text(("image", "caption", "split"), rows)
 
 
 def _settings(inputs: Path, test_images: int, pairs: int) -> dict[str, Any]:

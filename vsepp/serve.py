@@ -25,6 +25,7 @@ from PIL import Image, UnidentifiedImageError
 from werkzeug.exceptions import BadRequest, HTTPException, NotFound, SecurityError
 
 from vsepp.data.decode import FORMATS, upright
+from vsepp.data.pictures import as_jpeg
 from vsepp.errors import VseppError
 from vsepp.reporting import TEMPLATES
 from vsepp.search import LONGEST_TEXT, Index
@@ -33,6 +34,7 @@ MEGABYTE = 1 << 20
 LARGEST_UPLOAD = 20 * MEGABYTE
 """Bytes of a request that sends a picture."""
 MOST_PIXELS = 50_000_000
+_QUALITY = 92
 LONGEST_SILENCE = 10
 """Seconds after which a connection on which nothing comes or goes is closed."""
 _TOO_LARGE = f"The upload is too large. Give one picture of at most {LARGEST_UPLOAD // MEGABYTE} MB."
@@ -109,7 +111,7 @@ class _Site:
             answers = [index.captions_for(picture, self.answers) for index in self.indexes]
         shown = picture.convert("RGB")
         shown.thumbnail((256, 256))
-        address = f"data:image/jpeg;base64,{base64.b64encode(_jpeg(shown)).decode()}"
+        address = f"data:image/jpeg;base64,{base64.b64encode(as_jpeg(shown, _QUALITY)).decode()}"
         return self._page(asked=address, name=upload.filename, answers=answers)
 
     def thumbnail(self, number: int, row: int) -> Response:
@@ -119,7 +121,9 @@ class _Site:
         picture = self.indexes[number].thumbnail(row)
         if picture is None:
             raise NotFound
-        return Response(_jpeg(picture), mimetype="image/jpeg", headers={"Cache-Control": "no-cache"})
+        return Response(
+            as_jpeg(picture, _QUALITY), mimetype="image/jpeg", headers={"Cache-Control": "no-cache"}
+        )
 
     def refused(self, error: VseppError | HTTPException) -> tuple[str | Response, int]:
         """The page with what was wrong with a request."""
@@ -161,12 +165,6 @@ def picture_of(data: bytes) -> Image.Image:
         reason = f"it is none of {known}" if isinstance(error, UnidentifiedImageError) else str(error)
         raise VseppError(f"The file is not a picture that can be read: {reason}.") from error
     return picture
-
-
-def _jpeg(picture: Image.Image) -> bytes:
-    stream = io.BytesIO()
-    picture.save(stream, "JPEG", quality=92)
-    return stream.getvalue()
 
 
 def create_app(indexes: Sequence[Index], hosts: Sequence[str], answers: int = 12) -> Flask:

@@ -49,9 +49,7 @@ def load(name: str, model: str | None = None) -> Any:
         found = found(*arguments)
     for part in ("embed_images", "embed_captions"):
         if not callable(getattr(found, part, None)):
-            raise VseppError(
-                f"adapter {name}: expected a method {part}, got a {type(found).__name__} without"
-            )
+            raise VseppError(f"adapter {name}: expected a method {part}, {type(found).__name__} has none")
     return found
 
 

@@ -10,8 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.cli.common import add_params, add_step, table
+from vsepp.cli.common import add_params, add_step
 from vsepp.errors import VseppError
+from vsepp.runtime.progress import table
 from vsepp.shipped import model_folder
 
 if TYPE_CHECKING:
@@ -33,9 +34,7 @@ def add_steps(steps: Any) -> None:
         metavar="FOLDER",
         help="folder of its image encoder, if it is not below results/<preset>/encoders",
     )
-    parser.add_argument(
-        "--onnx", action="store_true", help="also write the image and the caption encoder as ONNX"
-    )
+    parser.add_argument("--onnx", action="store_true", help="also write both encoders as ONNX")
     parser.add_argument(
         "--light",
         action="store_true",
@@ -122,9 +121,7 @@ def _require_there(given: argparse.Namespace, *models: str) -> None:
     if given.pictures is not None and not given.pictures.is_dir():
         raise VseppError(f"--pictures {given.pictures}: no such folder")
     if given.captions is not None and not given.captions.is_file():
-        raise VseppError(
-            f"--captions {given.captions}: no such file; expected a text file with a caption a line"
-        )
+        raise VseppError(f"--captions {given.captions}: no such file; expected a text file, a caption a line")
 
 
 def _opened(given: argparse.Namespace, model: str) -> Index:

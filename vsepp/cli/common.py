@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,18 +98,6 @@ def add_machine(parser: argparse.ArgumentParser, takes: Iterable[str]) -> None:
 def given_options(given: argparse.Namespace) -> dict[str, Any]:
     """Those of the options of `add_machine` that were given."""
     return {name: value for name in given.takes if (value := getattr(given, name)) is not None}
-
-
-def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[str]:
-    """Lines of a table; `align` says `l` or `r` of each column."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = zip(row, align, widths, strict=True)
-        lines.append(
-            "  ".join(cell.rjust(width) if side == "r" else cell.ljust(width) for cell, side, width in cells)
-        )
-    return [f"{indent}{line}".rstrip() for line in lines]
 
 
 def given_inputs(given: argparse.Namespace) -> dict[str, Path]:

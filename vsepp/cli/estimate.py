@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vsepp.cli.common import add_step, table
+from vsepp.cli.common import add_step
 from vsepp.cli.make import LOCK
 from vsepp.cli.show import add_plan_options, plan_of
 from vsepp.errors import VseppError
-from vsepp.runtime.progress import bytes_text, duration_text
+from vsepp.runtime.progress import bytes_text, duration_text, table
 from vsepp.runtime.terminal import as_started
 
 RATES = Path("benchmarks") / "results.csv"
@@ -26,9 +26,7 @@ def add_steps(steps: Any) -> None:
     what = "estimate the downloads, disk space and time that a preset takes; computes nothing"
     parser = add_step(steps, "plan", plan, what)
     add_plan_options(parser)
-    parser.add_argument(
-        "--rates", type=Path, metavar="FILE", help=f"file of measured rates; by default {RATES}"
-    )
+    parser.add_argument("--rates", type=Path, metavar="FILE", help=f"measured rates; by default {RATES}")
     parser.add_argument(
         "--device",
         default="",

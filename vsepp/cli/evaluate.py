@@ -79,9 +79,7 @@ def add_steps(steps: Any) -> None:
     add_machine(parser, step.takes)
     add_plan_options(parser)
 
-    parser = add_step(
-        steps, "paper", paper, "typeset a report's paper.tex with LaTeX, as paper.pdf beside it"
-    )
+    parser = add_step(steps, "paper", paper, "typeset a report's paper.tex as paper.pdf beside it")
     parser.add_argument("report", type=Path, help="folder of the report")
 
 
@@ -203,9 +201,7 @@ def _embed_and_score(given: argparse.Namespace) -> None:
     from vsepp.steps.making import make
 
     if given.corpus is None:
-        raise VseppError(
-            "evaluate: a run was given, but no corpus; expected --corpus with the folder of its tables"
-        )
+        raise VseppError("evaluate: a run needs --corpus, the folder of its tables")
     run = spec_of(given.run)
     truths = _truths(given)
     raw = {f"{name}_{role}": path for name, files in truths.items() for role, path in files.items()}

@@ -105,9 +105,7 @@ def make(given: argparse.Namespace) -> None:
     inputs = given_inputs(given) | {part_role(part): path for part, path in enumerate(given.parts)}
     if given.spec is None:
         if given.name is None or inputs or given.raw or given.output or given.code:
-            raise VseppError(
-                f"make {given.kind}: expected NAME alone, or --spec with --output and the inputs"
-            )
+            raise VseppError(f"make {given.kind}: expected NAME alone, or --spec, --output and the inputs")
         _make_named(given, step)
         return
     if given.name is not None:
@@ -139,31 +137,20 @@ def _make_named(given: argparse.Namespace, step: Step) -> None:
         if not is_there(path):
             owner = plan.owner(path)
             command = (
-                f"{as_started()}vsepp make {owner.kind} {owner.name}"
-                if owner
-                else f"{as_started()}snakemake --cores all all_downloads"
+                f"vsepp make {owner.kind} {owner.name}" if owner else "snakemake --cores all all_downloads"
             )
             raise VseppError(
-                f"{path}: missing; {artefact.name} reads it as its {role}. Make it first: {command}"
+                f"{path}: missing; {artefact.name} reads it as its {role}. Make it first: {as_started()}{command}"
                 f"{config_option(given)}"
             )
     given.output = artefact.folder
     options = given_options(given)
     if "test_images" in step.takes:
         options.setdefault("test_images", plan.test_images(artefact))
-    make_artefact(
-        step,
-        artefact.spec,
-        {
-            role: path
-            for role, path in artefact.inputs.items()
-            if role in step.reads or path in artefact.parts
-        },
-        artefact.folder,
-        raw=artefact.raw,
-        held_to=standing_code(artefact),
-        **options,
-    )
+    parts = artefact.parts
+    inputs = {role: path for role, path in artefact.inputs.items() if role in step.reads or path in parts}
+    how = {"raw": artefact.raw, "held_to": standing_code(artefact), **options}
+    make_artefact(step, artefact.spec, inputs, artefact.folder, **how)
 
 
 def export_tar(given: argparse.Namespace) -> None:

@@ -15,9 +15,7 @@ from vsepp.errors import VseppError
 
 def add_steps(steps: Any) -> None:
     """Add `try`."""
-    parser = add_step(
-        steps, "try", try_pictures, "train a small model on a folder of your own pictures, and test it"
-    )
+    parser = add_step(steps, "try", try_pictures, "train and test a small model on your own pictures")
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of pictures (.jpg, .jpeg, .png)")
     parser.add_argument(
         "--captions",

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 def add_steps(steps: Any) -> None:
     """Add `verify`, `accept`, `sync` and `record`."""
-    parser = add_step(
-        steps, "verify", verify, "check every artefact against parameters, code, inputs and its own digest"
-    )
+    parser = add_step(steps, "verify", verify, "check artefacts against parameters, code, inputs and digests")
     parser.add_argument("--phase", choices=PHASES, help="only what one phase of dvc.yaml makes")
     parser.add_argument(
         "--full",
@@ -57,9 +55,7 @@ def add_steps(steps: Any) -> None:
         sync,
         "get the results of the checked-out commit, verify them, and tell Snakemake that they are done",
     )
-    parser.add_argument(
-        "--remote", metavar="NAME", help="DVC remote to get them from, instead of the default one"
-    )
+    parser.add_argument("--remote", metavar="NAME", help="DVC remote, instead of the default one")
     parser.add_argument(
         "--force",
         action="store_true",
@@ -70,15 +66,9 @@ def add_steps(steps: Any) -> None:
 
     what = "save configuration, history, metrics and ranks of trained and evaluated runs, to be committed"
     parser = add_step(steps, "record", record, what)
-    parser.add_argument(
-        "--drop", nargs="+", default=[], metavar="RUN", help="drop the records of these runs instead"
-    )
-    parser.add_argument(
-        "--add", type=Path, metavar="FOLDER", help="keep the records of another study's folder instead"
-    )
-    parser.add_argument(
-        "--pages", action="store_true", help="copy the kept tables and figures from the reports again"
-    )
+    parser.add_argument("--drop", nargs="+", default=[], metavar="RUN", help="drop the records of these runs")
+    parser.add_argument("--add", type=Path, metavar="FOLDER", help="keep another study's records")
+    parser.add_argument("--pages", action="store_true", help="copy the kept tables and figures anew")
     add_plan_options(parser)
 
 
@@ -128,9 +118,7 @@ def accept(given: argparse.Namespace) -> None:
     for made in accepted:
         print(f"{made.folder}: accepted")
     for mismatch in refused:
-        print(
-            f"{mismatch.folder}: not accepted, it differs in more than code: {'; '.join(mismatch.differences)}"
-        )
+        print(f"{mismatch.folder}: not accepted, more than code differs: {'; '.join(mismatch.differences)}")
     counts = f"{_name(plan)}: {len(accepted)} results accepted"
     if refused:
         raise VseppError(

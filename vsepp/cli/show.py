@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.cli.common import add_params, add_step, table
+from vsepp.cli.common import add_params, add_step
 from vsepp.errors import VseppError, did_you_mean
+from vsepp.runtime.progress import table
 from vsepp.runtime.terminal import as_started
 
 if TYPE_CHECKING:
@@ -19,24 +20,18 @@ if TYPE_CHECKING:
 
 def add_steps(steps: Any) -> None:
     """Add `runs`, `show`, `schema` and `models`."""
-    parser = add_step(
-        steps, "runs", runs, "list the runs of a preset and the rows of the papers' tables that they fill"
-    )
+    parser = add_step(steps, "runs", runs, "list a preset's runs and the rows of tables that they fill")
     add_plan_options(parser)
 
     parser = add_step(steps, "show", show, "print every value of a run and the file that set it")
     parser.add_argument("run", metavar="RUN", help="id of the run, as `vsepp runs` lists them")
-    parser.add_argument(
-        "--json", action="store_true", help="print the spec that `vsepp make run --spec` reads"
-    )
+    parser.add_argument("--json", action="store_true", help="print the spec for `vsepp make run --spec`")
     add_plan_options(parser)
 
     parser = add_step(steps, "schema", schema, "print the JSON schema of the files in params/")
     parser.add_argument("--output", type=Path, help="write it to this file instead")
 
-    parser = add_step(
-        steps, "models", models, "list the trained models that are here, with recalls and digests"
-    )
+    parser = add_step(steps, "models", models, "list the trained models here, with recalls and digests")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     add_plan_options(parser)
 

@@ -66,14 +66,13 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     kept, cut = _first_images(spec, raw.images)
     images, captions = _tables(spec, [raw.images[row] for row in kept], [members[row] for row in kept])
     read_as = raw.files.read_as + _oddities(spec, images, captions)
+    noted = {"left_out": len(set(spec.leave_out)), "reported_sha256": reported, "first_images": cut}
+    noted["read_as"] = dict(read_as)
     facts = {
         "images": images["split"].value_counts(sort=False).to_dict(),
         "captions": captions["split"].value_counts(sort=False).to_dict(),
         "ignored": {**unlisted, "surplus captions": surplus},
-        **({"left_out": len(set(spec.leave_out))} if spec.leave_out else {}),
-        **({"reported_sha256": reported} if reported else {}),
-        **({"first_images": cut} if cut else {}),
-        **({"read_as": dict(read_as)} if read_as else {}),
+        **{key: value for key, value in noted.items() if value},
     }
     images.attrs["facts"] = facts
     log.info("%s: %s", spec.name, facts)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from vsepp.data.arrays import own_arrays
+from vsepp.data.arrays import own_arrays, write_arrays
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables
-from vsepp.runtime.files import whole_file, write_text
+from vsepp.runtime.files import write_text
 from vsepp.spec import PicturesSpec
 from vsepp.user_files import own_json, reading
 
@@ -78,19 +78,23 @@ def make_pictures(spec: PicturesSpec, corpus: Path, store: Path, out: Path) -> i
     for number, caption in enumerate(of_split):
         owner = shown[captions["image_index"][caption]]
         owner["captions"].append([number, captions["text"][caption]])
-    out.mkdir(parents=True, exist_ok=True)
-    with whole_file(out / FILE) as partial, partial.open("wb") as stream:
-        offsets = np.cumsum([0, *map(len, jpegs)])
-        np.savez(stream, jpegs=np.frombuffer(b"".join(jpegs), np.uint8), offsets=offsets)
+    offsets = np.cumsum([0, *map(len, jpegs)])
+    write_arrays(out / FILE, jpegs=np.frombuffer(b"".join(jpegs), np.uint8), offsets=offsets)
     write_text(out / CAPTIONS, json.dumps(list(shown.values()), ensure_ascii=False) + "\n")
     return len(rows)
 
 
 def _jpeg(pixels: np.ndarray, spec: PicturesSpec) -> bytes:
-    picture, data = Image.fromarray(pixels), io.BytesIO()
+    picture = Image.fromarray(pixels)
     longest = max(picture.size)
     if longest > spec.side:
         width, height = (max(1, round(length * spec.side / longest)) for length in picture.size)
         picture = picture.resize((width, height), Image.Resampling.LANCZOS)
-    picture.save(data, "JPEG", quality=spec.quality)
+    return as_jpeg(picture, spec.quality)
+
+
+def as_jpeg(picture: Image.Image, quality: int) -> bytes:
+    """A picture as the bytes of a JPEG."""
+    data = io.BytesIO()
+    picture.save(data, "JPEG", quality=quality)
     return data.getvalue()

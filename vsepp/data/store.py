@@ -153,7 +153,11 @@ def build_store(
     if facts["exif_turned"]:
         said = "%d of %d images are to be turned by their EXIF data, which is %s"
         log.warning(said, facts["exif_turned"], len(images), store.orientation)
-    _compare(spec, facts)
+    known_digests = spec.photographs_sha256
+    every_image = not spec.first_images and not spec.leave_out
+    if known_digests and every_image and facts["photographs_sha256"] not in known_digests:
+        said = "corpus %s: the photographs have the digest %s, but %s is known of this data set: some of their files differ"
+        log.warning(said, spec.name, facts["photographs_sha256"], " or ".join(known_digests))
     return facts
 
 
@@ -168,18 +172,6 @@ def open_store(folder: Path) -> np.ndarray | Shards | WholeImages:
     with reading(folder / FILE, "an image store; run the step that makes it again"):
         images, sizes = (open_array(folder, name) for name in (FILE, SIZES))
     return images if images.ndim == 4 else WholeImages.of(images, np.asarray(sizes))
-
-
-def _compare(spec: CorpusSpec, facts: dict[str, Any]) -> None:
-    """Warn of photographs that are not those of which others report the digest."""
-    known = spec.photographs_sha256
-    if known and not spec.first_images and not spec.leave_out and facts["photographs_sha256"] not in known:
-        log.warning(
-            "corpus %s: the photographs have the digest %s, but %s is known of this data set: some of their files differ",
-            spec.name,
-            facts["photographs_sha256"],
-            " or ".join(known),
-        )
 
 
 def _sizes(

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from vsepp.data.arrays import mapped_arrays
+from vsepp.data.arrays import mapped_arrays, write_arrays
 from vsepp.data.shard_files import open_array
 from vsepp.declared import WORDS
 from vsepp.provenance.artefacts import SHARDS
 from vsepp.provenance.manifest import read_manifest, require_as_written
-from vsepp.runtime.files import whole_file
 from vsepp.runtime.shards import Shards
 from vsepp.user_files import reading
 
@@ -89,12 +88,10 @@ class Tokens:
 
     def save(self, folder: Path) -> None:
         """Write `tokens.npz` into a folder."""
-        with whole_file(folder / FILE) as partial, partial.open("wb") as stream:
-            arrays = {"ids": self.ids, "offsets": self.offsets}
-            if self.kind != WORDS:
-                arrays["kind"] = np.array(self.kind)
-            write = np.savez if len(self.ids) >= _MAPPED else np.savez_compressed
-            write(stream, **arrays)  # type: ignore[arg-type]  # the stub takes names for options
+        arrays = {"ids": np.asarray(self.ids), "offsets": self.offsets}
+        if self.kind != WORDS:
+            arrays["kind"] = np.array(self.kind)
+        write_arrays(folder / FILE, compressed=len(self.ids) < _MAPPED, **arrays)
 
     def save_shard(self, folder: Path) -> None:
         """Write `ids.npy` and `lengths.npy` into a folder: a shard of the captions of a corpus."""

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vsepp.data.arrays import own_arrays
+from vsepp.data.arrays import own_arrays, write_arrays
 from vsepp.data.captions import tokenize_captions
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import require_as_written
-from vsepp.runtime.files import whole_file
 from vsepp.spec import VectorsSpec
 from vsepp.user_files import reading
 
@@ -50,8 +49,7 @@ class CaptionVectors:
     def save(self, folder: Path) -> None:
         """Write `vectors.npz` into a folder."""
         arrays = {name: array for name, array in vars(self).items() if array is not None}
-        with whole_file(folder / FILE) as partial, partial.open("wb") as stream:
-            np.savez(stream, **arrays)
+        write_arrays(folder / FILE, **arrays)
 
     @classmethod
     def load(cls, folder: Path) -> CaptionVectors:

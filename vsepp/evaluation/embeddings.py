@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from vsepp import components
-from vsepp.data.arrays import read_arrays
+from vsepp.data.arrays import read_arrays, write_arrays
 from vsepp.errors import VseppError
 from vsepp.evaluation.truth import checked_captions, checked_ids
-from vsepp.runtime.files import whole_file
 from vsepp.spec import Component
 from vsepp.user_files import json_of, reading, shortly
 
@@ -120,13 +119,6 @@ def mean_of_scores(first: Embeddings, second: Embeddings) -> Embeddings:
     images = np.concatenate([first.image_embeddings, second.image_embeddings], axis=1) / 2
     captions = np.concatenate([first.caption_embeddings, second.caption_embeddings], axis=1)
     return Embeddings(images, captions, first.caption_to_image)
-
-
-def write_arrays(path: Path, *, compressed: bool = False, **arrays: np.ndarray) -> None:
-    """Write an `.npz` atomically."""
-    save = np.savez_compressed if compressed else np.savez
-    with whole_file(Path(path)) as partial, partial.open("wb") as stream:
-        save(stream, **arrays)  # type: ignore[arg-type]  # none is named allow_pickle
 
 
 def _text(arrays: dict[str, np.ndarray], key: str, default: str) -> str:

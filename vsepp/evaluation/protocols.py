@@ -21,9 +21,10 @@ from typing import Protocol
 
 import numpy as np
 
+from vsepp.data.arrays import write_arrays
 from vsepp.declared import FOLDS, PROTOCOLS
 from vsepp.errors import VseppError
-from vsepp.evaluation.embeddings import Embeddings, write_arrays
+from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import RetrievalMetrics, mean_metrics, retrieval_metrics
 from vsepp.evaluation.ranks import (
     Ranks,

@@ -34,7 +34,7 @@ from vsepp.provenance.manifest import (
     require_input,
     require_intact,
 )
-from vsepp.runtime.files import whole_file, write_text
+from vsepp.runtime.files import csv_text, whole_file, write_text
 from vsepp.runtime.terminal import as_started
 from vsepp.spec import EvaluationSpec, seeded, to_dict
 from vsepp.user_files import reading
@@ -206,7 +206,7 @@ class Study:
                 found.setdefault((row.pop("run"), row.pop("seed")), []).append(row)
         # With the columns that its training had: in others all its cells are empty.
         return {
-            name: _csv_text(rows, [column for column in rows[0] if any(row[column] for row in rows)])
+            name: csv_text([column for column in rows[0] if any(row[column] for row in rows)], rows)
             for name, rows in found.items()
         }
 
@@ -238,15 +238,6 @@ def _study(folder: Path, _files: tuple[tuple[Path, int], ...]) -> Study:
     return Study(folder)
 
 
-def _csv_text(rows: Iterable[Mapping[str, Any]], columns: list[str]) -> str:
-    """Some columns of rows as CSV."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
-
-
 def _text_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -268,13 +259,14 @@ def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
     VseppError
         If what would be written does not read as it is.
     """
-    import numpy as np
+    from vsepp.data.arrays import write_arrays
 
     if not models:
         for name in FILES:
             (folder / name).unlink(missing_ok=True)
         return 0
-    runs, rows, manifests, arrays = [], [], dict[str, Any](), dict[str, np.ndarray]()
+    runs, rows, manifests = [], [], dict[str, Any]()
+    arrays: dict[str, np.ndarray] = {}
 
     def keep(ancestor: Mapping[str, Any]) -> str:
         digest = value_digest(ancestor)[:12]
@@ -300,9 +292,8 @@ def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
             {"run": run, "seed": seed, **row} for row in csv.DictReader(io.StringIO(kept.history, newline=""))
         ]
     folder.mkdir(parents=True, exist_ok=True)
-    with whole_file(folder / RANKS) as partial, partial.open("wb") as stream:
-        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]  # the stub takes names for options
-    write_text(folder / HISTORY, _csv_text(rows, list(dict.fromkeys(key for row in rows for key in row))))
+    write_arrays(folder / RANKS, compressed=True, **arrays)
+    write_text(folder / HISTORY, csv_text(list(dict.fromkeys(key for row in rows for key in row)), rows))
     write_text(folder / MANIFESTS, _lines(manifests.values()))
     write_text(folder / RUNS, _lines(runs))  # the last: it names what counts
     Study(folder).read_all()

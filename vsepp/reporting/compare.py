@@ -21,6 +21,7 @@ from vsepp.reporting.groups import Standing, Told, letters, standings, tell
 from vsepp.reporting.ranked import Source, read_models, seed_of
 from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES, Ranked, image_values
 from vsepp.reporting.report_specs import TASKS
+from vsepp.runtime.progress import table
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,8 @@ class Comparisons:
     def __str__(self) -> str:
         lines = [f"{len(self.sources)} models, {_test_text(self.test, self.seeds)}"]
         lines += [f"Note: {warning}." for warning in self.warnings]
-        lines += ["", *map(str.rstrip, _columns(list(zip(*self._table(), strict=True)))), ""]
+        rows = list(zip(*self._table(), strict=True))
+        lines += ["", *table(rows, "r" * len(rows[0])), ""]
         return "\n".join(
             [*lines, "Models that share a letter are not told apart; p is for all pairs and metrics."]
         )
@@ -320,14 +322,9 @@ def _table(differences: Sequence[Difference]) -> list[str]:
         ]
         values = (f"{difference.first:.1f}", f"{difference.second:.1f}", f"{effect.value:+.1f}")
         rows.append((name, *values, *bounds, _p(effect.p), _p(difference.p)))
-    lines = _columns(rows)
+    lines = table(rows, "r" * len(rows[0]))
     exact = [p for difference in differences for p in difference.mcnemar]
     if not exact:
         return lines
     mcnemar = f"exact McNemar, R@1 of caption retrieval: p {filters.listing(map(_p, exact))}"
     return [*lines, mcnemar + (", seed by seed" if len(exact) > 1 else "")]
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]

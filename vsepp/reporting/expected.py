@@ -19,10 +19,9 @@ more than `FRAGILE` may collapse elsewhere: it is held to nothing, as is a seed 
 from __future__ import annotations
 
 import csv
-import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -35,7 +34,7 @@ from vsepp.errors import VseppError, first_of
 from vsepp.reporting import filters
 from vsepp.reporting.records import Record, Records, command, dirty_steps
 from vsepp.reporting.report_specs import ContextSpec
-from vsepp.runtime.files import write_text
+from vsepp.runtime.files import csv_text, write_text
 from vsepp.runtime.terminal import as_started
 
 Score = Literal["i2t_r1", "t2i_r1", "rsum"]
@@ -124,14 +123,9 @@ def read_expected(path: Path) -> list[Expected]:
 
 def write_expected(path: Path, rows: Iterable[Expected]) -> None:
     """Write a study's file, its rows in order of run, protocol, seed and metric."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([field.name for field in fields(Expected)])
     metrics = list(METRICS)
-    for row in sorted(rows, key=lambda row: (*row.key[:3], metrics.index(row.metric))):
-        writer.writerow(astuple(row))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, text.getvalue())
+    in_order = sorted(rows, key=lambda row: (*row.key[:3], metrics.index(row.metric)))
+    write_text(path, csv_text([field.name for field in fields(Expected)], map(vars, in_order)))
 
 
 def expected_state(rows: Iterable[Expected], records: Records, context: ContextSpec) -> list[State]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from inspect import getmembers, isfunction
 from itertools import chain
@@ -25,12 +23,12 @@ from vsepp.reporting.measured import judge
 from vsepp.reporting.paper import page_layout, paper_values, tex_layout
 from vsepp.reporting.published import read_published
 from vsepp.reporting.records import Record, Records, command, read_records, seeds_in_trouble
-from vsepp.reporting.report_specs import ContextSpec, ReportSpec
+from vsepp.reporting.report_specs import ReportSpec
 from vsepp.reporting.runs import run_page
 from vsepp.reporting.tables import build_table, flat_rows
 from vsepp.reporting.terms import TERMS, glossed
 from vsepp.reporting.tuned import choose
-from vsepp.runtime.files import write_text
+from vsepp.runtime.files import csv_text, write_text
 
 DEFAULT_VARIANT = "paper"
 """The variant whose pages open a preset's reports."""
@@ -70,7 +68,7 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
     spec = choose(spec, records)
     verdicts = judge(spec.claims, context, records)
     tables = [build_table(table, context, published, records, verdicts) for table in spec.tables]
-    states = _states(spec, records)
+    states = expected_state(read_expected(Path(spec.expected)) if spec.expected else [], records, context)
     figures = [
         write_figure(figure, context, records, folder / "figures", published) for figure in spec.figures
     ]
@@ -89,7 +87,8 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
     for table in tables:
         # Unrounded; a page of its own; and a tabular to be read with \input.
         name = f"tables/{table.spec.id}"
-        _write_csv(flat_rows(table, context), folder / f"{name}.csv")
+        rows = flat_rows(table, context)
+        write_text(folder / f"{name}.csv", csv_text(list(rows[0]), rows))
         write_page(folder / f"{name}.html", "table_page.html.j2", table=table, runs="../runs/", **shared)
         write_page(folder / f"{name}.tex", "table.tex.j2", table=table, **shared)
     # A document of all tables, which reads the tabulars beside it.
@@ -118,19 +117,15 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
         sources=spec.sources,
         **shared,
     )
-    first_page = (place.parents[1] if _has_entry(place, context) else place) / "index.html"
+    # The page that `write_entry` writes leads to this report.
+    has_entry = place.parts[-3:-1] == (context.preset, DEFAULT_VARIANT)
+    first_page = (place.parents[1] if has_entry else place) / "index.html"
     if not tables and len(records) == 1:  # there is no more to see than this model
         (model,) = records
         first_page = place / "runs" / f"{model}.html"
     headline = summary.headline(tables, verdicts, records, states, context, first_page)
     write_text(folder / "headline.txt", headline + "\n")
     return headline
-
-
-def _states(spec: ReportSpec, records: Records) -> list[State]:
-    """What the results say of each expected value; none of a study without expected values."""
-    rows = read_expected(Path(spec.expected)) if spec.expected else []
-    return expected_state(rows, records, spec.context)
 
 
 def _expected(states: Sequence[State]) -> dict[tuple[str, str], tuple[str, str]]:
@@ -149,11 +144,6 @@ def _foreseen(states: Sequence[State], records: Records) -> set[str]:
     known = expected_to_fail(states)
     bad = {run: [*chain(*seeds_in_trouble(seeds).values())] for run, seeds in records.items()}
     return {run for run, seeds in bad.items() if seeds and all((run, seed) in known for seed in seeds)}
-
-
-def _has_entry(place: Path, context: ContextSpec) -> bool:
-    """Whether the page that `write_entry` writes leads to a report that lies there."""
-    return place.parts[-3:-1] == (context.preset, DEFAULT_VARIANT)
 
 
 def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
@@ -185,15 +175,7 @@ def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
                 "why": verdict.why,
             }
         )
-    _write_csv(rows, file)
-
-
-def _write_csv(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else ["claim"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(file, text.getvalue())
+    write_text(file, csv_text(list(rows[0]) if rows else ["claim"], rows))
 
 
 def _write_exports(records: Records, folder: Path) -> None:

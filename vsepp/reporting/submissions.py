@@ -19,10 +19,9 @@ import yaml
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from vsepp.data.arrays import read_arrays
+from vsepp.data.arrays import read_arrays, write_arrays
 from vsepp.declared import STRICT, Count, Sha256, mistakes_of
 from vsepp.errors import VseppError, cut
-from vsepp.evaluation.embeddings import write_arrays
 from vsepp.evaluation.intervals import per_image
 from vsepp.evaluation.protocols import PROTOCOLS
 from vsepp.evaluation.ranks import own_ranks

@@ -1,14 +1,17 @@
-"""Files written whole or not at all."""
+"""Files written whole or not at all, and CSV."""
 
 from __future__ import annotations
 
+import csv
 import glob
+import io
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import Any
 
 from vsepp.errors import VseppError
 from vsepp.user_files import reason_of
@@ -65,6 +68,15 @@ def remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Some columns of rows as CSV, below a heading."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def write_text(path: Path, text: str) -> None:

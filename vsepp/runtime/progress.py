@@ -7,7 +7,7 @@ import re
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -154,3 +154,15 @@ def bytes_text(count: float) -> str:
         (unit for unit in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if count >= unit[1]), ("B", 1)
     )
     return f"{count / size:,.{0 if unit == 'B' else 2}f} {unit}"
+
+
+def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[str]:
+    """Lines of a table; `align` says `l` or `r` of each column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = zip(row, align, widths, strict=True)
+        lines.append(
+            "  ".join(cell.rjust(width) if side == "r" else cell.ljust(width) for cell, side, width in cells)
+        )
+    return [f"{indent}{line}".rstrip() for line in lines]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
+
+from vsepp.runtime.files import csv_text, write_text
 
 # A model has collapsed if an epoch's mean loss is this close (relatively) to that of equal scores, scores differ by
 # this little of the margin, and it hardly ranks better than chance. The loss alone is not enough: MH passes through the
@@ -66,7 +67,4 @@ def chance_rsum(n_images: int) -> float:
 
 def write_history(path: Path, records: list[EpochRecord]) -> None:
     """Write `history.csv`, numbers unrounded."""
-    with path.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, [field.name for field in fields(EpochRecord)], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(record) for record in records)
+    write_text(path, csv_text([field.name for field in fields(EpochRecord)], map(vars, records)))

@@ -8,7 +8,6 @@ A sample whose `json` has `caption_ids`, as `vsepp export-tar` writes it, has th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -127,25 +126,21 @@ def _split(key: str, noted: dict[str, Any], where: str, held_out: float) -> str:
 
 def _of_tables(folder: Path) -> dict[str, list[str]]:
     """Captions of each key, of the tables beside the archives."""
+    import pandas as pd
+
     found: dict[str, list[str]] = {}
     for path in sorted(folder.glob("*.parquet")):
-        for key, caption in _rows(path):
+        with reading(path, f"a table with the columns {' and '.join(_COLUMNS)}, as img2dataset writes it"):
+            table = pd.read_parquet(path)
+            if missing := [name for name in _COLUMNS if name not in table.columns]:
+                raise VseppError(
+                    f"no column {' and '.join(missing)}; its columns are {', '.join(table.columns)}"
+                )
+            if "status" in table.columns:
+                table = table[table["status"] == "success"]
+            table = table[table["caption"].notna()]
+        for key, caption in zip(table["key"].astype(str), table["caption"].astype(str), strict=True):
             found.setdefault(key, []).append(caption)
     if not found:
         raise VseppError(f"{folder}: expected a table *.parquet beside each tar archive, found no row")
     return found
-
-
-def _rows(path: Path) -> Iterator[tuple[str, str]]:
-    import pandas as pd
-
-    with reading(path, f"a table with the columns {' and '.join(_COLUMNS)}, as img2dataset writes it"):
-        table = pd.read_parquet(path)
-        if missing := [name for name in _COLUMNS if name not in table.columns]:
-            raise VseppError(
-                f"{path}: no column {' and '.join(missing)}; its columns are {', '.join(table.columns)}"
-            )
-        if "status" in table.columns:
-            table = table[table["status"] == "success"]
-        table = table[table["caption"].notna()]
-    return zip(table["key"].astype(str), table["caption"].astype(str), strict=True)
