@@ -183,11 +183,7 @@ def create_app(indexes: Sequence[Index], hosts: Sequence[str], answers: int = 12
     site = _Site(indexes, answers)
     app = Flask("vsepp", template_folder=str(TEMPLATES), static_folder=None)
     app.request_class = _Request
-    app.config.update(
-        TRUSTED_HOSTS=list(hosts),
-        MAX_FORM_PARTS=4,
-        PROPAGATE_EXCEPTIONS=False,
-    )
+    app.config.update(TRUSTED_HOSTS=list(hosts), MAX_FORM_PARTS=4, PROPAGATE_EXCEPTIONS=False)
     app.jinja_options = {
         "undefined": StrictUndefined,
         "trim_blocks": True,

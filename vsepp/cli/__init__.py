@@ -34,9 +34,7 @@ trained models. `vsepp COMMAND -h` explains a command."""
 def make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """The parser of the command line, and that of each command."""
     parser = argparse.ArgumentParser(
-        prog="vsepp",
-        description=__doc__.strip(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="vsepp", description=__doc__.strip(), formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="version", version=f"vsepp {__version__}")
     steps = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, help="one of these:")

@@ -43,10 +43,7 @@ def add_steps(steps: Any) -> None:
     add_params(parser)
 
     parser = add_step(
-        steps,
-        "query",
-        query,
-        "find the pictures nearest to a sentence, or the captions nearest to a picture",
+        steps, "query", query, "find the pictures nearest to a sentence, or the captions nearest to a picture"
     )
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     asked = parser.add_mutually_exclusive_group(required=True)
@@ -90,12 +87,7 @@ def export(given: argparse.Namespace) -> None:
 
         licences = data_licences(given.params)
     export_run(
-        folder,
-        given.folder,
-        encoder=given.encoder,
-        onnx=given.onnx,
-        light=given.light,
-        licences=licences,
+        folder, given.folder, encoder=given.encoder, onnx=given.onnx, light=given.light, licences=licences
     )
     print(f'{given.folder}: load it with vsepp.load("{given.folder}")')
 

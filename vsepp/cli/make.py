@@ -6,15 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.cli.common import (
-    add_machine,
-    add_role,
-    add_spec,
-    add_step,
-    given_inputs,
-    given_options,
-    option,
-)
+from vsepp.cli.common import add_machine, add_role, add_spec, add_step, given_inputs, given_options, option
 from vsepp.cli.show import add_plan_options, config_option, plan_of
 from vsepp.errors import VseppError, did_you_mean
 from vsepp.provenance.acceptance import standing_code

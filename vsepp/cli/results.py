@@ -27,9 +27,7 @@ def add_steps(steps: Any) -> None:
     parser = add_step(steps, "verify", verify, "check artefacts against parameters, code, inputs and digests")
     parser.add_argument("--phase", choices=PHASES, help="only what one phase of dvc.yaml makes")
     parser.add_argument(
-        "--full",
-        action="store_true",
-        help="read every file again, also those that seem unchanged",
+        "--full", action="store_true", help="read every file again, also those that seem unchanged"
     )
     add_plan_options(parser)
 
@@ -41,12 +39,7 @@ def add_steps(steps: Any) -> None:
         metavar="WHAT",
         help="all; a kind of artefact, such as run or features; or a run with everything it is made from",
     )
-    parser.add_argument(
-        "--why",
-        required=True,
-        metavar="TEXT",
-        help="the reason, shown on pages from now on",
-    )
+    parser.add_argument("--why", required=True, metavar="TEXT", help="the reason, shown on pages from now on")
     add_plan_options(parser)
 
     parser = add_step(
@@ -57,9 +50,7 @@ def add_steps(steps: Any) -> None:
     )
     parser.add_argument("--remote", metavar="NAME", help="DVC remote, instead of the default one")
     parser.add_argument(
-        "--force",
-        action="store_true",
-        help="overwrite unversioned results here, such as an unfinished run",
+        "--force", action="store_true", help="overwrite unversioned results here, such as an unfinished run"
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="files that are fetched at a time")
     add_params(parser)

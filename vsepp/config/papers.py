@@ -106,10 +106,7 @@ def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
     runs = read_model(RunsFile, folder / "runs.yaml", mistakes, "runs")
     own = _if_there(PaperFidelityFile, folder / "fidelity.yaml", mistakes)
     paper = Paper(
-        folder.name,
-        folder,
-        runs.runs if runs else {},
-        {"paper": own.paper, "code": own.code} if own else {},
+        folder.name, folder, runs.runs if runs else {}, {"paper": own.paper, "code": own.code} if own else {}
     )
     if not whole:
         return paper

@@ -10,13 +10,7 @@ from typing import Any
 
 from vsepp.config.files import Value
 from vsepp.config.papers import Paper
-from vsepp.config.schema import (
-    CorpusKeys,
-    DatasetKeys,
-    DatasetsFile,
-    PresetFile,
-    Settings,
-)
+from vsepp.config.schema import CorpusKeys, DatasetKeys, DatasetsFile, PresetFile, Settings
 from vsepp.declared import PROTOCOLS
 from vsepp.spec import SourceKeys
 

@@ -26,14 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import value_digest
-from vsepp.provenance.manifest import (
-    MANIFEST,
-    SEAL,
-    is_intact,
-    read_manifest,
-    require_input,
-    require_intact,
-)
+from vsepp.provenance.manifest import MANIFEST, SEAL, is_intact, read_manifest, require_input, require_intact
 from vsepp.runtime.files import csv_text, whole_file, write_text
 from vsepp.runtime.terminal import as_started
 from vsepp.spec import EvaluationSpec, seeded, to_dict

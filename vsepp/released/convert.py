@@ -89,11 +89,7 @@ def import_released(checkpoint: Path, vocabulary: Path, run: RunSpec, out: Path)
         )
     state = fit_state(our_state(content), run, len(words), checkpoint)
     _write(out, state, run, words)
-    return {
-        **content.progress,
-        "opt": content.opt,
-        "words": len(words),
-    }
+    return {**content.progress, "opt": content.opt, "words": len(words)}
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -44,10 +44,7 @@ class Item:
 
 
 def run_page(
-    model: str,
-    records: Sequence[Record],
-    verdicts: Sequence[Verdict],
-    tables: Sequence[Table],
+    model: str, records: Sequence[Record], verdicts: Sequence[Verdict], tables: Sequence[Table]
 ) -> dict[str, Any]:
     """Gather what a model's page shows, by the names that `run.html.j2` has for it.
 

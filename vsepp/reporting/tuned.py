@@ -10,13 +10,7 @@ import numpy as np
 from vsepp.reporting import filters, groups
 from vsepp.reporting.figures import kind_of
 from vsepp.reporting.groups import Standing
-from vsepp.reporting.records import (
-    Records,
-    image_values,
-    of_shared_seeds,
-    read_history,
-    trouble_of,
-)
+from vsepp.reporting.records import Records, image_values, of_shared_seeds, read_history, trouble_of
 from vsepp.reporting.report_specs import FigureSpec, ReportSpec, RowSpec, TableSpec, TunedSpec
 
 

@@ -16,9 +16,7 @@ from vsepp.runtime.progress import configure_logging
 
 
 def in_processes(
-    call: Callable[..., Any],
-    items: Sequence[tuple[Any, ...]],
-    workers: int,
+    call: Callable[..., Any], items: Sequence[tuple[Any, ...]], workers: int
 ) -> Iterator[tuple[int, Any]]:
     """Call a function once per tuple of arguments, in several processes.
 

@@ -18,11 +18,7 @@ CAPTIONS = Role("the table captions.parquet of the corpus", "captions.parquet")
 
 def run(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Build a vocabulary, or take one over, and encode all captions with it."""
-    from vsepp.data.captions import (
-        build_vocabulary,
-        encode_captions,
-        tokenize_captions,
-    )
+    from vsepp.data.captions import build_vocabulary, encode_captions, tokenize_captions
     from vsepp.data.tables import read_tables
 
     _, captions = read_tables(inputs["captions"].parent)
@@ -37,10 +33,7 @@ def run(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> Facts:
         vocabulary = _shared_vocabulary(spec, inputs, job)
         tokens = encode_captions(captions, vocabulary, tokenized)
         tokens.save_shard(out)
-    return {
-        "words": len(vocabulary),
-        "tokens": int(tokens.offsets[-1]),
-    }
+    return {"words": len(vocabulary), "tokens": int(tokens.offsets[-1])}
 
 
 def rows(spec: VocabularySpec, inputs: Inputs) -> int:

@@ -63,12 +63,7 @@ class TrainingData:
 
 
 def load_training_data(
-    run: RunSpec,
-    folders: Mapping[str, Path],
-    device: torch.device,
-    *,
-    data_on: str = "auto",
-    share: int = 1,
+    run: RunSpec, folders: Mapping[str, Path], device: torch.device, *, data_on: str = "auto", share: int = 1
 ) -> TrainingData:
     """Load what a run trains on: all captions of its training splits, each with its image.
 

@@ -30,12 +30,7 @@ class Draws:
 
     @classmethod
     def of(
-        cls,
-        image_rows: np.ndarray,
-        caption_ids: np.ndarray,
-        draw: int,
-        epoch: int,
-        device: torch.device,
+        cls, image_rows: np.ndarray, caption_ids: np.ndarray, draw: int, epoch: int, device: torch.device
     ) -> Draws:
         """Of pairs, by the rows of their images and the ids of their captions, `(n,)` each."""
         keys = keys_of(caption_ids, draw, epoch)
