@@ -9,19 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from vsepp.reporting.plots import (
-    PAGE,
-    Material,
-    Said,
-    direction,
-    legend,
-    looks,
-    mark,
-    panel_name,
-    say_trouble,
-    seeds_text,
-    unit,
-)
+from vsepp.reporting import plots
+from vsepp.reporting.plots import PAGE, Material, Said
 from vsepp.reporting.records import Records, read_history
 from vsepp.reporting.report_specs import FigureSpec
 
@@ -33,26 +22,28 @@ NEEDS = ("dataset", "metrics", "labels")
 def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
     """A panel per metric, a line per run over the epochs: mean over the seeds, band of one standard deviation."""
     shown = material.shown(spec.runs)
-    is_shared = len({unit(metric) for metric in spec.metrics}) == 1
+    is_shared = len({plots.unit(metric) for metric in spec.metrics}) == 1
     axes = figure.subplots(1, len(spec.metrics), squeeze=False, sharey=is_shared)[0]
     said = Said()
     for axis, metric in zip(axes, spec.metrics, strict=True):
-        axis.set_title(direction(metric))
+        axis.set_title(plots.direction(metric))
         if axis is axes[0] or not is_shared:
-            axis.set_ylabel(f"Validation {unit(metric)}")
+            axis.set_ylabel(f"Validation {plots.unit(metric)}")
         ends = _draw_curves(axis, metric, spec, shown)
-        said.alt.append(f"{panel_name(metric, 'validation')}: {'; '.join(ends)}.")
-    legend(figure, axes[0])
+        said.alt.append(f"{plots.panel_name(metric, 'validation')}: {'; '.join(ends)}.")
+    plots.legend(figure, axes[0])
     several = max(map(len, shown.values())) > 1
-    said.caption.append(seeds_text(shown) + ("; band of one sample standard deviation." if several else "."))
-    say_trouble(said, {run: "collapsed" for run in shown if any(r.collapsed for r in shown[run])})
+    said.caption.append(
+        plots.seeds_text(shown) + ("; band of one sample standard deviation." if several else ".")
+    )
+    plots.say_trouble(said, {run: "collapsed" for run in shown if any(r.collapsed for r in shown[run])})
     return said
 
 
 def _draw_curves(axis: Axes, metric: str, spec: FigureSpec, shown: Records) -> list[str]:
     """Draw a line per run, and say where each begins and ends."""
     ends = []
-    for run, label, look in zip(spec.runs, spec.labels, looks(), strict=False):
+    for run, label, look in zip(spec.runs, spec.labels, plots.looks(), strict=False):
         if run not in shown:
             continue
         histories = [read_history(record, metric) for record in shown[run]]
@@ -62,7 +53,7 @@ def _draw_curves(axis: Axes, metric: str, spec: FigureSpec, shown: Records) -> l
         face = PAGE if any(record.collapsed for record in shown[run]) else look["color"]
         # Not a marker at every point, so that long curves stay lines.
         every = max(1, len(epochs) // 15)
-        name = label + mark(shown[run], training=True)
+        name = label + plots.mark(shown[run], training=True)
         axis.plot(epochs, means, **look, markerfacecolor=face, label=name, markevery=every)
         if len(values) > 1:
             sds = values.std(axis=0, ddof=1)

@@ -12,22 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from vsepp.evaluation.intervals import Interval, image_interval, seed_interval
-from vsepp.reporting import filters
-from vsepp.reporting.plots import (
-    INK,
-    OURS,
-    PAGE,
-    THEIRS,
-    Material,
-    Said,
-    direction,
-    legend,
-    mark,
-    panel_name,
-    say_trouble,
-    seeds_text,
-    unit,
-)
+from vsepp.reporting import filters, plots
+from vsepp.reporting.plots import INK, OURS, PAGE, THEIRS, Material, Said
 from vsepp.reporting.records import Record, Records, image_values, score, scores, trouble_of
 from vsepp.reporting.report_specs import FigureSpec
 
@@ -48,15 +34,15 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
     trouble = {run: why for run in shown if (why := trouble_of(shown[run], spec.under))}
     for axis, metric in zip(axes, spec.metrics, strict=True):
         if len(axes) > 1:
-            axis.set_title(direction(metric))
+            axis.set_title(plots.direction(metric))
         levels = {run: _level(records, spec.under, metric) for run, records in shown.items()}
         numbers = _draw_levels(axis, spec, shown, levels, trouble)
-        said.alt.append(f"{panel_name(metric, 'test')}: {'; '.join(numbers)}.")
+        said.alt.append(f"{plots.panel_name(metric, 'test')}: {'; '.join(numbers)}.")
         _set_axes(axis, metric, spec.sizes)
         if printed := _draw_published(axis, metric, spec, material):
             said.alt.append(f"The paper prints {'; '.join(printed)}.")
             said.caption.append("Crosses: the paper's values, where it prints one.")
-    legend(figure, axes[0])
+    plots.legend(figure, axes[0])
     if spec.baseline in shown:
         said.caption.append(f"Dashed: the level of {spec.labels[-1]}.")
     seeds = set(map(len, shown.values()))
@@ -66,8 +52,8 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
     else:
         of_one = f", of one seed {of_images}" if 1 in seeds else ""
         bars = f"bars and band: 95 % interval over the seeds (Student's t){of_one}"
-        said.caption.append(f"{seeds_text(shown)}; {bars}.")
-    say_trouble(said, trouble)
+        said.caption.append(f"{plots.seeds_text(shown)}; {bars}.")
+    plots.say_trouble(said, trouble)
     return said
 
 
@@ -78,7 +64,9 @@ def _draw_levels(
     sentences = []
     if spec.baseline in levels:
         (mean, bounds), label = levels[spec.baseline], spec.labels[-1]
-        axis.axhline(mean, color=THEIRS, linestyle=(0, (5, 3)), label=label + mark(shown[spec.baseline]))
+        axis.axhline(
+            mean, color=THEIRS, linestyle=(0, (5, 3)), label=label + plots.mark(shown[spec.baseline])
+        )
         if bounds:
             axis.axhspan(bounds.low, bounds.high, color=THEIRS, alpha=0.15, linewidth=0)
         sentences.append(f"{label} {_level_text(mean, bounds)}")
@@ -88,7 +76,7 @@ def _draw_levels(
     # A size that was not run, or whose run is in trouble, is a gap in the line, not a bridge.
     means = [levels[run][0] if run in sizes and run not in trouble else math.nan for run in spec.runs]
     label = spec.labels[0]
-    signs = mark([record for run in sizes for record in shown[run]])
+    signs = plots.mark([record for run in sizes for record in shown[run]])
     axis.plot(spec.sizes, means, color=OURS, marker="o", linestyle="-", label=label + signs)
     for run, size in sizes.items():
         mean, bounds = levels[run]
@@ -102,7 +90,7 @@ def _draw_levels(
 
 
 def _set_axes(axis: Axes, metric: str, sizes: Sequence[int]) -> None:
-    axis.set(xlabel="Size of the negative set (pairs, log scale)", ylabel=f"Test {unit(metric)}")
+    axis.set(xlabel="Size of the negative set (pairs, log scale)", ylabel=f"Test {plots.unit(metric)}")
     axis.set_xscale("log", base=2)
     axis.set_xlim(min(sizes) / 1.35, max(sizes) * 1.35)
     axis.xaxis.set_major_locator(FixedLocator(sizes))
