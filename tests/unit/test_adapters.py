@@ -199,7 +199,7 @@ def test_an_own_adapter_is_a_class_a_function_or_an_object(own, pictures):
         ("own_adapter:make", "x", "cannot be called with the model x: too many"),
         ("own_adapter:ready", "x", "cannot be called with"),
         ("own_adapter:nothing", None, "7 is not a callable object"),
-        ("own_adapter:Half", None, "expected a method embed_captions, got a Half without"),
+        ("own_adapter:Half", None, "expected a method embed_captions, Half has none"),
     ],
 )
 def test_what_is_no_adapter_is_refused(own, name, model, said):
