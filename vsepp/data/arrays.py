@@ -16,7 +16,6 @@ import numpy as np
 
 from vsepp.data.containers import Container
 from vsepp.errors import VseppError, did_you_mean, refuse
-from vsepp.runtime.files import whole_file
 from vsepp.user_files import reading, require_file
 
 # Bytes of the longest header: numpy reads no longer one either.
@@ -31,13 +30,6 @@ class _Header(NamedTuple):
     dtype: np.dtype
     offset: int
     """Byte of the first number."""
-
-
-def write_arrays(path: Path, *, compressed: bool = False, **arrays: np.ndarray) -> None:
-    """Write an `.npz` atomically."""
-    save = np.savez_compressed if compressed else np.savez
-    with whole_file(Path(path)) as partial, partial.open("wb") as stream:
-        save(stream, **arrays)  # type: ignore[arg-type]  # none is named allow_pickle
 
 
 def own_arrays(path: Path) -> dict[str, np.ndarray]:

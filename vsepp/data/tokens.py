@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from vsepp.data.arrays import mapped_arrays, write_arrays
+from vsepp.data.arrays import mapped_arrays
 from vsepp.data.shard_files import open_array
 from vsepp.declared import WORDS
 from vsepp.provenance.artefacts import SHARDS
 from vsepp.provenance.manifest import read_manifest, require_as_written
+from vsepp.runtime.files import write_arrays
 from vsepp.runtime.shards import Shards
 from vsepp.user_files import reading
 

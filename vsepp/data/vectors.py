@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vsepp.data.arrays import own_arrays, write_arrays
+from vsepp.data.arrays import own_arrays
 from vsepp.data.captions import tokenize_captions
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import require_as_written
+from vsepp.runtime.files import write_arrays
 from vsepp.spec import VectorsSpec
 from vsepp.user_files import reading
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from vsepp import components
-from vsepp.data.arrays import read_arrays, write_arrays
+from vsepp.data.arrays import read_arrays
 from vsepp.errors import VseppError
 from vsepp.evaluation.truth import checked_captions, checked_ids
+from vsepp.runtime.files import write_arrays
 from vsepp.spec import Component
 from vsepp.user_files import json_of, reading, shortly
 

@@ -21,7 +21,6 @@ from typing import Protocol
 
 import numpy as np
 
-from vsepp.data.arrays import write_arrays
 from vsepp.declared import FOLDS, PROTOCOLS
 from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
@@ -36,7 +35,7 @@ from vsepp.evaluation.ranks import (
 )
 from vsepp.evaluation.scores import BestLists, ScoredSet, ScoreMatrix, similarity_text
 from vsepp.evaluation.truth import own_captions
-from vsepp.runtime.files import write_text
+from vsepp.runtime.files import write_arrays, write_text
 
 DEFAULT_FOLD_SIZE = 1000
 LISTS = "best.npz"

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import MANIFEST, SEAL, is_intact, read_manifest, require_input, require_intact
-from vsepp.runtime.files import csv_text, whole_file, write_text
+from vsepp.runtime.files import csv_text, whole_file, write_arrays, write_text
 from vsepp.runtime.terminal import as_started
 from vsepp.spec import EvaluationSpec, seeded, to_dict
 from vsepp.user_files import reading
@@ -252,8 +252,6 @@ def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
     VseppError
         If what would be written does not read as it is.
     """
-    from vsepp.data.arrays import write_arrays
-
     if not models:
         for name in FILES:
             (folder / name).unlink(missing_ok=True)

@@ -19,7 +19,7 @@ import yaml
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from vsepp.data.arrays import read_arrays, write_arrays
+from vsepp.data.arrays import read_arrays
 from vsepp.declared import STRICT, Count, Sha256, mistakes_of
 from vsepp.errors import VseppError, cut
 from vsepp.evaluation.intervals import per_image
@@ -31,7 +31,7 @@ from vsepp.provenance.manifest import parent_of
 from vsepp.provenance.studies import Kept, smallest
 from vsepp.reporting.ranked import seed_of
 from vsepp.reporting.records import TEST_IMAGES, Ranked, read_ranks
-from vsepp.runtime.files import write_text
+from vsepp.runtime.files import write_arrays, write_text
 from vsepp.spec import to_dict
 from vsepp.user_files import reading, shortly, text_of
 from vsepp.user_yaml import yaml_of

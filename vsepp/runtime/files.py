@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and CSV."""
+"""Files written whole or not at all: text, CSV, arrays."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vsepp.errors import VseppError
 from vsepp.user_files import reason_of
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _PROCESSES = Path("/proc")
 
@@ -68,6 +71,15 @@ def remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def write_arrays(path: Path, *, compressed: bool = False, **arrays: np.ndarray) -> None:
+    """Write an `.npz`."""
+    import numpy as np
+
+    save = np.savez_compressed if compressed else np.savez
+    with whole_file(Path(path)) as partial, partial.open("wb") as stream:
+        save(stream, **arrays)  # type: ignore[arg-type]  # none is named allow_pickle
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
