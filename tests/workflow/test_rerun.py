@@ -94,7 +94,7 @@ def test_an_ensemble_of_no_runs_is_refused(project):
         "params/papers/vsepp/runs.yaml", new=f"\nboth: {{base: {VSEPP}, ensemble: [{VSE0}, nothing]}}\n"
     )
     said = project.refusal(*project.snakemake("--dry-run"))
-    assert "runs.both.ensemble: got 'nothing'; expected the id of another run" in said
+    assert "runs.both.ensemble: got 'nothing'; expected another run" in said
 
 
 def test_wrong_parameters_stop_everything_with_one_clear_message(project):

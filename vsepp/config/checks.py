@@ -90,25 +90,15 @@ def _ensembles(parameters: Parameters) -> _Wrong:
             where = f"{paper.runs_file}: runs.{run}.ensemble"
             for member in values["ensemble"].value or ():
                 if member not in runs:
-                    yield (
-                        where,
-                        f"got {member!r}; expected the id of another run of a paper that is reproduced",
-                    )
+                    yield where, f"got {member!r}; expected another run of a paper that is reproduced"
                 elif runs[member]["ensemble"].value:
                     yield where, f"{member} is an ensemble itself; expected a run that is trained"
                 elif (name := runs[member]["similarity"].value.name) != "dot":
-                    yield (
-                        where,
-                        f"{member} has the similarity {name}; only inner products add up: expected dot",
-                    )
+                    yield where, f"{member} has similarity {name}; only inner products add up: expected dot"
                 elif runs[member]["matcher"].value:
                     yield where, f"{member} is re-ranked by a matcher; an ensemble has embeddings alone"
-                elif runs[member]["dataset"].value != values["dataset"].value:
-                    other = runs[member]["dataset"].value
-                    yield (
-                        where,
-                        f"{member} is evaluated on {other}; expected {values['dataset'].value}, as {run}",
-                    )
+                elif (other := runs[member]["dataset"].value) != (own := values["dataset"].value):
+                    yield where, f"{member} is evaluated on {other}; expected {own}, as {run}"
 
 
 def _preset(parameters: Parameters) -> _Wrong:
@@ -120,11 +110,7 @@ def _preset(parameters: Parameters) -> _Wrong:
         if entry is None:
             yield f"{where}.dataset", f"got {keys.dataset!r}; datasets.yaml has {', '.join(sorted(datasets))}"
         elif entry.generator and (preset.scenes is None or entry.generator not in preset.scenes.images):
-            yield (
-                where,
-                f"{keys.dataset} is generated in the layout {entry.generator}, but the preset's section `scenes` has no "
-                "such layout",
-            )
+            yield where, f"the preset's `scenes` has no layout {entry.generator}, which {keys.dataset} has"
     for name, encoder in preset.encoders.items():
         where = f"{parameters.place('encoders')}: encoders.{name}"
         if encoder is not None and encoder.weights == "scenes" and preset.pretraining is None:
@@ -144,16 +130,11 @@ def _datasets(parameters: Parameters) -> _Wrong:
                 known = ", ".join(sources)
                 yield f"{where}.files.{role}", f"got {file!r}; expected an entry of `sources`: {known}"
         if (entry.reader.name == "precomp") != (entry.crops is not None):
-            yield (
-                f"{where}.crops",
-                "required by the reader precomp (crops of the published features), not allowed with any other reader",
-            )
+            yield f"{where}.crops", "required by the reader precomp, and not allowed with any other reader"
         for crops, other in entry.precomputed.items():
             if other not in datasets or datasets[other].crops != crops:
-                yield (
-                    f"{where}.precomputed.{crops}",
-                    f"got {other!r}; expected an entry of published features with crops {crops}",
-                )
+                what = f"got {other!r}; expected an entry of published features with crops {crops}"
+                yield f"{where}.precomputed.{crops}", what
 
 
 def _roles(parameters: Parameters) -> _Wrong:
@@ -161,11 +142,8 @@ def _roles(parameters: Parameters) -> _Wrong:
     for paper in parameters.papers.values():
         for where, section, role, who in _named_roles(paper, parameters):
             if role not in getattr(parameters.preset, section):
-                yield (
-                    where,
-                    f"{who}: {parameters.preset_file} has no entry for it; give {section}.{role} there, or `{role}: null` to "
-                    "leave out its runs",
-                )
+                wanted = f"{parameters.preset_file} has no {section}.{role}; give it, or null to leave out its runs"
+                yield where, f"{who}: {wanted}"
 
 
 def _named_roles(paper: Paper, parameters: Parameters) -> Iterator[tuple[str, str, str, str]]:
@@ -205,23 +183,14 @@ def _runs(paper: Paper, parameters: Parameters) -> _Wrong:
                 yield f"{where}.{key}", what
         text, joint = values["text"].value.name, values["joint_dim"].value
         if "text.dim" not in values:
-            yield (
-                f"{where}.text",
-                f"text encoder {text} has no option `dim`, the size of its state; give it one",
-            )
-        elif values["text.dim"].value != joint and not values["caption_projection"].value:
-            yield (
-                f"{where}.joint_dim",
-                f"got {joint} with a text encoder of dim {values['text.dim'].value}; they must be equal without "
-                "caption_projection",
-            )
+            yield f"{where}.text", f"text encoder {text} has no option `dim`, its state's size; give it one"
+        elif (dim := values["text.dim"].value) != joint and not values["caption_projection"].value:
+            what = f"got {joint} with a text encoder of dim {dim}; make them equal, or set caption_projection"
+            yield f"{where}.joint_dim", what
         for key, what in chain(_sets(values), _fit(values)):
             yield f"{where}.{key}", what
         if not parameters.protocols[run]:
-            yield (
-                f"{where}.protocols",
-                "got none, and the run feeds no row; name the protocols to evaluate it under",
-            )
+            yield f"{where}.protocols", "got none, and the run feeds no row; name some to evaluate it under"
         if values["dataset"].value in parameters.corpora:
             yield from _data(run, values, parameters, where)
         for row in values["feeds"].value:
@@ -239,33 +208,21 @@ def _sets(values: Mapping[str, Value]) -> _Wrong:
     if (kind := tokens_of(values["text"].value)) not in (WORDS, PIECES):
         yield "text", f"text encoder {text} takes {kind}, which no step makes yet"
     if crops == "regions" and not image_pooling:
-        yield (
-            "image_pooling",
-            "got none; regions are a set of vectors, which a pooling maps to one: mean, gpo, ...",
-        )
+        yield "image_pooling", "got none; regions are sets of vectors, which a pooling maps to one: mean, gpo"
     if crops == "10C" and image_pooling:
-        yield (
-            "image_pooling",
-            "10C is one vector an image, the mean over ten crops; expected null, or 1C, RC or regions",
-        )
+        yield "image_pooling", "10C is one vector an image; expected null, or 1C, RC or regions"
     if (
         image_pooling
         and crops == "RC"
         and values["finetune_from"].value is None
         and values["rc_features"].value == "tape"
     ):
-        yield (
-            "rc_features",
-            "a feature cache (tape) has one vector a crop, and image_pooling takes grids; expected inline",
-        )
+        yield "rc_features", "a tape has one vector a crop, and image_pooling takes grids; expected inline"
     if values["drop_vectors"].value and not image_pooling:
         yield "drop_vectors", "an image is one vector; expected 0, or an image_pooling"
     gives_sets = describe("text encoder", text).constants.get("GIVES_SETS", False)
     if gives_sets and not caption_pooling:
-        yield (
-            "caption_pooling",
-            f"got none; text encoder {text} gives a state of each token, which a pooling maps to one",
-        )
+        yield "caption_pooling", f"got none; text encoder {text} gives states, which a pooling maps to one"
     for key, pooling in (("image_pooling", image_pooling), ("caption_pooling", caption_pooling)):
         if values["matcher"].value and not pooling:
             yield key, "got none; a matcher takes sets of vectors, of images and of captions"
@@ -307,11 +264,8 @@ def _data(run: str, values: Mapping[str, Value], parameters: Parameters, where: 
     keys = parameters.corpora[values["dataset"].value]
     if "+rV" in trainset and "restval" not in parameters.splits(keys.dataset):
         yield f"{where}.trainset", f"got {trainset!r}; {keys.dataset} has no restval images (rV)"
-    counts = [
-        images["test"]
-        for images in (parameters.images(keys.dataset), keys.first_images or {})
-        if "test" in images
-    ]
+    known = parameters.images(keys.dataset), keys.first_images or {}
+    counts = [images["test"] for images in known if "test" in images]
     for protocol in parameters.protocols[run]:
         folds = FOLDS.get(protocol, 0)
         if counts and (test := min(counts)) < folds * fold_size:
@@ -321,11 +275,9 @@ def _data(run: str, values: Mapping[str, Value], parameters: Parameters, where: 
                 f"of {keys.dataset} ({where})",
             )
         ranked = min([*counts, fold_size] if folds else counts, default=None)
-        if ranked and "matcher.k" in values and values["matcher.k"].value > ranked:
-            yield (
-                f"{where}.matcher.k",
-                f"got {values['matcher.k'].value}; protocol {protocol} ranks {ranked} images of {keys.dataset} among each other",
-            )
+        if ranked and "matcher.k" in values and (k := values["matcher.k"].value) > ranked:
+            what = f"got {k}; protocol {protocol} ranks {ranked} images of {keys.dataset}"
+            yield f"{where}.matcher.k", what
 
 
 def _tables(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -> _Wrong:
@@ -366,10 +318,7 @@ def _claims(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -
             under = parameters.protocols.get(run)
             assert claim.protocol
             if under is not None and claim.protocol not in under and parameters.applies(run, claim.protocol):
-                yield (
-                    f"{where}.protocol",
-                    f"{run} is evaluated under {', '.join(under)}, not {claim.protocol}",
-                )
+                yield f"{where}.protocol", f"{run} has protocols {', '.join(under)}, not {claim.protocol}"
 
 
 def _unknown_runs(

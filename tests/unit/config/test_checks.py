@@ -56,7 +56,7 @@ OF_RUNS = {
     "words": ({**COCO, "finetune_from": "coco-vsepp-rc", "vocabulary_threshold": 9}, "words.vocabulary_threshold: got 9, but coco-vsepp-rc, which it starts from, has 4"),
     "fed": ({**COCO, "feeds": {"1.7": "1K"}}, "fed.feeds: row 1.7 is already fed by coco-vsepp-rc"),
     "unknown": ({**COCO, "feeds": {"9.9": "1K"}}, "unknown.feeds: row 9.9 is not in "),
-    "idle": ({**COCO, "protocols": []}, "idle.protocols: got none, and the run feeds no row; name the protocols to evaluate it under"),
+    "idle": ({**COCO, "protocols": []}, "idle.protocols: got none, and the run feeds no row; name some to evaluate it under"),
     "folds": ({**COCO, "dataset": "flickr", "protocols": ["5x1K"]}, "protocol 5x1K needs 5 such folds, more than the 200 test images of scenes_flickr"),
 }  # fmt: skip
 
@@ -84,7 +84,7 @@ def test_a_role_that_the_preset_says_nothing_of_is_named_and_one_left_empty_leav
     params, key, section
 ):
     edit(params / RUNS, {"odd": {**COCO, key: "third"}})
-    said = f"{params / RUNS}: {key} third: of odd: {params / 'presets/mini.yaml'} has no entry for it; give {section}.third"
+    said = f"{params / RUNS}: {key} third: of odd: {params / 'presets/mini.yaml'} has no {section}.third; give it"
     assert said in refused(params)
     edit(params / "presets/mini.yaml", {section: {"third": None}})
     assert "odd" not in make_plan(params).models
@@ -97,7 +97,7 @@ def test_a_role_that_a_table_shows_and_the_preset_says_nothing_of_is_named(param
         ("tables.table1.dataset", "corpora", "third"),
         ("default_encoder", "encoders", "vggg"),
     ):
-        said = f"{params / TABLES}: {place}: got {role!r}: {preset} has no entry for it; give {section}.{role} there"
+        said = f"{params / TABLES}: {place}: got {role!r}: {preset} has no {section}.{role}; give it"
         assert said in text
 
 
@@ -121,7 +121,7 @@ def test_what_papers_that_are_not_reproduced_have_is_named(params):
 
 def test_dimensions_must_be_equal_where_nothing_maps_one_to_the_other():
     text = refused(PARAMS, label="x", components={"text": {"gru": {"dim": 7}}})
-    assert "runs.coco-vse0-1c.joint_dim: got 128 with a text encoder of dim 7; they must be equal" in text
+    assert "runs.coco-vse0-1c.joint_dim: got 128 with a text encoder of dim 7; make them equal" in text
 
 
 def test_wrong_tables_figures_and_released_checkpoints_are_all_named_at_once(params):
@@ -252,7 +252,7 @@ PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
     [
         ({"runs": ["coco-vsepp-1c", "nobody"]}, "claims.new: nobody is no run of any paper"),
         ({"runs": ["coco-vsepp-1c", "vsepp"]}, "claims.new: vsepp is abstract: it is never trained, only inherited from"),
-        ({"runs": PAIR, "protocol": "5K"}, "claims.new.protocol: coco-vsepp-1c is evaluated under 1K, 5x1K, not 5K"),
+        ({"runs": PAIR, "protocol": "5K"}, "claims.new.protocol: coco-vsepp-1c has protocols 1K, 5x1K, not 5K"),
         ({"runs": PAIR, "row": "1.1"}, "row: a claim of kind difference has none"),
         ({"runs": PAIR, "epochs": 3}, "epochs: a claim of kind difference has none"),
         ({"runs": PAIR[:1], "kind": "above_published"}, "row: a claim of kind above_published has one"),
@@ -320,12 +320,12 @@ DATA = {"preset": "paper", "label": "x"}
         ({"label": "x", "corpora": {"coco": {"dataset": "scenes_coco", "first_images": {"train": 0}}}}, "first_images.train: got 0"),
         ({"label": "x", "evaluation": {"fold_size": 201}}, "evaluation.fold_size: got 201; protocol 5x1K needs 5 such folds, more than the 1000 test images of scenes_coco"),
         ({"label": "x", "corpora": {"coco": {"first_images": {"test": 10}}}, "evaluation": {"fold_size": 3}}, "got 3; protocol 5x1K needs 5 such folds, more than the 10"),
-        ({"preset": "paper", "label": "x", "corpora": {"coco": {"dataset": "scenes_coco"}}}, "scenes_coco is generated in the layout coco, but the preset's section `scenes` has no such"),
+        ({"preset": "paper", "label": "x", "corpora": {"coco": {"dataset": "scenes_coco"}}}, "the preset's `scenes` has no layout coco, which scenes_coco has"),
         ({"preset": "paper", "label": "x", "encoders": {"vgg": {"weights": "scenes"}}}, "vgg.weights: got 'scenes', but the preset has no section `pretraining`"),
         ({**DATA, "datasets": {"coco2014": {"files": {"splits": "nothing.zip"}}}}, "coco2014.files.splits: got 'nothing.zip'; expected an entry of `sources`: "),
         ({**DATA, "datasets": {"coco2014": {"reader": "html"}}}, "datasets.coco2014.reader: no reader is named 'html'"),
         ({**DATA, "datasets": {"coco2014": {"precomputed": {"10C": "f30k_precomp"}}}}, "coco2014.precomputed.10C: got 'f30k_precomp'; expected an entry of published features"),
-        ({**DATA, "datasets": {"coco2014": {"crops": "1C"}}}, "coco2014.crops: required by the reader precomp (crops of the published features), not allowed with any other reader"),
+        ({**DATA, "datasets": {"coco2014": {"crops": "1C"}}}, "coco2014.crops: required by the reader precomp, and not allowed with any other reader"),
         ({**DATA, "sources": {"val2014.zip": {"sha256": "abc"}}}, "val2014.zip.sha256: got 'abc'"),
         ({**DATA, "sources": {"val2014.zip": {"mirrors": ["ftp://x"]}}}, "mirrors.0: got 'ftp://x'"),
         ({**DATA, "encoders": {"vgg": {"weights": "/data/vgg.pth"}}}, "vgg.weights: got '/data/vgg.pth'"),
