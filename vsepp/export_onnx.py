@@ -77,9 +77,7 @@ def export_onnx(model: Model, folder: Path) -> dict[str, float]:
         import onnxruntime
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise VseppError(
-            f"{error}; ONNX files need the extra `onnx`; in a clone: pip install '.[onnx]'"
-        ) from error
+        raise VseppError(f"{error}; ONNX files need the extra: pip install '.[onnx]'") from error
     if model.joint.image_pooling is not None:
         raise VseppError(
             f"run {model.run.id} pools sets of image vectors, which cannot be exported to ONNX yet; expected one vector an image"
@@ -89,9 +87,7 @@ def export_onnx(model: Model, folder: Path) -> dict[str, float]:
             f"text encoder {model.run.model.text.name!r} cannot be exported to ONNX; expected a method `padded(ids, lengths)`"
         )
     if model.encoder is None and model.joint.encoder is None:
-        raise VseppError(
-            f"run {model.run.id} was trained on published features, whose encoder is not available"
-        )
+        raise VseppError(f"run {model.run.id} was trained on published features; their encoder is not here")
     found = {}
     for name, tower, inputs in (
         (IMAGES, ImageTower(model), _crops),

@@ -202,9 +202,7 @@ class Model:
             If the shape is wrong, or if the model's encoder was fine-tuned: then it embeds only images.
         """
         if self.joint.encoder is not None:
-            raise VseppError(
-                f"run {self.run.id}: its encoder was fine-tuned, so it embeds images, not features"
-            )
+            raise VseppError(f"run {self.run.id}: its encoder is fine-tuned: it embeds images, not features")
         wanted = self.joint.feature_dim
         sets = self.joint.image_pooling is not None
         if features.ndim != 2 + sets or features.shape[-1] != wanted or 0 in features.shape:
@@ -463,9 +461,7 @@ def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | 
     if given is None and INSTALLED_ENCODER in layout_of(folder):
         return None
     if given:
-        raise VseppError(
-            f"{given}: not the encoder that {folder} was trained with ({run.encoder.architecture})"
-        )
+        raise VseppError(f"{given}: not the encoder of {folder} ({run.encoder.architecture})")
     raise VseppError(
         f"{folder}: the image encoder that it was trained with ({run.encoder.architecture}, weights {run.encoder.weights}) was "
         f"not found; expected it in {folder / ENCODER_FOLDER} or below results/<preset>/encoders. Give its folder: "
@@ -483,9 +479,7 @@ def _is_encoder_of(run: RunSpec, place: Path, wanted: str | None) -> bool:
 def _require_sides(images: object, captions: object) -> None:
     """Refuse embeddings of captions as images, and the reverse."""
     if isinstance(images, CaptionEmbeddings) or isinstance(captions, ImageEmbeddings):
-        raise VseppError(
-            "expected embeddings of images, then embeddings of captions; got them the other way round"
-        )
+        raise VseppError("expected embeddings of images, then of captions; got them the other way round")
 
 
 def _array(value: Any, name: str) -> np.ndarray:

@@ -105,9 +105,7 @@ class Index:
         if len(text) > LONGEST_TEXT:
             raise VseppError(f"the sentence has {len(text):,} characters; expected at most {LONGEST_TEXT:,}")
         if not self.image_ids:
-            raise VseppError(
-                "there are no pictures to look for: give a folder of pictures, or ask with a picture"
-            )
+            raise VseppError("there are no pictures: give a folder of pictures, or ask with a picture")
         asked = self.model.embed_captions([text])
         scores, rows = self._best(
             asked, self.image_embeddings, k, lambda some: self.model.scores(some, asked).T
@@ -127,16 +125,12 @@ class Index:
             published features.
         """
         if not self.captions:
-            raise VseppError(
-                "there are no captions to look for: give a file of captions, or ask with a sentence"
-            )
+            raise VseppError("there are no captions: give a file of captions, or ask with a sentence")
         asked = self.model.embed_images([picture])
         scores, found = self._best(
             asked, self.caption_embeddings, k, lambda some: self.model.scores(asked, some)
         )
-        return self._hits(
-            scores, self.caption_to_image[found], [str(self.captions[number]) for number in found]
-        )
+        return self._hits(scores, self.caption_to_image[found], [str(self.captions[row]) for row in found])
 
     def _best(
         self,
@@ -372,9 +366,7 @@ def captions_of(file: Path) -> list[str]:
     lines = [line.strip() for line in text_of(file, "a text file with a caption a line").splitlines()]
     for number, line in enumerate(lines, start=1):
         if len(line) > LONGEST_TEXT:
-            raise VseppError(
-                f"{file}, line {number}: {len(line):,} characters; expected at most {LONGEST_TEXT:,}"
-            )
+            raise VseppError(f"{file}, line {number}: {len(line):,} characters; at most {LONGEST_TEXT:,}")
     if not any(lines):
         raise VseppError(f"{file}: expected a caption a line, found none")
     return [line for line in lines if line]

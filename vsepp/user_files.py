@@ -175,9 +175,7 @@ def json_of(text: str, where: str, object_hook: Callable[[dict[str, Any]], Any] 
         if len(values) < len(pairs):
             names = [name for name, _ in pairs]
             repeated = next(name for name in names if names.count(name) > 1)
-            raise VseppError(
-                f"{where}: not valid JSON: an object has the key {shortly(repeated)} twice; keep one"
-            )
+            raise VseppError(f"{where}: not valid JSON: the key {shortly(repeated)} is there twice; keep one")
         return values if object_hook is None else object_hook(values)
 
     with reading(where, "valid JSON: fetch or make the file again"):

@@ -15,7 +15,7 @@ from vsepp.user_yaml import yaml_of
         ("[1, }", "not valid JSON: Expecting value at line 1, column 5"),
         ("[" * 100_000, "nested hundreds of levels deep"),
         ("9" * 5000, "it is damaged; expected valid JSON"),
-        ('[{"a": 1, "b": 2, "a": 3}]', "an object has the key 'a' twice"),
+        ('[{"a": 1, "b": 2, "a": 3}]', "the key 'a' is there twice"),
     ],
 )
 def test_odd_json_is_refused(text, said):

@@ -37,9 +37,7 @@ def add_params(parser: argparse.ArgumentParser) -> None:
 
 def add_spec(parser: argparse.ArgumentParser, kind: type, *, required: bool = False) -> None:
     """Add the option that takes a spec of a class of `vsepp.spec`."""
-    text = (
-        f"parameters of the step ({kind.__name__}), as JSON, as a file that holds it, or - for standard input"
-    )
+    text = f"the spec ({kind.__name__}) as JSON, as a file that holds it, or - for standard input"
 
     def spec(given: str) -> Any:
         return from_json(kind, sys.stdin.read() if given == "-" else given)

@@ -25,7 +25,7 @@ def add_steps(steps: Any) -> None:
     parser.add_argument("--protocol", help="1K, 5x1K or 5K; default: the first protocol of both")
     parser.add_argument("--fold-size", type=int, help="for embeddings: images per fold of 1K and 5x1K")
     parser.add_argument(
-        "--metric", action="append", help="i2t_r1, ...; repeatable; default: rsum, its recalls"
+        "--metric", action="append", help="i2t_r1 ...; repeatable; default: rsum, its recalls"
     )
     parser.add_argument("--figure", type=Path, help="draw them in the first metric, as .svg, .png or .pdf")
     parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")

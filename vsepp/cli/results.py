@@ -26,9 +26,7 @@ def add_steps(steps: Any) -> None:
     """Add `verify`, `accept`, `sync` and `record`."""
     parser = add_step(steps, "verify", verify, "check artefacts against parameters, code, inputs and digests")
     parser.add_argument("--phase", choices=PHASES, help="only what one phase of dvc.yaml makes")
-    parser.add_argument(
-        "--full", action="store_true", help="read every file again, also those that seem unchanged"
-    )
+    parser.add_argument("--full", action="store_true", help="read every file again, unchanged or not")
     add_plan_options(parser)
 
     what = "keep results of other code if the current code computes the same"
@@ -112,12 +110,8 @@ def accept(given: argparse.Namespace) -> None:
         print(f"{mismatch.folder}: not accepted, more than code differs: {'; '.join(mismatch.differences)}")
     counts = f"{_name(plan)}: {len(accepted)} results accepted"
     if refused:
-        raise VseppError(
-            f"{counts} and kept; {len(refused)} refused, since they differ in more than code: see above"
-        )
-    print(
-        f"{counts}; the next edit of their code makes them again. Pages show this once they are written again"
-    )
+        raise VseppError(f"{counts} and kept; {len(refused)} refused, more than code differs: see above")
+    print(f"{counts}; the next edit of their code makes them again. Pages show this once rewritten")
 
 
 def _chosen(plan: Plan, names: Iterable[str]) -> list[Artefact]:

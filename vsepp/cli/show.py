@@ -122,9 +122,8 @@ def runs(given: argparse.Namespace) -> None:
     for name in parameters.runs:
         spec = plan.models[name].spec
         trainset = f"{spec.trainset}{'+rV' if spec.restval else ''}{' FT' if spec.finetuned else ''}"
-        rows.append(
-            [name, spec.system, spec.dataset, trainset, spec.encoder.name, ", ".join(feeds.get(name, []))]
-        )
+        filled = ", ".join(feeds.get(name, []))
+        rows.append([name, spec.system, spec.dataset, trainset, spec.encoder.name, filled])
     lines = table(rows, "l" * len(rows[0]))
     roles = dict.fromkeys(plan.models[name].spec.dataset for name in parameters.runs)
     data = ", ".join(f"{role} is {parameters.corpora[role].dataset}" for role in roles)

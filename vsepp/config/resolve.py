@@ -176,9 +176,7 @@ def _settings(folder: Path, overrides: Mapping[str, Any], mistakes: Mistakes) ->
     mistakes.raise_if_any()
     archives = Path(settings.archives or ".")
     if not (is_there(archives) and archives.is_dir()):
-        mistakes.add(
-            f"{folder / 'config.yaml'}: archives", f"got {settings.archives!r}, which is not a folder"
-        )
+        mistakes.add(f"{folder / 'config.yaml'}: archives", f"got {settings.archives!r}, which is no folder")
     changed = sorted(set(overrides) - set(HARMLESS))
     if changed and settings.label is None:
         mistakes.add(

@@ -121,9 +121,7 @@ def _dvc_setting(*arguments: str) -> str:
 def _require_version(wanted: str) -> None:
     """Refuse a commit whose dvc.lock holds no such reports, before anything here is changed."""
     if not LOCK.is_file():
-        raise VseppError(
-            f"{LOCK}: missing, so this commit has no version of any results; make one: dvc repro"
-        )
+        raise VseppError(f"{LOCK}: missing, so this commit has no version of results; make one: dvc repro")
     try:
         stages = yaml_of(text_of(LOCK, "versions of results"), str(LOCK))["stages"].values()
         kept = {out["path"] for stage in stages for out in stage.get("outs", [])}

@@ -52,9 +52,7 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     raw = components.load("reader", spec.reader.name).read(spec)
     if not raw.images:
-        raise VseppError(
-            f"corpus {spec.name}: no split lists an image; check the files {sorted(spec.files.values())}"
-        )
+        raise VseppError(f"corpus {spec.name}: no split lists an image; check {sorted(spec.files.values())}")
     reported = _compare_sums(spec, raw.files.sums)
     _check_names(raw.images)
     _check_repeated(raw.images)

@@ -33,12 +33,15 @@ _PROGRESSIVE_FRAMES = (0xC2, 0xC6, 0xCA, 0xCE)
 _FILLER = np.random.default_rng(0).integers(1, 255, 64, np.uint8).tobytes()
 
 
+Photographs = tuple[tuple[str, str], ...]
+"""Container's path and member of each."""
+
+
 class Chunk(NamedTuple):
     """Consecutive rows of a store and their photographs."""
 
     number: int
-    photographs: tuple[tuple[str, str], ...]
-    """Container's path and member of each."""
+    photographs: Photographs
     file: Path | None
     """The `.npy` file that the pixels are written into; without one, problems are looked for."""
     offsets: tuple[int, ...]
@@ -102,7 +105,7 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
     return ChunkResult(chunk.number, upscaled, converted, turned, tuple(sums), tuple(problems))
 
 
-def measure(photographs: tuple[tuple[str, str], ...], store: StoreSpec) -> list[tuple[int, int]]:
+def measure(photographs: Photographs, store: StoreSpec) -> list[tuple[int, int]]:
     """Height and width of each photograph in the store, by its header; 0, 0 of one that decoding will report.
 
     Raises
@@ -221,9 +224,7 @@ def _opened(stream: IO[bytes]) -> Image.Image:
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # told below
         image = Image.open(stream, formats=FORMATS)
     if image.width * image.height > LARGEST_PIXELS:
-        raise VseppError(
-            f"has {image.width} × {image.height} pixels; expected at most {LARGEST_PIXELS:,} in all"
-        )
+        raise VseppError(f"has {image.width} × {image.height} pixels; expected at most {LARGEST_PIXELS:,}")
     return image
 
 
@@ -273,7 +274,7 @@ def _end_of_picture(data: bytes) -> int | None:
     return None
 
 
-def _containers(photographs: tuple[tuple[str, str], ...]) -> dict[str, Container]:
+def _containers(photographs: Photographs) -> dict[str, Container]:
     return {path: _container(path, Path(path).stat().st_mtime_ns) for path, _ in photographs}
 
 

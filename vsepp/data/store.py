@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vsepp.data.containers import role_path
-from vsepp.data.decode import Chunk, ChunkResult, decode_chunk, measure
+from vsepp.data.decode import Chunk, ChunkResult, Photographs, decode_chunk, measure
 from vsepp.data.shard_files import open_array
 from vsepp.errors import VseppError, refuse
 from vsepp.provenance.publish import publish
@@ -174,9 +174,7 @@ def open_store(folder: Path) -> np.ndarray | Shards | WholeImages:
     return images if images.ndim == 4 else WholeImages.of(images, np.asarray(sizes))
 
 
-def _sizes(
-    parts: Sequence[tuple[tuple[str, str], ...]], store: StoreSpec, state: Path, workers: int
-) -> np.ndarray:
+def _sizes(parts: Sequence[Photographs], store: StoreSpec, state: Path, workers: int) -> np.ndarray:
     """Height and width of every image in the store, int32 `(n_images, 2)`, 0 where a photograph cannot be read.
 
     Kept in `state`, if they are complete.

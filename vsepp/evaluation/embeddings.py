@@ -114,9 +114,7 @@ def mean_of_scores(first: Embeddings, second: Embeddings) -> Embeddings:
                 f"ensemble: expected the similarity dot of both runs, got {embeddings.similarity.name}; only inner products add up"
             )
     if not np.array_equal(first.caption_to_image, second.caption_to_image):
-        raise VseppError(
-            "ensemble: the two runs embedded other images or captions; evaluate both on the same split"
-        )
+        raise VseppError("ensemble: the runs embedded other images or captions; evaluate both on one split")
     images = np.concatenate([first.image_embeddings, second.image_embeddings], axis=1) / 2
     captions = np.concatenate([first.caption_embeddings, second.caption_embeddings], axis=1)
     return Embeddings(images, captions, first.caption_to_image)

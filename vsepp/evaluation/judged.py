@@ -114,9 +114,7 @@ class Judged:
             for what, each in self.correlations.items()
         ]
         if self.truth.absent:
-            notes.append(
-                f"{self.truth.absent} correct captions are not in the test set and count as not found"
-            )
+            notes.append(f"{self.truth.absent} correct captions outside the test set count as not found")
         return [*notes, f"digest {self.truth.digest}"]
 
 
@@ -170,9 +168,7 @@ def _in_order(tested: Embeddings | ScoredSet, truth: Truth) -> tuple[Scores, dic
 def _rows(kind: str, ids: np.ndarray | None, gallery: np.ndarray, truth: str) -> np.ndarray:
     """Row of each id of the gallery."""
     if ids is None:
-        raise VseppError(
-            f"truth {truth}: expected {kind}_ids, the {kind}s' ids in COCO, one a row; the file has none"
-        )
+        raise VseppError(f"truth {truth}: expected {kind}_ids, ids in COCO, one a row; the file has none")
     for some, where, others in ((gallery, "the file", ids), (ids, f"the gallery of {truth}", gallery)):
         missing = np.setdiff1d(some, others)
         if len(missing):

@@ -194,9 +194,7 @@ def _judged_ranks(arrays: Mapping[str, np.ndarray], truth: str) -> Ranks:
     for task, (starts, ranks, images) in parts.items():
         whole = len(starts) == len(images) + 1 and starts[0] == 0 and starts[-1] == len(ranks)
         if not whole or (np.diff(starts) < 1).any():
-            raise VseppError(
-                f"ranks of {truth}, {task}: starts, ranks and images of the queries do not fit each other"
-            )
+            raise VseppError(f"ranks of {truth}, {task}: starts, ranks and images do not fit each other")
         found[task] = PositiveRanks(starts, ranks, images=np.searchsorted(asking, images))
     i2t, t2i = found.pop("i2t"), found.pop("t2i")
     return Ranks(i2t.best, t2i.best, i2t, t2i, found)

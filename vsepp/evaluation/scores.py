@@ -295,9 +295,7 @@ def best_of_blocks(blocks: Iterable[np.ndarray], k: int) -> tuple[np.ndarray, np
     start, scores, columns = 0, np.empty(0), np.empty(0, np.int64)
     for block in blocks:
         if (unknown := np.isnan(block).any(axis=0)).any():
-            raise VseppError(
-                f"scores: candidate {start + np.argmax(unknown)} has NaN, which cannot be ranked"
-            )
+            raise VseppError(f"scores: candidate {start + np.argmax(unknown)} has NaN, which has no rank")
         order = best_columns(block, k)
         found, places = np.take_along_axis(block, order, axis=1), order + start
         if start:

@@ -154,9 +154,7 @@ class Truth:
             every = np.unique(np.concatenate(rows))
             outside = every[(every < 0) | (every >= count + absent)]
             if ids is not None and len(ids) != count + absent:
-                raise VseppError(
-                    f"truth {self.name}: has {len(ids) - absent} {kind} ids, but {count} are ranked"
-                )
+                raise VseppError(f"truth {self.name}: has {len(ids) - absent} {kind} ids, {count} are ranked")
             if len(outside):
                 raise VseppError(
                     f"truth {self.name}: {kind} row {outside[0]} is not among the {count} that are ranked "
@@ -282,9 +280,7 @@ def checked_ids(ids: np.ndarray | None, count: int, what: str) -> np.ndarray | N
         return None
     ids = np.asarray(ids)
     if ids.shape != (count,) or ids.dtype.kind not in "iuU":
-        raise VseppError(
-            f"{what}: expected {count} whole numbers or texts, got shape {ids.shape} of {ids.dtype}"
-        )
+        raise VseppError(f"{what}: expected {count} whole numbers or texts, got {ids.dtype} {ids.shape}")
     ids = ids if ids.dtype.kind == "U" else ids.astype(np.int64)
     known, first, times = np.unique(ids, return_index=True, return_counts=True)
     if len(known) < count:

@@ -81,9 +81,7 @@ def import_precomputed(
         is all zeros, or the disk is full.
     """
     if spec.reader.name != "precomp":
-        raise VseppError(
-            f"corpus {spec.name}: reader {spec.reader.name} has no published features; expected precomp"
-        )
+        raise VseppError(f"corpus {spec.name}: expected the reader precomp, got {spec.reader.name}")
     parts = _parts(spec, images)
     first = next(iter(parts.values())).rows
     start, stop, _ = rows.indices(len(images))

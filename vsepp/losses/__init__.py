@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     import torch
@@ -61,6 +61,10 @@ class QueryScores(NamedTuple):
     """`(q, n)`: of each query's caption with all images."""
     first: int
     """Position of the first query among the n pairs."""
+
+
+Scores: TypeAlias = "torch.Tensor | QueryScores"
+"""Those of a whole batch, or of some queries."""
 
 
 def first_epoch_after(fraction: float, epochs: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.losses import WHOLE, Batch, QueryScores
+from vsepp.losses import WHOLE, Batch, QueryScores, Scores
 
 
 def rows_for_mask(options: Any) -> tuple[str, ...]:
@@ -18,7 +18,7 @@ def rows_for_mask(options: Any) -> tuple[str, ...]:
     return ("image_rows",) if options.mask_same_image else ()
 
 
-def positives(scores: torch.Tensor | QueryScores, batch: Batch) -> torch.Tensor:
+def positives(scores: Scores, batch: Batch) -> torch.Tensor:
     """How similar each query is to its own pair, `(queries,)`."""
     if isinstance(scores, QueryScores):
         return scores.captions.diagonal(scores.first)
@@ -26,7 +26,7 @@ def positives(scores: torch.Tensor | QueryScores, batch: Batch) -> torch.Tensor:
 
 
 def negatives(
-    scores: torch.Tensor | QueryScores, batch: Batch, *, mask_same_image: bool = False
+    scores: Scores, batch: Batch, *, mask_same_image: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """How similar each query is to each candidate, and which candidates are no negatives of it.
 
@@ -66,15 +66,13 @@ def negatives(
         captions, images = captions[:, candidates], images[:, candidates]
     if mask_same_image:
         if batch.image_rows is None:
-            raise VseppError(
-                "mask_same_image: batch.image_rows is None; expected each pair's image, int64 (n,)"
-            )
+            raise VseppError("mask_same_image: expected batch.image_rows, the image of each pair, int64 (n,)")
         own, candidates = batch.image_rows[own], batch.image_rows[candidates]
     return captions, images, own[:, None] == candidates
 
 
 def hinge_costs(
-    scores: torch.Tensor | QueryScores, margin: float, batch: Batch = WHOLE, *, mask_same_image: bool = False
+    scores: Scores, margin: float, batch: Batch = WHOLE, *, mask_same_image: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """How much each negative violates the margin of each query: the brackets [·]₊ of Eqs. 5 and 6.
 

@@ -173,9 +173,7 @@ def family_of(spec: EncoderSpec) -> tuple[ModuleType, str]:
     module = components.load("image encoder", family)
     known = module.architectures()
     if name not in known:
-        raise VseppError(
-            f"encoder {spec.architecture!r}: {family} has no {name!r}; it has {', '.join(known)}"
-        )
+        raise VseppError(f"encoder {spec.architecture!r}: {family} has no {name!r}, but {', '.join(known)}")
     return module, name
 
 

@@ -129,9 +129,7 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
     folder = made_in(artefact)
     path = folder / MANIFEST
     if not path.is_file():
-        raise VseppError(
-            f"{path}: missing, so {artefact} has no provenance; run the step that makes it again"
-        )
+        raise VseppError(f"{path}: missing, so {artefact} has no provenance; run its step again")
     manifest: dict[str, Any] = {}
     with suppress(VseppError):
         manifest = json_of(text_of(path, "a manifest"), str(path))

@@ -112,9 +112,7 @@ def read_expected(path: Path) -> list[Expected]:
                 mistakes = [f"{key}: {mistake}" for key, mistake in mistakes_of(error, Expected)]
                 raise VseppError(f"{where}: {first_of(mistakes)}") from None
             if (row.held_to == "tolerance") is (row.tolerance is None):
-                raise VseppError(
-                    f"{where}: expected a tolerance if held_to is `tolerance`, and none otherwise"
-                )
+                raise VseppError(f"{where}: expected a tolerance if held_to is `tolerance`, else none")
             if row.key in rows:
                 raise VseppError(f"{where}: {' '.join(map(str, row.key))} is there twice; keep one")
             rows[row.key] = row

@@ -236,7 +236,5 @@ def write_page(file: Path, template: str, **values: Any) -> None:
     try:
         text = _environment(template.endswith(".tex.j2")).get_template(template).render(values)
     except UndefinedError as error:
-        raise VseppError(
-            f"template {template}: {error}; it uses a value that the report does not have"
-        ) from error
+        raise VseppError(f"template {template}: {error}; the report has no such value") from error
     write_text(file, text.rstrip() + "\n")

@@ -39,9 +39,7 @@ def read_evaluations(model: Source | Sequence[Source]) -> list[Kept]:
     """Every seed of a model, as it was evaluated; embeddings are refused."""
     kept = [_read(source) for source in _sources(model)]
     if files := [source for source in kept if not isinstance(source, Kept)]:
-        raise VseppError(
-            f"{files[0]}: expected an evaluation; make it: vsepp evaluate {files[0]} --output FOLDER"
-        )
+        raise VseppError(f"{files[0]}: expected an evaluation: vsepp evaluate {files[0]} --output FOLDER")
     return [source for source in kept if isinstance(source, Kept)]
 
 

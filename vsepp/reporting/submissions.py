@@ -128,9 +128,7 @@ def write_submission(folder: Path, given: Mapping[str, Any], models: Sequence[Ke
     seeds = [seed_of(Ranked(kept)) for kept in models]
     files = ["ranks.npz" if seed is None else f"seed-{seed}.npz" for seed in seeds]
     if len(set(files)) < len(files):
-        raise VseppError(
-            f"{models[0].where}: a seed is given twice, or none is named; give one folder a seed"
-        )
+        raise VseppError(f"{models[0].where}: a seed is given twice, or none named; give one folder a seed")
     arrays = [_packed(kept, truths) for kept in models]
     card = {**given, "truths": {name: _test_set(models[0], name) for name in truths}, "files": {}}
     _card(card, "the card")  # before anything is written
@@ -254,9 +252,7 @@ def _check(arrays: dict[str, np.ndarray], truth: str, test: TestSet) -> None:
         # An image has a caption: no card makes this allocate more than the file has.
         fit = test.n_images <= len(owner) == len(t2i) == len(i2t) and test.n_images % test.fold_size == 0
         if not fit:
-            raise VseppError(
-                f"{truth}: {len(t2i)} and {len(i2t)} ranks of {len(owner)} captions are not of {test}"
-            )
+            raise VseppError(f"{truth}: {len(t2i)} and {len(i2t)} ranks of {len(owner)} captions do not fit")
         owner = checked_captions(owner, test.n_captions, test.n_images)
         if (digest := own_captions(owner).digest) != test.digest:
             raise VseppError(f"captions of the images have digest {digest[:12]}, not {test.digest[:12]}")

@@ -65,9 +65,7 @@ STEP = Step(
         "second_corpus": Role("folder of the corpus that the second run was evaluated on", optional=True),
         "embeddings": Role("embeddings of the run, of a corpus in shards", "embeddings.npz", optional=True),
         "counts": Role("folder of the counts of what is ranked above, made of these", optional=True),
-        "tokens": Role(
-            "folder of the word ids; without it they are made with the run's vocabulary", optional=True
-        ),
+        "tokens": Role("folder of the word ids; else they are made with the run's words", optional=True),
     },
     known_raw=lambda spec, raw: raw,
     files=("embeddings.npz", "metrics.json", "ranks.npz"),

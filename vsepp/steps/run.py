@@ -23,9 +23,7 @@ ENCODING = {
     "corpus": Role("folder of the corpus"),
     "tokens": Role("folder of the word ids"),
     "features": Role("folder of the features under the test crop, for a frozen encoder", optional=True),
-    "eval_store": Role(
-        "folder of the image store, for an encoder that is fine-tuned with the model", optional=True
-    ),
+    "eval_store": Role("folder of the image store, for an encoder that is fine-tuned", optional=True),
     "encoder": Role("folder of the encoder's weights before training", optional=True),
     "caption_states": Role("folder of the states of all captions, for a frozen text encoder", optional=True),
 }
@@ -102,9 +100,7 @@ STEP = Step(
         **ENCODING,
         "tape": Role("folder of the random-crop features of a frozen encoder", optional=True),
         "train_store": Role("folder of the image store that random crops are taken from", optional=True),
-        "caption_vectors": Role(
-            "folder of the captions' vectors, for a loss that compares captions", optional=True
-        ),
+        "caption_vectors": Role("folder of captions' vectors, for a loss that compares them", optional=True),
         "init_from": Role("folder of the frozen run that a fine-tuned run starts from", optional=True),
     },
     known_raw=lambda spec, raw: raw,

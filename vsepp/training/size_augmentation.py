@@ -107,9 +107,7 @@ def thinned_captions(
     if not share:
         return lambda chosen, _: captions.padded(pairs[chosen])
     if by == "mask" and captions is not tokens:
-        raise VseppError(
-            f"run {run.id}: drop_words_by is mask, and its text encoder is frozen; expected deletion"
-        )
+        raise VseppError(f"run {run.id}: drop_words_by is mask with a frozen text encoder; expected deletion")
     if by == "mask" and hidden is None:
         raise VseppError(
             f"run {run.id}: drop_words_by is mask, and the vocabulary has no {MASK}; make its tokens with mask: true"

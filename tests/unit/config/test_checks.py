@@ -179,7 +179,7 @@ PLANE = {
         ),
         (
             {"kind": "histories", **WORDS, "metrics": ["rsum", "i2t_r1"]},
-            "a figure of kind histories shows 1, got 2",
+            "a figure of kind histories shows 1",
         ),
         (
             {**CURVES, "kind": "negative_set", "protocol": "7K"},
@@ -266,7 +266,7 @@ PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
         ({"runs": PAIR, "kind": "proof"}, "new.kind: got 'proof'; input should be 'difference', "),
         ({"runs": PAIR, "kind": "crossing"}, "a claim of kind crossing has none"),
         ({"runs": PAIR, "protocol": None}, "a claim of kind difference has one"),
-        ({"runs": PAIR, "kind": "difference_of_differences"}, "names 4 runs"),
+        ({"runs": PAIR, "kind": "difference_of_differences"}, "difference_of_differences names 4"),
         ({"runs": PAIR, "kind": "best_value"}, "best: a claim of kind best_value has one"),
         ({"runs": PAIR, "kind": "best_value", "best": [2, 64]}, "expected size → run"),
         (
@@ -299,7 +299,7 @@ DATA = {"preset": "paper", "label": "x"}
     ("overrides", "said"),
     [
         ({"only": "nothing-*"}, "only: 'nothing-*' matches no run of preset mini; there are coco-vse0-1c, "),
-        ({"archives": "/no/such/folder"}, "archives: got '/no/such/folder', which is not a folder"),
+        ({"archives": "/no/such/folder"}, "archives: got '/no/such/folder', which is no folder"),
         ({"preset": "huge"}, "presets/huge.yaml: no such file; there are flickr8k, mini, own, paper"),
         ({"fidelity": "poster"}, "fidelity: got 'poster'"),
         ({"seeds": []}, "seeds: got []"),

@@ -129,7 +129,7 @@ def test_coco_files_of_another_structure(tmp_path, case):
     [
         ('"annotations": [', f'"annotations": [{DEEP}, ', "nested hundreds of levels deep"),
         ('"image_id": 3', f'"image_id": {"3" * 5000}', "expected valid JSON"),
-        ('"image_id": 3', '"image_id": 3, "image_id": 5', "has the key 'image_id' twice"),
+        ('"image_id": 3', '"image_id": 3, "image_id": 5', "the key 'image_id' is there twice"),
         (
             '"image_id": 3',
             '"image_id": NaN',

@@ -126,7 +126,7 @@ def test_damaged_and_compressed_archives_are_named(tmp_path):
         (None, r"expected a table \*\.parquet beside each tar archive"),
         (
             {"key": ["000000000"], "text": ["a"]},
-            r"00000\.parquet: no column caption; its columns are key, text",
+            r"00000\.parquet: no column caption; there are key, text",
         ),
         ({"key": ["000000000"], "caption": ["a"], "status": ["failed"]}, "found no row"),
         (b"PAR1", r"00000\.parquet: .* expected a table with the columns key and caption"),

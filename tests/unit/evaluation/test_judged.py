@@ -161,7 +161,7 @@ def test_random_embeddings_rank_like_chance_under_a_truth_and_better_ones_do_not
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"image_ids": None}, "expected image_ids, the images' ids in COCO, one a row; the file has none"),
+        ({"image_ids": None}, "expected image_ids, ids in COCO, one a row; the file has none"),
         (
             {"caption_ids": np.array([7, 5, 6, 1, 2, 8])},
             r"caption 9 is not in the file \(1 captions are not\)",

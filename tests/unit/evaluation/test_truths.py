@@ -256,7 +256,7 @@ def test_a_truth_is_named_by_its_ids_whatever_the_order_of_the_rows():
         (lambda: Positives.of_pairs([0, 1], [1]), r"got int64 \(2,\) and int64 \(1,\)"),
         (
             lambda: rank_positives(ScoreMatrix(np.zeros((2, 2))), named(["a"])),
-            "truth named: has 1 image ids, but 2 are ranked",
+            "truth named: has 1 image ids, 2 are ranked",
         ),
         (
             lambda: rank_positives(ScoreMatrix(np.zeros((2, 3))), own_captions(np.array([0, 1, 2]))),

@@ -180,7 +180,7 @@ def test_rows_of_the_table_that_are_not_the_files_rows_are_refused(spec, tmp_pat
 
 
 def test_a_corpus_of_photographs_is_refused(tmp_path):
-    with pytest.raises(VseppError, match="reader karpathy has no published features"):
+    with pytest.raises(VseppError, match="expected the reader precomp, got karpathy"):
         imported(write_karpathy(tmp_path / "raw"), tmp_path)
 
 

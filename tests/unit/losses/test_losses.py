@@ -28,7 +28,7 @@ def test_the_mask_spares_the_second_caption_of_an_image():
     masked = max_of_hinges.Options(mask_same_image=True)
     assert max_of_hinges.loss(scores, batch=batch).item() == pytest.approx(4 * 2.2)
     assert max_of_hinges.loss(scores, masked, batch).item() == 0
-    with pytest.raises(VseppError, match=r"batch.image_rows is None; expected each pair's image"):
+    with pytest.raises(VseppError, match=r"expected batch.image_rows, the image of each pair"):
         max_of_hinges.loss(scores, masked)
 
 

@@ -52,7 +52,7 @@ def test_of_some_queries_and_candidates_too(scores):
 
 def test_it_needs_the_images_and_excludes_masking(scores):
     assert needs(SHARED) == ("image_rows",) and needs(Options()) == ()
-    with pytest.raises(VseppError, match=r"batch\.image_rows is None"):
+    with pytest.raises(VseppError, match=r"expected batch\.image_rows"):
         loss(scores, SHARED)
     with pytest.raises(ValueError, match="share_same_image: got true with mask_same_image"):
         Options(mask_same_image=True, share_same_image=True)

@@ -179,7 +179,7 @@ def test_minilm_is_one_file(tmp_path, monkeypatch):
     path = tmp_path / "model.safetensors"
     save_file(as_published(encoder_of(), "plain"), path)
     monkeypatch.setattr("vsepp.models.text.bert.minilm_file", lambda name: tmp_path / name)
-    with pytest.raises(VseppError, match=r"model\.safetensors: its SHA-256 is .*, expected 53aa51172d14"):
+    with pytest.raises(VseppError, match=r"model\.safetensors: has SHA-256 .*, expected 53aa51172d14"):
         encoder_of(dataclasses.replace(MINILM, layers=6), 4).start(None)
 
 

@@ -130,7 +130,7 @@ def test_a_card_is_told_all_of_its_mistakes_at_once(model, tmp_path):
         ("t2i", lambda twice: np.where(np.arange(200) == 7, -1, twice.astype(int)), "row 7 is -0.5, expected 0 to 7"),
         ("t2i", lambda twice: np.where(np.arange(200) == 7, 16, twice), "row 7 is 8, expected 0 to 7"),
         ("i2t_captions", lambda twice: np.where(np.arange(200) == 9, 80, twice), "row 9 is 40, expected 0 to 39"),
-        ("t2i", lambda twice: twice[:-1], "199 and 200 ranks of 200 captions are not of"),
+        ("t2i", lambda twice: twice[:-1], "199 and 200 ranks of 200 captions do not fit"),
         ("t2i", lambda twice: twice / 2, "expected whole numbers"),
         ("caption_images", lambda steps: steps[::-1], "captions of the images have digest"),
         ("caption_images", lambda steps: np.r_[steps[:-1], 9], "caption_to_image: row 199 is 48"),
@@ -159,9 +159,9 @@ def test_files_and_digests_must_be_those_of_the_card(made):
     edit(made, truths={"5x1K": {**test, "digest": "0" * 64}})
     assert "captions of the images have digest" in refusal(made)
     edit(made, truths={"5x1K": {**test, "n_images": 10**15}})
-    assert "200 captions are not of" in refusal(made)
+    assert "200 captions do not fit" in refusal(made)
     edit(made, truths={"5x1K": {**test, "fold_size": 7}})
-    assert "200 captions are not of" in refusal(made)
+    assert "200 captions do not fit" in refusal(made)
     edit(made, truths={})
     assert "truths" in refusal(made)
     edit(made, truths={"5x1K": test, "1K": test})
@@ -198,7 +198,7 @@ def test_a_recorded_run_fills_in_its_card(tmp_path, capsys):
     assert said.truths["1K"].digest == own_captions(np.repeat(np.arange(1000), 5)).digest
     assert sum(file.stat().st_size for file in out.iterdir()) < 20_000
     assert main(["submit", str(out), "--check"]) == 0
-    assert "on Flickr8k, 1K (digest 2e30c4793850); files of ranks: 1" in capsys.readouterr().out
+    assert "on Flickr8k, 1K (digest 2e30c4793850); files: 1" in capsys.readouterr().out
     assert main([*command, "--output", str(tmp_path / "none")]) == 1
     assert "5 mistakes" in capsys.readouterr().err
 

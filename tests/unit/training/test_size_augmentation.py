@@ -181,5 +181,5 @@ def test_of_states_the_same_tokens_are_left_out_and_none_is_masked():
     assert left.tolist() == lengths.tolist()
     inside = np.arange(ids.shape[1]) < lengths[:, None]
     assert (found[inside] == ids[inside][:, None]).all()
-    with pytest.raises(VseppError, match="its text encoder is frozen; expected deletion"):
+    with pytest.raises(VseppError, match="mask with a frozen text encoder; expected deletion"):
         thinned(tokens, states, drop_words=0.2, drop_words_by="mask")

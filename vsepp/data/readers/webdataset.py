@@ -133,9 +133,7 @@ def _of_tables(folder: Path) -> dict[str, list[str]]:
         with reading(path, f"a table with the columns {' and '.join(_COLUMNS)}, as img2dataset writes it"):
             table = pd.read_parquet(path)
             if missing := [name for name in _COLUMNS if name not in table.columns]:
-                raise VseppError(
-                    f"no column {' and '.join(missing)}; its columns are {', '.join(table.columns)}"
-                )
+                raise VseppError(f"no column {' and '.join(missing)}; there are {', '.join(table.columns)}")
             if "status" in table.columns:
                 table = table[table["status"] == "success"]
             table = table[table["caption"].notna()]

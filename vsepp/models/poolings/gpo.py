@@ -35,9 +35,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.code_dim % 2:
-            raise ValueError(
-                f"code_dim: got {self.code_dim}; expected an even number: a sine and a cosine a frequency"
-            )
+            raise ValueError(f"code_dim: got {self.code_dim}; expected an even number")
 
 
 class Pooling(nn.Module):

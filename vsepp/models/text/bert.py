@@ -114,9 +114,7 @@ class TextEncoder(nn.Module):
         if source == "minilm":
             file = minilm_file("model.safetensors")
             if (digest := file_digest(file)) != _MINILM_SHA256:
-                raise VseppError(
-                    f"{file}: its SHA-256 is {digest}, expected {_MINILM_SHA256}; install it again"
-                )
+                raise VseppError(f"{file}: has SHA-256 {digest}, expected {_MINILM_SHA256}; install it again")
         if file is None:
             raise VseppError(f"text encoder bert: its weights are the file {name!r}, but no path was given")
         state = read_state(file)

@@ -57,9 +57,7 @@ def compute(options: Options, losses: Sequence[Component]) -> dict[str, Any]:
     for loss in losses:
         module, of_loss = components.load("loss", loss.name), components.options("loss", loss)
         if not hasattr(module, _FUNCTIONS[options.of]):
-            raise VseppError(
-                f"figure of kind weights: loss {loss.name!r} has no {options.of} weights; expected goal"
-            )
+            raise VseppError(f"figure weights: loss {loss.name!r} has no {options.of} weights; expected goal")
         if options.of == "triplet":
             n, p = torch.meshgrid(similarities, similarities, indexing="ij")
             data.setdefault("weights", []).append(module.triplet_weight(p, n, of_loss).tolist())
