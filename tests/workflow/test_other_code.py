@@ -69,7 +69,7 @@ def test_what_differs_in_more_than_code_is_not_accepted(project):
     weights.write_bytes(weights.read_bytes()[:-1])
     project.edit("vsepp/losses/sum_of_hinges.py")
     said = project.refusal("vsepp", "accept", "run", "--why", WHY)
-    assert "1 results accepted and kept; 3 refused, since they differ in more than code" in said
+    assert "1 results accepted and kept; 3 refused, more than code differs" in said
     assert "its loss.margin is its default, expected 0.1 by params/" in said
     assert "model.safetensors is not what its step wrote" in said
     assert project.trained() == {VSE0, RC, FT}
@@ -115,7 +115,7 @@ def test_results_of_an_earlier_commit_are_read_and_can_be_accepted(tmp_path):
     assert project.trained() == set(RUNS)
     # What is computed for a figure has parameters in another form since then, and so has the report; both take seconds.
     said = project.refusal("vsepp", "accept", "all", "--why", WHY)
-    assert "17 results accepted and kept; 2 refused, since they differ in more than code" in said, said[-600:]
+    assert "17 results accepted and kept; 2 refused, more than code differs" in said, said[-600:]
     assert project.trained() == set()
     assert project.planned("reproduce_tables").keys() <= {"figure_data", "report", "paper"}
     (project.folder / REPORT / "index.html").unlink()

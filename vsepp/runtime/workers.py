@@ -61,7 +61,8 @@ def in_processes(
                 "run the step again, with fewer processes if memory is short"
             ) from error
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            # Waits for what runs: else the pool's thread may close its pipe while Python ends and writes to it.
+            pool.shutdown(cancel_futures=True)
 
 
 def _begin() -> None:
