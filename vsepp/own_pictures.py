@@ -236,10 +236,15 @@ def _settings(inputs: Path, test_images: int, pairs: int) -> dict[str, Any]:
     steps = math.ceil(pairs / BATCH)
     if steps * EPOCHS < STEPS_FOR_MH:
         most = math.ceil(STEPS_FOR_MH / steps)
-        schedule: dict[str, Any] = {"epochs": most, "patience": PATIENCE, "drop_at": 1.0, "system": "SH"}
-        curriculum = 1.0
+        schedule = {
+            "epochs": most,
+            "patience": PATIENCE,
+            "drop_at": 1.0,
+            "loss": {"curriculum": 1.0},
+            "system": "SH",
+        }
     else:
-        schedule, curriculum = {"epochs": EPOCHS}, 0.333
+        schedule = {"epochs": EPOCHS, "loss": {"curriculum": 0.333}}
     return {
         "preset": "own",
         "papers": ["own"],
@@ -247,7 +252,7 @@ def _settings(inputs: Path, test_images: int, pairs: int) -> dict[str, Any]:
         "label": inputs.name,
         "archives": str(inputs),
         "evaluation": {"fold_size": test_images},
-        "runs": {RUN: {**schedule, "loss": {"curriculum": curriculum}}},
+        "runs": {RUN: schedule},
     }
 
 

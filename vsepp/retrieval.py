@@ -461,7 +461,9 @@ def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | 
     if given is None and INSTALLED_ENCODER in layout_of(folder):
         return None
     if given:
-        raise VseppError(f"{given}: not the encoder of {folder} ({run.encoder.architecture})")
+        raise VseppError(
+            f"{given}: not the encoder that {folder} was trained with ({run.encoder.architecture})"
+        )
     raise VseppError(
         f"{folder}: the image encoder that it was trained with ({run.encoder.architecture}, weights {run.encoder.weights}) was "
         f"not found; expected it in {folder / ENCODER_FOLDER} or below results/<preset>/encoders. Give its folder: "

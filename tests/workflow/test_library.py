@@ -274,7 +274,7 @@ def test_a_folder_that_is_no_whole_model_is_refused(copied, damage, said):
 
 def test_another_encoder_is_refused(copied, reproduced):
     other = next((reproduced.folder / "results/tiny/encoders").glob("resnet-*"), None) or copied
-    with pytest.raises(vsepp.VseppError, match=r"not the encoder of .*"):
+    with pytest.raises(vsepp.VseppError, match=r"not the encoder that .* was trained with"):
         vsepp.load(copied, encoder=other)
 
 

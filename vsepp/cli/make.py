@@ -141,8 +141,8 @@ def _make_named(given: argparse.Namespace, step: Step) -> None:
         options.setdefault("test_images", plan.test_images(artefact))
     parts = artefact.parts
     inputs = {role: path for role, path in artefact.inputs.items() if role in step.reads or path in parts}
-    how = {"raw": artefact.raw, "held_to": standing_code(artefact), **options}
-    make_artefact(step, artefact.spec, inputs, artefact.folder, **how)
+    code = standing_code(artefact)
+    make_artefact(step, artefact.spec, inputs, artefact.folder, raw=artefact.raw, held_to=code, **options)
 
 
 def export_tar(given: argparse.Namespace) -> None:

@@ -55,8 +55,12 @@ def add_steps(steps: Any) -> None:
 
     what = "save configuration, history, metrics and ranks of trained and evaluated runs, to be committed"
     parser = add_step(steps, "record", record, what)
-    parser.add_argument("--drop", nargs="+", default=[], metavar="RUN", help="drop the records of these runs")
-    parser.add_argument("--add", type=Path, metavar="FOLDER", help="keep another study's records")
+    parser.add_argument(
+        "--drop", nargs="+", default=[], metavar="RUN", help="drop the records of these runs instead"
+    )
+    parser.add_argument(
+        "--add", type=Path, metavar="FOLDER", help="keep the records of another study's folder instead"
+    )
     parser.add_argument("--pages", action="store_true", help="copy the kept tables and figures anew")
     add_plan_options(parser)
 

@@ -38,7 +38,9 @@ def submit(given: argparse.Namespace) -> None:
         raise VseppError("submit: expected either --output, or --check with the folder of a submission")
     made = read_submission(Path(given.model)) if given.check else _made(given)
     truths = ", ".join(f"{name} (digest {test.digest[:12]})" for name, test in made.card.truths.items())
-    print(f"{made.folder}: {made.card.name}: on {made.card.data_set}, {truths}; files: {len(made.models)}")
+    print(
+        f"{made.folder}: {made.card.name}: on {made.card.data_set}, {truths}; files of ranks: {len(made.models)}"
+    )
 
 
 def _made(given: argparse.Namespace) -> Any:

@@ -217,12 +217,14 @@ def _sets(values: Mapping[str, Value]) -> _Wrong:
         and values["finetune_from"].value is None
         and values["rc_features"].value == "tape"
     ):
-        yield "rc_features", "a tape has one vector a crop, and image_pooling takes grids; expected inline"
+        what = "a feature cache (tape) has one vector a crop, and image_pooling takes grids; expected inline"
+        yield "rc_features", what
     if values["drop_vectors"].value and not image_pooling:
         yield "drop_vectors", "an image is one vector; expected 0, or an image_pooling"
     gives_sets = describe("text encoder", text).constants.get("GIVES_SETS", False)
     if gives_sets and not caption_pooling:
-        yield "caption_pooling", f"got none; text encoder {text} gives states, which a pooling maps to one"
+        what = f"got none; text encoder {text} gives a state of each token, which a pooling maps to one"
+        yield "caption_pooling", what
     for key, pooling in (("image_pooling", image_pooling), ("caption_pooling", caption_pooling)):
         if values["matcher"].value and not pooling:
             yield key, "got none; a matcher takes sets of vectors, of images and of captions"
@@ -276,7 +278,7 @@ def _data(run: str, values: Mapping[str, Value], parameters: Parameters, where: 
             )
         ranked = min([*counts, fold_size] if folds else counts, default=None)
         if ranked and "matcher.k" in values and (k := values["matcher.k"].value) > ranked:
-            what = f"got {k}; protocol {protocol} ranks {ranked} images of {keys.dataset}"
+            what = f"got {k}; protocol {protocol} ranks {ranked} images of {keys.dataset} among each other"
             yield f"{where}.matcher.k", what
 
 

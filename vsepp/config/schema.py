@@ -410,7 +410,9 @@ class FigureKeys(FigureEntry):
         if unknown := [metric for metric in self.metrics if metric not in known]:
             raise ValueError(f"metrics: got {unknown[0]!r}; a figure of kind {name} shows {', '.join(known)}")
         if kind.most_metrics and len(self.metrics) > kind.most_metrics:
-            raise ValueError(f"metrics: a figure of kind {name} shows {kind.most_metrics}")
+            raise ValueError(
+                f"metrics: a figure of kind {name} shows {kind.most_metrics}, got {len(self.metrics)}"
+            )
         if isinstance(self.runs, dict) is not (kind.runs == "by_size") and self.runs:
             expected = "size → run id" if kind.runs == "by_size" else "a list of run ids"
             raise ValueError(f"runs: expected {expected}, as a figure of kind {name} has")
@@ -516,7 +518,9 @@ class ClaimKeys(ClaimEntry):
             if not inside or len(inside) == len(sizes):
                 raise ValueError("runs: expected size → run, some between the sizes of `best` and some not")
         elif not isinstance(self.runs, list) or len(self.runs) != kind.runs:
-            raise ValueError(f"runs: a claim of kind {self.kind} names {kind.runs}")
+            raise ValueError(
+                f"runs: a claim of kind {self.kind} names {kind.runs} run{'s' * (kind.runs > 1)}"
+            )
         compared = [self.named] if self.best else [self.named[:2], self.named[2:]]
         for runs in compared:
             if twice := next((run for run in runs if runs.count(run) > 1), None):

@@ -64,8 +64,12 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     kept, cut = _first_images(spec, raw.images)
     images, captions = _tables(spec, [raw.images[row] for row in kept], [members[row] for row in kept])
     read_as = raw.files.read_as + _oddities(spec, images, captions)
-    noted = {"left_out": len(set(spec.leave_out)), "reported_sha256": reported, "first_images": cut}
-    noted["read_as"] = dict(read_as)
+    noted: dict[str, object] = {
+        "left_out": len(set(spec.leave_out)),
+        "reported_sha256": reported,
+        "first_images": cut,
+        "read_as": dict(read_as),
+    }
     facts = {
         "images": images["split"].value_counts(sort=False).to_dict(),
         "captions": captions["split"].value_counts(sort=False).to_dict(),

@@ -79,7 +79,9 @@ def _listed(folder: Path) -> dict[str, Any]:
     with reading(path, "a list of shards; run the step that makes it again"):
         listed = json_of(text_of(path, "a list of shards"), str(path))
         if listed["version"] != VERSION:
-            raise VseppError(f"has version {listed['version']}, expected {VERSION}; it is of another vsepp")
+            raise VseppError(
+                f"has version {listed['version']}, expected {VERSION}; it is of another version of vsepp"
+            )
         return dict(listed["files"])
 
 

@@ -121,7 +121,9 @@ def build_store(
     Raises
     ------
     VseppError
-        On photographs that are missing or cannot be decoded, all of them at once, and if the disk is full.
+        On photographs that are missing or cannot be decoded, all of them at once, and if the disk has too little space.
+    OSError
+        If the disk fills up meanwhile.
     """
     if not len(images):
         raise VseppError(f"corpus {spec.name}: no images to store; check its splits")

@@ -78,7 +78,9 @@ def import_precomputed(
     ------
     VseppError
         If the table was read from other files, a value is NaN or infinite, the five rows of an image differ, a set of vectors
-        is all zeros, or the disk is full.
+        is all zeros, or the disk has too little space.
+    OSError
+        If the disk fills up meanwhile; nothing is left of the file.
     """
     if spec.reader.name != "precomp":
         raise VseppError(f"corpus {spec.name}: expected the reader precomp, got {spec.reader.name}")

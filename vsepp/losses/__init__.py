@@ -63,7 +63,7 @@ class QueryScores(NamedTuple):
     """Position of the first query among the n pairs."""
 
 
-Scores: TypeAlias = "torch.Tensor | QueryScores"
+BatchScores: TypeAlias = "torch.Tensor | QueryScores"
 """Those of a whole batch, or of some queries."""
 
 

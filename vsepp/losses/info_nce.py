@@ -11,7 +11,7 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from vsepp.losses import WHOLE, Batch, Scores
+from vsepp.losses import WHOLE, Batch, BatchScores
 from vsepp.losses.violations import negatives, positives, rows_for_mask
 
 CITATION = (
@@ -58,7 +58,7 @@ class State(torch.nn.Module):
         return self.log_scale.exp()
 
 
-def loss(scores: Scores, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
     """Cross-entropy of picking a query's own pair, summed over the queries and both directions.
 
     A query without negatives costs nothing; equal similarities cost log(m + 1) for m negatives. Differs from the source: CLIP

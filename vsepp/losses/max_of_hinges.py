@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.declared import Fraction, PositiveFloat
-from vsepp.losses import WHOLE, Batch, Scores, first_epoch_after
+from vsepp.losses import WHOLE, Batch, BatchScores, first_epoch_after
 from vsepp.losses.violations import hinge_costs, rows_for_mask
 
 CITATION = "Faghri et al., 2018: VSE++: improving visual-semantic embeddings with hard negatives"
@@ -27,7 +27,7 @@ class Options:
     """Part of the epochs, from the first, that are trained with SH (Section 3.5)."""
 
 
-def loss(scores: Scores, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
     """MH loss, Eq. 6, summed over the queries and both directions; SH, Eq. 5, while the curriculum lasts.
 
     A query without negatives costs nothing; of equally hard negatives, one receives the gradient.

@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import softplus
 
 from vsepp.declared import PositiveFloat
-from vsepp.losses import WHOLE, Batch, Scores
+from vsepp.losses import WHOLE, Batch, BatchScores
 from vsepp.losses.violations import negatives, positives, rows_for_mask
 
 CITATION = "Zhai, Mustafa, Kolesnikov and Beyer, 2023: Sigmoid loss for language image pre-training"
@@ -40,7 +40,7 @@ class State(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.tensor(float(options.bias)))
 
 
-def loss(scores: Scores, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
     """Log-loss of telling pairs from negatives (Algorithm 1), summed over the queries.
 
     A negative counts half in each direction: a whole batch counts every image and caption once, as the source does. A query

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.declared import PositiveFloat
-from vsepp.losses import WHOLE, Batch, Scores
+from vsepp.losses import WHOLE, Batch, BatchScores
 from vsepp.losses.violations import hinge_costs, rows_for_mask
 
 CITATION = "Kiros, Salakhutdinov and Zemel, 2014: Unifying visual-semantic embeddings with multimodal neural language models"
@@ -25,7 +25,7 @@ class Options:
     """Do not use captions of a query's own image, or that image, as its negatives."""
 
 
-def loss(scores: Scores, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
     """SH loss, Eq. 5, summed over the queries and both directions.
 
     Differs from the paper: Eq. 4 is a mean over pairs; the released code sums, and so do we.

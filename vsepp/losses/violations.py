@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.losses import WHOLE, Batch, QueryScores, Scores
+from vsepp.losses import WHOLE, Batch, BatchScores, QueryScores
 
 
 def rows_for_mask(options: Any) -> tuple[str, ...]:
@@ -18,7 +18,7 @@ def rows_for_mask(options: Any) -> tuple[str, ...]:
     return ("image_rows",) if options.mask_same_image else ()
 
 
-def positives(scores: Scores, batch: Batch) -> torch.Tensor:
+def positives(scores: BatchScores, batch: Batch) -> torch.Tensor:
     """How similar each query is to its own pair, `(queries,)`."""
     if isinstance(scores, QueryScores):
         return scores.captions.diagonal(scores.first)
@@ -26,7 +26,7 @@ def positives(scores: Scores, batch: Batch) -> torch.Tensor:
 
 
 def negatives(
-    scores: Scores, batch: Batch, *, mask_same_image: bool = False
+    scores: BatchScores, batch: Batch, *, mask_same_image: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """How similar each query is to each candidate, and which candidates are no negatives of it.
 
@@ -72,7 +72,7 @@ def negatives(
 
 
 def hinge_costs(
-    scores: Scores, margin: float, batch: Batch = WHOLE, *, mask_same_image: bool = False
+    scores: BatchScores, margin: float, batch: Batch = WHOLE, *, mask_same_image: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """How much each negative violates the margin of each query: the brackets [·]₊ of Eqs. 5 and 6.
 

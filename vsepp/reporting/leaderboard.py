@@ -50,7 +50,9 @@ def _table(data_set: str, truth: str, some: Sequence[Submission]) -> dict[str, A
         name: [image_values(model, truth, "rsum") for model in one.models] for name, one in by_name.items()
     }
     if len({len(seed) for seeds in values.values() for seed in seeds}) > 1:
-        raise VseppError(f"{data_set}, {truth}: other queries under one digest: {', '.join(values)}")
+        raise VseppError(
+            f"{data_set}, {truth}: submissions of one digest have other queries: {', '.join(values)}"
+        )
     # Seeds of two models have nothing in common, so the first of one is held against the first of the other; a model without seeds
     # stands beside each.
     most = max(map(len, values.values()))

@@ -55,7 +55,9 @@ def read_published(path: Path) -> Published:
         for row in table:
             where = f"line {table.line_num}, row {shortly(row['row'])}"
             if None in row or None in row.values():
-                wrong.append(f"{where}: {'more' if None in row else 'fewer'} cells than columns")
+                wrong.append(
+                    f"{where}: {'more' if None in row else 'fewer'} cells than the heading has columns"
+                )
                 continue
             key = f"table{row['table']}", row["row"]
             if key in published:
@@ -64,7 +66,9 @@ def read_published(path: Path) -> Published:
             published[key] = row
             published.setdefault(("", row["row"]), row)
     except csv.Error as error:
-        raise VseppError(f"{path}: line {table.line_num + 1}: {error}; look for an open quote") from error
+        raise VseppError(
+            f"{path}: line {table.line_num + 1}: {error}; look for a quote that is not closed"
+        ) from error
     refuse(
         wrong,
         f"{path}: rows that cannot be right",

@@ -179,7 +179,7 @@ PLANE = {
         ),
         (
             {"kind": "histories", **WORDS, "metrics": ["rsum", "i2t_r1"]},
-            "a figure of kind histories shows 1",
+            "a figure of kind histories shows 1, got 2",
         ),
         (
             {**CURVES, "kind": "negative_set", "protocol": "7K"},
@@ -266,7 +266,7 @@ PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
         ({"runs": PAIR, "kind": "proof"}, "new.kind: got 'proof'; input should be 'difference', "),
         ({"runs": PAIR, "kind": "crossing"}, "a claim of kind crossing has none"),
         ({"runs": PAIR, "protocol": None}, "a claim of kind difference has one"),
-        ({"runs": PAIR, "kind": "difference_of_differences"}, "difference_of_differences names 4"),
+        ({"runs": PAIR, "kind": "difference_of_differences"}, "names 4 runs"),
         ({"runs": PAIR, "kind": "best_value"}, "best: a claim of kind best_value has one"),
         ({"runs": PAIR, "kind": "best_value", "best": [2, 64]}, "expected size → run"),
         (

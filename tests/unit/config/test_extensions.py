@@ -415,10 +415,10 @@ def test_a_run_that_needs_what_no_step_makes_is_refused_before_anything_is_made(
         ({"trainset": "10C", "image_pooling": "mean"}, "odd.image_pooling: 10C is one vector an image"),
         (
             {"trainset": "RC", "image_pooling": "mean"},
-            "odd.rc_features: a tape has one vector a crop",
+            "odd.rc_features: a feature cache (tape) has one vector a crop",
         ),
         ({"drop_vectors": 0.2}, "odd.drop_vectors: an image is one vector"),
-        ({"text": "bigru"}, "odd.caption_pooling: got none; text encoder bigru gives states"),
+        ({"text": "bigru"}, "odd.caption_pooling: got none; text encoder bigru gives a state of each token"),
         ({"caption_pooling": "gpo"}, "odd.caption_pooling: text encoder gru gives one state a caption"),
         ({"matcher": "fusion"}, "odd.image_pooling: got none; a matcher takes sets of vectors"),
         ({"matcher": "fusion"}, "odd.caption_pooling: got none; a matcher takes sets of vectors"),

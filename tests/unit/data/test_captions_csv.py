@@ -67,7 +67,7 @@ def test_without_a_column_of_splits_a_picture_stays_in_its_own_when_others_are_a
             "image,caption,split\na.jpg,A,train\na.jpg,B,test\n",
             "row 2: a.jpg is in test, but in row 1 in train",
         ),
-        ('image,caption\na.jpg,"A dog\n', "list.csv: row 1: unexpected end of data; look for an open quote"),
+        ('image,caption\na.jpg,"A dog\n', "list.csv: row 1: unexpected end of data; look for a quote"),
         ("image,caption\nd.jpg,A dog\n", "d.jpg"),
         ("image,caption\na.jpg, \n", "a.jpg"),
     ],

@@ -75,7 +75,7 @@ def test_one_digest_with_other_queries_is_refused(tmp_path):
         sizes = {"n_images": 3, "n_captions": 9, "fold_size": 3, "similarity": "dot", "truth": "c" * 64}
         kept = Kept(str(folder), {}, None, {"cxc": sizes}, "", arrays)
         write_submission(tmp_path / "in" / name, {**SAID, "name": name}, [kept])
-    with pytest.raises(VseppError, match="Forty, cxc: other queries under one digest: a, b"):
+    with pytest.raises(VseppError, match="Forty, cxc: submissions of one digest have other queries: a, b"):
         write_leaderboard(tmp_path / "in", tmp_path / "out")
 
 

@@ -38,8 +38,8 @@ def test_cells_may_be_empty_and_ranks_halves(tmp_path):
         (GOOD.replace("386.9", "601"), "rsum: got '601'; expected a sum of six percentages"),
         (GOOD.replace("0.3", "-0.3"), "i2t_r1_sd: got '-0.3'; expected a standard deviation in points"),
         (GOOD.replace("quoted", "guessed"), "kind: got 'guessed'; expected trained or quoted"),
-        ("1,1.1,quoted,1K", "fewer cells than columns"),
-        (f"{GOOD},", "more cells than columns"),
+        ("1,1.1,quoted,1K", "fewer cells than the heading has columns"),
+        (f"{GOOD},", "more cells than the heading has columns"),
     ],
 )
 def test_a_cell_that_no_table_can_hold_is_named(tmp_path, row, said):
@@ -57,7 +57,7 @@ def test_a_cell_that_no_table_can_hold_is_named(tmp_path, row, said):
         (
             ['1,1.1,quoted,1K,43.4,2,,,"no end'],
             "utf-8",
-            "unexpected end of data; look for an open quote",
+            "unexpected end of data; look for a quote that is not closed",
         ),
     ],
 )

@@ -198,7 +198,7 @@ def test_a_recorded_run_fills_in_its_card(tmp_path, capsys):
     assert said.truths["1K"].digest == own_captions(np.repeat(np.arange(1000), 5)).digest
     assert sum(file.stat().st_size for file in out.iterdir()) < 20_000
     assert main(["submit", str(out), "--check"]) == 0
-    assert "on Flickr8k, 1K (digest 2e30c4793850); files: 1" in capsys.readouterr().out
+    assert "on Flickr8k, 1K (digest 2e30c4793850); files of ranks: 1" in capsys.readouterr().out
     assert main([*command, "--output", str(tmp_path / "none")]) == 1
     assert "5 mistakes" in capsys.readouterr().err
 

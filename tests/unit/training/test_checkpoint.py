@@ -1,3 +1,4 @@
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -5,6 +6,7 @@ import pytest
 import torch
 from processes import no_room
 
+from vsepp.provenance.space import refused_by_system
 from vsepp.training import checkpoint
 from vsepp.training.checkpoint import FILE, PREVIOUS, Checkpoints
 
@@ -79,8 +81,9 @@ def test_no_object_is_unpickled(tmp_path, caplog):
 def test_a_full_disk_keeps_the_checkpoint_before(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     save(checkpoints, 1)
-    with no_room(1000), pytest.raises(OSError, match="File too large"):
+    with no_room(1000), pytest.raises(OSError, match="File too large") as caught:
         save(checkpoints, 2)
+    assert re.search(r"no space left on the disk, .* are free", refused_by_system(caught.value, tmp_path))
     assert names(tmp_path) == [FILE]
     assert Checkpoints(tmp_path).load()["number"] == 1
 

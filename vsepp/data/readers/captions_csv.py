@@ -59,7 +59,9 @@ def read(spec: CorpusSpec) -> RawCorpus:
             else:
                 captions.setdefault(name, []).append(Caption(number, row["caption"]))
     except csv.Error as error:
-        raise VseppError(f"{file.where}: row {number + 1}: {error}; look for an open quote") from error
+        raise VseppError(
+            f"{file.where}: row {number + 1}: {error}; look for a quote that is not closed"
+        ) from error
     refuse(
         wrong,
         f"{file.where}: rows that cannot be read",

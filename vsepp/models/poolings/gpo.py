@@ -35,7 +35,9 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.code_dim % 2:
-            raise ValueError(f"code_dim: got {self.code_dim}; expected an even number")
+            raise ValueError(
+                f"code_dim: got {self.code_dim}; expected an even number: a sine and a cosine a frequency"
+            )
 
 
 class Pooling(nn.Module):
