@@ -108,15 +108,14 @@ def load(kind: str, name: str) -> ModuleType:
 
 def options(kind: str, component: Component) -> Any:
     """A component's `Options` as a spec sets them; errors as in `load`, and on options that it refuses."""
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     from vsepp import declared
 
     described = describe(kind, component.name)
     module = load(kind, component.name)
-    adapter: TypeAdapter[Any] = TypeAdapter(described.options)
     try:
-        checked = adapter.validate_json(json.dumps(component.options), strict=True)
+        checked = read_options(kind, component)
     except ValidationError as error:
         mistakes = declared.mistakes_of(error, described.options)
         # A component that refuses a value itself begins with the option.
@@ -125,6 +124,29 @@ def options(kind: str, component: Component) -> Any:
             f"{kind} {component.name!r}: {text}; its options are {known_options(described)}"
         ) from error
     return getattr(module, "Options", described.options)(**vars(checked))
+
+
+def read_options(kind: str, component: Component) -> Any:
+    """A component's declared `Options` as a spec sets them.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        If it refuses an option.
+    VseppError
+        As in `load`.
+    """
+    return options_adapter(kind, component.name).validate_json(
+        json.dumps(component.options, default=str), strict=True
+    )
+
+
+@cache
+def options_adapter(kind: str, name: str) -> TypeAdapter[Any]:
+    """Reads a component's options, writes them, and has their JSON schema."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(describe(kind, name).options)
 
 
 def known_options(described: Description) -> str:

@@ -32,6 +32,13 @@ PIECES: Literal["wordpieces"] = "wordpieces"
 """Kinds of tokens that a text encoder takes: words where it says nothing else."""
 FOLDS = {"1K": 1, "5x1K": 5}
 """Protocol → folds of the test set; any other protocol takes all images."""
+TASKS = {
+    "i2t": "caption retrieval",
+    "t2i": "image retrieval",
+    "t2t": "caption → caption",
+    "i2i": "image → image",
+}
+"""Task → its name; its letters say what asks and what is sought. A protocol has the first two, the directions."""
 REGIONS = 10
 """Windows of an image that are its regions: the whole, and 3 × 3 of half its height and width."""
 Count = Annotated[int, Field(ge=1)]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ValidationError
 
-from vsepp.components import describe
+from vsepp.components import describe, options_adapter, read_options
 from vsepp.declared import mistakes_of
 from vsepp.errors import VseppError
 from vsepp.spec import Component
@@ -17,7 +15,7 @@ from vsepp.spec import Component
 def mistakes_in(kind: str, component: Component) -> list[tuple[str, str]]:
     """Option and what is wrong with it, of a component of one of `vsepp.components.KINDS`; no option where there is no such component."""
     try:
-        _read(kind, component)
+        read_options(kind, component)
     except VseppError as error:
         return [("", str(error))]
     except ValidationError as error:
@@ -33,13 +31,13 @@ def mistakes_in(kind: str, component: Component) -> list[tuple[str, str]]:
 
 def all_options(kind: str, component: Component) -> dict[str, Any]:
     """Option → value as JSON has it, those at their default too, of a component without mistakes."""
-    return _adapter(kind, component.name).dump_python(_read(kind, component), mode="json")
+    return options_adapter(kind, component.name).dump_python(read_options(kind, component), mode="json")
 
 
 def resolved(kind: str, component: Component) -> Component:
     """A component without mistakes as a spec names it: without options that equal their default."""
-    options = _read(kind, component)
-    changed = _adapter(kind, component.name).dump_python(options, mode="json", exclude_defaults=True)
+    options = read_options(kind, component)
+    changed = options_adapter(kind, component.name).dump_python(options, mode="json", exclude_defaults=True)
     return Component(component.name, changed)
 
 
@@ -54,21 +52,9 @@ def component_of(kind: str) -> Any:
     return Annotated[Component, AfterValidator(checked)]
 
 
-def _read(kind: str, component: Component) -> Any:
-    values = json.dumps(component.options, default=str)
-    return _adapter(kind, component.name).validate_json(values, strict=True)
-
-
-@cache
-def _adapter(kind: str, name: str) -> TypeAdapter[Any]:
-    options = describe(kind, name).options
-    options.__pydantic_config__ = ConfigDict(extra="forbid", allow_inf_nan=False)  # type: ignore[attr-defined]
-    return TypeAdapter(options)
-
-
 def options_schema(kind: str, name: str) -> dict[str, Any]:
     """JSON schema of a component's options, with what it says of each."""
-    schema = _adapter(kind, name).json_schema()
+    schema = options_adapter(kind, name).json_schema()
     described = describe(kind, name)
     for option, values in schema.get("properties", {}).items():
         values["description"] = described.documented.get(option, "")

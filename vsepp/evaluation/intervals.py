@@ -15,6 +15,7 @@ import numpy as np
 
 from vsepp.errors import VseppError
 from vsepp.evaluation.metric_list import AVERAGED, METRICS, RECALLS
+from vsepp.evaluation.metrics import chance_rsum
 from vsepp.evaluation.ranks import Ranks
 
 LEVEL = 0.95
@@ -126,28 +127,6 @@ def _of_images(values: np.ndarray, images: np.ndarray, n_images: int) -> np.ndar
     queries, mean = np.bincount(images, minlength=n_images), values.mean()
     sums = np.bincount(images, weights=values, minlength=n_images)
     return mean + (sums - mean * queries) * (n_images / len(values))
-
-
-def chance_rsum(n_images: int, n_captions: float, positives: Sequence[Any] | None = None) -> float:
-    """rsum for a ranking by chance.
-
-    Parameters
-    ----------
-    n_images, n_captions
-        Of a fold.
-    positives
-        Per direction how many positives the queries have, `(n_queries,)`; by default own captions, of which all images have equally
-        many.
-    """
-    of_images, of_captions = positives or (n_captions / n_images, 1.0)
-    rsum = 0.0
-    for counts, gallery in ((of_images, n_captions), (of_captions, n_images)):
-        for k in (1, 5, 10):
-            # None of a query's positives among the first k.
-            left = gallery - np.arange(min(k, int(gallery)))
-            missed = np.prod(1 - np.minimum(1, np.divide.outer(counts, left)), axis=-1)
-            rsum += 100.0 * (1 - float(np.mean(missed)))
-    return rsum
 
 
 def ranks_like_chance(

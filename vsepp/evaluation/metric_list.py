@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vsepp.declared import TASKS
 from vsepp.evaluation.metrics import PAPER, Metric
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ RECALLS = tuple(f"{direction}_r{k}" for direction in ("i2t", "t2i") for k in (1,
 """What rsum adds up."""
 COMPARED = (*RECALLS, "rsum")
 """What histories of training have, and what runs are compared by."""
-SCORES = (*(f"{task}_{key}" for task in ("i2t", "t2i", "t2t", "i2i") for key in METRICS), "rsum")
+SCORES = (*(f"{task}_{key}" for task in TASKS for key in METRICS), "rsum")
 """What an evaluation under a protocol or of a truth has, or what its ranks give."""
 AVERAGED = tuple(score for score in SCORES if score == "rsum" or METRICS[score.partition("_")[2]].is_mean)
 """What has a value for each image, whose mean it is: it can have intervals, and be claimed."""

@@ -157,3 +157,27 @@ def mean_metrics(folds: Sequence[RetrievalMetrics]) -> RetrievalMetrics:
 
     i2t, t2i = np.mean([[astuple(fold.i2t), astuple(fold.t2i)] for fold in folds], axis=0).tolist()
     return RetrievalMetrics(DirectionMetrics(*i2t), DirectionMetrics(*t2i))
+
+
+def chance_rsum(n_images: int, n_captions: float, positives: Sequence[Any] | None = None) -> float:
+    """rsum for a ranking by chance.
+
+    Parameters
+    ----------
+    n_images, n_captions
+        Of a fold.
+    positives
+        Per direction how many positives the queries have, `(n_queries,)`; by default own captions, of which all images have equally
+        many.
+    """
+    import numpy as np
+
+    of_images, of_captions = positives or (n_captions / n_images, 1.0)
+    rsum = 0.0
+    for counts, gallery in ((of_images, n_captions), (of_captions, n_images)):
+        for k in (1, 5, 10):
+            # None of a query's positives among the first k.
+            left = gallery - np.arange(min(k, int(gallery)))
+            missed = np.prod(1 - np.minimum(1, np.divide.outer(counts, left)), axis=-1)
+            rsum += 100.0 * (1 - float(np.mean(missed)))
+    return rsum

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from vsepp.declared import TASKS
 from vsepp.errors import VseppError
 from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.scores import BestLists, Pairs, ScoredSet, ScoreMatrix, Scores
-from vsepp.evaluation.truth import TASKS, Truth, captions_of, own_captions
+from vsepp.evaluation.truth import Truth, captions_of, own_captions
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,16 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vsepp.declared import TASKS
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import value_digest
-
-TASKS = {
-    "i2t": "caption retrieval",
-    "t2i": "image retrieval",
-    "t2t": "caption → caption",
-    "i2i": "image → image",
-}
-"""Task → its name; its letters say what asks and what is sought."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +61,8 @@ class Positives:
         return np.repeat(self.queries, np.diff(self.starts))
 
 
-Pairs = tuple[np.ndarray, np.ndarray]
-"""Queries and items, `(n,)` each."""
+IdPairs = tuple[np.ndarray, np.ndarray]
+"""Ids of queries and of items, `(n,)` each."""
 
 
 class Ratings(NamedTuple):
@@ -191,7 +184,7 @@ class Gallery:
         name: str,
         *,
         ratings: Mapping[str, tuple[str, np.ndarray, np.ndarray, np.ndarray]] | None = None,
-        **tasks: Pairs,
+        **tasks: IdPairs,
     ) -> Truth:
         """A truth of this gallery: task → ids of queries and of their positives, and what was rated → task, ids of both, ratings.
 

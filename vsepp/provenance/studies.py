@@ -35,11 +35,11 @@ from vsepp.user_files import reading
 if TYPE_CHECKING:
     import numpy as np
 
-METRICS, RANKS, HISTORY = "metrics.json", "ranks.npz", "history.csv"
-"""Files of an evaluation, and of a training."""
-RUNS, MANIFESTS = "runs.jsonl", "manifests.jsonl"
-FILES = (RANKS, HISTORY, MANIFESTS, RUNS)
-"""Of a study."""
+METRICS_FILE, RANKS_FILE, HISTORY_FILE = "metrics.json", "ranks.npz", "history.csv"
+"""Files of an evaluation and of a training."""
+RUNS_FILE, MANIFESTS_FILE = "runs.jsonl", "manifests.jsonl"
+FILES = (RANKS_FILE, HISTORY_FILE, MANIFESTS_FILE, RUNS_FILE)
+"""Files of a study."""
 _GET_IT = "get it from version control"
 _REPAIR = f"{_GET_IT}, or drop the record: {as_started()}vsepp record --drop "
 _SHARED = ("caption_rows", "_images", "_starts")
@@ -85,21 +85,21 @@ def read_results(run: Path | None, evaluation: Path, *, trained: bool) -> Kept:
     import numpy as np
 
     # Not the embeddings beside the metrics: nothing here reads those, and they are large.
-    evaluated = require_intact(evaluation, METRICS, RANKS)
+    evaluated = require_intact(evaluation, METRICS_FILE, RANKS_FILE)
     manifest, history = None, ""
     if run and (run / MANIFEST).is_file():
         require_input(evaluation, "run", run)
         manifest = read_manifest(run)
     if run and trained:
-        require_intact(run, HISTORY)
-        history = (run / HISTORY).read_text(encoding="utf-8")
+        require_intact(run, HISTORY_FILE)
+        history = (run / HISTORY_FILE).read_text(encoding="utf-8")
     return Kept(
         where=str(evaluation),
         evaluated=evaluated,
         trained=manifest,
-        metrics=json.loads((evaluation / METRICS).read_text(encoding="utf-8")),
+        metrics=json.loads((evaluation / METRICS_FILE).read_text(encoding="utf-8")),
         history=history,
-        arrays=dict(np.load(evaluation / RANKS, allow_pickle=False)),
+        arrays=dict(np.load(evaluation / RANKS_FILE, allow_pickle=False)),
     )
 
 
@@ -132,8 +132,8 @@ class Study:
             if len(missing) < len(FILES):
                 raise VseppError(f"{folder}: {', '.join(missing)} missing; {_GET_IT}")
             return
-        self._lines = {(line["run"], line["seed"]): line for line in self._read_lines(RUNS)}
-        self._manifests = {line["digest"]: line for line in self._read_lines(MANIFESTS)}
+        self._lines = {(line["run"], line["seed"]): line for line in self._read_lines(RUNS_FILE)}
+        self._manifests = {line["digest"]: line for line in self._read_lines(MANIFESTS_FILE)}
 
     @property
     def models(self) -> list[Name]:
@@ -163,10 +163,10 @@ class Study:
             arrays = self._arrays(line)
         metrics_text = json.dumps(line["metrics"], indent=1) + "\n"  # as an evaluation writes it
         as_kept = {
-            RUNS: _text_digest(metrics_text) == evaluated["outputs"][METRICS],
-            HISTORY: _text_digest(history) == trained["outputs"][HISTORY],
-            RANKS: _ranks_digest(arrays) == line["ranks"],
-            MANIFESTS: is_intact(evaluated) and is_intact(trained),
+            RUNS_FILE: _text_digest(metrics_text) == evaluated["outputs"][METRICS_FILE],
+            HISTORY_FILE: _text_digest(history) == trained["outputs"][HISTORY_FILE],
+            RANKS_FILE: _ranks_digest(arrays) == line["ranks"],
+            MANIFESTS_FILE: is_intact(evaluated) and is_intact(trained),
         }
         if changed := [file for file, same in as_kept.items() if not same]:
             raise VseppError(f"{where}: {changed[0]} is not as it was kept; {_REPAIR}{run}")
@@ -194,7 +194,7 @@ class Study:
     def _histories(self) -> dict[tuple[str, str], str]:
         """Run and seed → `history.csv` of its training."""
         found: dict[tuple[str, str], list[dict[str, str]]] = {}
-        with (self.folder / HISTORY).open(newline="", encoding="utf-8") as stream:
+        with (self.folder / HISTORY_FILE).open(newline="", encoding="utf-8") as stream:
             for row in csv.DictReader(stream):
                 found.setdefault((row.pop("run"), row.pop("seed")), []).append(row)
         # With the columns that its training had: in others all its cells are empty.
@@ -217,7 +217,7 @@ class Study:
     def _archive(self) -> Any:
         import numpy as np
 
-        return np.load(self.folder / RANKS, allow_pickle=False)
+        return np.load(self.folder / RANKS_FILE, allow_pickle=False)
 
 
 def study_of(folder: Path) -> Study:
@@ -283,10 +283,10 @@ def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
             {"run": run, "seed": seed, **row} for row in csv.DictReader(io.StringIO(kept.history, newline=""))
         ]
     folder.mkdir(parents=True, exist_ok=True)
-    write_arrays(folder / RANKS, compressed=True, **arrays)
-    write_text(folder / HISTORY, csv_text(list(dict.fromkeys(key for row in rows for key in row)), rows))
-    write_text(folder / MANIFESTS, _lines(manifests.values()))
-    write_text(folder / RUNS, _lines(runs))  # the last: it names what counts
+    write_arrays(folder / RANKS_FILE, compressed=True, **arrays)
+    write_text(folder / HISTORY_FILE, csv_text(list(dict.fromkeys(key for row in rows for key in row)), rows))
+    write_text(folder / MANIFESTS_FILE, _lines(manifests.values()))
+    write_text(folder / RUNS_FILE, _lines(runs))  # the last: it names what counts
     Study(folder).read_all()
     return sum((folder / name).stat().st_size for name in FILES)
 

@@ -33,7 +33,7 @@ INCONCLUSIVE, ONE_SEED = "inconclusive", "inconclusive (one seed)"
 COLLAPSED, CHANCE = "not reproduced: collapsed", "not reproduced: like chance"
 NOT_RUN = "not run"
 FAILED = (COLLAPSED, CHANCE)
-WORDS = {
+SIGNS = {
     REPRODUCED: "✓", SMALLER: "<", SAME: "✓", NO_DIFFERENCE: "≈", LARGER: ">", WORSE: "✗",
     INCONCLUSIVE: "?", ONE_SEED: "?", OPPOSITE: "✗", COLLAPSED: "∅", CHANCE: "∅", NOT_RUN: "–",
 }  # fmt: skip
@@ -54,7 +54,7 @@ class Verdict:
 
     spec: ClaimSpec
     word: str
-    """One of `WORDS`; empty until it is judged."""
+    """One of `SIGNS`; empty until it is judged."""
     why: str
     """What the verdict rests on, in a few words."""
     own: bool
@@ -134,7 +134,7 @@ def of_the_paper(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Verdi
 def counts(verdicts: Iterable[Verdict]) -> list[tuple[str, int]]:
     """How many claims got which verdict; verdicts that none got are left out."""
     numbers = Counter(verdict.word for verdict in verdicts)
-    return [(word, numbers[word]) for word in WORDS if numbers[word]]
+    return [(word, numbers[word]) for word in SIGNS if numbers[word]]
 
 
 # Each rule returns the verdict, and what it rests on beside the intervals.

@@ -38,10 +38,10 @@ from vsepp.runtime.files import csv_text, write_text
 from vsepp.runtime.terminal import as_started
 
 Score = Literal["i2t_r1", "t2i_r1", "rsum"]
-METRICS: dict[Score, str] = {"i2t_r1": "caption R@1", "t2i_r1": "image R@1", "rsum": "rsum"}
-"""Scores that have an expected value."""
+SCORES: dict[Score, str] = {"i2t_r1": "caption R@1", "t2i_r1": "image R@1", "rsum": "rsum"}
+"""Scores that have an expected value, and their names in tables."""
 OK, OKISH, FAIL, NOT_RUN = "as expected", "within tolerance", "not as expected", "not run"
-WORDS = (OK, OKISH, FAIL, NOT_RUN)
+STATES = (OK, OKISH, FAIL, NOT_RUN)
 """States of a score, in the order in which they are counted."""
 HeldTo = Literal["tolerance", "chance", "nothing"]
 TIGHT = 0.05
@@ -78,7 +78,7 @@ class State(NamedTuple):
 
     row: Expected
     word: str
-    """One of `WORDS`."""
+    """One of `STATES`."""
     record: Record | None
     """The model that has the score; `None` where it was not run."""
 
@@ -121,7 +121,7 @@ def read_expected(path: Path) -> list[Expected]:
 
 def write_expected(path: Path, rows: Iterable[Expected]) -> None:
     """Write a study's file, its rows in order of run, protocol, seed and metric."""
-    metrics = list(METRICS)
+    metrics = list(SCORES)
     in_order = sorted(rows, key=lambda row: (*row.key[:3], metrics.index(row.metric)))
     write_text(path, csv_text([field.name for field in fields(Expected)], map(vars, in_order)))
 
@@ -156,7 +156,7 @@ def _state(row: Expected, record: Record | None) -> State:
 def counts(states: Iterable[State]) -> list[tuple[str, int]]:
     """How many scores are in which state; states that none is in are left out."""
     numbers = Counter(state.word for state in states)
-    return [(word, numbers[word]) for word in WORDS if numbers[word]]
+    return [(word, numbers[word]) for word in STATES if numbers[word]]
 
 
 def counted(states: Iterable[State]) -> str:
@@ -213,7 +213,7 @@ def _present_rows(records: Records) -> Iterator[Expected]:
     """A row for each score of the present results."""
     scores = {
         (run, protocol): np.array(
-            [[record.metrics[protocol][metric] for metric in METRICS] for record in seeds]
+            [[record.metrics[protocol][metric] for metric in SCORES] for record in seeds]
         )
         for run, seeds in records.items()
         for protocol in seeds[0].metrics
@@ -225,9 +225,9 @@ def _present_rows(records: Records) -> Iterator[Expected]:
             held_to, cause = rules[run, protocol]
             if protocol in record.at_chance:
                 held_to, cause = "nothing", record.trouble(protocol)
-            bounds = tolerances[run, protocol] if held_to == "tolerance" else [None] * len(METRICS)
+            bounds = tolerances[run, protocol] if held_to == "tolerance" else [None] * len(SCORES)
             commit = _clean_commit(record)
-            for metric, bound in zip(METRICS, bounds, strict=True):
+            for metric, bound in zip(SCORES, bounds, strict=True):
                 value = round(record.metrics[protocol][metric], 4)
                 yield Expected(run, protocol, record.spec.seed, metric, value, bound, held_to, commit, cause)
 
@@ -318,9 +318,9 @@ def matrix(states: Iterable[State]) -> list[tuple[str, ...]]:
     groups: dict[tuple[str, str, int], dict[str, State]] = {}
     for state in states:
         groups.setdefault(state.row.key[:3], {})[state.row.metric] = state
-    rows = [("run", "protocol", "seed", *METRICS.values(), "state")]
+    rows = [("run", "protocol", "seed", *SCORES.values(), "state")]
     for (run, protocol, seed), metrics in groups.items():
-        cells = [_cell(metrics[metric]) if metric in metrics else "" for metric in METRICS]
+        cells = [_cell(metrics[metric]) if metric in metrics else "" for metric in SCORES]
         rows.append((run, protocol, str(seed), *cells, worst(metrics.values())))
     return rows
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from vsepp.declared import TASKS
 from vsepp.evaluation.intervals import AT_CHANCE, image_intervals, per_image, ranks_like_chance
 from vsepp.evaluation.judged import Judged
 from vsepp.evaluation.metric_list import AVERAGED, METRICS
 from vsepp.evaluation.ranks import Ranks, kept_ranks
-from vsepp.evaluation.truth import TASKS
 
 
 def as_text(judged: Judged) -> str:

@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 from vsepp.errors import VseppError
 from vsepp.provenance.manifest import MANIFEST, git_state, read_manifest
 from vsepp.reporting import TEMPLATES, filters, summary
-from vsepp.reporting.claims import OUTCOMES, WORDS, Verdict, of_the_paper
+from vsepp.reporting.claims import OUTCOMES, SIGNS, Verdict, of_the_paper
 from vsepp.reporting.drawing import write_figure, write_gaps
 from vsepp.reporting.expected import State, expected_state, expected_to_fail, read_expected, worst
 from vsepp.reporting.measured import judge
@@ -77,7 +77,7 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
     shared: dict[str, Any] = {
         "context": context,
         "git": git_state(),
-        "signs": WORDS,
+        "signs": SIGNS,
         "outcomes": OUTCOMES,
         "commands": {model: command(seeds[0].spec, context) for model, seeds in records.items()},
         "glossary": TERMS,

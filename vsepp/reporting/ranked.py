@@ -9,7 +9,7 @@ from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.provenance.manifest import MANIFEST, read_manifest
-from vsepp.provenance.studies import METRICS, RANKS, Kept, read_results
+from vsepp.provenance.studies import METRICS_FILE, RANKS_FILE, Kept, read_results
 from vsepp.reporting import filters
 from vsepp.reporting.records import TEST_IMAGES, Ranked, scores
 
@@ -67,10 +67,10 @@ def _read(source: Source) -> Source:
     if isinstance(source, Kept) or source.is_file():
         return source
     results, _, name = source.absolute().as_posix().rpartition("/runs/")
-    evaluation = source if (source / METRICS).is_file() else Path(results, "evaluations", name)
-    if not (evaluation / METRICS).is_file():
+    evaluation = source if (source / METRICS_FILE).is_file() else Path(results, "evaluations", name)
+    if not (evaluation / METRICS_FILE).is_file():
         raise VseppError(
-            f"{source}: expected the folder of an evaluation, with {METRICS} and {RANKS}, or of a trained run that was evaluated "
+            f"{source}: expected the folder of an evaluation, with {METRICS_FILE} and {RANKS_FILE}, or of a trained run that was evaluated "
             "(evaluations/ beside runs/), or an .npz of embeddings"
         )
     return read_results(None, evaluation, trained=False)

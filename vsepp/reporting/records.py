@@ -27,8 +27,8 @@ TEST_SET = (*TEST_IMAGES, "similarity")
 """What scores in one row must share."""
 _MADE = {"run": "the model behind it was trained", "evaluation": "it was measured"}
 
-State = tuple[str, bool]
-"""Commit, and whether code or parameters differed from it."""
+MadeBy = tuple[str, bool]
+"""Commit that made a model or measured it, and whether code or parameters differed from the commit."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,14 @@ class Record(Ranked):
     spec: TrainedSpec
 
     @property
-    def trained(self) -> State:
-        """What its training, or that of the run that it starts from, was made with."""
+    def trained(self) -> MadeBy:
+        """Commit of its training, or of the training that it starts from."""
         run = parent_of(self.kept.evaluated, "run")
         return str(run["commit"]), run["step"] in uncommitted_steps(self.kept.evaluated)
 
     @property
-    def evaluated(self) -> State:
-        """What its evaluation was made with."""
+    def evaluated(self) -> MadeBy:
+        """Commit of its evaluation."""
         git = self.kept.evaluated["git"]
         return str(git["commit"]), bool(git["dirty"])
 

@@ -10,23 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from vsepp import components
+from vsepp import components, declared
 from vsepp.declared import PROTOCOLS, STRICT, Count, PositiveFloat
 from vsepp.evaluation.metric_list import AVERAGED, METRICS
 from vsepp.provenance.studies import FILES
 from vsepp.spec import Component, seeded
 
-DIRECTIONS: dict[str, str] = {"i2t": "Caption retrieval", "t2i": "Image retrieval"}
-"""Direction of a query → the field's name for it: image→text is caption retrieval."""
 TASKS: dict[str, str] = {
-    **DIRECTIONS,
-    "t2t": "Caption → caption",
-    "i2i": "Image → image",
+    **{task: name.capitalize() for task, name in declared.TASKS.items()},
     "sts": "STS, two captions",
     "sis": "SIS, two images",
     "sits": "SITS, image and caption",
 }
-"""What a table's metrics can be of: the directions, and of a truth more tasks and its correlations with ratings."""
+"""What a table's metrics can be of, with its heading: retrieval tasks, and a truth's correlations with ratings."""
+DIRECTIONS: dict[str, str] = {task: TASKS[task] for task in ("i2t", "t2i")}
+"""Direction of a query → the field's name for it: image→text is caption retrieval."""
 
 
 ClaimKind = Literal[

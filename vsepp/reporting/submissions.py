@@ -20,12 +20,12 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from vsepp.data.arrays import read_arrays
-from vsepp.declared import STRICT, Count, Sha256, mistakes_of
+from vsepp.declared import STRICT, TASKS, Count, Sha256, mistakes_of
 from vsepp.errors import VseppError, cut
 from vsepp.evaluation.intervals import per_image
 from vsepp.evaluation.protocols import PROTOCOLS
 from vsepp.evaluation.ranks import own_ranks
-from vsepp.evaluation.truth import TASKS, checked_captions, own_captions
+from vsepp.evaluation.truth import checked_captions, own_captions
 from vsepp.provenance.digests import file_digest
 from vsepp.provenance.manifest import parent_of
 from vsepp.provenance.studies import Kept, smallest

@@ -11,9 +11,8 @@ from typing import Any
 
 from vsepp.reporting import filters
 from vsepp.reporting.claims import OUTCOMES, Verdict, counts, of_the_paper
-from vsepp.reporting.expected import State as ScoreState
-from vsepp.reporting.expected import counted, expected_to_fail
-from vsepp.reporting.records import Records, State, named_seeds, seeds_in_trouble
+from vsepp.reporting.expected import State, counted, expected_to_fail
+from vsepp.reporting.records import MadeBy, Records, named_seeds, seeds_in_trouble
 from vsepp.reporting.report_specs import ContextSpec
 from vsepp.reporting.tables import Table
 from vsepp.runtime.terminal import as_started
@@ -90,7 +89,7 @@ def headline(
     tables: Sequence[Table],
     verdicts: Sequence[Verdict],
     records: Records,
-    states: Sequence[ScoreState],
+    states: Sequence[State],
     context: ContextSpec,
     page: Path,
 ) -> str:
@@ -145,7 +144,7 @@ def _to_search(records: Records) -> str:
 
 
 def provenance(
-    context: ContextSpec, records: Records, states: Sequence[ScoreState], git: Mapping[str, Any]
+    context: ContextSpec, records: Records, states: Sequence[State], git: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
     """What the page says about where its numbers come from: term → description.
 
@@ -179,10 +178,10 @@ def provenance(
     return [(term, text) for term, text in facts if text]  # no data to name where no paper has these roles
 
 
-def _by_commit(states: Iterable[State]) -> str:
-    """How many models each commit made; every seed of a run is one."""
+def _by_commit(makers: Iterable[MadeBy]) -> str:
+    """How many models each commit made; every seed of a run is a model."""
     parts = [
-        f"{number} {'model' if number == 1 else 'models'} at {filters.commit(*state)}"
-        for state, number in sorted(Counter(states).items())
+        f"{number} {'model' if number == 1 else 'models'} at {filters.commit(*maker)}"
+        for maker, number in sorted(Counter(makers).items())
     ]
     return "; ".join(parts) or "nothing was run"

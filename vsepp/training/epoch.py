@@ -11,7 +11,7 @@ import torch
 
 from vsepp.errors import VseppError
 from vsepp.evaluation.encode import encode_split
-from vsepp.evaluation.metrics import RetrievalMetrics, retrieval_metrics
+from vsepp.evaluation.metrics import RetrievalMetrics, chance_rsum, retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.losses import Batch, first_epoch_after
 from vsepp.losses.by_query import equal_scores_loss
@@ -22,7 +22,7 @@ from vsepp.spec import RunSpec, ScheduleSpec
 from vsepp.training.batches import StepPairs, epoch_batches, steps_per_epoch
 from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, ProcessGroup
-from vsepp.training.history import EpochRecord, chance_rsum, is_collapsed
+from vsepp.training.history import EpochRecord, is_collapsed
 from vsepp.training.matching import Draws
 from vsepp.training.state import Training, save
 from vsepp.training.step import RunLoss, StepInputs, train_step
@@ -92,7 +92,8 @@ def _record(training: Training, epoch: int, started: float) -> EpochRecord:
     loss = training.so_far.loss / len(data.pairs)
     if_collapsed = training.so_far.if_collapsed / len(data.pairs)
     margins = spread / (getattr(training.loss.options, "margin", None) or 1.0)
-    above_chance = metrics.rsum / chance_rsum(len(data.validation.images))
+    n_images = len(data.validation.images)
+    above_chance = metrics.rsum / chance_rsum(n_images, n_images)
     return EpochRecord(
         epoch=epoch + 1,
         loss=loss,

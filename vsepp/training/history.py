@@ -60,11 +60,6 @@ def is_collapsed(loss: float, collapsed_loss: float, spread: float, rsum: float)
     return collapsed_loss > 0 and near and spread < COLLAPSED_SPREAD and rsum < COLLAPSED_RSUM
 
 
-def chance_rsum(n_images: int) -> float:
-    """Sum of the six recalls of a random order, in percent: an item is among the first K with probability K / n_images."""
-    return 2 * sum(100 * min(k / n_images, 1) for k in (1, 5, 10))
-
-
 def write_history(path: Path, records: list[EpochRecord]) -> None:
     """Write `history.csv`, numbers unrounded."""
     write_text(path, csv_text([field.name for field in fields(EpochRecord)], map(vars, records)))

@@ -18,7 +18,7 @@ import numpy as np
 
 from vsepp.errors import VseppError
 from vsepp.evaluation.judged import judge
-from vsepp.evaluation.truth import Gallery, Pairs, Truth
+from vsepp.evaluation.truth import Gallery, IdPairs, Truth
 from vsepp.user_files import bytes_of, reading
 
 __all__ = ["FILES", "installed", "judge", "read"]
@@ -87,7 +87,7 @@ def _turned(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.stack([np.r_[first, second], np.r_[second, first]])
 
 
-def _asking(first: np.ndarray, second: np.ndarray) -> Pairs:
+def _asking(first: np.ndarray, second: np.ndarray) -> IdPairs:
     """Pairs of two of a kind, each of which asks for the other; once, however often they were rated."""
     asking, asked = np.unique(_turned(first, second), axis=1)
     return asking, asked

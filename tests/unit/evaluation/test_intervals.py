@@ -10,7 +10,6 @@ from vsepp.evaluation import intervals
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import (
     Interval,
-    chance_rsum,
     effect,
     effects,
     holm,
@@ -97,23 +96,6 @@ def test_the_mean_over_the_images_is_the_metric(protocol, metric):
 def test_what_has_no_value_per_image_is_refused():
     with pytest.raises(VseppError, match=r"expected one of i2t_r1, .*, rsum, got 'i2t_medr'"):
         per_image(RANKS, OWNER, "i2t_medr")
-
-
-def test_chance_of_a_ranking_by_lot():
-    # Four images with two captions each: an image's first caption is one of its two in 2 of 8 cases, as an image is the right one
-    # in 1 of 4; among the first five captions it has none in 6/8 · 5/7 · 4/6 · 3/5 · 2/4.
-    assert chance_rsum(4, 8) == pytest.approx(
-        25 + 25 + 100 * (1 - 6 / 8 * 5 / 7 * 4 / 6 * 3 / 5 * 2 / 4) + 300
-    )
-
-
-def test_chance_agrees_with_ranks_that_were_drawn():
-    rng, owner = np.random.default_rng(0), np.repeat(np.arange(50), 5)
-    drawn = [
-        evaluate(Embeddings(rng.standard_normal((50, 8)), rng.standard_normal((250, 8)), owner), "5K").metrics
-        for _ in range(200)
-    ]
-    assert np.mean([metrics.rsum for metrics in drawn]) == pytest.approx(chance_rsum(50, 250), rel=0.05)
 
 
 def test_mcnemar_is_the_binomials_tail():

@@ -2,13 +2,16 @@ import numpy as np
 import pytest
 
 from vsepp.errors import VseppError
+from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import (
     DirectionMetrics,
     RetrievalMetrics,
+    chance_rsum,
     direction_metrics,
     mean_metrics,
     retrieval_metrics,
 )
+from vsepp.evaluation.protocols import evaluate
 from vsepp.evaluation.ranks import Ranks
 
 
@@ -61,3 +64,22 @@ def test_mean_over_folds_takes_each_metric_apart():
 def test_no_queries_is_an_error():
     with pytest.raises(VseppError, match="no ranks"):
         direction_metrics(np.array([]))
+
+
+def test_chance_of_a_ranking_by_lot():
+    # Four images with two captions each: an image's first caption is one of its two in 2 of 8 cases, as an image is the right one
+    # in 1 of 4; among the first five captions it has none in 6/8 · 5/7 · 4/6 · 3/5 · 2/4.
+    assert chance_rsum(4, 8) == pytest.approx(
+        25 + 25 + 100 * (1 - 6 / 8 * 5 / 7 * 4 / 6 * 3 / 5 * 2 / 4) + 300
+    )
+    assert chance_rsum(100, 100) == pytest.approx(2 * (1 + 5 + 10))
+    assert chance_rsum(4, 4) == pytest.approx(2 * (25 + 100 + 100))
+
+
+def test_chance_agrees_with_ranks_that_were_drawn():
+    rng, owner = np.random.default_rng(0), np.repeat(np.arange(50), 5)
+    drawn = [
+        evaluate(Embeddings(rng.standard_normal((50, 8)), rng.standard_normal((250, 8)), owner), "5K").metrics
+        for _ in range(200)
+    ]
+    assert np.mean([metrics.rsum for metrics in drawn]) == pytest.approx(chance_rsum(50, 250), rel=0.05)

@@ -9,9 +9,9 @@ import pytest
 from plans import PARAMS, plan
 
 from vsepp.errors import VseppError
-from vsepp.evaluation import intervals
+from vsepp.evaluation.metrics import chance_rsum
 from vsepp.evaluation.ranks import Ranks
-from vsepp.reporting.claims import NO_DIFFERENCE, OUTCOMES, WORDS, Verdict, counts, of_the_paper
+from vsepp.reporting.claims import NO_DIFFERENCE, OUTCOMES, SIGNS, Verdict, counts, of_the_paper
 from vsepp.reporting.measured import judge
 from vsepp.reporting.report_specs import ClaimSpec
 
@@ -443,7 +443,7 @@ def test_a_run_that_collapsed_or_ranks_like_chance_on_all_seeds_is_not_reproduce
 
 
 def test_every_verdict_has_an_outcome_and_no_difference_is_as_claimed_where_the_claim_is_so():
-    assert sorted(word for words in OUTCOMES.values() for word in words) == sorted(WORDS)
+    assert sorted(word for words in OUTCOMES.values() for word in words) == sorted(SIGNS)
     found = [Verdict(claim(kind), NO_DIFFERENCE, "", True) for kind in ("difference", "no_difference")]
     assert [verdict.outcome for verdict in found] == ["not as claimed", "as claimed"]
 
@@ -468,7 +468,7 @@ def test_like_chance_is_what_no_test_tells_from_chance(models, i2t_r1, t2i_r1, l
     found.t2i[:] = np.where(rng.random(2500) < t2i_r1 / 100, 0, 1 + found.t2i)
     models.add("a", protocol=PROTOCOL, ranks=found)
     (record,) = models.records["a"]
-    level = intervals.chance_rsum(100, 500)
+    level = chance_rsum(100, 500)
     assert (record.at_chance == [PROTOCOL]) is like_chance, (record.metrics[PROTOCOL]["rsum"], level)
 
 
@@ -489,12 +489,12 @@ def test_counts_are_in_the_order_of_the_words(models, own_data):
     specs = [claim(runs=("a", "missing")), claim(), claim(runs=("b", "a")), claim(runs=("a", "absent"))]
     found = counts(judge(specs, own_data, models.records))
     assert found == [("reproduced", 1), ("opposite", 1), ("not run", 2)]
-    assert set(dict(found)) < set(WORDS)
+    assert set(dict(found)) < set(SIGNS)
 
 
 def test_reading_has_every_verdict_once():
     page = (PARAMS.parent / "docs/reading.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| \*\*([^*]+)\*\* \|", page, re.MULTILINE) == list(WORDS)
+    assert re.findall(r"^\| \*\*([^*]+)\*\* \|", page, re.MULTILINE) == list(SIGNS)
 
 
 @pytest.mark.parametrize(

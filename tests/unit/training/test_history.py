@@ -1,6 +1,6 @@
 import pytest
 
-from vsepp.training.history import chance_rsum, is_collapsed
+from vsepp.training.history import is_collapsed
 
 
 @pytest.mark.parametrize(
@@ -17,11 +17,6 @@ from vsepp.training.history import chance_rsum, is_collapsed
 )
 def test_a_collapse_has_equal_scores_and_their_loss_and_ranks_like_chance(loss, spread, rsum, expected):
     assert is_collapsed(loss, 0.4, spread, rsum) is expected
-
-
-def test_chance_by_hand():
-    assert chance_rsum(100) == 2 * (1 + 5 + 10)
-    assert chance_rsum(4) == 2 * (25 + 100 + 100)
 
 
 def test_a_loss_without_negatives_is_no_collapse():
