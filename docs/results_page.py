@@ -13,7 +13,7 @@ from pathlib import Path
 from jinja2 import StrictUndefined, Template
 
 from vsepp.config import make_plan
-from vsepp.reporting.claims import WORDS
+from vsepp.reporting.claims import SIGNS
 from vsepp.reporting.pages import write_report
 from vsepp.reporting.report_specs import ReportSpec
 
@@ -79,7 +79,7 @@ def verdicts_in(claims: Path) -> dict[bool, dict[str, int]]:
     counted = {}
     for ours in (False, True):
         words = [row["verdict"] for row in rows if (row["of_the_paper"] == "0") is ours]
-        counted[not ours] = {word: words.count(word) for word in WORDS if word in words}
+        counted[not ours] = {word: words.count(word) for word in SIGNS if word in words}
     return counted
 
 
